@@ -1,0 +1,44 @@
+# make demo: install what the demonstration needs and run it.   make test: install everything and run every check.
+PYTHON ?= python3
+BIN := .venv/bin
+
+.PHONY: demo test check lint types layers tests bench clean
+
+demo: .venv/.demo
+	$(BIN)/reground demo
+
+test: .venv/.dev
+	$(MAKE) --no-print-directory check
+
+check: lint types layers tests
+
+lint:
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types:
+	$(BIN)/mypy
+
+layers:
+	$(BIN)/lint-imports
+
+tests:
+	$(BIN)/pytest --cov --cov-report=term-missing:skip-covered
+
+bench: .venv/.dev
+	$(BIN)/python -m benchmarks
+
+.venv/bin/python:
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --upgrade pip
+
+.venv/.demo: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet -e '.[local]'
+	touch $@
+
+.venv/.dev: .venv/bin/python pyproject.toml
+	$(BIN)/python -m pip install --quiet -e '.[dev]'
+	touch $@ .venv/.demo
+
+clean:
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache htmlcov .coverage .coverage.* dist

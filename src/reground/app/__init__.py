@@ -1,0 +1,1 @@
+"""Where everything is put together: the catalogue, configuration and the command line."""

@@ -1,0 +1,165 @@
+"""Answers, their citations, and the forms that an answer can take."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from reground.core.language import Value
+
+
+class Citation(Value):
+    """A passage that an answer rests on; `marker` is the number in square brackets in the text."""
+
+    marker: int
+    passage_id: str
+    title: str = ""
+    url: str | None = None
+    quote: str = ""
+
+
+class Thought(Value):
+    """One reasoning step as it stands in the end, with the draft it came from.
+
+    `citations` are markers; `reflection` is the criticism that led to the revision, if there was one.
+    """
+
+    text: str
+    draft: str | None = None
+    reflection: str | None = None
+    query: str | None = None
+    citations: tuple[int, ...] = ()
+
+
+class Answer(Value):
+    """What a method returns. `text` is the whole response; a form's `extract` finds the short answer in it."""
+
+    text: str
+    citations: tuple[Citation, ...] = ()
+    steps: tuple[Thought, ...] = ()
+
+
+class Demonstration(Value):
+    """A worked example for few-shot prompts; never taken from what is being evaluated."""
+
+    question: str
+    reasoning: str = ""
+    answer: str
+
+
+@dataclass(frozen=True)
+class AnswerForm:
+    """What an answer has to look like, said once and used by prompts, voting and scoring.
+
+    name: how configuration and tasks refer to it.
+    instruction: the sentence that tells a model how to state the answer.
+    extract: finds the comparable answer in a response; empty when there is none.
+    final_pass: whether the answer is written from the revised thoughts in one more call
+        (code, questions) or the thoughts are the answer (plans, essays); RAT, section 2.2.
+    draft_is_query: whether the draft itself is the query, as for code (RAT, appendix B).
+    """
+
+    name: str
+    instruction: str
+    extract: Callable[[str], str]
+    final_pass: bool = True
+    draft_is_query: bool = False
+
+
+_ANSWER_LINE = re.compile(r"(?im)^[\s>*_#-]*(?:final\s+)?answer\s*(?:is)?\s*[:：][\s*_]*(.*)$")
+_ANSWER_PHRASE = re.compile(r"(?is)\banswer is:?\s+(.+?)(?:\.(?:\s|$)|\n|$)")
+_CODE_FENCE = re.compile(r"```[ \t]*([A-Za-z0-9_+-]*)[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
+
+
+def extract_phrase(text: str) -> str:
+    """The phrase after the last "Answer:" line, else after "answer is", else the last line that is not blank."""
+    lines = [found for found in (m.group(1).strip() for m in _ANSWER_LINE.finditer(text)) if found]
+    if lines:
+        return _trim(lines[-1])
+    phrases = _ANSWER_PHRASE.findall(text)
+    if phrases:
+        return _trim(phrases[-1])
+    filled = [line.strip() for line in text.splitlines() if line.strip()]
+    return _trim(filled[-1]) if filled else ""
+
+
+def _trim(phrase: str) -> str:
+    phrase = re.sub(r"\s*(?:\[\d+\])+\s*\.?$", "", phrase.strip())
+    return phrase.strip().strip("*_`\"'“”").rstrip(".").strip()
+
+
+def extract_letters(text: str) -> str:
+    """The chosen option letters A to H, sorted and without repeats, e.g. "AC"."""
+    phrase = extract_phrase(text)
+    joined = re.match(r"^\(?([A-H](?:[\s,、和及&]*(?:and\s+)?\(?[A-H]\)?)*)(?![A-Za-z])", phrase)
+    letters = re.findall(r"[A-H]", joined.group(1)) if joined else re.findall(r"(?<![A-Za-z])[A-H](?![A-Za-z])", phrase)
+    return "".join(sorted(set(letters)))
+
+
+def extract_number(text: str) -> str:
+    """The last number of the answer phrase, else of the text; thousands separators removed."""
+    for place in (extract_phrase(text), text):
+        numbers = re.findall(r"[-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?", place)
+        if numbers:
+            return numbers[-1].replace(",", "")
+    return ""
+
+
+def extract_program(text: str) -> str:
+    """The last Python block in Markdown fences, else the last block, else the whole text.
+
+    An unclosed fence (a completion that was cut) still counts.
+    """
+    blocks = _CODE_FENCE.findall(text)
+    python = [body for language, body in blocks if language.lower() in {"python", "py", "python3"}]
+    if python:
+        return python[-1].strip("\n")
+    if blocks:
+        return blocks[-1][1].strip("\n")
+    return text.strip("\n")
+
+
+TEXT = AnswerForm(
+    "text",
+    "Answer fully but briefly, in plain prose.",
+    str.strip,
+    final_pass=False,
+)
+PHRASE = AnswerForm(
+    "phrase",
+    "End with one line that starts with 'Answer:' and holds only the answer itself: a name, a date, a number, "
+    "yes or no, as few words as possible.",
+    extract_phrase,
+)
+CHOICE = AnswerForm(
+    "choice",
+    "End with one line that starts with 'Answer:' and holds only the letter, or the letters, of the right options.",
+    extract_letters,
+)
+NUMBER = AnswerForm(
+    "number",
+    "End with one line that starts with 'Answer:' and holds only the final number.",
+    extract_number,
+)
+PROGRAM = AnswerForm(
+    "program",
+    "Give one complete Python program in a single ```python block: all imports, all helper functions, no example calls.",
+    extract_program,
+    draft_is_query=True,
+)
+PAL = AnswerForm(
+    "pal",
+    "Write a Python function solution() that computes and returns the answer as a number, "
+    "with one commented line for each step, in a single ```python block.",
+    extract_program,
+    draft_is_query=True,
+)
+PLAN = AnswerForm(
+    "plan",
+    "Give the whole plan, one line a step, each line starting with 'STEP' and its number.",
+    str.strip,
+    final_pass=False,
+)
+
+FORMS: dict[str, AnswerForm] = {form.name: form for form in (TEXT, PHRASE, CHOICE, NUMBER, PROGRAM, PAL, PLAN)}

@@ -1,0 +1,117 @@
+"""Budgets and the meter that keeps to them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from reground.core.errors import BudgetExceeded, ConfigurationError
+from reground.core.language import Message, Sampling, Usage, Value
+
+
+class Budget(Value):
+    """The most that one question may cost. None is no limit.
+
+    tokens: prompt and completion tokens together; calls: model calls; seconds: wall-clock time,
+    that of earlier, interrupted attempts included; usd: US dollars.
+    """
+
+    tokens: int | None = None
+    calls: int | None = None
+    seconds: float | None = None
+    usd: float | None = None
+
+
+def estimate_tokens(messages: tuple[Message, ...]) -> int:
+    """A prompt's length in tokens before any tokenizer has seen it: a quarter of its UTF-8 bytes, and 4 a turn."""
+    return sum(4 + len(message.content.encode()) // 4 for message in messages)
+
+
+@dataclass
+class Meter:
+    """Counts what one question has cost and refuses what its budget does not cover.
+
+    What is in flight is reserved, so that calls which run at once cannot overspend together.
+    """
+
+    budget: Budget = field(default_factory=Budget)
+    clock: Callable[[], float] = time.monotonic
+    usage: Usage = field(default_factory=Usage)
+    replayed_calls: int = 0
+    _reserved_tokens: int = 0
+    _reserved_calls: int = 0
+    _started: float = field(init=False)
+    _carried: float = 0.0
+
+    def __post_init__(self) -> None:
+        self._started = self.clock()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the question was first begun, not counting the time between attempts."""
+        return self._carried + self.clock() - self._started
+
+    def carry(self, elapsed: float) -> None:
+        """A replayed effect had ended `elapsed` seconds into its run: no less has passed now."""
+        self._carried = max(self._carried, elapsed - (self.clock() - self._started))
+
+    def remaining_tokens(self) -> int | None:
+        """Tokens that are neither spent nor reserved; None without a limit."""
+        if self.budget.tokens is None:
+            return None
+        return max(0, self.budget.tokens - self.usage.tokens - self._reserved_tokens)
+
+    def admit(self, messages: tuple[Message, ...], sampling: Sampling) -> tuple[Sampling, int]:
+        """Reserve room for a call. Returns the sampling, its length cut to the room left, and the reservation.
+
+        Raises BudgetExceeded when not even a short completion fits.
+        """
+        self.check_time()
+        self._check_calls()
+        self._check_usd()
+        room = self.remaining_tokens()
+        if room is None:
+            self._reserved_calls += 1
+            return sampling, 0
+        prompt = estimate_tokens(messages)
+        each = (room - prompt) // sampling.n
+        if each < min(16, sampling.max_tokens):
+            raise BudgetExceeded(
+                "tokens", f"{room} of {self.budget.tokens} tokens are left and the next call needs about {prompt + 16}"
+            )
+        cut = sampling if each >= sampling.max_tokens else sampling.model_copy(update={"max_tokens": each})
+        reserved = prompt + cut.max_tokens * cut.n
+        self._reserved_tokens += reserved
+        self._reserved_calls += 1
+        return cut, reserved
+
+    def settle(self, reserved: int, usage: Usage | None) -> None:
+        """Give a reservation back and count what the call really cost; None when it failed."""
+        self._reserved_tokens -= reserved
+        self._reserved_calls -= 1
+        if usage is not None:
+            self.usage += usage
+
+    def replay(self, usage: Usage, elapsed: float) -> None:
+        """Count an effect that an earlier attempt has paid for."""
+        self.usage += usage
+        self.replayed_calls += usage.calls
+        self.carry(elapsed)
+
+    def check_time(self) -> None:
+        """Raise BudgetExceeded when the time is over."""
+        if self.budget.seconds is not None and self.elapsed >= self.budget.seconds:
+            raise BudgetExceeded("seconds", f"the time budget of {self.budget.seconds:g} s is used up")
+
+    def _check_calls(self) -> None:
+        if self.budget.calls is not None and self.usage.calls + self._reserved_calls >= self.budget.calls:
+            raise BudgetExceeded("calls", f"the budget of {self.budget.calls} calls is used up")
+
+    def _check_usd(self) -> None:
+        if self.budget.usd is None:
+            return
+        if self.usage.usd is None:
+            raise ConfigurationError("a budget in USD needs the model's price: give it with --price PROMPT,COMPLETION")
+        if self.usage.usd >= self.budget.usd:
+            raise BudgetExceeded("usd", f"the budget of {self.budget.usd:g} USD is used up")

@@ -1,0 +1,104 @@
+"""Every error that reground raises on purpose, in one tree.
+
+The command line turns a `RegroundError` into one clear line and the exit code
+that its class names; anything else that escapes is a bug.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+
+class RegroundError(Exception):
+    """Something a user can act on. The message says what happened and what to do."""
+
+    exit_code = 1
+
+
+class ConfigurationError(RegroundError):
+    """A setting, a name or an argument is wrong; nothing was spent."""
+
+    exit_code = 2
+
+
+class MissingExtra(ConfigurationError):
+    """An optional dependency is absent; the message names the extra that brings it."""
+
+    def __init__(self, what: str, extra: str) -> None:
+        super().__init__(f"{what} needs the extra [{extra}]: pip install 'reground[{extra}]'")
+        self.extra = extra
+
+
+class DataError(RegroundError):
+    """A file does not hold what it should; the message names the file and the line."""
+
+    exit_code = 2
+
+    def __init__(self, why: str, *, path: Path | str | None = None, line: int | None = None) -> None:
+        place = "" if path is None else f"{path}:{line}: " if line is not None else f"{path}: "
+        super().__init__(place + why)
+        self.path = path
+        self.line = line
+
+
+class ModelError(RegroundError):
+    """A language model gave no usable reply."""
+
+    exit_code = 2
+
+
+class TransientModelError(ModelError):
+    """The adapter believes that the same call may succeed later.
+
+    `retry_after` is the wait in seconds that the server asked for, if it did.
+    """
+
+    def __init__(self, why: str, *, retry_after: float | None = None) -> None:
+        super().__init__(why)
+        self.retry_after = retry_after
+
+
+class AuthenticationError(ModelError):
+    """The server refused the key."""
+
+
+class ContextLengthExceeded(ModelError):
+    """The prompt and the requested completion do not fit the model's context."""
+
+
+class CapabilityError(ModelError):
+    """The model cannot do what the method needs (log-probabilities, say)."""
+
+
+class RetrievalError(RegroundError):
+    """A retriever failed for one query; a method may note it and go on."""
+
+
+class IndexRefused(RetrievalError):
+    """The index is corrupt, foreign or of another format version."""
+
+    exit_code = 2
+
+
+class SandboxUnavailable(RegroundError):
+    """No isolation is to be had here, so running generated code is refused."""
+
+    exit_code = 2
+
+
+class ParseError(RegroundError):
+    """A model's reply did not have the form that a parser asked for."""
+
+
+class BudgetExceeded(RegroundError):
+    """The next effect would go over the budget; it was not started."""
+
+    def __init__(self, limit: str, why: str) -> None:
+        super().__init__(why)
+        self.limit = limit
+
+
+class JournalError(RegroundError):
+    """The journal cannot be read or written."""
+
+    exit_code = 2

@@ -1,0 +1,32 @@
+"""Retrieved evidence and the port that finds it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from reground.core.language import Value
+
+
+class Passage(Value):
+    """A piece of a document. `id` is unique in its corpus; `score` is the retriever's, higher is better."""
+
+    id: str
+    text: str
+    title: str = ""
+    url: str | None = None
+    score: float = 0.0
+
+
+@runtime_checkable
+class Retriever(Protocol):
+    """Anything that ranks passages for a query. Raises `RetrievalError`."""
+
+    @property
+    def name(self) -> str:
+        """What was searched and how; part of a run's identity, so it changes when the index does."""
+        ...
+
+    async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
+        """Return at most `k` passages, best first."""
+        ...

@@ -1,0 +1,154 @@
+"""The journal: every effect of a run, written before the method sees its result.
+
+Starting the same run again replays what is there and goes on from the first effect that is missing.
+An effect is keyed by run, question, span path and ordinal; the fingerprint tells whether the request
+is still the same, so changed code or prompts never get an old answer to a new question.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import sqlite3
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from reground.core.errors import JournalError
+
+SCHEMA_VERSION = 1
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One recorded effect. `elapsed` is in seconds since the question was begun; `result` is JSON."""
+
+    span: str
+    ordinal: int
+    fingerprint: str
+    result: str
+    elapsed: float
+
+
+def fingerprint(kind: str, *parts: str) -> str:
+    """A stable identity for a request: 128 bits over its parts, told apart by their lengths."""
+    digest = hashlib.blake2b(kind.encode(), digest_size=16)
+    for part in parts:
+        data = part.encode("utf-8", "surrogatepass")
+        digest.update(len(data).to_bytes(8, "little"))
+        digest.update(data)
+    return digest.hexdigest()
+
+
+class Journal(Protocol):
+    """Where a run's effects are kept."""
+
+    def load(self, run: str, question: str) -> dict[tuple[str, int], Effect]:
+        """Everything recorded for one question."""
+        ...
+
+    async def append(self, run: str, question: str, effect: Effect) -> None:
+        """Return when the effect would survive the process."""
+        ...
+
+
+class MemoryJournal:
+    """A journal for tests and for questions that need not be resumed."""
+
+    def __init__(self) -> None:
+        self.effects: dict[tuple[str, str], dict[tuple[str, int], Effect]] = {}
+
+    def load(self, run: str, question: str) -> dict[tuple[str, int], Effect]:
+        """Everything recorded for one question."""
+        return dict(self.effects.get((run, question), {}))
+
+    async def append(self, run: str, question: str, effect: Effect) -> None:
+        """Keep the effect for as long as this object lives."""
+        self.effects.setdefault((run, question), {})[effect.span, effect.ordinal] = effect
+
+
+class SqliteJournal:
+    """A journal in one SQLite file (WAL), safe against kill -9.
+
+    Appends that wait in the same turn of the event loop share one commit, so hundreds of calls in
+    flight do not pay for hundreds of commits.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._waiting: list[tuple[tuple[object, ...], asyncio.Future[None]]] = []
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=30.0)
+            self._prepare()
+        except (sqlite3.Error, OSError) as error:
+            raise JournalError(f"cannot open the journal {path}: {error}") from error
+
+    def _prepare(self) -> None:
+        self._db.execute("PRAGMA journal_mode=WAL")
+        self._db.execute("PRAGMA synchronous=NORMAL")
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        if version not in (0, SCHEMA_VERSION):
+            raise JournalError(f"{self.path} is a journal of format {version}; this reground reads {SCHEMA_VERSION}")
+        self._db.execute(
+            "CREATE TABLE IF NOT EXISTS effects (run TEXT, question TEXT, span TEXT, ordinal INTEGER, fingerprint TEXT,"
+            " result TEXT, elapsed REAL, PRIMARY KEY (run, question, span, ordinal)) WITHOUT ROWID"
+        )
+        self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
+
+    def load(self, run: str, question: str) -> dict[tuple[str, int], Effect]:
+        """Everything recorded for one question."""
+        try:
+            rows = self._db.execute(
+                "SELECT span, ordinal, fingerprint, result, elapsed FROM effects WHERE run=? AND question=?",
+                (run, question),
+            )
+            return {
+                (span, ordinal): Effect(span, ordinal, mark, result, at) for span, ordinal, mark, result, at in rows
+            }
+        except sqlite3.Error as error:
+            raise JournalError(f"cannot read the journal {self.path}: {error}") from error
+
+    async def append(self, run: str, question: str, effect: Effect) -> None:
+        """Return when the effect is committed."""
+        loop = asyncio.get_running_loop()
+        done: asyncio.Future[None] = loop.create_future()
+        if not self._waiting:
+            loop.call_soon(self._flush)
+        row = (run, question, effect.span, effect.ordinal, effect.fingerprint, effect.result, effect.elapsed)
+        self._waiting.append((row, done))
+        await done
+
+    def _flush(self) -> None:
+        batch, self._waiting = self._waiting, []
+        try:
+            self._write(row for row, _ in batch)
+        except sqlite3.Error as error:
+            failure = JournalError(f"cannot write the journal {self.path}: {error}")
+            for _, done in batch:
+                if not done.cancelled():
+                    done.set_exception(failure)
+            return
+        for _, done in batch:
+            if not done.cancelled():
+                done.set_result(None)
+
+    def _write(self, rows: Iterable[tuple[object, ...]]) -> None:
+        self._db.execute("BEGIN IMMEDIATE")
+        try:
+            self._db.executemany("INSERT OR REPLACE INTO effects VALUES (?,?,?,?,?,?,?)", rows)
+        except BaseException:
+            self._db.execute("ROLLBACK")
+            raise
+        self._db.execute("COMMIT")
+
+    def forget(self, run: str) -> None:
+        """Drop everything that one run has recorded."""
+        self._db.execute("DELETE FROM effects WHERE run=?", (run,))
+
+    def close(self) -> None:
+        """Write what waits and close the file."""
+        if self._waiting:
+            self._flush()
+        self._db.close()

@@ -1,0 +1,110 @@
+"""Language models: the values that go in and come out, and the port."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol, TypeAlias, runtime_checkable
+
+from pydantic import BaseModel, ConfigDict, Field
+
+Role = Literal["system", "user", "assistant"]
+
+
+class Value(BaseModel):
+    """Base of everything that is serialised: frozen, and strict about unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Message(Value):
+    """One turn of a conversation."""
+
+    role: Role
+    content: str
+
+
+class Sampling(Value):
+    """How to decode. Temperature 0 means greedy; `logprobs` asks for one per generated token."""
+
+    n: int = Field(default=1, ge=1)
+    temperature: float = Field(default=0.0, ge=0.0)
+    top_p: float = Field(default=1.0, gt=0.0, le=1.0)
+    max_tokens: int = Field(default=512, ge=1)
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    logprobs: bool = False
+
+
+class TokenLogprob(Value):
+    """A generated token's text and the natural logarithm of its probability."""
+
+    token: str
+    logprob: float
+
+
+class Usage(Value):
+    """What calls cost. Token counts; `cached` is the part of `prompt` that a server reused.
+
+    `usd` is None where no price is known, and stays None in a sum that holds an unknown price.
+    """
+
+    calls: int = 0
+    prompt: int = 0
+    cached: int = 0
+    completion: int = 0
+    usd: float | None = 0.0
+
+    @property
+    def tokens(self) -> int:
+        """Prompt and completion tokens together, cached ones included."""
+        return self.prompt + self.completion
+
+    def __add__(self, other: Usage) -> Usage:
+        usd = None if self.usd is None or other.usd is None else self.usd + other.usd
+        return Usage(
+            calls=self.calls + other.calls,
+            prompt=self.prompt + other.prompt,
+            cached=self.cached + other.cached,
+            completion=self.completion + other.completion,
+            usd=usd,
+        )
+
+
+class Reply(Value):
+    """One sampled completion.
+
+    `usage` is the whole call's on the first reply of a call and empty on the others,
+    so that summing over replies gives what was paid.
+    """
+
+    text: str
+    finish_reason: str = "stop"
+    token_logprobs: tuple[TokenLogprob, ...] | None = None
+    usage: Usage = Usage()
+
+
+@runtime_checkable
+class LanguageModel(Protocol):
+    """Anything that continues a conversation.
+
+    Raises `ModelError`; `TransientModelError` only where the same call may succeed later.
+    """
+
+    @property
+    def name(self) -> str:
+        """`provider/model`, as the user wrote it."""
+        ...
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        """Return `sampling.n` replies."""
+        ...
+
+
+Prompt: TypeAlias = str | Sequence[Message]
+
+
+def as_messages(prompt: Prompt) -> tuple[Message, ...]:
+    """A plain string is one user turn."""
+    if isinstance(prompt, str):
+        return (Message(role="user", content=prompt),)
+    return tuple(prompt)

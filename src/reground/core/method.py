@@ -1,0 +1,30 @@
+"""The port that every reasoning method implements."""
+
+from __future__ import annotations
+
+from typing import Protocol, runtime_checkable
+
+from reground.core.answers import Answer
+from reground.core.run import Run
+
+
+@runtime_checkable
+class Method(Protocol):
+    """A paper's algorithm. It sees the question alone, so no gold answer can leak into it.
+
+    Every effect goes through `run`. A method calls `run.propose` whenever it holds an answer that
+    could be given, so that a budget which ends early still yields the best one so far.
+    """
+
+    async def solve(self, question: str, run: Run, /) -> Answer:
+        """Answer the question."""
+        ...
+
+
+@runtime_checkable
+class Scalable(Method, Protocol):
+    """A method that can be set up to make good use of a token budget (RaR, section 3.3): more samples, documents, rounds."""
+
+    def at_budget(self, tokens: int) -> Method:
+        """The same method, scaled to spend about `tokens` prompt and completion tokens a question."""
+        ...

@@ -1,0 +1,82 @@
+"""Generated programs, what became of them, and the port that runs them."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+from pydantic import Field, JsonValue
+
+from reground.core.language import Value
+
+
+class Verdict(StrEnum):
+    """How an execution ended."""
+
+    PASSED = "passed"
+    WRONG_ANSWER = "wrong answer"
+    EXCEPTION = "exception"
+    TIMEOUT = "timeout"
+    MEMORY = "memory"
+    SYNTAX = "syntax"
+    OUTPUT_LIMIT = "output limit"
+
+
+class Limits(Value):
+    """What one program may use: wall-clock and CPU seconds, MiB of memory, processes, bytes of output."""
+
+    seconds: float = Field(default=10.0, gt=0)
+    memory_mib: int = Field(default=512, ge=16)
+    processes: int = Field(default=16, ge=1)
+    output_bytes: int = Field(default=256 * 1024, ge=1)
+
+
+class Program(Value):
+    """Untrusted Python and what to do with it.
+
+    source: the generated program.
+    stdin: what it reads.
+    expected_stdout: judged line by line, trailing white space ignored, where it is given.
+    tests: trusted Python that runs apart from the source and sees only its `exports`.
+    exports: names of the source that the tests use.
+    returns: an expression over the source's names whose plain value is wanted, e.g. "solution()".
+    """
+
+    source: str
+    stdin: str = ""
+    expected_stdout: str | None = None
+    tests: str | None = None
+    exports: tuple[str, ...] = ()
+    returns: str | None = None
+    limits: Limits = Limits()
+
+
+class Execution(Value):
+    """The verdict is data, never an exception. `value` is what `Program.returns` asked for."""
+
+    verdict: Verdict
+    stdout: str = ""
+    stderr: str = ""
+    detail: str = ""
+    value: JsonValue = None
+    seconds: float = 0.0
+    memory_mib: float | None = None
+
+    @property
+    def passed(self) -> bool:
+        """True for `Verdict.PASSED` alone."""
+        return self.verdict is Verdict.PASSED
+
+
+@runtime_checkable
+class Sandbox(Protocol):
+    """Runs a program in isolation. Raises `SandboxUnavailable` where there is none to be had."""
+
+    @property
+    def name(self) -> str:
+        """The kind of isolation."""
+        ...
+
+    async def execute(self, program: Program, /) -> Execution:
+        """Run the program within its limits."""
+        ...

@@ -1,0 +1,316 @@
+"""Run: a method's only door to the world. It records, replays and pays."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Literal, TypeVar
+
+from pydantic import BaseModel, JsonValue, TypeAdapter
+
+from reground.core.answers import Answer
+from reground.core.budget import Budget, Meter
+from reground.core.errors import CapabilityError, ParseError
+from reground.core.evidence import Passage, Retriever
+from reground.core.journal import Effect, Journal, MemoryJournal, fingerprint
+from reground.core.language import LanguageModel, Message, Prompt, Reply, Sampling, Usage, as_messages
+from reground.core.programs import Execution, Program, Sandbox
+from reground.core.trajectory import ExecuteStep, GenerateStep, NoteStep, RetrieveStep, Step
+from reground.core.untrusted import neutralise
+
+T = TypeVar("T")
+S = TypeVar("S", bound=BaseModel)
+
+_REPLIES = TypeAdapter(tuple[Reply, ...])
+_PASSAGES = TypeAdapter(tuple[Passage, ...])
+
+
+@dataclass(frozen=True)
+class Event:
+    """Something an observer can show while it happens: an effect begins, or a step is done."""
+
+    type: Literal["begin", "end"]
+    span: str
+    name: str
+    usage: Usage
+    step: Step | None = None
+
+
+Observer = Callable[[Event], None]
+
+
+@dataclass
+class _Shared:
+    """What all spans of one question have in common."""
+
+    run_id: str
+    question_id: str
+    journal: Journal
+    meter: Meter
+    observer: Observer | None
+    recorded: dict[tuple[str, int], Effect]
+    steps: list[Step] = field(default_factory=list)
+    best: Answer | None = None
+
+
+class Run:
+    """One question's run, or a span of it.
+
+    A span is a child run with its own ordinals. Concurrent branches each take a span of their own,
+    opened in a fixed order, so that replay finds the same keys whatever the timing was.
+    """
+
+    def __init__(
+        self,
+        *,
+        run_id: str = "run",
+        question_id: str = "question",
+        journal: Journal | None = None,
+        budget: Budget | None = None,
+        observer: Observer | None = None,
+    ) -> None:
+        journal = journal if journal is not None else MemoryJournal()
+        recorded = journal.load(run_id, question_id)
+        meter = Meter(budget if budget is not None else Budget())
+        self._shared = _Shared(run_id, question_id, journal, meter, observer, recorded)
+        self._path = ""
+        self._ordinal = 0
+        self._children: dict[str, int] = {}
+
+    @property
+    def usage(self) -> Usage:
+        """What the whole question has cost so far, replayed calls included."""
+        return self._shared.meter.usage
+
+    @property
+    def meter(self) -> Meter:
+        """The question's meter."""
+        return self._shared.meter
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Every step so far, in the order in which they ended."""
+        return tuple(self._shared.steps)
+
+    @property
+    def best(self) -> Answer | None:
+        """The answer proposed last."""
+        return self._shared.best
+
+    def propose(self, answer: Answer) -> Answer:
+        """Hold `answer` as the best so far, to be given if the budget ends; returns it."""
+        self._shared.best = answer
+        return answer
+
+    @contextmanager
+    def span(self, name: str, **data: JsonValue) -> Iterator[Run]:
+        """A child run for one branch; `data` is recorded with it."""
+        count = self._children.get(name, 0)
+        self._children[name] = count + 1
+        child = Run.__new__(Run)
+        child._shared = self._shared
+        child._path = f"{self._path}/{name}.{count}"
+        child._ordinal = 0
+        child._children = {}
+        if data:
+            child.note("span", **data)
+        yield child
+
+    def note(self, name: str, **data: JsonValue) -> None:
+        """Record something worth seeing that is no effect."""
+        elapsed = self._shared.meter.elapsed
+        self._record(NoteStep(span=self._path, ordinal=self._ordinal, name=name, elapsed=elapsed, data=data))
+
+    async def generate(
+        self, model: LanguageModel, prompt: Prompt, /, *, name: str, sampling: Sampling | None = None
+    ) -> list[Reply]:
+        """Call a model. Raises BudgetExceeded before spending, ModelError when there is no reply."""
+        wanted = sampling if sampling is not None else Sampling()
+        messages = tuple(
+            Message.model_construct(role=m.role, content=neutralise(m.content)) for m in as_messages(prompt)
+        )
+        ordinal = self._next()
+        texts = [text for m in messages for text in (m.role, m.content)]
+        mark = fingerprint("generate", model.name, wanted.model_dump_json(), *texts)
+        effect = self._replay(ordinal, mark)
+        if effect is not None:
+            replies = _REPLIES.validate_json(effect.result)
+            self._shared.meter.replay(_usage_of(replies), effect.elapsed)
+        else:
+            replies = await self._pay(model, messages, wanted, ordinal, mark, name)
+        self._record(
+            GenerateStep.model_construct(
+                span=self._path,
+                ordinal=ordinal,
+                name=name,
+                elapsed=self._shared.meter.elapsed,
+                replayed=effect is not None,
+                kind="generate",
+                model=model.name,
+                messages=messages,
+                sampling=wanted,
+                replies=replies,
+            )
+        )
+        if wanted.logprobs and any(reply.token_logprobs is None for reply in replies):
+            raise CapabilityError(
+                f"{model.name} gave no log-probabilities, which this method needs; choose a model or a server that does"
+            )
+        return list(replies)
+
+    async def _pay(
+        self,
+        model: LanguageModel,
+        messages: tuple[Message, ...],
+        wanted: Sampling,
+        ordinal: int,
+        mark: str,
+        name: str,
+    ) -> tuple[Reply, ...]:
+        meter = self._shared.meter
+        sampling, reserved = meter.admit(messages, wanted)
+        self._begin(name)
+        usage: Usage | None = None
+        try:
+            replies = tuple(await model.generate(messages, sampling))
+            usage = _usage_of(replies)
+        finally:
+            meter.settle(reserved, usage)
+        await self._append(ordinal, mark, _REPLIES.dump_json(replies).decode())
+        return replies
+
+    async def ask(self, model: LanguageModel, prompt: Prompt, /, *, name: str, sampling: Sampling | None = None) -> str:
+        """Call a model for one reply and return its text."""
+        replies = await self.generate(model, prompt, name=name, sampling=sampling)
+        return replies[0].text
+
+    async def parse(
+        self,
+        model: LanguageModel,
+        prompt: Prompt,
+        parser: Callable[[str], T],
+        /,
+        *,
+        name: str,
+        attempts: int = 2,
+        sampling: Sampling | None = None,
+    ) -> T:
+        """Call a model and parse its reply; a ParseError's message goes back to the model, `attempts` times in all."""
+        messages = list(as_messages(prompt))
+        for attempt in range(1, attempts + 1):
+            text = await self.ask(model, messages, name=name, sampling=sampling)
+            try:
+                return parser(text)
+            except ParseError as complaint:
+                self.note("parse error", of=name, attempt=attempt, complaint=str(complaint))
+                if attempt == attempts:
+                    raise
+                messages += [
+                    Message(role="assistant", content=text),
+                    Message(
+                        role="user", content=f"That could not be used: {complaint} Answer again in the form asked for."
+                    ),
+                ]
+        raise AssertionError("attempts must be at least 1")
+
+    async def retrieve(self, retriever: Retriever, query: str, /, *, k: int, name: str = "retrieve") -> list[Passage]:
+        """Retrieve at most `k` passages. Their text is data: control tokens in it are broken here, at the door."""
+        ordinal = self._next()
+        mark = fingerprint("retrieve", retriever.name, str(k), query)
+        effect = self._replay(ordinal, mark)
+        if effect is not None:
+            passages = _PASSAGES.validate_json(effect.result)
+            self._shared.meter.carry(effect.elapsed)
+        else:
+            self._shared.meter.check_time()
+            self._begin(name)
+            found = await retriever.retrieve(query, k=k)
+            passages = tuple(
+                p.model_copy(update={"text": neutralise(p.text), "title": neutralise(p.title)}) for p in found[:k]
+            )
+            await self._append(ordinal, mark, _PASSAGES.dump_json(passages).decode())
+        self._record(
+            RetrieveStep.model_construct(
+                span=self._path,
+                ordinal=ordinal,
+                name=name,
+                elapsed=self._shared.meter.elapsed,
+                replayed=effect is not None,
+                kind="retrieve",
+                retriever=retriever.name,
+                query=query,
+                k=k,
+                passages=passages,
+            )
+        )
+        return list(passages)
+
+    async def execute(self, sandbox: Sandbox, program: Program, /, *, name: str = "execute") -> Execution:
+        """Run a generated program in isolation."""
+        ordinal = self._next()
+        mark = fingerprint("execute", sandbox.name, program.model_dump_json())
+        effect = self._replay(ordinal, mark)
+        if effect is not None:
+            execution = Execution.model_validate_json(effect.result)
+            self._shared.meter.carry(effect.elapsed)
+        else:
+            self._shared.meter.check_time()
+            self._begin(name)
+            execution = await sandbox.execute(program)
+            await self._append(ordinal, mark, execution.model_dump_json())
+        self._record(
+            ExecuteStep(
+                span=self._path,
+                ordinal=ordinal,
+                name=name,
+                elapsed=self._shared.meter.elapsed,
+                replayed=effect is not None,
+                sandbox=sandbox.name,
+                program=program,
+                execution=execution,
+            )
+        )
+        return execution
+
+    def _next(self) -> int:
+        ordinal = self._ordinal
+        self._ordinal += 1
+        return ordinal
+
+    def _replay(self, ordinal: int, mark: str) -> Effect | None:
+        effect = self._shared.recorded.get((self._path, ordinal))
+        return effect if effect is not None and effect.fingerprint == mark else None
+
+    async def _append(self, ordinal: int, mark: str, result: str) -> None:
+        shared = self._shared
+        effect = Effect(self._path, ordinal, mark, result, shared.meter.elapsed)
+        await shared.journal.append(shared.run_id, shared.question_id, effect)
+
+    def _begin(self, name: str) -> None:
+        shared = self._shared
+        if shared.observer is not None:
+            shared.observer(Event("begin", self._path, name, shared.meter.usage))
+
+    def _record(self, step: Step) -> None:
+        shared = self._shared
+        shared.steps.append(step)
+        if shared.observer is not None:
+            shared.observer(Event("end", step.span, step.name, shared.meter.usage, step))
+
+
+def _usage_of(replies: Sequence[Reply]) -> Usage:
+    return sum((reply.usage for reply in replies[1:]), replies[0].usage) if replies else Usage()
+
+
+async def gather(*branches: Awaitable[T]) -> list[T]:
+    """Await all branches; when one fails the others still finish, because they are paid for, and then it raises.
+
+    Cancellation reaches every branch at once.
+    """
+    results = await asyncio.gather(*branches, return_exceptions=True)
+    for result in results:
+        if isinstance(result, BaseException):
+            raise result
+    return [result for result in results if not isinstance(result, BaseException)]

@@ -1,0 +1,138 @@
+"""Trajectories: what a method did for one question, as versioned data that anyone can read back."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, JsonValue, ValidationError
+
+from reground.core.answers import Answer
+from reground.core.errors import DataError
+from reground.core.evidence import Passage
+from reground.core.language import Message, Reply, Sampling, Usage, Value
+from reground.core.programs import Execution, Program
+
+VERSION = 1
+
+
+class _Step(Value):
+    """What every step has: its place, its name and when it ended, in seconds since the question was begun."""
+
+    span: str
+    ordinal: int
+    name: str
+    elapsed: float = 0.0
+    replayed: bool = False
+
+
+class GenerateStep(_Step):
+    """A call of a language model."""
+
+    kind: Literal["generate"] = "generate"
+    model: str
+    messages: tuple[Message, ...]
+    sampling: Sampling
+    replies: tuple[Reply, ...]
+
+
+class RetrieveStep(_Step):
+    """A query and the passages that came back."""
+
+    kind: Literal["retrieve"] = "retrieve"
+    retriever: str
+    query: str
+    k: int
+    passages: tuple[Passage, ...]
+
+
+class ExecuteStep(_Step):
+    """A generated program and its verdict."""
+
+    kind: Literal["execute"] = "execute"
+    sandbox: str
+    program: Program
+    execution: Execution
+
+
+class NoteStep(_Step):
+    """Something a method wants to be seen: a repaired revision, a skipped step, the end of a budget."""
+
+    kind: Literal["note"] = "note"
+    data: dict[str, JsonValue] = {}
+
+
+Step = Annotated[GenerateStep | RetrieveStep | ExecuteStep | NoteStep, Field(discriminator="kind")]
+
+
+class Failure(Value):
+    """Why there is no answer: the error's class and its message."""
+
+    type: str
+    message: str
+
+
+class Trajectory(Value):
+    """One question's whole story.
+
+    `stopped` names the budget limit that ended the method early; the answer is then the best it had.
+    `usage` counts replayed calls too; `seconds` is wall-clock time over all attempts.
+    """
+
+    version: Literal[1] = 1
+    id: str
+    question: str
+    method: str
+    steps: tuple[Step, ...] = ()
+    answer: Answer | None = None
+    failure: Failure | None = None
+    stopped: str | None = None
+    usage: Usage = Usage()
+    seconds: float = 0.0
+    metadata: dict[str, JsonValue] = {}
+
+
+def append_trajectory(path: Path, trajectory: Trajectory) -> None:
+    """Add one line to a JSONL file, written whole or not at all by one system call."""
+    line = (trajectory.model_dump_json() + "\n").encode()
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.write(handle, line)
+    finally:
+        os.close(handle)
+
+
+def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> None:
+    """Replace a JSONL file by these trajectories."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    with part.open("w", encoding="utf-8") as out:
+        for trajectory in trajectories:
+            out.write(trajectory.model_dump_json() + "\n")
+    part.replace(path)
+
+
+def read_trajectories(path: Path) -> Iterator[Trajectory]:
+    """Read a JSONL file back. Raises DataError naming the file and the line."""
+    try:
+        lines = path.open(encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"cannot read trajectories: {error.strerror}", path=path) from error
+    with lines:
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                yield _parse(line, path, number)
+
+
+def _parse(line: str, path: Path, number: int) -> Trajectory:
+    try:
+        return Trajectory.model_validate_json(line)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise DataError(
+            f"not a trajectory of version {VERSION}: {where}: {first['msg']}", path=path, line=number
+        ) from None

@@ -1,0 +1,65 @@
+"""Text from outside is data: how it is made harmless and how it is fenced.
+
+A llama.cpp server, like most, turns the text `<|im_end|>` inside a message into the control token
+of that name. A passage could so end its own turn and speak as the system. `neutralise` breaks every
+such token with a space, which a reader hardly sees and a tokenizer never joins again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from reground.core.evidence import Passage
+
+_CONTROL = re.compile(
+    r"<(?=\|)"  # <|im_start|>, <|eot_id|>, <|endoftext|>, ...
+    r"|<(?=｜)"  # the full-width bars of DeepSeek
+    r"|\|(?=>)"
+    r"|｜(?=>)"
+    r"|<(?=/?(?:s|bos|eos|pad|unk|mask|start_of_turn|end_of_turn|start_of_image|unused\d+)>)"
+    r"|<(?=</?SYS>>)"
+    r"|<(?=/?(?:tool_call|tool_response|think|image|reponame|repo_name|filename|file_sep|gh_stars|fim_\w+|issue_\w+"
+    r"|jupyter_\w+|empty_output|commit_\w+)>)"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|IMG|PREFIX|MIDDLE|SUFFIX)\])"
+    re.IGNORECASE,
+)
+_FENCE = re.compile(r"<(?=/?passage\b)", re.IGNORECASE)
+
+
+def neutralise(text: str, extra: Iterable[str] = ()) -> str:
+    """Break control tokens in `text`; `extra` are a model's own special tokens, matched exactly.
+
+    Applying it twice changes nothing more.
+    """
+    if "<" in text or "[" in text or "|" in text or "｜" in text:
+        text = _CONTROL.sub(r"\g<0> ", text)
+    for token in extra:
+        if len(token) > 1 and token in text:
+            text = text.replace(token, f"{token[0]} {token[1:]}")
+    return text
+
+
+def clip(text: str, tokens: int) -> str:
+    """The first `tokens` tokens' worth of text, at four characters a token, cut at white space."""
+    limit = 4 * tokens
+    if len(text) <= limit:
+        return text
+    cut = text.rfind(" ", limit // 2, limit)
+    return text[: cut if cut > 0 else limit].rstrip() + " ..."
+
+
+def fence(passages: Sequence[Passage], *, markers: Sequence[int] | None = None, tokens: int = 2000) -> str:
+    """Passages as a prompt shows them: numbered, delimited, cut to `tokens` tokens each, control tokens broken."""
+    numbers = markers if markers is not None else range(1, len(passages) + 1)
+    blocks = []
+    for number, passage in zip(numbers, passages, strict=True):
+        title = " ".join(_harmless(passage.title).split()).replace('"', "'")
+        head = f'<passage number="{number}" title="{title}">' if title else f'<passage number="{number}">'
+        blocks.append(f"{head}\n{clip(_harmless(passage.text), tokens).strip()}\n</passage>")
+    return "\n".join(blocks)
+
+
+def _harmless(text: str) -> str:
+    """Neutralised, and unable to close the fence that it stands in."""
+    return _FENCE.sub("< ", neutralise(text))

@@ -1,0 +1,1 @@
+"""Tasks, metrics, the runner, the results store and the report."""

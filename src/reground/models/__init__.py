@@ -1,0 +1,1 @@
+"""Language-model adapters, one file a provider; `wrappers` adds what every provider needs."""

@@ -1,0 +1,1 @@
+"""What every model needs and no adapter does: limits, retries, a shared cache."""

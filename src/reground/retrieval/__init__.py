@@ -1,0 +1,1 @@
+"""Corpora, chunking, indexes and fusion."""

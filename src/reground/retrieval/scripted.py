@@ -1,0 +1,31 @@
+"""`scripted`: a retriever that ranks given passages by shared words. For tests and demonstrations."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from reground.core.evidence import Passage
+
+
+class ScriptedRetriever:
+    """Ranks a handful of passages by the number of words shared with the query; keeps every query it got."""
+
+    def __init__(self, passages: Sequence[Passage], *, name: str = "scripted") -> None:
+        self.name = name
+        self.queries: list[str] = []
+        self._passages = list(passages)
+
+    async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
+        """The `k` passages with most words in common; ties stay in the given order."""
+        self.queries.append(query)
+        words = set(re.findall(r"\w+", query.lower()))
+        scored = [
+            passage.model_copy(update={"score": float(len(words & set(re.findall(r"\w+", _text(passage)))))})
+            for passage in self._passages
+        ]
+        return sorted(scored, key=lambda passage: -passage.score)[:k]
+
+
+def _text(passage: Passage) -> str:
+    return f"{passage.title} {passage.text}".lower()
