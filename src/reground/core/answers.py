@@ -144,7 +144,8 @@ NUMBER = AnswerForm(
 )
 PROGRAM = AnswerForm(
     "program",
-    "Give one complete Python program in a single ```python block: all imports, all helper functions, no example calls.",
+    "Give one complete Python program in a single ```python block: "
+    "all imports, all helper functions, no example calls.",
     extract_program,
     draft_is_query=True,
 )

@@ -23,7 +23,10 @@ class Method(Protocol):
 
 @runtime_checkable
 class Scalable(Method, Protocol):
-    """A method that can be set up to make good use of a token budget (RaR, section 3.3): more samples, documents, rounds."""
+    """A method that can be set up to use a token budget well (RaR, section 3.3).
+
+    More samples, more documents, more rounds: whatever the method scales by.
+    """
 
     def at_budget(self, tokens: int) -> Method:
         """The same method, scaled to spend about `tokens` prompt and completion tokens a question."""

@@ -21,7 +21,7 @@ _CONTROL = re.compile(
     r"|<(?=</?SYS>>)"
     r"|<(?=/?(?:tool_call|tool_response|think|image|reponame|repo_name|filename|file_sep|gh_stars|fim_\w+|issue_\w+"
     r"|jupyter_\w+|empty_output|commit_\w+)>)"
-    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|IMG|PREFIX|MIDDLE|SUFFIX)\])"
+    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|IMG|PREFIX|MIDDLE|SUFFIX)\])",
     re.IGNORECASE,
 )
 _FENCE = re.compile(r"<(?=/?passage\b)", re.IGNORECASE)

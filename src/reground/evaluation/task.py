@@ -1,0 +1,69 @@
+"""What a benchmark is: examples, the form of an answer, and how one is scored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol, runtime_checkable
+
+from pydantic import Field, JsonValue
+
+from reground.core.answers import AnswerForm, Demonstration
+from reground.core.language import Value
+from reground.core.programs import Sandbox
+from reground.core.trajectory import Trajectory
+
+
+class Example(Value):
+    """One item of a benchmark. A method is shown `question` and nothing else."""
+
+    id: str
+    question: str
+    golden_answers: tuple[str, ...] = ()
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class Score(Value):
+    """A metric's value for one example. None means unscored, which is not zero; `why` then says the reason."""
+
+    value: float | None
+    why: str = ""
+
+
+@runtime_checkable
+class Task(Protocol):
+    """A benchmark, loaded.
+
+    name: the name of its data folder. form: what an answer looks like. primary: the metric that ranks methods.
+    metrics: every metric that `score` reports.
+    """
+
+    @property
+    def name(self) -> str:
+        """The task's name."""
+        ...
+
+    @property
+    def form(self) -> AnswerForm:
+        """What an answer has to look like."""
+        ...
+
+    @property
+    def primary(self) -> str:
+        """The metric that ranks methods."""
+        ...
+
+    def examples(self) -> Sequence[Example]:
+        """All examples of the chosen split, in the data's order."""
+        ...
+
+    def demonstrations(self) -> Sequence[Demonstration]:
+        """Worked examples for few-shot prompts, from outside the evaluated split; may be empty."""
+        ...
+
+    def solutions(self) -> Sequence[str]:
+        """Texts (answers, programs, tests) that a retrieval corpus must not contain; see contamination."""
+        ...
+
+    async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
+        """Score one solved question by every metric. Never called for a failed question."""
+        ...
