@@ -61,7 +61,7 @@ class NoteStep(_Step):
     """Something a method wants to be seen: a repaired revision, a skipped step, the end of a budget."""
 
     kind: Literal["note"] = "note"
-    data: dict[str, JsonValue] = {}
+    data: dict[str, JsonValue] = Field(default_factory=dict)
 
 
 Step = Annotated[GenerateStep | RetrieveStep | ExecuteStep | NoteStep, Field(discriminator="kind")]
@@ -91,7 +91,7 @@ class Trajectory(Value):
     stopped: str | None = None
     usage: Usage = Usage()
     seconds: float = 0.0
-    metadata: dict[str, JsonValue] = {}
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)
 
 
 def append_trajectory(path: Path, trajectory: Trajectory) -> None:
