@@ -1,0 +1,1 @@
+"""Speed and cost, runnable by anyone, peers beside us: python -m benchmarks."""

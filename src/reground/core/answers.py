@@ -74,10 +74,10 @@ _CODE_FENCE = re.compile(r"```[ \t]*([A-Za-z0-9_+-]*)[^\n]*\n(.*?)(?:```|\Z)", r
 
 def extract_phrase(text: str) -> str:
     """The phrase after the last "Answer:" line, else after "answer is", else the last line that is not blank."""
-    lines = [found for found in (m.group(1).strip() for m in _ANSWER_LINE.finditer(text)) if found]
+    lines = [found for found in (str(m.group(1)).strip() for m in _ANSWER_LINE.finditer(text)) if found]
     if lines:
         return _trim(lines[-1])
-    phrases = _ANSWER_PHRASE.findall(text)
+    phrases: list[str] = _ANSWER_PHRASE.findall(text)
     if phrases:
         return _trim(phrases[-1])
     filled = [line.strip() for line in text.splitlines() if line.strip()]
@@ -111,7 +111,7 @@ def extract_program(text: str) -> str:
 
     An unclosed fence (a completion that was cut) still counts.
     """
-    blocks = _CODE_FENCE.findall(text)
+    blocks: list[tuple[str, str]] = _CODE_FENCE.findall(text)
     python = [body for language, body in blocks if language.lower() in {"python", "py", "python3"}]
     if python:
         return python[-1].strip("\n")
