@@ -92,8 +92,10 @@ def _trim(phrase: str) -> str:
 def extract_letters(text: str) -> str:
     """The chosen option letters A to H, sorted and without repeats, e.g. "AC"."""
     phrase = extract_phrase(text)
-    joined = re.match(r"^\(?([A-H](?:[\s,、和及&]*(?:and\s+)?\(?[A-H]\)?)*)(?![A-Za-z])", phrase)
-    letters = re.findall(r"[A-H]", joined.group(1)) if joined else re.findall(r"(?<![A-Za-z])[A-H](?![A-Za-z])", phrase)
+    joined: re.Match[str] | None = re.match(r"^\(?([A-H](?:[\s,、和及&]*(?:and\s+)?\(?[A-H]\)?)*)(?![A-Za-z])", phrase)
+    letters: list[str] = (
+        re.findall(r"[A-H]", joined.group(1)) if joined else re.findall(r"(?<![A-Za-z])[A-H](?![A-Za-z])", phrase)
+    )
     return "".join(sorted(set(letters)))
 
 
