@@ -102,7 +102,7 @@ def extract_letters(text: str) -> str:
 def extract_number(text: str) -> str:
     """The last number of the answer phrase, else of the text; thousands separators removed."""
     for place in (extract_phrase(text), text):
-        numbers = re.findall(r"[-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?", place)
+        numbers: list[str] = re.findall(r"[-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?", place)
         if numbers:
             return numbers[-1].replace(",", "")
     return ""
