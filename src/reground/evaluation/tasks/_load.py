@@ -1,0 +1,87 @@
+"""Where benchmark files are and how their records are read; every complaint names the file and the line."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import IO, cast
+
+from pydantic import JsonValue
+
+from reground.core.errors import ConfigurationError, DataError
+
+Record = dict[str, JsonValue]
+
+WHERE = "give the folder of the benchmark data with --data DIR or in REGROUND_DATA"
+
+
+def data_root(given: Path | None = None) -> Path:
+    """The folder that holds one folder a dataset: `given`, else REGROUND_DATA, else ./data.
+
+    Raises ConfigurationError where that is no folder.
+    """
+    named = os.environ.get("REGROUND_DATA")
+    root = given if given is not None else Path(named) if named else Path("data")
+    if not root.is_dir():
+        said = "--data" if given is not None else "REGROUND_DATA" if named else "the default"
+        raise ConfigurationError(f"no benchmark data: {root} ({said}) is not a folder; {WHERE}")
+    return root
+
+
+def data_path(root: Path, *parts: str) -> Path:
+    """A file or folder of the data root; `.gz` is added where only the compressed file is there.
+
+    Raises DataError, saying what to do, where it is absent.
+    """
+    path = root.joinpath(*parts)
+    if path.exists():
+        return path
+    packed = path.with_name(path.name + ".gz")
+    if packed.exists():
+        return packed
+    raise DataError(f"there is no such benchmark file; {WHERE}", path=path)
+
+
+def read_records(path: Path, required: Sequence[str] = ()) -> Iterator[Record]:
+    """The objects of a JSONL file, gzipped or not, in order; blank lines are skipped.
+
+    Raises DataError for a line that is no JSON object or lacks a `required` field, and for a file that
+    cannot be read.
+    """
+    number = 0
+    try:
+        with _open(path) as lines:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    yield _parse(line, path, number, required)
+    except UnicodeDecodeError:
+        raise DataError("not UTF-8 text", path=path, line=number + 1) from None
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise DataError("the compressed file is damaged or cut short; fetch it again", path=path) from None
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", path=path) from error
+
+
+def _open(path: Path) -> IO[str]:
+    if path.name.endswith(".gz"):
+        return cast("IO[str]", gzip.open(path, "rt", encoding="utf-8"))
+    return path.open(encoding="utf-8")
+
+
+def _parse(line: str, path: Path, number: int, required: Sequence[str]) -> Record:
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise DataError(f"not JSON: {error.msg} at column {error.colno}", path=path, line=number) from None
+    except RecursionError:
+        raise DataError("nested too deeply", path=path, line=number) from None
+    if not isinstance(record, dict):
+        raise DataError(f"expected a JSON object, found {type(record).__name__}", path=path, line=number)
+    missing = [name for name in required if name not in record]
+    if missing:
+        raise DataError(f"the field {missing[0]!r} is missing", path=path, line=number)
+    return record
