@@ -1,0 +1,203 @@
+"""What there is by name. A file is its own registration; nothing is imported before it is asked for.
+
+Methods are the modules of `reground.methods`, model providers those of `reground.models`. Outsiders
+come in by the same door: entry points in the groups `reground.methods` and `reground.models`, each
+naming a module of the same shape (`METHOD` or `create`).
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses
+import difflib
+import importlib
+import importlib.util
+import pkgutil
+import typing
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from reground.core.answers import TEXT, AnswerForm
+from reground.core.errors import ConfigurationError
+from reground.core.evidence import Retriever
+from reground.core.language import LanguageModel
+from reground.core.method import Method
+from reground.core.programs import Sandbox
+
+if typing.TYPE_CHECKING:
+    from reground.models.options import Listing, ModelOptions
+
+_NOT_PROVIDERS = {"options", "pull", "store", "wrappers", "scripted"}
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A name, the module behind it and the first line of that module's docstring."""
+
+    name: str
+    module: str
+    summary: str
+
+
+@cache
+def methods() -> dict[str, Entry]:
+    """Every method by name, in alphabetical order."""
+    return _entries("reground.methods", hidden=frozenset())
+
+
+@cache
+def providers() -> dict[str, Entry]:
+    """Every model provider by name."""
+    return _entries("reground.models", hidden=frozenset(_NOT_PROVIDERS))
+
+
+def _entries(package: str, hidden: frozenset[str]) -> dict[str, Entry]:
+    spec = importlib.util.find_spec(package)
+    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
+    names = [m.name for m in pkgutil.iter_modules(folders) if not m.name.startswith("_") and m.name not in hidden]
+    found = {name: f"{package}.{name}" for name in names}
+    found.update({point.name: point.value for point in entry_points(group=package)})
+    return {name: Entry(name, module, _summary(module)) for name, module in sorted(found.items())}
+
+
+def _summary(module: str) -> str:
+    """The docstring's first line, read from the source so that listing names costs no imports."""
+    try:
+        spec = importlib.util.find_spec(module)
+    except ModuleNotFoundError:
+        spec = None
+    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
+        return ""
+    text = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
+    return text.partition("\n")[0]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of an error message: near names if there are any, else all of them."""
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+
+
+def _load(entry: Entry) -> ModuleType:
+    try:
+        return importlib.import_module(entry.module)
+    except ImportError as error:
+        raise ConfigurationError(f"{entry.name} ({entry.module}) cannot be imported: {error}") from error
+
+
+def method_class(name: str) -> type[Method]:
+    """The class behind a method's name. Raises ConfigurationError with near names."""
+    entry = methods().get(name)
+    if entry is None:
+        raise ConfigurationError(f"no method is called {name!r}; {did_you_mean(name, methods())}")
+    found = getattr(_load(entry), "METHOD", None)
+    if not isinstance(found, type):
+        raise ConfigurationError(f"{entry.module} names no class in METHOD")
+    return found
+
+
+def needs(name: str) -> frozenset[str]:
+    """Which of retriever and sandbox a method cannot do without."""
+    required = {
+        f.name
+        for f in dataclasses.fields(_as_dataclass(method_class(name)))
+        if f.default is dataclasses.MISSING and f.default_factory is dataclasses.MISSING
+    }
+    return frozenset(required & {"retriever", "sandbox"})
+
+
+def build_method(
+    name: str,
+    *,
+    model: LanguageModel,
+    retriever: Retriever | None = None,
+    sandbox: Sandbox | None = None,
+    form: AnswerForm = TEXT,
+    settings: Mapping[str, object] | None = None,
+) -> Method:
+    """Put a method together. `settings` are its own fields; strings are read as the field's type.
+
+    Raises ConfigurationError where something that it needs is missing or a setting is unknown or unfit.
+    """
+    cls = method_class(name)
+    fields = {f.name for f in dataclasses.fields(_as_dataclass(cls))}
+    parts = {"model": model, "retriever": retriever, "sandbox": sandbox, "form": form}
+    missing = sorted(part for part in needs(name) if parts[part] is None)
+    if missing:
+        how = {"retriever": "documents: give --corpus DIR", "sandbox": "a sandbox for generated programs"}
+        raise ConfigurationError(f"the method {name} needs {' and '.join(how[part] for part in missing)}")
+    given = {key: part for key, part in parts.items() if key in fields and part is not None}
+    return cls(**given, **_read_settings(name, cls, settings or {}, fields - parts.keys()))
+
+
+def setting_names(name: str) -> dict[str, str]:
+    """A method's own settings and their defaults, as text."""
+    skip = {"model", "retriever", "sandbox", "form", "prompts"}
+    return {
+        f.name: "" if f.default is dataclasses.MISSING else repr(f.default)
+        for f in dataclasses.fields(_as_dataclass(method_class(name)))
+        if f.name not in skip
+    }
+
+
+def _as_dataclass(cls: type[Method]) -> type[Any]:
+    if not dataclasses.is_dataclass(cls):
+        raise ConfigurationError(f"{cls.__module__}.{cls.__name__} is no dataclass, so it has no settings to read")
+    return cls
+
+
+def _read_settings(
+    name: str, cls: type[Method], settings: Mapping[str, object], known: set[str]
+) -> dict[str, object]:
+    from pydantic import TypeAdapter, ValidationError
+
+    hints = typing.get_type_hints(cls)
+    read: dict[str, object] = {}
+    for key, value in settings.items():
+        if key not in known:
+            raise ConfigurationError(f"the method {name} has no setting {key!r}; {did_you_mean(key, known)}")
+        try:
+            read[key] = TypeAdapter(hints[key]).validate_python(value)
+        except ValidationError as error:
+            why = error.errors()[0]["msg"]
+            raise ConfigurationError(f"the setting {key} of {name} cannot be {value!r}: {why}") from None
+    return read
+
+
+def provider_module(spec: str) -> tuple[ModuleType, str]:
+    """The provider's module and the rest of `provider/model`. Raises ConfigurationError with near names."""
+    provider, slash, model = spec.partition("/")
+    if provider == "scripted":
+        raise ConfigurationError("the scripted model is for tests: build reground.models.scripted.ScriptedModel in Python")
+    entry = providers().get(provider)
+    if entry is None:
+        raise ConfigurationError(f"no model provider is called {provider!r}; {did_you_mean(provider, providers())}")
+    if not slash or not model:
+        raise ConfigurationError(f"a model is named provider/model, for example {provider}/<model>; got {spec!r}")
+    return _load(entry), model
+
+
+def load_model(spec: str, options: ModelOptions | None = None) -> LanguageModel:
+    """The model behind `provider/model`, wrapped with limits, retries and, where asked for, the cache."""
+    from reground.models.options import ModelOptions
+    from reground.models.wrappers.stack import wrap
+
+    options = options if options is not None else ModelOptions()
+    module, model = provider_module(spec)
+    adapter: LanguageModel = module.create(model, options)
+    return wrap(adapter, options)
+
+
+async def model_listings(options: ModelOptions) -> dict[str, list[Listing]]:
+    """What every provider could run here, and why not where it could not."""
+    listings: dict[str, list[Listing]] = {}
+    for name, entry in providers().items():
+        available = getattr(_load(entry), "available", None)
+        listings[name] = await available(options) if available is not None else []
+    return listings

@@ -1,0 +1,43 @@
+"""The tree of commands. Each group registers itself; what a command needs is imported when it runs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from reground import __version__
+from reground.app.cli import ask, library, look
+from reground.app.cli import eval as evaluation
+
+app = typer.Typer(
+    name="reground",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"reground {__version__}")
+        raise typer.Exit()
+
+
+@app.callback()
+def root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")] = False,
+) -> None:
+    """Hard questions in, grounded answers out: reason step by step, go back over each step with evidence.
+
+    First steps:  reground demo   ·   reground ask "..." --corpus DIR   ·   reground models
+    """
+
+
+ask.register(app)
+library.register(app)
+look.register(app)
+evaluation.register(app)
+cli = typer.main.get_command(app)

@@ -1,0 +1,144 @@
+"""Results for people: the answer, the steps that led to it, the evidence, the cost.
+
+Everything that comes from a model or a document is printed as plain text: markup in it means nothing,
+and control characters that could move a terminal's cursor are taken out.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from rich.padding import Padding
+from rich.rule import Rule
+from rich.text import Text
+
+from reground.app.cli._common import human_tokens
+from reground.core.trajectory import ExecuteStep, GenerateStep, NoteStep, RetrieveStep, Step, Trajectory
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from reground.app.asking import Result
+    from reground.core.answers import Citation, Thought
+    from reground.core.language import Usage
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def plain(text: str, style: str = "") -> Text:
+    """Outside text, harmless to a terminal."""
+    return Text(_CONTROL.sub("", text), style=style)
+
+
+def show_result(console: Console, result: Result) -> None:
+    """The answer first, then how it came about and what it cost."""
+    console.print(Rule("Answer", style="green", align="left"))
+    console.print(plain(result.text))
+    if result.steps:
+        console.print(Rule("Steps", style="dim", align="left"))
+        for number, step in enumerate(result.steps, start=1):
+            _show_thought(console, number, step)
+    if result.citations:
+        console.print(Rule("Evidence", style="dim", align="left"))
+        for citation in result.citations:
+            _show_citation(console, citation)
+    console.print(Rule(style="dim"))
+    console.print(Text(cost_line(result.usage, result.seconds, replayed(result.trajectory)), style="dim"))
+    if result.stopped is not None:
+        console.print(Text(f"stopped early: the {result.stopped} budget ended", style="yellow"))
+    console.print(Text(f"trajectory: {result.trajectory_path}", style="dim"), soft_wrap=True)
+
+
+def _show_thought(console: Console, number: int, step: Thought) -> None:
+    marks = "".join(f"[{marker}]" for marker in step.citations)
+    changed = step.draft is not None and step.draft.strip() != step.text.strip()
+    head = Text.assemble((f"{number}. ", "bold"), plain(step.text), (f" {marks}" if marks else "", "cyan"))
+    console.print(head)
+    if step.query:
+        console.print(Padding(plain(f"asked: {_short(step.query)}", "dim"), (0, 0, 0, 3)))
+    if step.reflection:
+        console.print(Padding(plain(f"reflection: {_short(step.reflection)}", "dim"), (0, 0, 0, 3)))
+    if changed and step.draft is not None:
+        console.print(Padding(plain(f"was: {_short(step.draft)}", "dim strike"), (0, 0, 0, 3)))
+
+
+def _show_citation(console: Console, citation: Citation) -> None:
+    where = citation.url or citation.passage_id
+    title = citation.title or citation.passage_id
+    console.print(Text.assemble((f"[{citation.marker}] ", "cyan"), plain(title, "bold"), plain(f"  {where}", "dim")))
+    if citation.quote:
+        console.print(Padding(plain(_short(citation.quote), "dim"), (0, 0, 0, 4)))
+
+
+def cost_line(usage: Usage, seconds: float, replayed_calls: int = 0) -> str:
+    """Calls, tokens, money and time in one line."""
+    parts = [
+        f"{usage.calls} calls",
+        f"{human_tokens(usage.prompt)} prompt tokens ({human_tokens(usage.cached)} cached)",
+        f"{human_tokens(usage.completion)} completion tokens",
+    ]
+    if usage.usd:
+        parts.append(f"{usage.usd:.4f} USD")
+    parts.append(f"{seconds:.1f} s")
+    if replayed_calls:
+        parts.append(f"{replayed_calls} calls replayed, not paid again")
+    return ", ".join(parts)
+
+
+def replayed(trajectory: Trajectory) -> int:
+    """How many model calls came out of the journal."""
+    return sum(1 for step in trajectory.steps if isinstance(step, GenerateStep) and step.replayed)
+
+
+def show_line(console: Console, number: int, trajectory: Trajectory) -> None:
+    """One trajectory in one line."""
+    end = trajectory.failure.message if trajectory.failure else trajectory.answer.text if trajectory.answer else ""
+    style = "red" if trajectory.failure else ""
+    console.print(
+        Text.assemble(
+            (f"{number:4} ", "dim"),
+            (f"{trajectory.method:16} ", "bold"),
+            plain(_short(trajectory.question, 60)),
+            "  ",
+            plain(_short(end, 60), style or "green"),
+            (f"  {trajectory.usage.calls} calls, {human_tokens(trajectory.usage.tokens)} tokens", "dim"),
+        ),
+        soft_wrap=True,
+    )
+
+
+def show_trajectory(console: Console, trajectory: Trajectory) -> None:
+    """Every step of one trajectory, in the order in which they ended."""
+    console.print(plain(trajectory.question, "bold"))
+    for step in trajectory.steps:
+        console.print(Rule(f"{step.span or '/'} {step.name}  {step.elapsed:.1f} s", style="dim", align="left"))
+        _show_step(console, step)
+    console.print(Rule("Answer", style="green", align="left"))
+    if trajectory.failure is not None:
+        console.print(plain(f"{trajectory.failure.type}: {trajectory.failure.message}", "red"))
+    if trajectory.answer is not None:
+        console.print(plain(trajectory.answer.text))
+    console.print(Text(cost_line(trajectory.usage, trajectory.seconds), style="dim"))
+
+
+def _show_step(console: Console, step: Step) -> None:
+    if isinstance(step, GenerateStep):
+        for message in step.messages:
+            console.print(plain(f"{message.role}: {message.content}", "dim"))
+        for reply in step.replies:
+            console.print(plain(reply.text))
+    elif isinstance(step, RetrieveStep):
+        console.print(plain(f"query: {step.query}", "cyan"))
+        for passage in step.passages:
+            console.print(plain(f"  {passage.score:.2f} {passage.id}: {_short(passage.text)}", "dim"))
+    elif isinstance(step, ExecuteStep):
+        console.print(plain(step.program.source, "dim"))
+        console.print(plain(f"{step.execution.verdict.value}: {step.execution.detail}"))
+    elif isinstance(step, NoteStep):
+        console.print(plain(", ".join(f"{key}: {value}" for key, value in step.data.items()), "yellow"))
+
+
+def _short(text: str, most: int = 160) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= most else line[: most - 3].rstrip() + "..."

@@ -1,0 +1,164 @@
+"""`reground index`, `reground models`, `reground methods`: what there is to work with."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from reground.app.cli import _common as common
+
+if TYPE_CHECKING:
+    from reground.retrieval.decontaminate import Decontaminator
+    from reground.retrieval.index import IndexReport
+
+models_app = typer.Typer(help="What can be used here, and why not; bring a model.")
+
+
+def index(
+    source: Annotated[Path, typer.Argument(help="A folder of documents, a JSONL file or a BEIR folder.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the index goes (a folder).", show_default=False)],
+    kind: Annotated[str, typer.Option("--kind", help="bm25, dense or hybrid.")] = "bm25",
+    language: Annotated[str, typer.Option("--language", help="Picks the stemmer: en, de, fr, ...; zh is segmented.")] = "en",
+    chunk_tokens: Annotated[int, typer.Option("--chunk-tokens", min=16, help="Most tokens a piece.")] = 2000,
+    overlap: Annotated[int, typer.Option("--overlap", min=0, help="Tokens shared by neighbouring pieces.")] = 100,
+    embedder: Annotated[str | None, typer.Option("--embedder", help="openai/<model> or st/<model>.")] = None,
+    base_url: common.BaseUrl = None,
+    decontaminate: Annotated[
+        list[str] | None,
+        typer.Option("--decontaminate", metavar="TASK", help="Drop pieces that hold this benchmark's solutions."),
+    ] = None,
+    data: Annotated[Path | None, typer.Option("--data", help="The benchmarks' folder; else REGROUND_DATA.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
+) -> None:
+    """Index documents, or bring an index up to date: only what has changed is read again.
+
+    Example:  reground index docs/ --out docs.idx --chunk-tokens 400
+    """
+    from reground.app.cli.progress import IndexProgress
+    from reground.retrieval.index import IndexSettings, build_index
+
+    settings = IndexSettings(
+        kind=kind, language=language, chunk_tokens=chunk_tokens, overlap=overlap, embedder=embedder, base_url=base_url
+    )
+    cleaner = _decontaminator(decontaminate, data) if decontaminate else None
+    console, err = common.consoles()
+    with IndexProgress(err) as progress:
+        report = build_index(source, out, settings, progress=progress.on_index, decontaminate=cleaner)
+    if as_json:
+        typer.echo(json.dumps(report.to_dict(), ensure_ascii=False))
+        return
+    _show_report(console, report, out)
+
+
+def _show_report(console: Any, report: IndexReport, out: Path) -> None:
+    console.print(
+        f"{report.passages} passages from {report.documents} documents in {out} "
+        f"[dim]({report.read} files read, {report.kept} unchanged, {report.removed} removed, {report.seconds:.1f} s)[/]"
+    )
+    for path, why in report.skipped:
+        console.print(f"[yellow]skipped[/] {path}: {why}")
+    if report.dropped:
+        console.print(f"dropped {len(report.dropped)} passages that overlap a benchmark's solutions:")
+        for passage_id, shared in report.dropped[:20]:
+            console.print(f"  {passage_id}: [dim]{shared}[/]")
+        if len(report.dropped) > 20:
+            console.print(f"  ... and {len(report.dropped) - 20} more; --json lists all")
+
+
+def _decontaminator(tasks: list[str], data: Path | None) -> Decontaminator:
+    from reground.evaluation.tasks._load import data_root
+    from reground.evaluation.tasks._registry import load_task
+    from reground.retrieval.decontaminate import Decontaminator
+
+    root = data_root(data)
+    return Decontaminator([text for name in tasks for text in load_task(name, root).solutions()])
+
+
+def methods(
+    name: Annotated[str | None, typer.Argument(help="One method, with its settings.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """List the methods, or one method's settings and their defaults.
+
+    Example:  reground methods rar
+    """
+    from reground.app import catalogue
+
+    console, _ = common.consoles()
+    if name is not None:
+        settings = catalogue.setting_names(name)
+        if as_json:
+            typer.echo(json.dumps({"name": name, "settings": settings}))
+            return
+        console.print(f"[bold]{name}[/]  {catalogue.methods()[name].summary}")
+        for key, default in settings.items():
+            console.print(f"  --set {key}={default}")
+        return
+    if as_json:
+        typer.echo(json.dumps({entry.name: entry.summary for entry in catalogue.methods().values()}))
+        return
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, show_header=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for entry in catalogue.methods().values():
+        table.add_row(entry.name, entry.summary)
+    console.print(table)
+
+
+@models_app.callback(invoke_without_command=True)
+def models(
+    context: typer.Context,
+    base_url: common.BaseUrl = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+) -> None:
+    """List the models that can be used here, and why the others cannot.
+
+    Example:  reground models
+    """
+    if context.invoked_subcommand is not None:
+        return
+    from reground.app import catalogue
+
+    listings = asyncio.run(catalogue.model_listings(common.model_options({}, base_url=base_url)))
+    if as_json:
+        rows = [
+            {"name": entry.name, "usable": entry.usable, "why": entry.why} for found in listings.values() for entry in found
+        ]
+        typer.echo(json.dumps(rows, ensure_ascii=False))
+        return
+    console, _ = common.consoles()
+    for provider, found in listings.items():
+        console.print(f"[bold]{provider}[/]  [dim]{catalogue.providers()[provider].summary}[/]")
+        for entry in found:
+            mark = "[green]yes[/]" if entry.usable else "[red]no [/]"
+            console.print(f"  {mark} {entry.name}  [dim]{entry.why}[/]")
+
+
+@models_app.command("pull")
+def pull_model(
+    alias: Annotated[str, typer.Argument(help="smollm2, qwen2.5-coder-1.5b, or org/repo:file.gguf on a model hub.")],
+) -> None:
+    """Bring a model once, with progress and a checksum.
+
+    Example:  reground models pull smollm2
+    """
+    from reground.app.cli.progress import AskProgress
+    from reground.models.pull import pull
+
+    console, err = common.consoles()
+    with AskProgress(err, shown=True) as progress:
+        path = pull(alias, progress=progress.on_pull)
+    console.print(f"{alias} is at {path}", soft_wrap=True)
+
+
+def register(cli: typer.Typer) -> None:
+    """Add the commands of this file."""
+    cli.command()(index)
+    cli.add_typer(models_app, name="models")
+    cli.command()(methods)

@@ -1,0 +1,80 @@
+"""Live progress: on a terminal one moving line, elsewhere one plain line a step."""
+
+from __future__ import annotations
+
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from rich.live import Live
+from rich.spinner import Spinner
+from rich.text import Text
+
+from reground.app.cli._common import human_tokens
+from reground.core.run import Event
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from reground.retrieval.index import Progress
+
+
+class AskProgress:
+    """Which step is at work, calls and tokens so far, seconds."""
+
+    def __init__(self, console: Console, *, shown: bool) -> None:
+        self._console = console
+        self._shown = shown
+        self._started = time.monotonic()
+        self._doing = "starting"
+        self._counts = ""
+        self._spinner = Spinner("dots")
+        self._live = Live(self, console=console, transient=True, refresh_per_second=8) if self._moving else None
+
+    @property
+    def _moving(self) -> bool:
+        return self._shown and self._console.is_terminal
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.__enter__()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        if self._live is not None:
+            self._live.__exit__(kind, error, trace)
+
+    def __rich__(self) -> Spinner:
+        seconds = time.monotonic() - self._started
+        self._spinner.update(text=Text(f"{self._doing}  {self._counts}  {seconds:.0f} s"))
+        return self._spinner
+
+    def on_event(self, event: Event) -> None:
+        """Show what a method begins and what it has done."""
+        usage = event.usage
+        self._counts = f"{usage.calls} calls, {human_tokens(usage.tokens)} tokens"
+        if event.type == "begin":
+            self._doing = f"{event.span.rpartition('/')[2]} {event.name}".strip()
+        elif event.step is not None and self._shown and not self._moving:
+            self._line(f"{event.span or '/'} {event.name}: {self._counts}")
+
+    def on_index(self, progress: Progress) -> None:
+        """Show how far the indexing is."""
+        self._doing = f"indexing: {progress.documents} documents, {progress.passages} passages"
+
+    def on_pull(self, what: str, done: int, total: int | None) -> None:
+        """Show how much of a model has come."""
+        size = f"{done / 1e6:.0f}" + (f" of {total / 1e6:.0f}" if total else "") + " MB"
+        if self._shown and not self._moving and not self._doing.startswith(what):
+            self._line(f"{what} ...")
+        self._doing = f"{what}: {size}"
+
+    def _line(self, text: str) -> None:
+        self._console.print(Text(text, style="dim"), soft_wrap=True)
+
+
+class IndexProgress(AskProgress):
+    """Documents and passages so far."""
+
+    def __init__(self, console: Console) -> None:
+        super().__init__(console, shown=True)

@@ -1,0 +1,54 @@
+"""From what a user names as a corpus to a retriever: an index is opened, anything else is indexed once and kept."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reground.core.errors import DataError
+from reground.core.places import indexes_dir
+
+if TYPE_CHECKING:
+    from reground.core.evidence import Retriever
+    from reground.retrieval.index import IndexSettings, Progress
+
+
+async def corpus_retriever(
+    corpus: str | Path | Retriever,
+    on_index: Callable[[Progress], None] | None = None,
+    settings: IndexSettings | None = None,
+) -> Retriever:
+    """A retriever over `corpus`: one of your own as it is, an index opened, documents indexed into the cache.
+
+    The cached index is updated on every call, which reads only what has changed.
+    """
+    if not isinstance(corpus, str | Path):
+        return corpus
+    from reground.retrieval.index import build_index, is_index, open_index
+
+    path = Path(corpus).expanduser()
+    if not path.exists():
+        raise DataError("there is no such corpus: give a folder of documents, a JSONL file or an index", path=path)
+    if is_index(path):
+        return await asyncio.to_thread(open_index, path)
+    settings = settings if settings is not None else default_settings()
+    out = cached_index_path(path, settings)
+    await asyncio.to_thread(build_index, path, out, settings, progress=on_index)
+    return await asyncio.to_thread(open_index, out)
+
+
+def default_settings() -> IndexSettings:
+    """Chunks short enough that a small model can read several of them."""
+    from reground.retrieval.index import IndexSettings
+
+    return replace(IndexSettings(), chunk_tokens=400, overlap=50)
+
+
+def cached_index_path(corpus: Path, settings: IndexSettings) -> Path:
+    """Where the index of a corpus is kept: one for each path and each choice of settings."""
+    key = hashlib.sha256(f"{corpus.resolve()}\n{settings!r}".encode()).hexdigest()[:12]
+    return indexes_dir() / f"{corpus.resolve().stem or 'corpus'}-{key}"
