@@ -13,6 +13,7 @@ import difflib
 import importlib
 import importlib.util
 import pkgutil
+import sys
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -91,14 +92,33 @@ def _load(entry: Entry) -> ModuleType:
         raise ConfigurationError(f"{entry.name} ({entry.module}) cannot be imported: {error}") from error
 
 
+def _load_file(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ConfigurationError(f"there is no method file {path}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)  # dataclasses look their module up there
+    try:
+        spec.loader.exec_module(module)
+    except (ImportError, SyntaxError) as error:
+        raise ConfigurationError(f"the method file {path} cannot be loaded: {error}") from error
+    return module
+
+
 def method_class(name: str) -> type[Method]:
-    """The class behind a method's name. Raises ConfigurationError with near names."""
-    entry = methods().get(name)
-    if entry is None:
+    """The class behind a method's name, or in a file of the user's own that ends in .py.
+
+    Raises ConfigurationError with near names.
+    """
+    if name.endswith(".py"):
+        module = _load_file(Path(name))
+    elif name in methods():
+        module = _load(methods()[name])
+    else:
         raise ConfigurationError(f"no method is called {name!r}; {did_you_mean(name, methods())}")
-    found = getattr(_load(entry), "METHOD", None)
+    found = getattr(module, "METHOD", None)
     if not isinstance(found, type):
-        raise ConfigurationError(f"{entry.module} names no class in METHOD")
+        raise ConfigurationError(f"{name} names no class in METHOD")
     return found
 
 
@@ -152,9 +172,7 @@ def _as_dataclass(cls: type[Method]) -> type[Any]:
     return cls
 
 
-def _read_settings(
-    name: str, cls: type[Method], settings: Mapping[str, object], known: set[str]
-) -> dict[str, object]:
+def _read_settings(name: str, cls: type[Method], settings: Mapping[str, object], known: set[str]) -> dict[str, object]:
     from pydantic import TypeAdapter, ValidationError
 
     hints = typing.get_type_hints(cls)
@@ -174,7 +192,9 @@ def provider_module(spec: str) -> tuple[ModuleType, str]:
     """The provider's module and the rest of `provider/model`. Raises ConfigurationError with near names."""
     provider, slash, model = spec.partition("/")
     if provider == "scripted":
-        raise ConfigurationError("the scripted model is for tests: build reground.models.scripted.ScriptedModel in Python")
+        raise ConfigurationError(
+            "the scripted model is for tests: build reground.models.scripted.ScriptedModel in Python"
+        )
     entry = providers().get(provider)
     if entry is None:
         raise ConfigurationError(f"no model provider is called {provider!r}; {did_you_mean(provider, providers())}")

@@ -28,17 +28,21 @@ async def corpus_retriever(
     """
     if not isinstance(corpus, str | Path):
         return corpus
+    return await asyncio.to_thread(_open, Path(corpus), on_index, settings)
+
+
+def _open(path: Path, on_index: Callable[[Progress], None] | None, settings: IndexSettings | None) -> Retriever:
     from reground.retrieval.index import build_index, is_index, open_index
 
-    path = Path(corpus).expanduser()
+    path = path.expanduser()
     if not path.exists():
         raise DataError("there is no such corpus: give a folder of documents, a JSONL file or an index", path=path)
     if is_index(path):
-        return await asyncio.to_thread(open_index, path)
+        return open_index(path)
     settings = settings if settings is not None else default_settings()
     out = cached_index_path(path, settings)
-    await asyncio.to_thread(build_index, path, out, settings, progress=on_index)
-    return await asyncio.to_thread(open_index, out)
+    build_index(path, out, settings, progress=on_index)
+    return open_index(out)
 
 
 def default_settings() -> IndexSettings:

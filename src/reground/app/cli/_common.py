@@ -22,7 +22,9 @@ _BUDGET = "Budget"
 
 BaseUrl = Annotated[
     str | None,
-    typer.Option("--base-url", help="Where the OpenAI-compatible server is; else OPENAI_BASE_URL.", rich_help_panel=_MODEL),
+    typer.Option(
+        "--base-url", help="Where the OpenAI-compatible server is; else OPENAI_BASE_URL.", rich_help_panel=_MODEL
+    ),
 ]
 ApiKeyEnv = Annotated[
     str | None,
@@ -43,7 +45,9 @@ Adapter = Annotated[
 ]
 Cache = Annotated[
     Path | None,
-    typer.Option("--cache", help="A file that answers repeated temperature-0 calls across runs.", rich_help_panel=_MODEL),
+    typer.Option(
+        "--cache", help="A file that answers repeated temperature-0 calls across runs.", rich_help_panel=_MODEL
+    ),
 ]
 BudgetTokens = Annotated[
     int | None, typer.Option("--budget-tokens", min=1, help="Most tokens, prompts included.", rich_help_panel=_BUDGET)
@@ -59,7 +63,9 @@ BudgetUsd = Annotated[
 ]
 ConfigFile = Annotated[
     Path | None,
-    typer.Option("--config", help="A TOML file with the same names as the options; reground.toml here if there is one."),
+    typer.Option(
+        "--config", help="A TOML file with the same names as the options; reground.toml here if there is one."
+    ),
 ]
 SetOption = Annotated[
     list[str] | None,

@@ -31,7 +31,9 @@ def ask(
     method: Annotated[str | None, typer.Option("--method", "-m", help="See `reground methods`. [default: rar]")] = None,
     model: Annotated[str | None, typer.Option("--model", help="provider/model. [default: gguf/smollm2]")] = None,
     corpus: Annotated[Path | None, typer.Option("--corpus", "-c", help="Documents, a JSONL file or an index.")] = None,
-    form: Annotated[str | None, typer.Option("--form", help="text, phrase, choice, number, program, pal, plan.")] = None,
+    form: Annotated[
+        str | None, typer.Option("--form", help="text, phrase, choice, number, program, pal, plan.")
+    ] = None,
     setting: common.SetOption = None,
     config: common.ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")] = False,
@@ -54,7 +56,14 @@ def ask(
     file = common.read_config(config)
     common.check_config(file)
     options = common.model_options(
-        file, base_url=base_url, api_key_env=api_key_env, price=price, context=context, slots=slots, adapter=adapter, cache=cache
+        file,
+        base_url=base_url,
+        api_key_env=api_key_env,
+        price=price,
+        context=context,
+        slots=slots,
+        adapter=adapter,
+        cache=cache,
     )
     budget = common.budget_from(file, tokens=budget_tokens, calls=budget_calls, seconds=budget_seconds, usd=budget_usd)
     _answer(
@@ -87,7 +96,9 @@ def demo(
 
     asked = question or default_question()
     _, err = common.consoles()
-    err.print(f"[bold]Question[/]  {asked}\n[dim]method {method}, model {model}, corpus: the {corpus_path().name} that comes with reground[/]\n")
+    err.print(
+        f"[bold]Question[/]  {asked}\n[dim]method {method}, model {model}, corpus: the {corpus_path().name} that comes with reground[/]\n"
+    )
     _answer(
         asked,
         method=method,

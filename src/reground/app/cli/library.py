@@ -19,10 +19,14 @@ models_app = typer.Typer(help="What can be used here, and why not; bring a model
 
 
 def index(
-    source: Annotated[Path, typer.Argument(help="A folder of documents, a JSONL file or a BEIR folder.", show_default=False)],
+    source: Annotated[
+        Path, typer.Argument(help="A folder of documents, a JSONL file or a BEIR folder.", show_default=False)
+    ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the index goes (a folder).", show_default=False)],
     kind: Annotated[str, typer.Option("--kind", help="bm25, dense or hybrid.")] = "bm25",
-    language: Annotated[str, typer.Option("--language", help="Picks the stemmer: en, de, fr, ...; zh is segmented.")] = "en",
+    language: Annotated[
+        str, typer.Option("--language", help="Picks the stemmer: en, de, fr, ...; zh is segmented.")
+    ] = "en",
     chunk_tokens: Annotated[int, typer.Option("--chunk-tokens", min=16, help="Most tokens a piece.")] = 2000,
     overlap: Annotated[int, typer.Option("--overlap", min=0, help="Tokens shared by neighbouring pieces.")] = 100,
     embedder: Annotated[str | None, typer.Option("--embedder", help="openai/<model> or st/<model>.")] = None,
@@ -128,7 +132,9 @@ def models(
     listings = asyncio.run(catalogue.model_listings(common.model_options({}, base_url=base_url)))
     if as_json:
         rows = [
-            {"name": entry.name, "usable": entry.usable, "why": entry.why} for found in listings.values() for entry in found
+            {"name": entry.name, "usable": entry.usable, "why": entry.why}
+            for found in listings.values()
+            for entry in found
         ]
         typer.echo(json.dumps(rows, ensure_ascii=False))
         return

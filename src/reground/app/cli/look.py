@@ -12,7 +12,9 @@ from reground.app.cli import _common as common
 
 def show(
     file: Annotated[Path, typer.Argument(help="A trajectory file (JSONL).", show_default=False)],
-    number: Annotated[int | None, typer.Option("--number", "-n", min=1, help="Only the n-th trajectory, in full.")] = None,
+    number: Annotated[
+        int | None, typer.Option("--number", "-n", min=1, help="Only the n-th trajectory, in full.")
+    ] = None,
 ) -> None:
     """Show trajectories: one line each, or one of them step by step.
 
