@@ -1,0 +1,52 @@
+"""The tutorial in CONTRIBUTING.md is executed: its file, its command, its test."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from pathlib import Path
+
+import pytest
+
+from reground.app.cli import run
+from reground.testing.openai_server import MockServer
+
+TEXT = (Path(__file__).resolve().parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+
+
+def block(mark: str) -> str:
+    found = re.search(rf"<!-- {re.escape(mark)} -->\n```\w+\n(.*?)```", TEXT, re.DOTALL)
+    assert found is not None, mark
+    return found.group(1)
+
+
+def test_the_tutorials_test_passes() -> None:
+    namespace: dict[str, object] = {"__name__": "second_look_tutorial"}
+    module = type(sys)("second_look_tutorial")
+    sys.modules["second_look_tutorial"] = module
+    try:
+        exec(compile(block("file: second_look.py"), "second_look.py", "exec"), namespace)
+        exec(compile(block("test"), "CONTRIBUTING.md", "exec"), namespace)
+    finally:
+        del sys.modules["second_look_tutorial"]
+    assert namespace["METHOD"] is namespace["SecondLook"]
+
+
+def test_the_tutorials_command_works(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    (tmp_path / "second_look.py").write_text(block("file: second_look.py"))
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "tower.md").write_text("# The tower\n\nStephen Sauvestre was the tower's architect.\n")
+    arguments = shlex.split(block("command"))[1:]
+    with MockServer(replies=["Gustave built it.", "Stephen Sauvestre designed it."]).in_thread() as server:
+        code = run([*arguments, "--model", "openai/any", "--base-url", server.base_url, "--json"])
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    assert json.loads(said.out)["answer"] == "Stephen Sauvestre designed it."
