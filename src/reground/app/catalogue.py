@@ -33,9 +33,6 @@ from reground.core.programs import Sandbox
 if typing.TYPE_CHECKING:
     from reground.models.options import Listing, ModelOptions
 
-_NOT_PROVIDERS = {"options", "pull", "store", "wrappers", "scripted"}
-
-
 @dataclass(frozen=True)
 class Entry:
     """A name, the module behind it and the first line of that module's docstring."""
@@ -48,34 +45,55 @@ class Entry:
 @cache
 def methods() -> dict[str, Entry]:
     """Every method by name, in alphabetical order."""
-    return _entries("reground.methods", hidden=frozenset())
+    return _entries("reground.methods", defines="METHOD")
 
 
 @cache
 def providers() -> dict[str, Entry]:
     """Every model provider by name."""
-    return _entries("reground.models", hidden=frozenset(_NOT_PROVIDERS))
+    return _entries("reground.models", defines="create")
 
 
-def _entries(package: str, hidden: frozenset[str]) -> dict[str, Entry]:
+def _entries(package: str, *, defines: str) -> dict[str, Entry]:
+    """The package's modules that define the name asked for, and the entry points of the same group."""
     spec = importlib.util.find_spec(package)
     folders = list(spec.submodule_search_locations or ()) if spec is not None else []
-    names = [m.name for m in pkgutil.iter_modules(folders) if not m.name.startswith("_") and m.name not in hidden]
-    found = {name: f"{package}.{name}" for name in names}
-    found.update({point.name: point.value for point in entry_points(group=package)})
-    return {name: Entry(name, module, _summary(module)) for name, module in sorted(found.items())}
+    entries = {}
+    for found in pkgutil.iter_modules(folders):
+        if not found.ispkg and not found.name.startswith("_"):
+            source = _source(f"{package}.{found.name}")
+            if defines in _top_level(source):
+                entries[found.name] = Entry(found.name, f"{package}.{found.name}", _summary(source))
+    for point in entry_points(group=package):
+        entries[point.name] = Entry(point.name, point.value, _summary(_source(point.value)))
+    return dict(sorted(entries.items()))
 
 
-def _summary(module: str) -> str:
-    """The docstring's first line, read from the source so that listing names costs no imports."""
+def _source(module: str) -> ast.Module:
+    """A module's syntax tree, so that listing names costs no imports; empty where there is no source."""
     try:
         spec = importlib.util.find_spec(module)
     except ModuleNotFoundError:
         spec = None
     if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        return ""
-    text = ast.get_docstring(ast.parse(Path(spec.origin).read_text(encoding="utf-8"))) or ""
-    return text.partition("\n")[0]
+        return ast.Module(body=[], type_ignores=[])
+    return ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+
+
+def _summary(source: ast.Module) -> str:
+    return (ast.get_docstring(source) or "").partition("\n")[0]
+
+
+def _top_level(source: ast.Module) -> set[str]:
+    names: set[str] = set()
+    for node in source.body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign):
+            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            names.add(node.target.id)
+    return names
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
