@@ -1,0 +1,257 @@
+"""The OpenAI chat protocol without the network: requests, replies, and what refusals mean."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from email.utils import parsedate_to_datetime
+from typing import Any
+
+from pydantic import ValidationError
+from pydantic_core import from_json, to_json
+
+from reground.core.budget import estimate_tokens
+from reground.core.errors import (
+    AuthenticationError,
+    CapabilityError,
+    ContextLengthExceeded,
+    ModelError,
+    TransientModelError,
+)
+from reground.core.language import Message, Reply, Sampling, Usage
+from reground.models.options import Price
+
+TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+_OPTIONAL = ("temperature", "top_p", "seed", "stop")
+_UNSUPPORTED = re.compile(
+    r"unsupported|not? support|unrecogni[sz]ed|unknown|extra (?:input|field)|unexpected|not (?:permitted|allowed)"
+    r"|deprecated|only the default",
+    re.IGNORECASE,
+)
+_ONE_SAMPLE = re.compile(
+    r"only (?:one|1|a single) (?:completion|choice|sample)|\bn\b\W{0,3}(?:must|should|can only) be (?:1|one)\b", re.I
+)
+_CONTEXT = re.compile(
+    r"context.{0,12}(?:length|window|size)|maximum (?:context|prompt|input)|too many (?:input )?tokens"
+    r"|(?:prompt|input).{0,24} too (?:long|large)",
+    re.IGNORECASE,
+)
+_SECRET = re.compile(r"\b(?:sk|rk|pk|key|gsk|hf|Bearer)[-_ ][\w*.+/=-]{6,}", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """What one server was found to understand: its name for the length limit, and what it does without."""
+
+    length: str = "max_tokens"
+    without: frozenset[str] = frozenset()
+
+    def body(self, model: str, messages: Sequence[Message], sampling: Sampling) -> bytes:
+        """The JSON of a chat completion request."""
+        wanted: dict[str, Any] = {
+            "model": model,
+            "messages": [{"role": message.role, "content": message.content} for message in messages],
+            self.length: sampling.max_tokens,
+            "temperature": sampling.temperature,
+        }
+        if sampling.n > 1:
+            wanted["n"] = sampling.n
+        if sampling.top_p < 1:
+            wanted["top_p"] = sampling.top_p
+        if sampling.stop:
+            wanted["stop"] = sampling.stop
+        if sampling.seed is not None:
+            wanted["seed"] = sampling.seed
+        if sampling.logprobs:
+            wanted["logprobs"] = True
+        for name in self.without:
+            wanted.pop(name, None)
+        return to_json(wanted)
+
+    def learn(self, complaint: Complaint) -> Dialect | None:
+        """The dialect that avoids this complaint; None where the complaint is about something else."""
+        if "n" not in self.without and (complaint.param == "n" or _ONE_SAMPLE.search(complaint.message)):
+            return replace(self, without=self.without | {"n"})
+        if not (_UNSUPPORTED.search(complaint.message) or complaint.code.startswith("unsupported")):
+            return None
+        if self.length == "max_tokens" and complaint.names("max_tokens"):
+            return replace(self, length="max_completion_tokens")
+        for name in _OPTIONAL:
+            if name not in self.without and complaint.names(name):
+                return replace(self, without=self.without | {name})
+        return None
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """An error reply, read. `retry_after` is in seconds."""
+
+    status: int
+    message: str
+    code: str = ""
+    param: str = ""
+    retry_after: float | None = None
+
+    def names(self, parameter: str) -> bool:
+        """Whether it is about this request parameter."""
+        return self.param == parameter or (not self.param and re.search(rf"\b{parameter}\b", self.message) is not None)
+
+
+def read_complaint(status: int, headers: Mapping[str, str], body: bytes) -> Complaint:
+    """Make out an error reply in any of the forms that servers give it."""
+    text = body[:4000].decode("utf-8", "replace").strip()
+    code = param = ""
+    try:
+        data = from_json(body)
+        error = data.get("error", data) if isinstance(data, dict) else data
+        if isinstance(error, dict):
+            # OpenAI says "message", FastAPI says "detail", with the parameter's path in "loc".
+            text = str(error.get("message") or error.get("detail") or text)
+            code, param = str(error.get("code") or error.get("type") or ""), str(error.get("param") or "")
+            if error.get("type") == "insufficient_quota":
+                code = "insufficient_quota"
+        elif error:
+            text = str(error)
+    except ValueError:
+        if "<html" in text.lower():
+            text = ""
+    return Complaint(status, " ".join(text.split())[:400], code, param, retry_after(headers))
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait, from Retry-After (seconds or an HTTP date) or retry-after-ms."""
+    exact = headers.get("retry-after-ms")
+    given = headers.get("Retry-After")
+    try:
+        if exact is not None:
+            return max(0.0, float(exact) / 1000)
+        return None if given is None else max(0.0, float(given))
+    except ValueError:
+        pass
+    try:
+        return max(0.0, parsedate_to_datetime(str(given)).timestamp() - time.time())
+    except ValueError:
+        return None
+
+
+@dataclass(frozen=True)
+class Server:
+    """How messages speak of a server: never with its key."""
+
+    url: str
+    key_env: str
+    key: str | None
+
+    def __repr__(self) -> str:
+        return f"Server({self.url!r}, key {'set' if self.key else 'not set'})"
+
+    def redact(self, text: str) -> str:
+        """Take anything that may be a key out of a server's words."""
+        if self.key:
+            text = text.replace(self.key, "[key]")
+        return _SECRET.sub("[key]", text)
+
+    def refusal(self, complaint: Complaint, sampling: Sampling) -> ModelError:
+        """The error that a refused chat completion stands for."""
+        said = self.redact(complaint.message) or f"HTTP {complaint.status}"
+        if complaint.code == "insufficient_quota":
+            return ModelError(f"the account behind {self.key_env} has no quota left at {self.url}: {said}")
+        if complaint.status in TRANSIENT or complaint.status >= 500:
+            why = f"{self.url} answered {complaint.status}: {said}"
+            return TransientModelError(why, retry_after=complaint.retry_after)
+        if sampling.logprobs and complaint.names("logprobs"):
+            return CapabilityError(f"{self.url} gives no log-probabilities for this model: {said}")
+        if complaint.status == 401:
+            problem = f"refused the key in {self.key_env}" if self.key else f"needs a key: set {self.key_env}"
+            return AuthenticationError(f"{self.url} {problem} (401)")
+        if complaint.status == 403:
+            return AuthenticationError(f"{self.url} does not allow this with the key in {self.key_env} (403): {said}")
+        if is_about_context(complaint):
+            return ContextLengthExceeded(f"the prompt does not fit the model at {self.url}: {said}")
+        if 300 <= complaint.status < 400:
+            return ModelError(
+                f"{self.url} redirects elsewhere ({complaint.status}); give the final address as base URL"
+            )
+        return ModelError(f"{self.url} refused the request ({complaint.status}): {said}")
+
+
+def is_about_context(complaint: Complaint) -> bool:
+    """Whether the prompt and the completion were too long together."""
+    return (
+        complaint.status == 413
+        or "context_length" in complaint.code
+        or "context_size" in complaint.code
+        or _CONTEXT.search(complaint.message) is not None
+    )
+
+
+def read_replies(data: Any, messages: Sequence[Message], price: Price | None) -> list[Reply]:
+    """Replies from a completion, its usage on the first. Raises ValueError where it is malformed."""
+    try:
+        choices = data["choices"]
+        if not choices:
+            raise ValueError("no choices")
+        texts = [_text(choice["message"]) for choice in choices]
+        usage = _usage(data.get("usage"), messages, texts, price)
+        replies: list[Reply] = []
+        for choice, text in zip(choices, texts, strict=True):
+            replies.append(
+                Reply(
+                    text=text,
+                    finish_reason=choice.get("finish_reason") or "stop",
+                    token_logprobs=_logprobs(choice.get("logprobs")),
+                    usage=_NOTHING if replies else usage,
+                )
+            )
+        return replies
+    except (KeyError, TypeError, AttributeError, ValidationError) as error:
+        raise ValueError(f"{type(error).__name__}: {error}") from error
+
+
+_NOTHING = Usage()
+
+
+def _text(message: dict[str, Any]) -> str:
+    content = message.get("content")
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list):
+        return "".join(part.get("text", "") for part in content)
+    return message.get("refusal") or ""
+
+
+def _logprobs(data: dict[str, Any] | None) -> Any:
+    if not data:
+        return None
+    if data.get("content") is not None:
+        return tuple({"token": each["token"], "logprob": each["logprob"]} for each in data["content"])
+    if data.get("tokens") is not None:  # the form of the older completions interface
+        pairs = zip(data["tokens"], data["token_logprobs"], strict=True)
+        return tuple({"token": token, "logprob": logprob} for token, logprob in pairs)
+    return None
+
+
+def _usage(
+    data: dict[str, Any] | None, messages: Sequence[Message], texts: Sequence[str], price: Price | None
+) -> Usage:
+    if data and data.get("prompt_tokens") is not None:
+        prompt, completion = data["prompt_tokens"], data.get("completion_tokens") or 0
+        details = data.get("prompt_tokens_details")
+        cached = (details.get("cached_tokens") if details else data.get("prompt_cache_hit_tokens")) or 0
+    else:
+        # A budget must end even where a server does not count: a quarter of the bytes is near enough.
+        prompt, completion, cached = estimate_tokens(tuple(messages)), sum(len(t.encode()) // 4 for t in texts), 0
+    usd = None if price is None else price.usd(prompt, cached, completion)
+    return Usage(calls=1, prompt=prompt, cached=cached, completion=completion, usd=usd)
+
+
+def cut_at_stop(replies: Sequence[Reply], stop: Sequence[str]) -> list[Reply]:
+    """End each reply before the first stop string, as a server that knows them would have."""
+    cut = []
+    for reply in replies:
+        ends = [at for at in (reply.text.find(string) for string in stop) if at >= 0]
+        text = reply.text[: min(ends)] if ends else reply.text
+        cut.append(reply if not ends else reply.model_copy(update={"text": text, "finish_reason": "stop"}))
+    return cut

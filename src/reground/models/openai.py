@@ -1,0 +1,295 @@
+"""`openai/<model>`: any server that speaks the OpenAI chat protocol (OpenAI, vLLM, llama.cpp, Ollama, ...).
+
+OPENAI_BASE_URL says where it is (the option `base_url` goes before it), OPENAI_API_KEY holds the key; a server of
+one's own needs none. The protocol is small, so it is spoken here directly, on aiohttp: at hundreds of calls in
+flight the client's processor time decides how long a run takes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import ipaddress
+import logging
+import os
+import urllib.request
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import aiohttp
+from pydantic_core import from_json
+from yarl import URL
+
+from reground.core.errors import ConfigurationError, ModelError, TransientModelError
+from reground.core.language import LanguageModel, Message, Reply, Sampling
+from reground.models._openai_protocol import (
+    Complaint,
+    Dialect,
+    Server,
+    cut_at_stop,
+    is_about_context,
+    read_complaint,
+    read_replies,
+)
+from reground.models.options import Listing, ModelOptions
+from reground.models.wrappers.retry import PartialReplies, rest_of
+
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+LISTING_SECONDS = 2.0
+CONNECT_SECONDS = 30.0
+_log = logging.getLogger(__name__)
+
+
+def create(model: str, options: ModelOptions) -> LanguageModel:
+    """The adapter for `openai/<model>`, without wrappers. Raises ConfigurationError."""
+    return OpenAIModel(model, options)
+
+
+async def available(options: ModelOptions) -> list[Listing]:
+    """What the server at hand offers, asked within two seconds; one line, whether it is usable or not."""
+    adapter = OpenAIModel("<model>", options)
+    server = adapter.server
+    try:
+        if server.key is None and adapter.base_url.host == URL(DEFAULT_BASE_URL).host:
+            return [Listing(adapter.name, False, f"{options.api_key_env} is not set ({server.url})")]
+        models = await adapter.offered()
+    except ModelError as error:
+        return [Listing(adapter.name, False, str(error))]
+    finally:
+        await adapter.aclose()
+    key = f"key from {options.api_key_env}" if server.key else "no key"
+    return [Listing(adapter.name, True, f"{server.url}, {key}; serves {_some(models) or 'models it does not list'}")]
+
+
+class OpenAIModel:
+    """One model of one server.
+
+    Raises TransientModelError for what may pass (408, 409, 429, 5xx, lost connections, timeouts, malformed
+    replies), AuthenticationError, ContextLengthExceeded, CapabilityError (no log-probabilities), else ModelError.
+    Parameters that the server refuses are learnt once: the name of the length limit, and temperature, top_p, seed
+    or stop where a reasoning model takes none (stop strings are then cut on this side). Where a server returns
+    fewer samples than were asked for, the rest is asked for at once.
+    """
+
+    def __init__(self, model: str, options: ModelOptions | None = None) -> None:
+        options = options if options is not None else ModelOptions()
+        if not model:
+            raise ConfigurationError("name the model: openai/<model>")
+        self.name = f"openai/{model}"
+        self._model = model
+        self._options = options
+        self.base_url = _base_url(options)
+        key = os.environ.get(options.api_key_env, "").strip() or None
+        if key is not None and not (key.isascii() and key.isprintable()):
+            raise ConfigurationError(f"{options.api_key_env} holds characters that no key has")
+        shown = self.base_url.with_user(None).with_query(None)
+        self.server = Server(str(shown).rstrip("/"), options.api_key_env, key)
+        self._chat = _beneath(self.base_url, "chat/completions")
+        self._proxy = _proxy(self.base_url)
+        self._dialect = Dialect()
+        self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
+
+    def __repr__(self) -> str:
+        return f"OpenAIModel({self.name!r}, {self.server!r})"
+
+    @property
+    def identity(self) -> str:
+        """Tells this model from another server's model of the same name."""
+        return f"{self.server.url} {self._model}"
+
+    async def aclose(self) -> None:
+        """Close the connections; the model can still be used and opens new ones."""
+        loop = asyncio.get_running_loop()
+        for owner in [owner for owner in self._sessions if owner is loop or owner.is_closed()]:
+            await self._sessions.pop(owner).close()
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        """Return `sampling.n` replies."""
+        replies = await self._complete(messages, sampling)
+        while len(replies) < sampling.n:
+            replies = await self._complete_more(messages, sampling, replies)
+        return replies[: sampling.n] if len(replies) > sampling.n else replies
+
+    async def _complete_more(self, messages: Sequence[Message], sampling: Sampling, have: list[Reply]) -> list[Reply]:
+        """Ask for the samples still missing, in requests of the size that the server grants, all at once."""
+        size = len(have)
+        requests = [
+            rest_of(sampling, done).model_copy(update={"n": min(size, sampling.n - done)})
+            for done in range(size, sampling.n, size)
+        ]
+        results = await asyncio.gather(
+            *(self._complete(messages, request) for request in requests), return_exceptions=True
+        )
+        replies = have + [reply for result in results if not isinstance(result, BaseException) for reply in result]
+        failures = [result for result in results if isinstance(result, BaseException)]
+        for failure in failures:
+            if not isinstance(failure, TransientModelError):
+                raise failure
+        if failures and isinstance(failures[0], TransientModelError):
+            raise PartialReplies(replies[: sampling.n], failures[0])
+        return replies
+
+    async def _complete(self, messages: Sequence[Message], sampling: Sampling) -> list[Reply]:
+        while True:
+            dialect = self._dialect
+            body = dialect.body(self._model, messages, sampling)
+            status, headers, reply = await self._post(body)
+            if status == 200:
+                data = self._parsed(reply)
+                if not (isinstance(data, dict) and data.get("error")):
+                    return self._read(data, messages, sampling, dialect)
+                status = _status_of(data["error"])  # some gateways report an error under a 200
+            complaint = read_complaint(status, headers, reply)
+            if self._learn(dialect, complaint):
+                continue
+            if status == 404:
+                raise await self._unknown(complaint)
+            raise self.server.refusal(complaint, sampling)
+
+    def _parsed(self, reply: bytes) -> Any:
+        try:
+            return from_json(reply)
+        except ValueError as error:
+            raise TransientModelError(f"{self.server.url} gave a malformed reply: {error}") from None
+
+    def _read(self, data: Any, messages: Sequence[Message], sampling: Sampling, dialect: Dialect) -> list[Reply]:
+        try:
+            replies = read_replies(data, messages, self._options.price)
+        except ValueError as error:
+            why = self.server.redact(str(error).splitlines()[0])
+            raise TransientModelError(f"{self.server.url} gave a malformed reply: {why}") from None
+        return cut_at_stop(replies, sampling.stop) if sampling.stop and "stop" in dialect.without else replies
+
+    def _learn(self, spoken: Dialect, complaint: Complaint) -> bool:
+        """Whether to ask again in another dialect: a call made at the same time may have learnt it already."""
+        if complaint.status not in (400, 422) or is_about_context(complaint):
+            return False
+        better = spoken.learn(complaint)
+        if better is None:
+            return False
+        if self._dialect == spoken:
+            self._dialect = better
+            left_out = ", ".join(sorted(better.without)) or "nothing"
+            _log.info("%s: length limit is sent as %s, left out: %s", self.name, better.length, left_out)
+        return True
+
+    async def _post(self, body: bytes) -> tuple[int, Any, bytes]:
+        session = self._sessions.get(asyncio.get_running_loop()) or await self._open()
+        try:
+            async with session.post(self._chat, data=body, proxy=self._proxy, allow_redirects=False) as response:
+                return response.status, response.headers, await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise self._lost(error) from None
+
+    async def _open(self) -> aiohttp.ClientSession:
+        for owner in [owner for owner in self._sessions if owner.is_closed()]:
+            await self._sessions.pop(owner).close()
+        headers = {"Content-Type": "application/json"}
+        if self.server.key is not None:
+            headers["Authorization"] = f"Bearer {self.server.key}"
+        session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=_connections(self._options.connections)),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers=headers,
+            timeout=aiohttp.ClientTimeout(total=self._options.timeout, sock_connect=CONNECT_SECONDS),
+        )
+        return self._sessions.setdefault(asyncio.get_running_loop(), session)
+
+    def _lost(self, error: Exception) -> ModelError:
+        """What a failure of the connection means."""
+        url = self.server.url
+        if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
+            return ModelError(f"{url} has no certificate that can be trusted: {error.strerror or 'TLS failed'}")
+        if isinstance(error, aiohttp.ClientConnectorDNSError):
+            return TransientModelError(f"cannot find the host of {url}; is the base URL right?")
+        if isinstance(error, aiohttp.ConnectionTimeoutError):
+            return TransientModelError(f"cannot connect to {url} within {CONNECT_SECONDS:.0f} s")
+        if isinstance(error, aiohttp.ClientConnectorError):
+            why = (error.strerror or "no connection").lower()
+            return TransientModelError(
+                f"cannot reach {url} ({why}); start the server there, or set OPENAI_BASE_URL to where it is"
+            )
+        if isinstance(error, TimeoutError):
+            return TransientModelError(f"{url} gave no reply within {self._options.timeout:g} s")
+        return TransientModelError(f"{url} cut the connection ({type(error).__name__})")
+
+    async def offered(self) -> list[str]:
+        """The models that the server lists. Raises ModelError where it cannot be asked within two seconds."""
+        session = self._sessions.get(asyncio.get_running_loop()) or await self._open()
+        limit = aiohttp.ClientTimeout(total=LISTING_SECONDS)
+        try:
+            async with session.get(
+                _beneath(self.base_url, "models"), proxy=self._proxy, allow_redirects=False, timeout=limit
+            ) as response:
+                body = await response.read()
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            if isinstance(error, TimeoutError):
+                raise ModelError(f"{self.server.url} did not answer within {LISTING_SECONDS:g} s") from None
+            raise self._lost(error) from None
+        if response.status in (404, 405):
+            return []
+        if response.status != 200:
+            raise self.server.refusal(read_complaint(response.status, response.headers, body), Sampling())
+        with suppress(ValueError, KeyError, TypeError):
+            return sorted(str(each["id"]) for each in from_json(body)["data"])
+        return []
+
+    async def _unknown(self, complaint: Complaint) -> ModelError:
+        try:
+            models = await self.offered()
+        except ModelError:
+            models = []
+        if not models or self._model in models:
+            said = self.server.redact(complaint.message)
+            return ModelError(f"{self.server.url} knows no {self._model!r}, or the base URL is wrong (404): {said}")
+        close = difflib.get_close_matches(self._model, models, n=1)
+        hint = f"did you mean {close[0]}? " if close else ""
+        return ModelError(f"{self.server.url} has no model {self._model!r}; {hint}it serves {_some(models)}")
+
+
+def _some(models: Sequence[str], most: int = 8) -> str:
+    more = f" and {len(models) - most} more" if len(models) > most else ""
+    return ", ".join(models[:most]) + more
+
+
+def _status_of(error: Any) -> int:
+    code = error.get("code") if isinstance(error, dict) else None
+    return code if isinstance(code, int) and 400 <= code < 600 else 500
+
+
+def _base_url(options: ModelOptions) -> URL:
+    text = options.base_url or os.environ.get("OPENAI_BASE_URL", "").strip() or DEFAULT_BASE_URL
+    try:
+        url = URL(text)
+        host = url.host
+    except ValueError:
+        host = None
+    if host is None or url.scheme not in ("http", "https"):
+        raise ConfigurationError("the base URL (--base-url or OPENAI_BASE_URL) must look like http://localhost:8000/v1")
+    return url
+
+
+def _beneath(base: URL, path: str) -> URL:
+    return base.with_path(f"{base.path.rstrip('/')}/{path}").with_query(base.query)
+
+
+def _connections(wanted: int) -> int:
+    """No more sockets than the process may open: a low `ulimit -n` makes calls wait instead of fail."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return wanted
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return wanted if soft < 0 else max(8, min(wanted, soft - 64))
+
+
+def _proxy(url: URL) -> str | None:
+    """The proxy that the environment names, looked up once; never for this machine."""
+    host = url.host or ""
+    with suppress(ValueError):
+        if ipaddress.ip_address(host).is_loopback:
+            return None
+    if host == "localhost" or urllib.request.proxy_bypass(host):
+        return None
+    return urllib.request.getproxies().get(url.scheme)

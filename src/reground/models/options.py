@@ -1,0 +1,98 @@
+"""What can be set for a model, whatever its provider."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from reground.core.errors import ConfigurationError
+
+
+@dataclass(frozen=True)
+class Price:
+    """US dollars per million tokens; `cached` is for prompt tokens that the server reused."""
+
+    prompt: float
+    cached: float
+    completion: float
+
+    def __post_init__(self) -> None:
+        if not all(0 <= each < float("inf") for each in (self.prompt, self.cached, self.completion)):
+            raise ConfigurationError("a price is in USD per million tokens and cannot be negative")
+
+    @classmethod
+    def parse(cls, text: str) -> Price:
+        """Read "PROMPT,COMPLETION" or "PROMPT,CACHED,COMPLETION"; two numbers charge cached tokens in full."""
+        try:
+            numbers = [float(part) for part in text.split(",")]
+        except ValueError:
+            numbers = []
+        match numbers:
+            case [prompt, completion]:
+                return cls(prompt, prompt, completion)
+            case [prompt, cached, completion]:
+                return cls(prompt, cached, completion)
+        raise ConfigurationError(
+            f"a price is PROMPT,COMPLETION or PROMPT,CACHED,COMPLETION in USD per million tokens, not {text!r}"
+        )
+
+    def usd(self, prompt: int, cached: int, completion: int) -> float:
+        """What a call costs in US dollars; `cached` is the part of `prompt` that the server reused."""
+        return ((prompt - cached) * self.prompt + cached * self.cached + completion * self.completion) / 1e6
+
+
+@dataclass(frozen=True)
+class ModelOptions:
+    """Settings that adapters and wrappers share; each reads those that concern it.
+
+    base_url: where an OpenAI-compatible server is; None takes OPENAI_BASE_URL, else the provider's own.
+    api_key_env: the environment variable that holds the key. The key itself is never a setting.
+    price: what tokens cost; without it the cost in USD is unknown.
+    connections: calls in flight at once.
+    requests_per_minute, tokens_per_minute: the provider's limits, kept on this side.
+    attempts: how often one call is tried, the first time included.
+    deadline: seconds after a call's first failure within which it may still be tried again.
+    timeout: seconds that one attempt may take.
+    context: tokens of context for each slot of an embedded model; None takes what the model was trained with.
+    slots: sequences that an embedded model decodes together.
+    threads: processor threads of an embedded model; None takes one for each core.
+    adapter: folder or file of a LoRA adapter.
+    cache: SQLite file that serves temperature-0 calls across runs; None caches nothing.
+    """
+
+    base_url: str | None = None
+    api_key_env: str = "OPENAI_API_KEY"
+    price: Price | None = None
+    connections: int = 1024
+    requests_per_minute: float | None = None
+    tokens_per_minute: float | None = None
+    attempts: int = 6
+    deadline: float = 600.0
+    timeout: float = 300.0
+    context: int | None = None
+    slots: int | None = None
+    threads: int | None = None
+    adapter: Path | None = None
+    cache: Path | None = None
+
+    def __post_init__(self) -> None:
+        if not self.api_key_env:
+            raise ConfigurationError("api_key_env must name an environment variable")
+        if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
+            raise ConfigurationError(f"a base URL starts with http:// or https://, not {self.base_url!r}")
+        for name in ("connections", "attempts", "deadline", "timeout"):
+            if not getattr(self, name) > 0:
+                raise ConfigurationError(f"{name} must be above zero, not {getattr(self, name)}")
+        for name in ("requests_per_minute", "tokens_per_minute", "context", "slots", "threads"):
+            value = getattr(self, name)
+            if value is not None and not value > 0:
+                raise ConfigurationError(f"{name} must be above zero, not {value}")
+
+
+@dataclass(frozen=True)
+class Listing:
+    """One line of `reground models`: what it is called, whether it can be used here, and why or why not."""
+
+    name: str
+    usable: bool
+    why: str

@@ -1,0 +1,24 @@
+"""What every wrapper does alike: stand in for the model inside."""
+
+from __future__ import annotations
+
+from reground.core.language import LanguageModel
+
+
+async def close(model: object) -> None:
+    """Close a model that holds connections or memory; the others have nothing to close."""
+    aclose = getattr(model, "aclose", None)
+    if aclose is not None:
+        await aclose()
+
+
+class Wrapper:
+    """Goes by the name of the model inside and closes it."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self.model = model
+        self.name = model.name
+
+    async def aclose(self) -> None:
+        """Close the model inside."""
+        await close(self.model)

@@ -1,0 +1,99 @@
+"""A shared cache for temperature-0 calls, across runs and processes: one SQLite file."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import sqlite3
+from collections.abc import Sequence
+from pathlib import Path
+
+from pydantic import TypeAdapter, ValidationError
+
+from reground.core.errors import ConfigurationError, RegroundError
+from reground.core.journal import fingerprint
+from reground.core.language import LanguageModel, Message, Reply, Sampling, Usage
+from reground.models.wrappers.base import Wrapper
+
+_REPLIES = TypeAdapter(tuple[Reply, ...])
+_log = logging.getLogger(__name__)
+
+Outcome = tuple[Reply, ...] | RegroundError
+
+
+class Cache(Wrapper):
+    """Answers a greedy call that was answered before from a file; its usage is then zero, calls included.
+
+    Calls that are alike are those of one model (`identity` tells apart servers that call their models the
+    same), the same messages and the same sampling. Those under way at once share one request. A sampled
+    call (temperature above 0) is never cached. A file that cannot be written costs nothing but the saving.
+    """
+
+    def __init__(self, model: LanguageModel, path: Path, *, identity: str = "") -> None:
+        super().__init__(model)
+        self.path = path
+        self._identity = identity or model.name
+        self._pending: dict[str, asyncio.Future[Outcome | None]] = {}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=5.0)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.execute("CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, replies TEXT) WITHOUT ROWID")
+        except (sqlite3.Error, OSError) as error:
+            raise ConfigurationError(f"cannot open the cache {path}: {error}") from error
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        """Give the recorded replies, or call the model and record its replies."""
+        if sampling.temperature > 0:
+            return await self.model.generate(messages, sampling)
+        texts = [text for message in messages for text in (message.role, message.content)]
+        key = fingerprint("reply", self._identity, sampling.model_dump_json(), *texts)
+        while True:
+            recorded = self._read(key)
+            if recorded is not None:
+                return recorded
+            pending = self._pending.get(key)
+            if pending is None:
+                return await self._ask(key, messages, sampling)
+            outcome = await asyncio.shield(pending)
+            if isinstance(outcome, RegroundError):
+                raise outcome
+            if outcome is not None:
+                return outcome
+            # The call that we waited for was cancelled: look again, and make it ourselves if nobody does.
+
+    async def _ask(self, key: str, messages: Sequence[Message], sampling: Sampling) -> Sequence[Reply]:
+        mine: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
+        self._pending[key] = mine
+        outcome: Outcome | None = None
+        try:
+            replies = await self.model.generate(messages, sampling)
+            outcome = tuple(reply.model_copy(update={"usage": Usage()}) for reply in replies)
+            self._write(key, outcome)
+            return replies
+        except RegroundError as error:
+            outcome = error
+            raise
+        finally:
+            del self._pending[key]
+            mine.set_result(outcome)
+
+    def _read(self, key: str) -> tuple[Reply, ...] | None:
+        try:
+            row = self._db.execute("SELECT replies FROM replies WHERE key=?", (key,)).fetchone()
+            return None if row is None else _REPLIES.validate_json(row[0])
+        except (sqlite3.Error, ValidationError) as error:
+            _log.warning("the cache %s cannot be read: %s", self.path, error)
+            return None
+
+    def _write(self, key: str, replies: tuple[Reply, ...]) -> None:
+        try:
+            self._db.execute("INSERT OR REPLACE INTO replies VALUES (?,?)", (key, _REPLIES.dump_json(replies).decode()))
+        except sqlite3.Error as error:
+            _log.warning("the cache %s cannot be written: %s", self.path, error)
+
+    async def aclose(self) -> None:
+        """Close the file and the model inside."""
+        self._db.close()
+        await super().aclose()

@@ -1,0 +1,107 @@
+"""Limits: calls in flight, requests a minute, tokens a minute. Whoever comes first goes first."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+from reground.core.budget import estimate_tokens
+from reground.core.language import LanguageModel, Message, Reply, Sampling
+from reground.models.wrappers.base import Wrapper
+
+BURST_SECONDS = 10.0
+Clock = Callable[[], float]
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class Bucket:
+    """A token bucket: fills at `per_minute`, holds ten seconds' worth (at least 1), serves in order of arrival.
+
+    A request larger than the bucket waits until it is full and leaves a debt, so that the average holds.
+    """
+
+    def __init__(self, per_minute: float, *, clock: Clock = time.monotonic, sleep: Sleep = asyncio.sleep) -> None:
+        self._rate = per_minute / 60.0
+        self._capacity = max(1.0, self._rate * BURST_SECONDS)
+        self._level = self._capacity
+        self._clock = clock
+        self._sleep = sleep
+        self._at = clock()
+        self._turn = asyncio.Lock()
+
+    def _refill(self) -> float:
+        now = self._clock()
+        self._level = min(self._capacity, self._level + (now - self._at) * self._rate)
+        self._at = now
+        return self._level
+
+    async def take(self, amount: float) -> None:
+        """Return when `amount` may be spent."""
+        needed = min(amount, self._capacity)
+        async with self._turn:
+            while (missing := needed - self._refill()) > 1e-9:
+                await self._sleep(missing / self._rate)
+            self._level -= amount
+
+    def settle(self, difference: float) -> None:
+        """Correct what was taken: positive for spent beyond it, negative for given back."""
+        self._refill()
+        self._level = min(self._capacity, self._level - difference)
+
+
+class Limit(Wrapper):
+    """Holds a model to `connections` calls at once and to a provider's rates.
+
+    A call's tokens are estimated before (prompt, and all of `max_tokens`) and corrected by its usage after.
+    A call waits for its rates with its slot in hand: where rates are what limits, slots are not scarce.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        *,
+        connections: int = 1024,
+        requests_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
+        clock: Clock = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        super().__init__(model)
+        self._connections = connections
+        self._rates = (requests_per_minute, tokens_per_minute)
+        self._clock = clock
+        self._sleep = sleep
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def _enter_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Locks belong to the event loop that they were first waited for in; scripts may run several in turn."""
+        self._loop = loop
+        self._slots = asyncio.Semaphore(self._connections)
+        requests, tokens = (
+            None if rate is None else Bucket(rate, clock=self._clock, sleep=self._sleep) for rate in self._rates
+        )
+        self._requests, self._tokens = requests, tokens
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        """Wait for a slot and for the rates, then call the model."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._enter_loop(loop)
+        async with self._slots:
+            if self._requests is None and self._tokens is None:
+                return await self.model.generate(messages, sampling)
+            return await self._rated(messages, sampling)
+
+    async def _rated(self, messages: Sequence[Message], sampling: Sampling) -> Sequence[Reply]:
+        estimate = estimate_tokens(tuple(messages)) + sampling.n * sampling.max_tokens
+        if self._requests is not None:
+            await self._requests.take(1)
+        if self._tokens is not None:
+            await self._tokens.take(estimate)
+        replies = await self.model.generate(messages, sampling)
+        if self._requests is not None:
+            self._requests.settle(sum(reply.usage.calls for reply in replies) - 1)
+        if self._tokens is not None:
+            self._tokens.settle(sum(reply.usage.tokens for reply in replies) - estimate)
+        return replies

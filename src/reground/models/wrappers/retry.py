@@ -1,0 +1,101 @@
+"""Retries: only what the adapter classed as transient, with full-jitter backoff and a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import time
+from collections.abc import Awaitable, Callable, Sequence
+
+from reground.core.errors import TransientModelError
+from reground.core.language import LanguageModel, Message, Reply, Sampling
+from reground.models.wrappers.base import Wrapper
+
+
+class PartialReplies(TransientModelError):
+    """Some of a call's samples arrived, and are paid for, before it failed; the rest may be asked for again."""
+
+    def __init__(self, replies: Sequence[Reply], cause: TransientModelError) -> None:
+        super().__init__(str(cause), retry_after=cause.retry_after)
+        self.replies = tuple(replies)
+
+
+def rest_of(sampling: Sampling, have: int) -> Sampling:
+    """The same sampling for the replies still missing. The seed moves on: the same one would repeat samples."""
+    seed = None if sampling.seed is None else sampling.seed + have
+    return sampling.model_copy(update={"n": sampling.n - have, "seed": seed})
+
+
+class Retry(Wrapper):
+    """Tries a call up to `attempts` times, waiting as long as the server asks for, else a random time.
+
+    The random wait is uniform between 0 and `base` * 2^failures seconds, at most `cap`; all calls of a
+    burst that failed together so come back apart. No attempt begins later than `deadline` seconds after
+    the first failure; the time that a call first waited for a rate limit does not count.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        *,
+        attempts: int = 6,
+        deadline: float = 600.0,
+        base: float = 0.5,
+        cap: float = 30.0,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        uniform: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        super().__init__(model)
+        self._attempts = attempts
+        self._deadline = deadline
+        self._base = base
+        self._cap = cap
+        self._clock = clock
+        self._sleep = sleep
+        self._uniform = uniform
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        """Return the replies of the first attempt that succeeds; raises the last failure, saying how often it tried."""
+        try:
+            return await self.model.generate(messages, sampling)
+        except TransientModelError as error:
+            return await self._again(messages, sampling, error)
+
+    async def _again(
+        self, messages: Sequence[Message], sampling: Sampling, error: TransientModelError
+    ) -> Sequence[Reply]:
+        began = self._clock()
+        have = _paid(error)
+        for failures in range(1, self._attempts):
+            wait = self._wait(failures, error)
+            if self._clock() - began + wait > self._deadline:
+                raise self._given_up(error, failures, began) from error
+            await self._sleep(wait)
+            try:
+                return [*have, *await self.model.generate(messages, rest_of(sampling, len(have)))]
+            except TransientModelError as again:
+                error = again
+                have += _paid(error)
+        raise self._given_up(error, self._attempts, began) from error
+
+    def _wait(self, failures: int, error: TransientModelError) -> float:
+        spread = self._uniform(0.0, min(self._cap, self._base * 2.0**failures))
+        if error.retry_after is None:
+            return spread
+        # A little later than asked for, so that calls told the same moment do not return in the same moment.
+        return error.retry_after + min(spread, self._base)
+
+    def _given_up(self, error: TransientModelError, attempts: int, began: float) -> TransientModelError:
+        if attempts == 1 and self._attempts == 1:
+            return TransientModelError(str(error), retry_after=error.retry_after)
+        times = f"{attempts} attempt{'' if attempts == 1 else 's'}"
+        waited = self._clock() - began
+        asked = "" if error.retry_after is None else f"; the server asks to wait {error.retry_after:.0f} s"
+        return TransientModelError(
+            f"{error} (gave up after {times} and {waited:.0f} s{asked})", retry_after=error.retry_after
+        )
+
+
+def _paid(error: TransientModelError) -> list[Reply]:
+    return list(error.replies) if isinstance(error, PartialReplies) else []
