@@ -1,0 +1,103 @@
+"""The Python door: ask, resume, replay, budgets, traces."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import reground
+from reground.core.budget import Budget
+from reground.core.errors import BudgetExceeded, ConfigurationError, DataError, ModelError
+from reground.core.evidence import Passage
+from reground.core.trajectory import read_trajectories
+from reground.models.scripted import ScriptedModel
+from reground.retrieval.scripted import ScriptedRetriever
+
+RETRIEVER = ScriptedRetriever([Passage(id="a", title="A", text="The Danube flows through Vienna.")])
+
+
+def test_ask_gives_the_answer_its_citations_and_a_readable_trajectory(tmp_path: Path) -> None:
+    model = ScriptedModel(["The Danube [1]."])
+    result = reground.ask("Which river?", method="rag", model=model, corpus=RETRIEVER, home=tmp_path)
+    assert str(result) == "The Danube [1]."
+    assert [citation.passage_id for citation in result.citations] == ["a"]
+    (read,) = read_trajectories(result.trajectory_path)
+    assert read == result.trajectory
+    assert result.usage.calls == 1
+
+
+async def test_aask_is_the_same_as_a_coroutine(tmp_path: Path) -> None:
+    result = await reground.aask("Why?", method="direct", model=ScriptedModel(["Because."]), home=tmp_path)
+    assert result.text == "Because."
+
+
+def test_the_same_question_again_is_replayed_and_paid_for_once(tmp_path: Path) -> None:
+    first = reground.ask("Why?", method="direct", model=ScriptedModel(["Because."]), home=tmp_path)
+    silent = ScriptedModel([])
+    second = reground.ask("Why?", method="direct", model=silent, home=tmp_path)
+    assert second.text == first.text
+    assert silent.calls == []
+    assert second.usage == first.usage
+
+
+def test_fresh_asks_anew(tmp_path: Path) -> None:
+    reground.ask("Why?", method="direct", model=ScriptedModel(["Because."]), home=tmp_path)
+    again = reground.ask("Why?", method="direct", model=ScriptedModel(["So."]), home=tmp_path, fresh=True)
+    assert again.text == "So."
+
+
+def test_after_a_failure_the_same_call_goes_on_where_it_was(tmp_path: Path) -> None:
+    question = {"method": "cot_rag", "corpus": RETRIEVER, "form": "phrase", "home": tmp_path}
+    with pytest.raises(ModelError):
+        reground.ask("Which river?", model=ScriptedModel(["Thinking.", ModelError("down")]), **question)
+    model = ScriptedModel(["Answer: the Danube"])
+    result = reground.ask("Which river?", model=model, **question)
+    assert result.text == "Answer: the Danube"
+    assert len(model.calls) == 1
+
+
+def test_a_failed_question_leaves_its_trajectory(tmp_path: Path) -> None:
+    with pytest.raises(ModelError):
+        reground.ask("Why?", method="direct", model=ScriptedModel([ModelError("down")]), home=tmp_path)
+    (path,) = tmp_path.glob("ask-*/trajectory.jsonl")
+    (trajectory,) = read_trajectories(path)
+    assert trajectory.failure is not None
+    assert trajectory.failure.message == "down"
+
+
+def test_a_trace_file_collects_trajectories(tmp_path: Path) -> None:
+    trace = tmp_path / "trace.jsonl"
+    for question in ("One?", "Two?"):
+        reground.ask(question, method="direct", model=ScriptedModel(["Yes."]), home=tmp_path, trace=trace)
+    assert [trajectory.question for trajectory in read_trajectories(trace)] == ["One?", "Two?"]
+
+
+def test_a_budget_that_ends_gives_the_best_answer_and_says_so(tmp_path: Path) -> None:
+    model = ScriptedModel(lambda messages, sampling: "First thought.\n\nSecond thought.")
+    result = reground.ask(
+        "Which river?", method="rar", model=model, corpus=RETRIEVER, home=tmp_path, budget=Budget(calls=1)
+    )
+    assert result.stopped == "calls"
+    assert "thought" in result.text
+
+
+def test_a_budget_too_small_for_any_answer_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(BudgetExceeded):
+        reground.ask("Why?", method="direct", model=ScriptedModel(["x"]), home=tmp_path, budget=Budget(tokens=5))
+
+
+@pytest.mark.parametrize("question", ["", "  \n"])
+def test_an_empty_question_is_refused(question: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="empty"):
+        reground.ask(question, model=ScriptedModel([]), home=tmp_path)
+
+
+def test_an_unknown_form_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="did you mean phrase"):
+        reground.ask("Why?", form="phrases", model=ScriptedModel([]), home=tmp_path)
+
+
+def test_a_missing_corpus_is_refused_with_its_path(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="nowhere"):
+        reground.ask("Why?", corpus=tmp_path / "nowhere", model=ScriptedModel([]), home=tmp_path)

@@ -1,0 +1,94 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reground.app import catalogue
+from reground.core.errors import ConfigurationError
+from reground.models.scripted import ScriptedModel
+from reground.retrieval.scripted import ScriptedRetriever
+
+
+def test_every_method_file_is_listed_with_its_first_docstring_line() -> None:
+    import reground.methods
+
+    folder = Path(reground.methods.__file__).parent
+    files = {path.stem for path in folder.glob("*.py") if not path.stem.startswith("_")}
+    assert set(catalogue.methods()) == files
+    assert all(len(entry.summary) > 10 for entry in catalogue.methods().values())
+
+
+@pytest.mark.parametrize("name", sorted(catalogue.methods()))
+def test_every_method_can_be_built_from_its_name(name: str) -> None:
+    from reground.core.method import Method, Scalable
+
+    method = catalogue.build_method(
+        name,
+        model=ScriptedModel([]),
+        retriever=ScriptedRetriever([]),
+        sandbox=NoSandbox(),
+    )
+    assert isinstance(method, Method)
+    assert isinstance(method, Scalable)
+    assert method.at_budget(4000) is not None
+
+
+class NoSandbox:
+    name = "none"
+
+    async def execute(self, program: object, /) -> object:
+        raise AssertionError("nothing is executed here")
+
+
+def test_an_unknown_method_is_refused_with_the_near_names() -> None:
+    with pytest.raises(ConfigurationError, match="did you mean rar"):
+        catalogue.method_class("raar")
+
+
+def test_an_unknown_provider_is_refused_with_the_near_names() -> None:
+    with pytest.raises(ConfigurationError, match="did you mean openai"):
+        catalogue.load_model("opnai/gpt")
+
+
+def test_a_model_without_a_provider_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="provider/model"):
+        catalogue.load_model("openai")
+
+
+def test_a_method_that_needs_documents_says_so() -> None:
+    with pytest.raises(ConfigurationError, match="--corpus"):
+        catalogue.build_method("rag", model=ScriptedModel([]))
+
+
+def test_settings_are_read_as_the_fields_type() -> None:
+    method = catalogue.build_method(
+        "rag", model=ScriptedModel([]), retriever=ScriptedRetriever([]), settings={"k": "3"}
+    )
+    assert method.k == 3  # type: ignore[attr-defined]
+
+
+def test_an_unknown_setting_and_an_unfit_value_are_refused() -> None:
+    parts = {"model": ScriptedModel([]), "retriever": ScriptedRetriever([])}
+    with pytest.raises(ConfigurationError, match="no setting 'kk'"):
+        catalogue.build_method("rag", **parts, settings={"kk": 3})
+    with pytest.raises(ConfigurationError, match="cannot be 'many'"):
+        catalogue.build_method("rag", **parts, settings={"k": "many"})
+
+
+def test_providers_are_the_modules_that_create_models() -> None:
+    assert {"openai", "gguf", "hf"} <= set(catalogue.providers())
+    assert not {"options", "pull", "scripted"} & set(catalogue.providers())
+
+
+def test_a_method_file_that_is_missing_broken_or_without_a_method_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no method file"):
+        catalogue.method_class(str(tmp_path / "absent.py"))
+    broken = tmp_path / "broken_method_file.py"
+    broken.write_text("def (")
+    with pytest.raises(ConfigurationError, match="cannot be loaded"):
+        catalogue.method_class(str(broken))
+    empty = tmp_path / "empty_method_file.py"
+    empty.write_text("x = 1")
+    with pytest.raises(ConfigurationError, match="METHOD"):
+        catalogue.method_class(str(empty))

@@ -1,0 +1,53 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from rich.console import Console
+
+import reground
+from reground.app.cli.display import cost_line, plain, show_line, show_result, show_trajectory
+from reground.core.evidence import Passage
+from reground.core.language import Usage
+from reground.core.trajectory import Failure, Trajectory
+from reground.models.scripted import ScriptedModel
+from reground.retrieval.scripted import ScriptedRetriever
+
+
+def shown(show: object, *arguments: object) -> str:
+    out = io.StringIO()
+    show(Console(file=out, width=100, highlight=False), *arguments)  # type: ignore[operator]
+    return out.getvalue()
+
+
+def test_outside_text_cannot_style_or_move_the_terminal() -> None:
+    assert plain("a\x1b[2Jb\x07[red]c[/red]").plain == "a[2Jb[red]c[/red]"
+
+
+def test_a_result_shows_answer_steps_evidence_and_cost(tmp_path: Path) -> None:
+    retriever = ScriptedRetriever([Passage(id="danube.md", title="Danube", text="It flows through Vienna.")])
+    replies = lambda messages, sampling: "Vienna lies on the Danube [1].\n\nSo it is the Danube [1]."  # noqa: E731
+    result = reground.ask("Which river?", method="rat", model=ScriptedModel(replies), corpus=retriever, home=tmp_path)
+    text = shown(show_result, result)
+    for part in ("Answer", "Steps", "Evidence", "danube.md", "calls", "trajectory:", "Vienna lies on the Danube [1]."):
+        assert part in text
+
+
+def test_a_trajectory_is_shown_step_by_step(tmp_path: Path) -> None:
+    retriever = ScriptedRetriever([Passage(id="a", text="[bold]not markup[/bold]")])
+    result = reground.ask("Which?", method="rag", model=ScriptedModel(["That."]), corpus=retriever, home=tmp_path)
+    text = shown(show_trajectory, result.trajectory)
+    assert "query: Which?" in text
+    assert "[bold]not markup[/bold]" in text
+    assert "That." in text
+
+
+def test_a_failed_trajectory_shows_its_failure_in_one_line() -> None:
+    trajectory = Trajectory(id="1", question="Q?", method="rar", failure=Failure(type="ModelError", message="down"))
+    assert "down" in shown(show_line, 1, trajectory)
+    assert "ModelError: down" in shown(show_trajectory, trajectory)
+
+
+def test_the_cost_line_names_every_part() -> None:
+    line = cost_line(Usage(calls=2, prompt=1500, cached=500, completion=20, usd=0.25), 3.0, 1)
+    assert line == "2 calls, 1.5k prompt tokens (500 cached), 20 completion tokens, 0.2500 USD, 3.0 s, 1 calls replayed, not paid again"

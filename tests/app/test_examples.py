@@ -1,0 +1,47 @@
+"""The examples are executed."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
+
+
+def load(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(f"example_{name}", EXAMPLES / f"{name}.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    return module
+
+
+async def test_a_retriever_of_your_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path))
+    assert await load("your_own_retriever").main() == "Three to five minutes [1]. (from tea)"
+
+
+def test_ask_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    from reground.testing.openai_server import MockServer
+
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "danube.md").write_text("# Danube\n\nThe Danube flows through Vienna.\n")
+    with MockServer(replies=lambda prompt: "The Danube [1].").in_thread() as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
+        load("ask_documents").main(str(docs), "Which river flows through Vienna?", "openai/any")
+    said = capsys.readouterr().out
+    assert said.startswith("The Danube [1].")
+    assert "calls" in said
+
+
+def test_every_example_is_tested() -> None:
+    tested = Path(__file__).read_text(encoding="utf-8")
+    assert all(path.stem in tested for path in EXAMPLES.glob("*.py"))
