@@ -1,0 +1,133 @@
+"""nDCG@k, recall@k, precision@k, MRR and average precision over rankings, as trec_eval defines them.
+
+Relevance is a whole number; above 0 is relevant. Gains are the relevance itself (not 2^rel - 1), discounted
+by log2(rank + 1), over the best ranking of all judged documents (Järvelin and Kekäläinen 2002). What is not
+judged is not relevant.
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import log2
+
+from reground.core.errors import ConfigurationError
+
+Run = Mapping[str, Mapping[str, float]]
+Qrels = Mapping[str, Mapping[str, int]]
+Metric = Callable[[Sequence[str], Mapping[str, int]], float]
+
+DEFAULT_METRICS = ("nDCG@10", "recall@10", "recall@100", "MRR")
+
+
+def ranked(scores: Mapping[str, float]) -> list[str]:
+    """Document ids, best score first, in trec_eval's order: scores are compared in single precision, and
+    documents with equal scores stand in descending order of their ids.
+    """
+    single = array("f", scores.values())
+    order = sorted(zip(single, (document.encode() for document in scores), strict=True), reverse=True)
+    return [document.decode() for _, document in order]
+
+
+def ndcg(ranking: Sequence[str], relevance: Mapping[str, int], k: int) -> float:
+    """Normalised discounted cumulative gain of the first `k`; 0 without a relevant document."""
+    ideal = sorted((each for each in relevance.values() if each > 0), reverse=True)[:k]
+    best = _dcg(ideal)
+    return _dcg([max(0, relevance.get(document, 0)) for document in ranking[:k]]) / best if best else 0.0
+
+
+def _dcg(gains: Sequence[int]) -> float:
+    return sum(gain / log2(rank + 1) for rank, gain in enumerate(gains, start=1))
+
+
+def recall(ranking: Sequence[str], relevance: Mapping[str, int], k: int) -> float:
+    """The part of the relevant documents that is among the first `k`; 0 without a relevant document."""
+    relevant = _relevant(relevance)
+    return len(relevant & set(ranking[:k])) / len(relevant) if relevant else 0.0
+
+
+def precision(ranking: Sequence[str], relevance: Mapping[str, int], k: int) -> float:
+    """The relevant documents among the first `k`, over `k` even where fewer were ranked."""
+    return len(_relevant(relevance) & set(ranking[:k])) / k
+
+
+def reciprocal_rank(ranking: Sequence[str], relevance: Mapping[str, int], k: int | None = None) -> float:
+    """One over the rank of the first relevant document, 0 where there is none; its mean over queries is MRR."""
+    relevant = _relevant(relevance)
+    return next((1 / rank for rank, document in enumerate(ranking[:k], start=1) if document in relevant), 0.0)
+
+
+def average_precision(ranking: Sequence[str], relevance: Mapping[str, int]) -> float:
+    """The mean, over the relevant documents, of the precision at each one's rank; its mean over queries is MAP."""
+    relevant = _relevant(relevance)
+    found, total = 0, 0.0
+    for rank, document in enumerate(ranking, start=1):
+        if document in relevant:
+            found += 1
+            total += found / rank
+    return total / len(relevant) if relevant else 0.0
+
+
+def _relevant(relevance: Mapping[str, int]) -> set[str]:
+    return {document for document, grade in relevance.items() if grade > 0}
+
+
+_AT_K: dict[str, Callable[[Sequence[str], Mapping[str, int], int], float]] = {
+    "nDCG": ndcg,
+    "recall": recall,
+    "precision": precision,
+    "MRR": reciprocal_rank,
+}
+_WHOLE: dict[str, Metric] = {"MRR": reciprocal_rank, "MAP": average_precision}
+
+
+def ranking_metric(name: str) -> Metric:
+    """The metric behind "nDCG@10", "recall@100", "precision@5", "MRR@10", "MRR" or "MAP".
+
+    Raises ConfigurationError.
+    """
+    if name in _WHOLE:
+        return _WHOLE[name]
+    parts = re.fullmatch(r"(\w+)@([1-9]\d*)", name)
+    if parts is None or parts[1] not in _AT_K:
+        raise ConfigurationError(
+            f"no ranking metric is called {name!r}; there are nDCG@k, recall@k, precision@k, MRR, MAP"
+        )
+    function, k = _AT_K[parts[1]], int(parts[2])
+    return lambda ranking, relevance: function(ranking, relevance, k)
+
+
+def depth(name: str) -> int | None:
+    """How many documents a metric looks at; None for all."""
+    _, at, k = name.partition("@")
+    return int(k) if at else None
+
+
+@dataclass(frozen=True)
+class RunScores:
+    """A run's scores: the means over all judged queries, and each query's own.
+
+    missing: judged queries that the run does not hold. They count 0, as with trec_eval's -c, because a
+    retriever that finds nothing has found nothing.
+    """
+
+    means: dict[str, float]
+    queries: dict[str, dict[str, float]]
+    missing: tuple[str, ...] = field(default=())
+
+
+def evaluate_run(run: Run, qrels: Qrels, metrics: Sequence[str] = DEFAULT_METRICS) -> RunScores:
+    """Score a run of {query: {document: score}} against {query: {document: relevance}}.
+
+    Queries without a relevant document are left out, and so are queries without judgements.
+    """
+    functions = {name: ranking_metric(name) for name in metrics}
+    judged = {query: grades for query, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
+    queries: dict[str, dict[str, float]] = {}
+    for query, grades in judged.items():
+        ranking = ranked(run.get(query, {}))
+        queries[query] = {name: function(ranking, grades) for name, function in functions.items()}
+    means = {name: sum(each[name] for each in queries.values()) / len(queries) if queries else 0.0 for name in metrics}
+    return RunScores(means, queries, tuple(query for query in judged if query not in run))

@@ -1,0 +1,80 @@
+"""Exact match, cover-EM, token F1, hit and gold recall: short answers against golds and their aliases.
+
+Normalisation and F1 follow SQuAD (Rajpurkar et al. 2016, section 6.1) with HotpotQA's care for yes and no:
+an answer that is one of these words earns no partial credit. Every function takes all golden answers of a
+question and gives its best value over them.
+"""
+
+from __future__ import annotations
+
+import re
+import string
+from collections import Counter
+from collections.abc import Iterable, Sequence
+
+_PUNCTUATION = str.maketrans("", "", string.punctuation)
+_ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_UNDIVIDED = frozenset({"yes", "no", "noanswer"})
+
+
+def normalise(text: str) -> str:
+    """Lower-case, without ASCII punctuation and the articles a, an, the; single spaces."""
+    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+
+
+def exact_match(prediction: str, golds: Iterable[str]) -> float:
+    """1 if the normalised prediction is a normalised gold, else 0. A blank prediction matches nothing."""
+    if not prediction.strip():
+        return 0.0
+    said = normalise(prediction)
+    return float(any(said == normalise(gold) for gold in golds))
+
+
+def cover_exact_match(prediction: str, golds: Iterable[str]) -> float:
+    """1 if the words of a gold stand in a row in the prediction, both normalised, else 0.
+
+    Whole words, so that the gold "no" is not found in "unknown" nor "5" in "1956"; a gold of which
+    normalisation leaves nothing covers nothing.
+    """
+    return float(_holds(normalise(prediction), golds))
+
+
+def token_f1(prediction: str, golds: Iterable[str]) -> float:
+    """The harmonic mean of precision and recall over the normalised words, as bags; between 0 and 1."""
+    said = normalise(prediction)
+    return max((_f1(said, normalise(gold)) for gold in golds), default=0.0)
+
+
+def _f1(said: str, gold: str) -> float:
+    if said != gold and (said in _UNDIVIDED or gold in _UNDIVIDED):
+        return 0.0
+    said_words, gold_words = said.split(), gold.split()
+    common = sum((Counter(said_words) & Counter(gold_words)).values())
+    if common == 0:
+        return 0.0
+    precision, recall = common / len(said_words), common / len(gold_words)
+    return 2 * precision * recall / (precision + recall)
+
+
+def hit(golds: Iterable[str], texts: Iterable[str]) -> float | None:
+    """1 if a gold's words stand in a row in one of the retrieved texts, else 0.
+
+    None where no gold can be looked for: yes and no occur in texts that say nothing about the question.
+    """
+    sought = [gold for gold in golds if normalise(gold) and normalise(gold) not in _UNDIVIDED]
+    if not sought:
+        return None
+    return float(any(_holds(normalise(text), sought) for text in texts))
+
+
+def gold_recall(gold_ids: Sequence[str], retrieved: Iterable[str]) -> float:
+    """The part of the gold passages that was retrieved. Raises ValueError without gold passages."""
+    wanted = set(gold_ids)
+    if not wanted:
+        raise ValueError("recall needs at least one gold passage")
+    return len(wanted & set(retrieved)) / len(wanted)
+
+
+def _holds(text: str, golds: Iterable[str]) -> bool:
+    words = f" {text} "
+    return any(f" {gold} " in words for gold in map(normalise, golds) if gold)
