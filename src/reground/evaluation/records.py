@@ -1,0 +1,102 @@
+"""What the results store holds: a run's configuration, its scored questions, and its summary."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from pydantic import Field, JsonValue
+
+from reground.core.budget import Budget
+from reground.core.language import Usage, Value
+from reground.core.trajectory import Failure
+from reground.evaluation.task import Score
+
+FORMAT = 1
+
+
+class RunConfig(Value):
+    """What identifies a run: two runs with equal configurations ask for the same work.
+
+    data: a fingerprint over all examples of the split, so that changed data is noticed.
+    settings: the method's; model_settings: what changes a model's replies; never a key.
+    limit: questions taken, None for all; repeats: runs of each question.
+    """
+
+    format: Literal[1] = 1
+    task: str
+    data: str
+    primary: str
+    form: str
+    method: str
+    settings: dict[str, JsonValue] = Field(default_factory=dict)
+    model: str
+    model_settings: dict[str, JsonValue] = Field(default_factory=dict)
+    retriever: str | None = None
+    budget: Budget = Budget()
+    seed: int = 0
+    limit: int | None = None
+    repeats: int = 1
+
+
+class Record(Value):
+    """One question and repeat as it was scored.
+
+    `failure` says why there is no answer; then there are no scores. `scoring` says why an answer could
+    not be scored at all; a resumed run tries that again. `answer` is the short answer that was compared.
+    """
+
+    id: str
+    example: str
+    repeat: int
+    scores: dict[str, Score] = Field(default_factory=dict)
+    answer: str = ""
+    usage: Usage = Usage()
+    seconds: float = 0.0
+    failure: Failure | None = None
+    stopped: str | None = None
+    scoring: str | None = None
+    metadata: dict[str, JsonValue] = Field(default_factory=dict)
+
+    def value(self, metric: str) -> float | None:
+        """The metric's value; None where it failed or is unscored."""
+        score = self.scores.get(metric)
+        return None if score is None else score.value
+
+
+class MetricSummary(Value):
+    """One metric over a run.
+
+    mean, low, high: over the scored questions, with the 95 % bootstrap interval.
+    scored, unscored, failed: questions x repeats that have a value, that have an answer but no value, that
+        have no answer. Only the first count towards the mean.
+    bound: the mean if every failed or unscored one counted 0.
+    """
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    scored: int
+    unscored: int
+    failed: int
+    bound: float | None
+
+
+class Summary(Value):
+    """A run in numbers. `usage` is the sum over questions x repeats; `seconds` too, each on its own clock.
+
+    finished: whether every question and repeat has been run. same_repeats: questions whose repeats all gave the
+    same short answer. stopped: how many were cut short, by the budget limit that did it.
+    """
+
+    finished: bool
+    questions: int
+    repeats: int
+    runs: int
+    failed: int
+    failures: dict[str, int] = Field(default_factory=dict)
+    stopped: dict[str, int] = Field(default_factory=dict)
+    same_repeats: int = 0
+    usage: Usage = Usage()
+    seconds: float = 0.0
+    primary: str
+    metrics: dict[str, MetricSummary] = Field(default_factory=dict)

@@ -1,0 +1,286 @@
+"""The results store: one folder a run, plain files, each readable without reground.
+
+    config.json         what was asked: task, data, method, model, budget, seed, limit, repeats
+    versions.json       what it ran on
+    journal.sqlite      every effect, so that no call is paid twice
+    trajectories.jsonl  one line a question and repeat: the whole story
+    scores.jsonl        one line a question and repeat: every metric's value and why, usage, seconds, failure
+    summary.json        means, intervals, cost
+
+JSON files are replaced whole; the two JSONL files only grow by whole lines, and a line that a kill cut
+short is taken off when the run is opened again. The journal still holds what that line was made from.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from importlib import metadata
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import JsonValue, ValidationError
+
+from reground.core.errors import ConfigurationError, DataError
+from reground.core.language import Value
+from reground.core.trajectory import Trajectory, append_trajectory, read_trajectories, write_trajectories
+from reground.evaluation.records import FORMAT, Record, RunConfig, Summary
+
+MAY_GROW = frozenset({"limit", "repeats"})
+_LIBRARIES = ("pydantic", "aiohttp", "tantivy", "xllamacpp", "numpy", "math-verify", "torch", "transformers", "lancedb")
+_OURS = frozenset(
+    {"config.json", "versions.json", "journal.sqlite", "trajectories.jsonl", "scores.jsonl", "summary.json"}
+)
+
+V = TypeVar("V", bound=Value)
+
+
+@dataclass
+class RunFolder:
+    """An open run folder. `notices` are what opening it had to repair, in words for the user."""
+
+    path: Path
+    config: RunConfig
+    notices: list[str] = field(default_factory=list)
+
+    @property
+    def journal(self) -> Path:
+        """The journal's file."""
+        return self.path / "journal.sqlite"
+
+    @property
+    def trajectories(self) -> Path:
+        """The trajectories' file."""
+        return self.path / "trajectories.jsonl"
+
+    @property
+    def scores(self) -> Path:
+        """The scores' file."""
+        return self.path / "scores.jsonl"
+
+    def append(self, trajectory: Trajectory) -> None:
+        """Add a finished question."""
+        append_trajectory(self.trajectories, trajectory)
+
+    def append_record(self, record: Record) -> None:
+        """Add its scores."""
+        _append_line(self.scores, record.model_dump_json())
+
+    def records(self) -> dict[str, Record]:
+        """Every scored question by its id; a line that is still being written is left out."""
+        return {record.id: record for record in read_records(self.scores)} if self.scores.exists() else {}
+
+    def solved(self) -> Iterator[Trajectory]:
+        """Every finished question."""
+        return read_trajectories(self.trajectories) if self.trajectories.exists() else iter(())
+
+    def drop(self, ids: frozenset[str], *, trajectories: bool) -> None:
+        """Take questions out of the scores, and out of the trajectories too, so that they are done again."""
+        if trajectories and self.trajectories.exists():
+            write_trajectories(self.trajectories, (t for t in self.solved() if t.id not in ids))
+        if self.scores.exists():
+            kept = [record for key, record in self.records().items() if key not in ids]
+            write_text(self.scores, "".join(record.model_dump_json() + "\n" for record in kept))
+
+    def write_summary(self, summary: Summary) -> None:
+        """Replace summary.json."""
+        write_text(self.path / "summary.json", summary.model_dump_json(indent=2) + "\n")
+
+    def summary(self) -> Summary | None:
+        """What summary.json holds, if it is there."""
+        path = self.path / "summary.json"
+        return _read_value(path, Summary) if path.exists() else None
+
+
+def write_text(path: Path, text: str) -> None:
+    """Replace a file whole: a reader sees the old text or the new one."""
+    part = path.with_name(path.name + ".part")
+    part.write_text(text, encoding="utf-8")
+    part.replace(path)
+
+
+@contextmanager
+def open_run(path: Path, config: RunConfig) -> Iterator[RunFolder]:
+    """Start a run folder, or go on with one; nobody else can have it open meanwhile.
+
+    Raises ConfigurationError when the folder holds another run or is in use, DataError when a file in it is broken.
+    """
+    _refuse_foreign(path)
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigurationError(f"cannot make the run folder {path}: {error.strerror}") from error
+    with _lock(path):
+        stored = path / "config.json"
+        if stored.exists():
+            config = _agree(path, _read_config(stored), config)
+        write_text(stored, config.model_dump_json(indent=2) + "\n")
+        write_text(path / "versions.json", json.dumps(versions(), indent=2) + "\n")
+        folder = RunFolder(path, config)
+        for file in (folder.trajectories, folder.scores):
+            _repair(file, folder.notices)
+        yield folder
+
+
+def read_run(path: Path) -> RunFolder:
+    """Open a run folder to read it, finished or not. Raises DataError when it is none."""
+    if not (path / "config.json").is_file():
+        raise DataError("not a run folder: it has no config.json", path=path)
+    return RunFolder(path, _read_config(path / "config.json"))
+
+
+def find_runs(paths: list[Path]) -> list[RunFolder]:
+    """The run folders among these paths and right below them, in order. Raises DataError where there is none."""
+    found: list[RunFolder] = []
+    for path in paths:
+        folders = [path] if (path / "config.json").is_file() else sorted(p.parent for p in path.glob("*/config.json"))
+        if not folders:
+            raise DataError("no run folder here: none has a config.json", path=path)
+        found += [read_run(folder) for folder in folders]
+    return found
+
+
+def read_records(path: Path) -> Iterator[Record]:
+    """Read scores.jsonl. Raises DataError naming the line; a last line that is still being written is left out."""
+    try:
+        lines = path.open(encoding="utf-8")
+    except OSError as error:
+        raise DataError(f"cannot read scores: {error.strerror}", path=path) from error
+    with lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                yield Record.model_validate_json(line)
+            except ValidationError as error:
+                if not line.endswith("\n"):
+                    return
+                raise DataError(f"not a line of scores: {_first(error)}", path=path, line=number) from None
+
+
+def versions() -> dict[str, str]:
+    """What a run depends on besides its configuration."""
+    found = {"python": platform.python_version(), "platform": platform.platform()}
+    for name in ("reground", *_LIBRARIES):
+        with suppress(metadata.PackageNotFoundError):
+            found[name] = metadata.version(name)
+    return found
+
+
+def _refuse_foreign(path: Path) -> None:
+    if path.exists() and not path.is_dir():
+        raise ConfigurationError(f"{path} is a file: --out needs a folder")
+    if not path.is_dir() or (path / "config.json").exists():
+        return
+    files = sorted(p.name for p in path.iterdir() if p.name != ".lock" and not p.name.endswith(".part"))
+    ours = [name for name in files if name in _OURS]
+    if ours:
+        raise DataError(f"config.json is missing beside {ours[0]}: put it back or choose another --out", path=path)
+    if files:
+        raise ConfigurationError(
+            f"{path} holds other files ({files[0]}, ...) and is no run folder: choose another --out"
+        )
+
+
+def _read_config(path: Path) -> RunConfig:
+    return _read_value(path, RunConfig)
+
+
+def _read_value(path: Path, kind: type[V]) -> V:
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise DataError(f"cannot be read: {error}", path=path) from error
+    except json.JSONDecodeError as error:
+        raise DataError(f"not JSON: {error.msg}", path=path, line=error.lineno) from error
+    if isinstance(data, dict) and data.get("format", FORMAT) != FORMAT:
+        raise DataError(f"format {data['format']}; this reground reads {FORMAT}", path=path)
+    try:
+        return kind.model_validate(data)
+    except ValidationError as error:
+        raise DataError(_first(error), path=path) from None
+
+
+def _first(error: ValidationError) -> str:
+    first = error.errors()[0]
+    where = ".".join(str(part) for part in first["loc"])
+    return f"{where}: {first['msg']}" if where else first["msg"]
+
+
+def _agree(path: Path, old: RunConfig, new: RunConfig) -> RunConfig:
+    """The configuration to go on with: `limit` and `repeats` may grow, all else has to be the same."""
+    before, after = old.model_dump(mode="json"), new.model_dump(mode="json")
+    differing = [name for name in before if before[name] != after[name] and not _grown(name, before[name], after[name])]
+    if differing:
+        said = "; ".join(f"{name} was {_brief(before[name])}, now {_brief(after[name])}" for name in differing)
+        raise ConfigurationError(
+            f"{path} holds another run: {said}. Give the same options to resume it, or another --out"
+        )
+    return new
+
+
+def _grown(name: str, old: int | None, new: int | None) -> bool:
+    return name in MAY_GROW and old is not None and (new is None or new >= old)
+
+
+def _brief(value: JsonValue) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= 120 else text[:117] + "..."
+
+
+@contextmanager
+def _lock(path: Path) -> Iterator[None]:
+    """The folder, to ourselves; a killed process lets go of it by itself."""
+    import fcntl
+
+    with (path / ".lock").open("a") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise ConfigurationError(f"another process is running in {path}: wait for it or stop it") from error
+        yield
+
+
+def _repair(path: Path, notices: list[str]) -> None:
+    """Take a half-written last line off, so that what is appended next starts on a line of its own."""
+    if not path.exists():
+        return
+    with path.open("r+b") as file:
+        end = file.seek(0, os.SEEK_END)
+        tail = _tail(file.fileno(), end)
+        if not tail:
+            return
+        if _is_json(tail):
+            file.write(b"\n")
+            return
+        file.truncate(end - len(tail))
+    number = sum(1 for _ in path.open("rb")) + 1
+    notices.append(f"{path}:{number}: the last line was cut short and has been taken off; its question is done again")
+
+
+def _tail(handle: int, end: int) -> bytes:
+    """What stands behind the last line end."""
+    tail = b""
+    while end > 0 and b"\n" not in tail:
+        size = min(1 << 16, end)
+        end -= size
+        tail = os.pread(handle, size, end) + tail
+    return tail[tail.rfind(b"\n") + 1 :]
+
+
+def _is_json(data: bytes) -> bool:
+    try:
+        json.loads(data)
+    except ValueError:
+        return False
+    return True
+
+
+def _append_line(path: Path, line: str) -> None:
+    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.write(handle, (line + "\n").encode())
+    finally:
+        os.close(handle)

@@ -1,0 +1,390 @@
+"""Runs one method on one task: many questions at once, each of them durable.
+
+Every question and repeat is one `Run` in the folder's journal. It is finished when its trajectory's line is
+written; until then a restart replays what the journal has and pays only for what is missing.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from time import monotonic
+from typing import TypeAlias
+
+from pydantic import JsonValue
+
+from reground.core.budget import Budget
+from reground.core.errors import (
+    AuthenticationError,
+    CapabilityError,
+    ConfigurationError,
+    DataError,
+    IndexRefused,
+    JournalError,
+    SandboxUnavailable,
+)
+from reground.core.journal import SqliteJournal, fingerprint
+from reground.core.language import LanguageModel, Message, Reply, Sampling, Usage
+from reground.core.method import Method
+from reground.core.programs import Sandbox
+from reground.core.run import Event, Run, gather
+from reground.core.solve import Solved, solve
+from reground.core.trajectory import GenerateStep, Trajectory
+from reground.evaluation.records import Record, RunConfig, Summary
+from reground.evaluation.results import RunFolder, open_run
+from reground.evaluation.summary import summarise
+from reground.evaluation.task import Example, Score, Task
+
+RUN_ID = "eval"
+ANSWER_CHARACTERS = 300
+LABEL_CHARACTERS = 80
+FATAL = (AuthenticationError, CapabilityError, ConfigurationError, IndexRefused, JournalError, SandboxUnavailable)
+"""What is wrong with the run and not with a question: the run stops and nothing is marked failed."""
+
+Seed: TypeAlias = Callable[[LanguageModel], LanguageModel]
+MethodFor: TypeAlias = Callable[[Seed], Method]
+"""Builds a method for one question and repeat; every model in it goes through the function it is given."""
+
+
+class Seeded:
+    """A model whose calls without a seed get one, so that a run can be made again and its repeats differ.
+
+    Calls with the same messages get seeds one after the other: a method that samples a prompt five times in five
+    calls must not get one sample five times. `first` is the seed of the first call with any messages.
+    """
+
+    def __init__(self, model: LanguageModel, first: int) -> None:
+        self._model = model
+        self._first = first
+        self._drawn: dict[tuple[str, ...], int] = {}
+
+    @property
+    def name(self) -> str:
+        """The model's own name: the seed is part of the run's configuration."""
+        return self._model.name
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        """Call the model with a seed."""
+        if sampling.seed is None:
+            key = tuple(text for message in messages for text in (message.role, message.content))
+            count = self._drawn[key] = self._drawn.get(key, -1) + 1
+            sampling = sampling.model_copy(update={"seed": self._first + count})
+        return await self._model.generate(messages, sampling)
+
+
+@dataclass(frozen=True)
+class EvalSettings:
+    """How to evaluate.
+
+    method, model, retriever: names for the record. method_settings, model_settings: what they were set to.
+    budget: per question and repeat. limit: questions taken, None for all; repeats: runs of each.
+    seed: chooses the questions and the samples. concurrency: questions in work at once.
+    retry_failed: run failed questions again. rescore: score all finished questions again; no model is called.
+    """
+
+    method: str
+    model: str
+    retriever: str | None = None
+    method_settings: dict[str, JsonValue] = field(default_factory=dict)
+    model_settings: dict[str, JsonValue] = field(default_factory=dict)
+    budget: Budget = field(default_factory=Budget)
+    limit: int | None = 100
+    repeats: int = 1
+    seed: int = 0
+    concurrency: int = 8
+    retry_failed: bool = False
+    rescore: bool = False
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands.
+
+    resumed: questions x repeats that earlier sessions had finished; done includes them.
+    usage: what the finished and the begun ones have cost, over all sessions; paid: in this session alone.
+    left: estimated seconds to the end, from this session's pace; None until one has finished.
+    """
+
+    done: int
+    total: int
+    resumed: int
+    failed: int
+    unscored: int
+    usage: Usage
+    paid: Usage
+    elapsed: float
+    left: float | None
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """A finished run. `notices` are what had to be repaired when the folder was opened."""
+
+    path: Path
+    config: RunConfig
+    records: list[Record]
+    summary: Summary
+    notices: list[str]
+
+
+def choose(task: Task, settings: EvalSettings) -> list[Example]:
+    """The questions of a run: a seeded shuffle, cut at the limit, so that a higher limit keeps those of a lower one."""
+    examples = list(task.examples())
+    seen: set[str] = set()
+    for example in examples:
+        if example.id in seen:
+            raise DataError(f"task {task.name}: two examples have the id {example.id!r}")
+        seen.add(example.id)
+    if not examples:
+        raise DataError(f"task {task.name} has no examples")
+    random.Random(settings.seed).shuffle(examples)
+    return examples if settings.limit is None else examples[: settings.limit]
+
+
+def configuration(task: Task, settings: EvalSettings) -> RunConfig:
+    """The run's identity, as its folder keeps it."""
+    texts = [
+        text for e in task.examples() for text in (e.id, e.question, str(len(e.golden_answers)), *e.golden_answers)
+    ]
+    return RunConfig(
+        task=task.name,
+        data=fingerprint("examples", *texts),
+        primary=task.primary,
+        form=task.form.name,
+        method=settings.method,
+        settings=settings.method_settings,
+        model=settings.model,
+        model_settings=settings.model_settings,
+        retriever=settings.retriever,
+        budget=settings.budget,
+        seed=settings.seed,
+        limit=settings.limit,
+        repeats=settings.repeats,
+    )
+
+
+async def evaluate(
+    task: Task,
+    method_for: MethodFor,
+    settings: EvalSettings,
+    out: Path,
+    *,
+    sandbox: Sandbox | None = None,
+    observer: Callable[[Progress], None] | None = None,
+) -> RunResult:
+    """Run a method on a task, or go on with a run that was interrupted.
+
+    A question that fails is recorded as failed and the others go on; what is wrong with the run itself (see FATAL)
+    stops it. Raises ConfigurationError when `out` holds another run, DataError when a file in it is broken.
+    """
+    if settings.repeats < 1 or settings.concurrency < 1 or (settings.limit is not None and settings.limit < 1):
+        raise ConfigurationError("limit, repeats and concurrency must be at least 1")
+    jobs = [_Job(example, repeat) for repeat in range(settings.repeats) for example in choose(task, settings)]
+    with open_run(out, configuration(task, settings)) as folder:
+        session = _Session(task, method_for, settings, folder, sandbox)
+        try:
+            await session.run(jobs, observer)
+        finally:
+            summary = session.close(len(jobs))
+        return RunResult(out, folder.config, list(session.records.values()), summary, folder.notices)
+
+
+@dataclass(frozen=True)
+class _Job:
+    example: Example
+    repeat: int
+
+    @property
+    def id(self) -> str:
+        return f"{self.example.id}~{self.repeat}"
+
+
+class _Session:
+    """One process's work on a run folder."""
+
+    def __init__(
+        self, task: Task, method_for: MethodFor, settings: EvalSettings, folder: RunFolder, sandbox: Sandbox | None
+    ) -> None:
+        self._task, self._method_for, self._settings = task, method_for, settings
+        self._folder, self._sandbox = folder, sandbox
+        self._journal = SqliteJournal(folder.journal)
+        self._fatal: Exception | None = None
+        self.records: dict[str, Record] = {}
+
+    async def run(self, jobs: Sequence[_Job], observer: Callable[[Progress], None] | None) -> None:
+        """Score what is finished but unscored, then do the rest. Raises the error that stopped it."""
+        await self._recover({job.id: job for job in jobs})
+        tracker = _Tracker(len(jobs), self.records, observer)
+        left = iter([job for job in jobs if job.id not in self.records])
+        workers = min(self._settings.concurrency, len(jobs))
+        await gather(*(self._work(left, tracker) for _ in range(workers)))
+        if self._fatal is not None:
+            raise self._fatal
+
+    def close(self, total: int) -> Summary:
+        """Let go of the journal, and write the summary of what there is."""
+        self._journal.close()
+        summary = summarise(self._folder.config, list(self.records.values()), expected=total)
+        self._folder.write_summary(summary)
+        return summary
+
+    async def _recover(self, jobs: Mapping[str, _Job]) -> None:
+        """Take over what earlier sessions have finished.
+
+        What has a trajectory but no scores is scored, which calls no model.
+        """
+        records = self._forget(self._folder.records())
+        solved: set[str] = set()
+        unscored: list[Trajectory] = []
+        for trajectory in self._folder.solved():
+            if trajectory.id in solved or trajectory.id not in jobs:
+                continue
+            solved.add(trajectory.id)
+            if trajectory.id in records:
+                self.records[trajectory.id] = records[trajectory.id]
+            else:
+                unscored.append(trajectory)
+            if len(unscored) == self._settings.concurrency:
+                await self._score_all(jobs, unscored)
+                unscored = []
+        await self._score_all(jobs, unscored)
+        orphans = frozenset(records.keys() - solved)
+        if orphans:
+            self._folder.drop(orphans, trajectories=False)
+            self._folder.notices.append(f"{self._folder.scores}: {len(orphans)} scores had no trajectory; done again")
+
+    def _forget(self, records: dict[str, Record]) -> dict[str, Record]:
+        """Leave out, here and on disk, what is to be run or scored again."""
+        settings = self._settings
+        retry = frozenset(key for key, r in records.items() if settings.retry_failed and r.failure is not None)
+        rescore = frozenset(key for key, r in records.items() if settings.rescore or r.scoring is not None) - retry
+        if retry:
+            self._folder.drop(retry, trajectories=True)
+        if rescore:
+            self._folder.drop(rescore, trajectories=False)
+        return {key: record for key, record in records.items() if key not in retry | rescore}
+
+    async def _score_all(self, jobs: Mapping[str, _Job], trajectories: Sequence[Trajectory]) -> None:
+        await gather(*(self._score(jobs[trajectory.id], trajectory) for trajectory in trajectories))
+
+    async def _work(self, left: Iterator[_Job], tracker: _Tracker) -> None:
+        """Take questions until there are none left, or until something is wrong with the whole run."""
+        for job in left:
+            if self._fatal is not None:
+                return
+            try:
+                solved = await self._solve(job, tracker)
+                if isinstance(solved.error, FATAL):
+                    raise solved.error
+                self._folder.append(solved.trajectory)
+                record = await self._score(job, solved.trajectory)
+            except Exception as error:
+                # The others finish the question they are at, because it is paid for.
+                self._fatal = self._fatal if self._fatal is not None else error
+                return
+            tracker.finish(record)
+
+    async def _solve(self, job: _Job, tracker: _Tracker) -> Solved:
+        settings = self._settings
+        recorded = len(self._journal.load(RUN_ID, job.id))
+        # Effects of an earlier session are replayed and draw no seeds: begin behind those that it can have drawn.
+        first = (settings.seed * 1_009 + job.repeat) * 100_003 % 2**31 + recorded
+        method = self._method_for(lambda model: Seeded(model, first))
+        run = Run(
+            run_id=RUN_ID,
+            question_id=job.id,
+            journal=self._journal,
+            budget=settings.budget,
+            observer=partial(tracker.watch, job.id),
+        )
+        solved = await solve(method, job.example.question, run, id=job.id, name=settings.method)
+        about: dict[str, JsonValue] = {"task": self._task.name, "example": job.example.id, "repeat": job.repeat}
+        return Solved(solved.trajectory.model_copy(update={"metadata": about}), solved.error)
+
+    async def _score(self, job: _Job, trajectory: Trajectory) -> Record:
+        scores: Mapping[str, Score] = {}
+        scoring: str | None = None
+        if trajectory.failure is None:
+            try:
+                scores = await self._task.score(job.example, trajectory, self._sandbox)
+            except FATAL:
+                raise
+            except Exception as error:
+                scoring = f"{type(error).__name__}: {error}"
+        said = trajectory.answer.text if trajectory.answer is not None else ""
+        record = Record(
+            id=job.id,
+            example=job.example.id,
+            repeat=job.repeat,
+            scores=dict(scores),
+            answer=self._task.form.extract(said)[:ANSWER_CHARACTERS],
+            usage=trajectory.usage,
+            seconds=trajectory.seconds,
+            failure=trajectory.failure,
+            stopped=trajectory.stopped,
+            scoring=scoring,
+            metadata={key: value for key, value in job.example.metadata.items() if _is_label(value)},
+        )
+        self._folder.append_record(record)
+        self.records[job.id] = record
+        return record
+
+
+class _Tracker:
+    """Adds up where a run stands, for whoever watches it."""
+
+    def __init__(self, total: int, records: Mapping[str, Record], observer: Callable[[Progress], None] | None) -> None:
+        self._total, self._observer, self._started = total, observer, monotonic()
+        self._resumed = self._done = len(records)
+        self._failed = sum(record.failure is not None for record in records.values())
+        self._unscored = sum(_unscored(record) for record in records.values())
+        self._usage = sum((record.usage for record in records.values()), Usage())
+        self._begun: dict[str, Usage] = {}
+        self._paid = Usage()
+        self._tell()
+
+    def watch(self, id: str, event: Event) -> None:
+        """Take in what one question does."""
+        self._begun[id] = event.usage
+        if event.type == "end" and isinstance(event.step, GenerateStep) and not event.step.replayed:
+            self._paid = sum((reply.usage for reply in event.step.replies), self._paid)
+        self._tell()
+
+    def finish(self, record: Record) -> None:
+        """Count a finished question."""
+        self._begun.pop(record.id, None)
+        self._usage += record.usage
+        self._done += 1
+        self._failed += record.failure is not None
+        self._unscored += _unscored(record)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._observer is None:
+            return
+        elapsed, mine = monotonic() - self._started, self._done - self._resumed
+        self._observer(
+            Progress(
+                done=self._done,
+                total=self._total,
+                resumed=self._resumed,
+                failed=self._failed,
+                unscored=self._unscored,
+                usage=sum(self._begun.values(), self._usage),
+                paid=self._paid,
+                elapsed=elapsed,
+                left=elapsed / mine * (self._total - self._done) if mine else None,
+            )
+        )
+
+
+def _unscored(record: Record) -> bool:
+    return record.failure is None and all(score.value is None for score in record.scores.values())
+
+
+def _is_label(value: JsonValue) -> bool:
+    """Short enough to group by."""
+    return isinstance(value, (bool, int)) or (isinstance(value, str) and len(value) <= LABEL_CHARACTERS)

@@ -1,0 +1,103 @@
+"""From scored questions to a run's numbers. Nothing is dropped: what has no score is counted beside the mean."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from math import fsum
+
+from reground.core.language import Usage
+from reground.evaluation.records import MetricSummary, Record, RunConfig, Summary
+from reground.evaluation.statistics import bootstrap_interval, question_means
+
+
+def summarise(config: RunConfig, records: Sequence[Record], *, expected: int) -> Summary:
+    """A run's summary; `expected` is the number of questions x repeats that a finished run has."""
+    names = dict.fromkeys([config.primary, *(name for record in records for name in record.scores)])
+    metrics = {name: _metric(name, records) for name in names}
+    for name in [name for name in names if name.startswith("pass")]:
+        metrics |= pass_at(name, records)
+    return Summary(
+        finished=len(records) == expected,
+        questions=len({record.example for record in records}),
+        repeats=config.repeats,
+        runs=len(records),
+        failed=sum(record.failure is not None for record in records),
+        failures=dict(Counter(record.failure.type for record in records if record.failure is not None)),
+        stopped=dict(Counter(record.stopped for record in records if record.stopped is not None)),
+        same_repeats=_same_repeats(records),
+        usage=sum((record.usage for record in records), Usage()),
+        seconds=fsum(record.seconds for record in records),
+        primary=config.primary,
+        metrics=metrics,
+    )
+
+
+def values_by_question(metric: str, records: Iterable[Record]) -> dict[str, list[float]]:
+    """Each question's scored values, one a repeat."""
+    values: dict[str, list[float]] = {}
+    for record in records:
+        value = record.value(metric)
+        scored = values.setdefault(record.example, [])
+        if value is not None:
+            scored.append(value)
+    return values
+
+
+def pass_at(metric: str, records: Sequence[Record]) -> dict[str, MetricSummary]:
+    """pass@k over the repeats, for k = 2, 5, 10, ... and all of them.
+
+    Unbiased (Chen et al. 2021, arXiv 2107.03374, equation 1) where the metric is 0 or 1. A question with fewer
+    than k scored repeats is unscored for that k.
+    """
+    from reground.evaluation.metrics import pass_at_k
+
+    values = values_by_question(metric, records)
+    if any(value not in (0.0, 1.0) for scored in values.values() for value in scored):
+        return {}
+    most = max((len(scored) for scored in values.values()), default=0)
+    found = {}
+    for k in sorted({k for k in (2, 5, 10, 20, 50, 100, most) if 1 < k <= most}):
+        each = {q: pass_at_k(len(s), sum(map(int, s)), k) for q, s in values.items() if len(s) >= k}
+        interval = bootstrap_interval(list(each.values()))
+        found[f"pass@{k}"] = MetricSummary(
+            **interval.model_dump(),
+            scored=len(each),
+            unscored=len(values) - len(each),
+            failed=0,
+            bound=fsum(each.values()) / len(values),
+        )
+    return found
+
+
+def group_means(metric: str, by: str, records: Iterable[Record]) -> dict[str, MetricSummary]:
+    """The metric within each value of a metadata field, e.g. by difficulty."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        groups.setdefault(str(record.metadata.get(by, "none")), []).append(record)
+    return {name: _metric(metric, groups[name]) for name in sorted(groups)}
+
+
+def question_scores(metric: str, records: Iterable[Record]) -> Mapping[str, float]:
+    """Each question's mean over its scored repeats."""
+    return question_means(values_by_question(metric, records))
+
+
+def _metric(name: str, records: Sequence[Record]) -> MetricSummary:
+    means = question_scores(name, records)
+    failed = sum(record.failure is not None for record in records)
+    scored = [value for record in records if (value := record.value(name)) is not None]
+    return MetricSummary(
+        **bootstrap_interval(list(means.values())).model_dump(),
+        scored=len(scored),
+        unscored=len(records) - len(scored) - failed,
+        failed=failed,
+        bound=fsum(scored) / len(records) if records else None,
+    )
+
+
+def _same_repeats(records: Iterable[Record]) -> int:
+    answers: dict[str, list[str | None]] = {}
+    for record in records:
+        answers.setdefault(record.example, []).append(None if record.failure else record.answer)
+    return sum(len(said) > 1 and len(set(said)) == 1 and said[0] is not None for said in answers.values())

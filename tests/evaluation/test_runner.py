@@ -1,0 +1,297 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import sqlite3
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from reground.core.budget import Budget
+from reground.core.errors import AuthenticationError, ConfigurationError, DataError, ModelError, SandboxUnavailable
+from reground.core.language import Message, Reply, Sampling, Usage
+from reground.core.trajectory import read_trajectories
+from reground.evaluation.results import read_records
+from reground.evaluation.runner import EvalSettings, Progress, Seeded, choose, evaluate
+from reground.evaluation.task import Example
+from reground.models.scripted import ScriptedModel
+from tests.data import ROOT
+from tests.evaluation import killed_run
+from tests.evaluation.fakes import Chain, SumTask, adds
+
+SETTINGS = EvalSettings(method="chain", model="scripted", limit=None, concurrency=3)
+
+
+def settings(**changed: object) -> EvalSettings:
+    return EvalSettings(**{**vars(SETTINGS), **changed})
+
+
+def chain(model: object, **options: object):
+    return lambda seed: Chain(seed(model), **options)
+
+
+async def test_every_question_and_repeat_has_a_trajectory_and_a_record(tmp_path: Path) -> None:
+    model = ScriptedModel(adds)
+    result = await evaluate(SumTask(5), chain(model), settings(repeats=2), tmp_path / "run")
+    expected = {f"q{i}~{r}" for i in range(5) for r in range(2)}
+    assert {r.id for r in result.records} == expected
+    assert {t.id for t in read_trajectories(tmp_path / "run" / "trajectories.jsonl")} == expected
+    assert {r.id for r in read_records(tmp_path / "run" / "scores.jsonl")} == expected
+    assert result.summary.finished
+    assert result.summary.metrics["exact match"].mean == 1.0
+    assert result.summary.same_repeats == 5
+    assert result.summary.usage.calls == len(model.calls) == 10
+    stored = json.loads((tmp_path / "run" / "summary.json").read_text())
+    assert stored["metrics"]["exact match"]["scored"] == 10
+    assert result.records[0].metadata.keys() == {"parity"}
+
+
+async def test_a_finished_run_calls_nothing_again(tmp_path: Path) -> None:
+    await evaluate(SumTask(4), chain(ScriptedModel(adds)), SETTINGS, tmp_path / "run")
+    silent = ScriptedModel([])
+    seen: list[Progress] = []
+    again = await evaluate(SumTask(4), chain(silent), SETTINGS, tmp_path / "run", observer=seen.append)
+    assert silent.calls == []
+    assert again.summary.finished
+    assert again.summary.metrics["exact match"].mean == 1.0
+    assert (seen[-1].resumed, seen[-1].done, seen[-1].total, seen[-1].paid) == (4, 4, 4, Usage())
+
+
+async def test_a_failed_question_is_counted_and_bounds_the_mean(tmp_path: Path) -> None:
+    def script(messages: list[Message], sampling: Sampling) -> str | Exception:
+        return ModelError("overloaded") if "1 + 1" in messages[-1].content else adds(messages, sampling)
+
+    task = SumTask(4, unscored=frozenset({"q2"}))
+    result = await evaluate(task, chain(ScriptedModel(script)), SETTINGS, tmp_path / "run")
+    metric = result.summary.metrics["exact match"]
+    assert (metric.mean, metric.scored, metric.unscored, metric.failed, metric.bound) == (1.0, 2, 1, 1, 0.5)
+    assert (result.summary.failed, result.summary.failures) == (1, {"ModelError": 1})
+    assert "q1~0" not in task.scored
+    (failed,) = [r for r in result.records if r.failure is not None]
+    assert (failed.id, failed.failure.message, failed.scores) == ("q1~0", "overloaded", {})
+
+
+async def test_retry_failed_runs_only_what_failed_and_keeps_what_was_paid(tmp_path: Path) -> None:
+    def script(messages: list[Message], sampling: Sampling) -> str | Exception:
+        return ModelError("overloaded") if "1 + 1 step 2" in messages[-1].content else adds(messages, sampling)
+
+    first = await evaluate(SumTask(3), chain(ScriptedModel(script), steps=3), SETTINGS, tmp_path / "run")
+    assert first.summary.failed == 1
+    kept = await evaluate(SumTask(3), chain(ScriptedModel([]), steps=3), SETTINGS, tmp_path / "run")
+    assert kept.summary.failed == 1
+    healed = ScriptedModel(adds)
+    result = await evaluate(SumTask(3), chain(healed, steps=3), settings(retry_failed=True), tmp_path / "run")
+    assert healed.prompts == ["what is 1 + 1 step 2"]
+    assert result.summary.failed == 0
+    assert result.summary.metrics["exact match"].mean == 1.0
+    assert Counter(t.id for t in read_trajectories(tmp_path / "run" / "trajectories.jsonl")) == {
+        "q0~0": 1,
+        "q1~0": 1,
+        "q2~0": 1,
+    }
+
+
+@pytest.mark.parametrize("error", [AuthenticationError("bad key"), SandboxUnavailable("no bubblewrap")])
+async def test_what_is_wrong_with_the_run_stops_it_and_marks_nothing_failed(tmp_path: Path, error: Exception) -> None:
+    def script(messages: list[Message], sampling: Sampling) -> str | Exception:
+        return error if "3 + 3" in messages[-1].content else adds(messages, sampling)
+
+    with pytest.raises(type(error)):
+        await evaluate(SumTask(6), chain(ScriptedModel(script)), settings(concurrency=1), tmp_path / "run")
+    records = list(read_records(tmp_path / "run" / "scores.jsonl"))
+    assert 0 < len(records) < 6
+    assert all(record.failure is None for record in records)
+    assert not json.loads((tmp_path / "run" / "summary.json").read_text())["finished"]
+    result = await evaluate(SumTask(6), chain(ScriptedModel(adds)), SETTINGS, tmp_path / "run")
+    assert result.summary.finished
+
+
+async def test_a_broken_scorer_leaves_answers_unscored_until_it_is_mended(tmp_path: Path) -> None:
+    broken = await evaluate(SumTask(3, broken=True), chain(ScriptedModel(adds)), SETTINGS, tmp_path / "run")
+    metric = broken.summary.metrics["exact match"]
+    assert (metric.mean, metric.scored, metric.unscored, metric.failed) == (None, 0, 3, 0)
+    assert {r.scoring for r in broken.records} == {"ValueError: the scorer is broken"}
+    mended = await evaluate(SumTask(3), chain(ScriptedModel([])), SETTINGS, tmp_path / "run")
+    assert mended.summary.metrics["exact match"].mean == 1.0
+
+
+async def test_rescore_scores_all_again_without_a_call(tmp_path: Path) -> None:
+    await evaluate(SumTask(4), chain(ScriptedModel(adds)), SETTINGS, tmp_path / "run")
+    task = SumTask(4, unscored=frozenset({"q0"}))
+    other = SumTask(4)
+    result = await evaluate(other, chain(ScriptedModel([])), settings(rescore=True, concurrency=3), tmp_path / "run")
+    assert sorted(other.scored) == [f"q{i}~0" for i in range(4)]
+    assert result.summary.metrics["exact match"].scored == 4
+    with pytest.raises(ConfigurationError, match="data was"):
+        await evaluate(task, chain(ScriptedModel([])), settings(rescore=True), tmp_path / "run")
+
+
+async def test_the_budget_is_kept_and_the_best_answer_is_scored(tmp_path: Path) -> None:
+    result = await evaluate(
+        SumTask(2), chain(ScriptedModel(adds), steps=9), settings(budget=Budget(calls=2)), tmp_path / "run"
+    )
+    assert result.summary.stopped == {"calls": 2}
+    assert result.summary.failed == 0
+    assert result.summary.metrics["exact match"].mean == 1.0
+    assert result.summary.usage.calls == 4
+
+
+async def test_a_budget_without_any_answer_is_a_failure(tmp_path: Path) -> None:
+    result = await evaluate(SumTask(2), chain(ScriptedModel(adds)), settings(budget=Budget(tokens=3)), tmp_path / "run")
+    assert result.summary.failures == {"BudgetExceeded": 2}
+    assert result.summary.metrics["exact match"].bound == 0.0
+
+
+async def test_limit_and_repeats_may_grow_and_pay_only_for_what_is_new(tmp_path: Path) -> None:
+    first = await evaluate(SumTask(8), chain(ScriptedModel(adds)), settings(limit=3), tmp_path / "run")
+    model = ScriptedModel(adds)
+    grown = await evaluate(SumTask(8), chain(model), settings(limit=5, repeats=2), tmp_path / "run")
+    assert len(model.calls) == 5 * 2 - 3
+    assert {r.id for r in first.records} < {r.id for r in grown.records}
+    with pytest.raises(ConfigurationError, match="limit was 5, now 4"):
+        await evaluate(SumTask(8), chain(model), settings(limit=4, repeats=2), tmp_path / "run")
+
+
+async def test_an_interrupted_run_goes_on_where_it_was(tmp_path: Path) -> None:
+    reached = asyncio.Event()
+
+    class Stuck(ScriptedModel):
+        async def generate(self, messages, sampling, /):
+            if "step 2" in messages[-1].content:
+                reached.set()
+                await asyncio.Event().wait()
+            return await super().generate(messages, sampling)
+
+    running = asyncio.create_task(
+        evaluate(SumTask(4), chain(Stuck(adds), steps=3), settings(concurrency=1), tmp_path / "run")
+    )
+    await reached.wait()
+    running.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await running
+    model = ScriptedModel(adds)
+    result = await evaluate(SumTask(4), chain(model, steps=3), SETTINGS, tmp_path / "run")
+    assert result.summary.finished
+    assert len(model.calls) == 4 * 3 - 2
+
+
+def test_kill_9_at_any_moment_pays_for_no_recorded_call_again(tmp_path: Path) -> None:
+    out, bill = tmp_path / "run", tmp_path / "bill"
+    dice = random.Random(7)
+    expected = killed_run.QUESTIONS * killed_run.REPEATS * (killed_run.STEPS + killed_run.BRANCHES)
+    command = [sys.executable, "-m", "tests.evaluation.killed_run", str(out), str(bill)]
+    kills = 0
+    while kills < 60:
+        recorded, before = _journalled(out), len(_lines(bill))
+        process = subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE)
+        target = before + dice.randrange(1, expected // 6)
+        while process.poll() is None and len(_lines(bill)) < target:
+            time.sleep(0.001)
+        time.sleep(dice.random() * 0.01)
+        process.kill()
+        _, problem = process.communicate()
+        assert process.returncode in (0, -9), problem.decode()
+        # A question's two repeats ask the same, so a message may be paid once for each repeat that lacked it.
+        paid = Counter(_lines(bill)[before:])
+        for message, times in paid.items():
+            assert times <= killed_run.REPEATS - recorded[message], message
+        if process.returncode == 0:
+            break
+        kills += 1
+    assert kills >= 1
+    assert sum(_journalled(out).values()) == expected
+    assert len(_lines(bill)) <= expected + kills * killed_run.CONCURRENCY * max(1, killed_run.BRANCHES)
+    ids = [t.id for t in read_trajectories(out / "trajectories.jsonl")]
+    assert sorted(ids) == sorted(r.id for r in read_records(out / "scores.jsonl"))
+    assert len(set(ids)) == len(ids) == killed_run.QUESTIONS * killed_run.REPEATS
+    assert json.loads((out / "summary.json").read_text())["metrics"]["exact match"]["mean"] == 1.0
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def _journalled(out: Path) -> Counter[str]:
+    """How often each message's reply is in the journal."""
+    if not (out / "journal.sqlite").exists():
+        return Counter()
+    db = sqlite3.connect(out / "journal.sqlite")
+    try:
+        rows = db.execute("SELECT question, span, ordinal FROM effects").fetchall()
+    except sqlite3.OperationalError:  # killed before the table was made
+        return Counter()
+    finally:
+        db.close()
+    found: Counter[str] = Counter()
+    for question, span, ordinal in rows:
+        i = question.split("~")[0].removeprefix("q")
+        where = f"branch {span.rsplit('.', 1)[1]}" if span else f"step {ordinal}"
+        found[f"what is {i} + {i} {where}"] += 1
+    return found
+
+
+async def test_progress_adds_up_and_ends_with_everything_done(tmp_path: Path) -> None:
+    seen: list[Progress] = []
+    await evaluate(SumTask(5), chain(ScriptedModel(adds), steps=2), SETTINGS, tmp_path / "run", observer=seen.append)
+    assert seen[0].left is None
+    assert [p.done for p in seen] == sorted(p.done for p in seen)
+    assert (seen[-1].done, seen[-1].total, seen[-1].left) == (5, 5, 0.0)
+    assert seen[-1].usage == seen[-1].paid
+    assert seen[-1].paid.calls == 10
+
+
+async def test_seeds_differ_between_repeats_and_between_like_calls(tmp_path: Path) -> None:
+    model = ScriptedModel(lambda messages, sampling: str(sampling.seed))
+    await evaluate(SumTask(2), chain(model), settings(repeats=2, concurrency=1), tmp_path / "run")
+    by_message: dict[str, set[int | None]] = {}
+    for messages, sampling in model.calls:
+        by_message.setdefault(messages[-1].content, set()).add(sampling.seed)
+    assert [len(seeds) for seeds in by_message.values()] == [2, 2]
+
+    seeded = Seeded(ScriptedModel(lambda messages, sampling: str(sampling.seed)), 10)
+    ask = (Message(role="user", content="x"),)
+    said = [(await seeded.generate(ask, Sampling()))[0].text for _ in range(3)]
+    said += [(await seeded.generate(ask, Sampling(seed=1)))[0].text]
+    said += [(await seeded.generate((Message(role="user", content="y"),), Sampling()))[0].text]
+    assert said == ["10", "11", "12", "1", "10"]
+    assert seeded.name == "scripted"
+
+
+def test_questions_are_chosen_by_seed_and_a_larger_limit_keeps_those_of_a_smaller() -> None:
+    task = SumTask(50)
+    few, more = choose(task, settings(limit=10)), choose(task, settings(limit=20))
+    assert more[:10] == few
+    assert choose(task, settings(limit=10, seed=1)) != few
+    assert sorted(e.id for e in choose(task, SETTINGS)) == sorted(e.id for e in task.examples())
+
+
+async def test_bad_settings_and_bad_data_are_refused_before_anything_is_written(tmp_path: Path) -> None:
+    class Twins(SumTask):
+        def examples(self) -> list[Example]:
+            return [Example(id="a", question="x"), Example(id="a", question="y")]
+
+    with pytest.raises(DataError, match="two examples have the id 'a'"):
+        await evaluate(Twins(), chain(ScriptedModel([])), SETTINGS, tmp_path / "run")
+    with pytest.raises(DataError, match="no examples"):
+        await evaluate(SumTask(0), chain(ScriptedModel([])), SETTINGS, tmp_path / "run")
+    with pytest.raises(ConfigurationError, match="at least 1"):
+        await evaluate(SumTask(), chain(ScriptedModel([])), settings(repeats=0), tmp_path / "run")
+    assert not (tmp_path / "run").exists()
+
+
+async def test_usd_is_unknown_as_soon_as_one_price_is(tmp_path: Path) -> None:
+    def script(messages: list[Message], sampling: Sampling) -> Reply:
+        return Reply(text=adds(messages, sampling))
+
+    class Priced(ScriptedModel):
+        async def generate(self, messages, sampling, /):
+            (reply,) = await super().generate(messages, sampling)
+            return [reply.model_copy(update={"usage": reply.usage.model_copy(update={"usd": 0.25})})]
+
+    priced = await evaluate(SumTask(4), chain(Priced(script)), SETTINGS, tmp_path / "priced")
+    assert priced.summary.usage.usd == 1.0
