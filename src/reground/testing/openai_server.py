@@ -1,0 +1,329 @@
+"""A server that speaks the OpenAI protocol, says what it is told to, and misbehaves on demand.
+
+In a test:
+
+    async with MockOpenAI(lambda body: "Answer: 42") as server:
+        server.misbehave("429:1", "cut")              # the next two requests, in this order; then all is well
+        model = create("mock", ModelOptions(base_url=server.url))
+        ...
+        assert server.completed["the question"] == 1  # whole replies, by the prompt's last message
+
+As a process of its own, with its address as the first line of output:
+
+    python -m reground.testing.openai_server --port 0 --latency 0.05
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import hashlib
+import math
+import re
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Sequence
+from email.utils import formatdate
+from time import time
+from types import TracebackType
+from typing import Any
+
+from aiohttp import web
+
+Script = Callable[[dict[str, Any]], str | Sequence[str]]
+DIMENSIONS = 64
+STALL_SECONDS = 3600.0
+
+
+def echo(body: dict[str, Any]) -> str:
+    """The default script: say the last message back."""
+    return str(body["messages"][-1]["content"])
+
+
+class MockOpenAI:
+    """`/v1/chat/completions`, `/v1/embeddings` and `/v1/models` on a loopback port.
+
+    script: the reply's text for a request body; a sequence gives one text a sample, repeated as needed.
+    models: what is served; any other name is a 404. key: what the client must send, if anything.
+    latency: seconds before a reply. max_samples: the most choices in one reply, whatever n asks for.
+    refuses: parameters that are answered with 400 "unsupported".
+    cached: how many of the prompt tokens usage reports as cached. with_usage: whether usage is reported at all.
+
+    Usage counts white-space separated words as tokens. `received` holds every request's body, `headers` the
+    headers of the last one, `completed` the number of whole replies by the last message's text.
+    """
+
+    def __init__(
+        self,
+        script: Script = echo,
+        *,
+        models: Sequence[str] = ("mock",),
+        key: str | None = None,
+        latency: float = 0.0,
+        max_samples: int | None = None,
+        refuses: Sequence[str] = (),
+        cached: int = 0,
+        with_usage: bool = True,
+    ) -> None:
+        self.script = script
+        self.models = tuple(models)
+        self.key = key
+        self.latency = latency
+        self.max_samples = max_samples
+        self.refuses = tuple(refuses)
+        self.cached = cached
+        self.with_usage = with_usage
+        self.received: list[dict[str, Any]] = []
+        self.headers: dict[str, str] = {}
+        self.completed: Counter[str] = Counter()
+        self.most_at_once = 0
+        self._at_once = 0
+        self._faults: deque[str] = deque()
+        self._runner: web.AppRunner | None = None
+        self._port = 0
+
+    @property
+    def url(self) -> str:
+        """The base URL."""
+        return f"http://127.0.0.1:{self._port}/v1"
+
+    def misbehave(self, *faults: str) -> None:
+        """Let the next chat requests fail, one fault each, in this order; see FAULTS for their names.
+
+        "ok" lets a request pass; a part after a colon is the fault's argument, e.g. "429:2" for Retry-After: 2.
+        """
+        unknown = [fault for fault in faults if fault.split(":")[0] not in FAULTS and fault != "ok"]
+        if unknown:
+            raise ValueError(f"no such fault: {', '.join(unknown)}; there are ok, {', '.join(FAULTS)}")
+        self._faults.extend(faults)
+
+    async def start(self, port: int = 0) -> MockOpenAI:
+        """Listen on a loopback port; 0 takes a free one."""
+        app = web.Application(client_max_size=64 * 1024**2)
+        app.router.add_post("/v1/chat/completions", self._chat)
+        app.router.add_post("/v1/embeddings", self._embeddings)
+        app.router.add_get("/v1/models", self._models)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", port, backlog=2048).start()
+        self._port = self._runner.addresses[0][1]
+        return self
+
+    async def stop(self) -> None:
+        """Stop listening and drop what is under way."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def __aenter__(self) -> MockOpenAI:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    async def _chat(self, request: web.Request) -> web.StreamResponse:
+        body = await request.json()
+        self.received.append(body)
+        self.headers = dict(request.headers)
+        self._at_once += 1
+        self.most_at_once = max(self.most_at_once, self._at_once)
+        try:
+            return await self._serve(request, body)
+        finally:
+            self._at_once -= 1
+
+    async def _serve(self, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
+        if self.latency:
+            await asyncio.sleep(self.latency)
+        fault, _, argument = (self._faults.popleft() if self._faults else "ok").partition(":")
+        if fault != "ok":
+            return await FAULTS[fault](request, argument)
+        refusal = self._refusal(request, body)
+        if refusal is not None:
+            return refusal
+        self.completed[body["messages"][-1]["content"]] += 1
+        return web.json_response(self.completion(body))
+
+    def _refusal(self, request: web.Request, body: dict[str, Any]) -> web.Response | None:
+        if self.key is not None and request.headers.get("Authorization") != f"Bearer {self.key}":
+            sent = request.headers.get("Authorization", "nothing")
+            return _error(401, f"Incorrect API key provided: {sent}", code="invalid_api_key")
+        if body["model"] not in self.models:
+            return _error(404, f"The model `{body['model']}` does not exist", code="model_not_found")
+        for name in self.refuses:
+            if name in body:
+                hint = " Use 'max_completion_tokens' instead." if name == "max_tokens" else ""
+                why = f"Unsupported parameter: '{name}' is not supported with this model.{hint}"
+                return _error(400, why, code="unsupported_parameter", param=name)
+        return None
+
+    def completion(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The reply to a request."""
+        said = self.script(body)
+        texts = [said] if isinstance(said, str) else list(said)
+        count = min(body.get("n", 1), self.max_samples or body.get("n", 1))
+        samples = [texts[index % len(texts)] for index in range(count)]
+        reply: dict[str, Any] = {
+            "id": "chatcmpl-mock",
+            "object": "chat.completion",
+            "created": 0,
+            "model": body["model"],
+            "choices": [_choice(index, text, body) for index, text in enumerate(samples)],
+        }
+        if self.with_usage:
+            prompt = sum(len(message["content"].split()) for message in body["messages"])
+            completion = sum(len(text.split()) for text in samples)
+            reply["usage"] = {
+                "prompt_tokens": prompt,
+                "completion_tokens": completion,
+                "total_tokens": prompt + completion,
+                "prompt_tokens_details": {"cached_tokens": min(self.cached, prompt)},
+            }
+        return reply
+
+    async def _embeddings(self, request: web.Request) -> web.Response:
+        body = await request.json()
+        texts = [body["input"]] if isinstance(body["input"], str) else body["input"]
+        size = body.get("dimensions", DIMENSIONS)
+        data = [{"object": "embedding", "index": i, "embedding": embed(text, size)} for i, text in enumerate(texts)]
+        tokens = sum(len(text.split()) for text in texts)
+        usage = {"prompt_tokens": tokens, "total_tokens": tokens}
+        return web.json_response({"object": "list", "data": data, "model": body["model"], "usage": usage})
+
+    async def _models(self, request: web.Request) -> web.Response:
+        if self.key is not None and request.headers.get("Authorization") != f"Bearer {self.key}":
+            return _error(401, "Incorrect API key provided", code="invalid_api_key")
+        data = [{"id": name, "object": "model", "created": 0, "owned_by": "mock"} for name in self.models]
+        return web.json_response({"object": "list", "data": data})
+
+
+def embed(text: str, dimensions: int = DIMENSIONS) -> list[float]:
+    """A unit vector of hashed words: the same for the same text everywhere, near for texts that share words."""
+    vector = [0.0] * dimensions
+    for word in re.findall(r"\w+", text.lower()):
+        digest = hashlib.blake2b(word.encode(), digest_size=8).digest()
+        vector[int.from_bytes(digest[:4], "little") % dimensions] += 1.0 if digest[4] & 1 else -1.0
+    length = math.sqrt(sum(each * each for each in vector))
+    return [each / length for each in vector] if length else [1.0, *vector[1:]]
+
+
+def _choice(index: int, text: str, body: dict[str, Any]) -> dict[str, Any]:
+    choice: dict[str, Any] = {
+        "index": index,
+        "message": {"role": "assistant", "content": text},
+        "finish_reason": "stop",
+        "logprobs": None,
+    }
+    if body.get("logprobs"):
+        tokens = re.findall(r"\s*\S+", text)
+        scored = [
+            {"token": token, "logprob": -0.1 * (len(token) % 10), "bytes": None, "top_logprobs": []} for token in tokens
+        ]
+        choice["logprobs"] = {"content": scored}
+    return choice
+
+
+def _error(
+    status: int, message: str, *, code: str | None = None, param: str | None = None, **headers: str
+) -> web.Response:
+    body = {"error": {"message": message, "type": "invalid_request_error", "param": param, "code": code}}
+    return web.json_response(
+        body, status=status, headers={name.replace("_", "-"): text for name, text in headers.items()}
+    )
+
+
+async def _too_many(_: web.Request, argument: str) -> web.StreamResponse:
+    if not argument:
+        return _error(429, "Rate limit reached", code="rate_limit_exceeded")
+    wait = formatdate(time() + 1, usegmt=True) if argument == "date" else argument
+    return _error(429, "Rate limit reached", code="rate_limit_exceeded", Retry_After=wait)
+
+
+async def _quota(_: web.Request, __: str) -> web.StreamResponse:
+    return _error(429, "You exceeded your current quota", code="insufficient_quota")
+
+
+def _fails(status: int) -> Callable[[web.Request, str], Awaitable[web.StreamResponse]]:
+    async def fail(_: web.Request, argument: str) -> web.StreamResponse:
+        return _error(status, argument or f"the mock was told to answer {status}")
+
+    return fail
+
+
+async def _page(_: web.Request, __: str) -> web.StreamResponse:
+    return web.Response(status=502, text="<html><h1>Bad gateway</h1></html>", content_type="text/html")
+
+
+async def _cut(request: web.Request, _: str) -> web.StreamResponse:
+    response = web.StreamResponse(headers={"Content-Length": "10000", "Content-Type": "application/json"})
+    await response.prepare(request)
+    await response.write(b'{"choices": [{"message": {"role": "assist')
+    _drop(request)
+    return response
+
+
+async def _hang_up(request: web.Request, _: str) -> web.StreamResponse:
+    _drop(request)
+    return web.Response()
+
+
+def _drop(request: web.Request) -> None:
+    if request.transport is not None:
+        request.transport.close()
+
+
+async def _stall(_: web.Request, argument: str) -> web.StreamResponse:
+    await asyncio.sleep(float(argument) if argument else STALL_SECONDS)
+    return _error(503, "the mock stalled")
+
+
+async def _malformed(_: web.Request, argument: str) -> web.StreamResponse:
+    return web.Response(text=argument or '{"choices": [{"message": {"content": "half', content_type="application/json")
+
+
+async def _context(_: web.Request, __: str) -> web.StreamResponse:
+    why = "This model's maximum context length is 4096 tokens. Please reduce the length of the messages or max_tokens."
+    return _error(400, why, code="context_length_exceeded", param="messages")
+
+
+async def _redirect(_: web.Request, __: str) -> web.StreamResponse:
+    return web.Response(status=308, headers={"Location": "http://127.0.0.1:9/v1/chat/completions"})
+
+
+FAULTS: dict[str, Callable[[web.Request, str], Awaitable[web.StreamResponse]]] = {
+    "429": _too_many,
+    "quota": _quota,
+    "cut": _cut,
+    "hang-up": _hang_up,
+    "stall": _stall,
+    "malformed": _malformed,
+    "context": _context,
+    "page": _page,
+    "redirect": _redirect,
+    **{str(status): _fails(status) for status in (400, 401, 403, 404, 408, 409, 413, 422, 500, 503)},
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Serve until interrupted; the first line of output is the base URL."""
+    parser = argparse.ArgumentParser(description="a server that speaks the OpenAI protocol, for tests and benchmarks")
+    parser.add_argument("--port", type=int, default=0, help="loopback port; 0 takes a free one")
+    parser.add_argument("--latency", type=float, default=0.0, help="seconds before each reply")
+    parser.add_argument("--fast", action="store_true", help="one fixed reply, as cheap as can be: for benchmarks")
+    asyncio.run(_serve(parser.parse_args(arguments)))
+
+
+async def _serve(settings: argparse.Namespace) -> None:
+    if settings.fast:
+        from reground.testing.fast_server import serve_fixed
+
+        url = await serve_fixed(MockOpenAI().completion, port=settings.port, latency=settings.latency)
+    else:
+        url = (await MockOpenAI(latency=settings.latency).start(settings.port)).url
+    print(url, flush=True)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    main()
