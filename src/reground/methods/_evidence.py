@@ -7,10 +7,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from reground.core.answers import Citation
-from reground.core.evidence import Passage
+from reground.core.errors import IndexRefused, RetrievalError
+from reground.core.evidence import Passage, Retriever
+from reground.core.run import Run
 from reground.core.untrusted import fence
+from reground.methods._budget import tokens_of
 
 _MARKER = re.compile(r"\[(\d+(?:\s*[,;]\s*\d+)*)\]")
+_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
+_LABEL = re.compile(r"^\W*(?:search\s+)?query(?:\s+\d+)?\s*[:：]\W*", re.IGNORECASE)
 
 
 @dataclass
@@ -21,18 +26,34 @@ class Evidence:
     _numbers: dict[str, int] = field(default_factory=dict)
 
     def add(self, found: Iterable[Passage]) -> list[int]:
-        """Number the passages, old ones by their old number; returns their markers."""
+        """Number the passages, old ones by their old number; returns their markers, each once."""
         markers = []
         for passage in found:
             if passage.id not in self._numbers:
                 self.passages.append(passage)
                 self._numbers[passage.id] = len(self.passages)
             markers.append(self._numbers[passage.id])
-        return markers
+        return list(dict.fromkeys(markers))
+
+    def fresh(self, found: Iterable[Passage]) -> list[Passage]:
+        """Those of the passages that have no number yet."""
+        return [passage for passage in found if passage.id not in self._numbers]
 
     def show(self, markers: Sequence[int], *, tokens: int) -> str:
         """The fenced passages for a prompt, `tokens` tokens each at most."""
         return fence([self.passages[m - 1] for m in markers], markers=markers, tokens=tokens)
+
+    def fitting(self, markers: Sequence[int], *, tokens: int, most: int | None) -> list[int]:
+        """The first markers whose passages, cut to `tokens` each, take `most` tokens together; at least one if there is one."""
+        room = most
+        kept: list[int] = []
+        for marker in markers:
+            size = tokens_of(self.show([marker], tokens=tokens))
+            if room is not None and kept and size > room:
+                break
+            room = None if room is None else room - size
+            kept.append(marker)
+        return kept
 
     def citations(self, text: str, *, support: Sequence[int] = ()) -> tuple[Citation, ...]:
         """What the text cites by [number], then the passages in `support` that it was revised with, in order of first use."""
@@ -51,6 +72,35 @@ class Evidence:
 
 
 def cited_markers(text: str, *, most: int) -> list[int]:
-    """The passage numbers that stand in square brackets in the text, without numbers that no passage has."""
-    found = [int(number) for group in _MARKER.findall(text) for number in re.findall(r"\d+", group)]
+    """The passage numbers in square brackets in the text, without numbers that no passage has.
+
+    Code is left out: its brackets are indices.
+    """
+    found = [int(number) for group in _MARKER.findall(_CODE.sub(" ", text)) for number in re.findall(r"\d+", group)]
     return list(dict.fromkeys(number for number in found if 1 <= number <= most))
+
+
+async def find(run: Run, retriever: Retriever, query: str, *, k: int) -> list[Passage]:
+    """Retrieve, and say so in the trace when nothing comes of it: a failed query costs a round, not the question.
+
+    A refused index is no failed query and passes through.
+    """
+    try:
+        found = await run.retrieve(retriever, query, k=k)
+    except IndexRefused:
+        raise
+    except RetrievalError as error:
+        run.note("retrieval failed", query=query, why=str(error))
+        return []
+    if not found:
+        run.note("nothing retrieved", query=query)
+    return found
+
+
+def clean_query(reply: str, *, fallback: str) -> str:
+    """The query in a model's reply: its first line that says something, without label and quotes; `fallback` without one."""
+    for line in reply.splitlines():
+        query = _LABEL.sub("", line).strip().strip("\"'`“”*").strip()
+        if any(char.isalnum() for char in query):
+            return query
+    return fallback.strip()

@@ -5,23 +5,36 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from difflib import SequenceMatcher
+from functools import lru_cache
+from itertools import pairwise
+
+from reground.core.answers import AnswerForm
 
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$)")
-_STEP = re.compile(r"^\s*(?:[-*]\s*)?(?:\*\*)?(?:step\s*)?\d+\s*[.:)]", re.IGNORECASE)
+_STEP = re.compile(r"^\s*(?:[-*]\s*)?(?:#+\s*)?(?:\*\*)?(?:step\s*)?\d+\s*[.:)]", re.IGNORECASE)
+_ANSWER = re.compile(r"(?im)^[\s>*_#-]*(?:final\s+)?answer\s*(?:is)?\s*[*_]*\s*[:：]")
+_FENCED = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+_COMMON = frozenset(
+    {"a", "an", "and", "are", "as", "at", "be", "by", "for", "from", "has", "have", "in", "is", "it", "its", "of", "on"}
+    | {"or", "that", "the", "then", "there", "this", "to", "was", "we", "were", "which", "with"}
+)
 
 
 def split_steps(draft: str, *, most: int | None = None) -> list[str]:
     """Split a draft at blank lines (RAT, prompt B.1); a draft without any is split at numbered lines.
 
     A heading stays with the paragraph below it, and a Markdown code block stays whole. With more than
-    `most` steps the last one takes the rest, so nothing is lost.
+    `most` steps, neighbours are put together evenly, so that nothing is lost and nothing goes unchecked.
     """
     parts = _paragraphs(draft.replace("/n/n", "\n\n"))
     if len(parts) == 1:
         parts = _numbered(parts[0])
-    if most is not None and len(parts) > most:
-        parts = [*parts[: most - 1], "\n\n".join(parts[most - 1 :])]
-    return parts
+    return parts if most is None or len(parts) <= most else _grouped(parts, most)
+
+
+def _grouped(parts: Sequence[str], most: int) -> list[str]:
+    edges = [len(parts) * i // most for i in range(most + 1)]
+    return [join_steps(parts[start:end]) for start, end in pairwise(edges)]
 
 
 def _paragraphs(text: str) -> list[str]:
@@ -31,7 +44,7 @@ def _paragraphs(text: str) -> list[str]:
     for line in [*text.splitlines(), ""]:
         if line.lstrip().startswith("```"):
             fenced = not fenced
-        if line.strip() or fenced:
+        if line.strip() or (fenced and current):
             current.append(line.rstrip())
         elif current and not (len(current) == 1 and _HEADING.match(current[0])):
             parts.append("\n".join(current))
@@ -43,45 +56,116 @@ def _paragraphs(text: str) -> list[str]:
 
 def _numbered(text: str) -> list[str]:
     parts: list[list[str]] = []
+    fenced = False
     for line in text.splitlines():
-        if _STEP.match(line) or not parts:
+        if not parts or (_STEP.match(line) and not fenced):
             parts.append([line])
         else:
             parts[-1].append(line)
+        if line.lstrip().startswith("```"):
+            fenced = not fenced
     return ["\n".join(part) for part in parts]
 
 
 def join_steps(steps: Sequence[str]) -> str:
     """Steps as one text, a blank line between them."""
-    return "\n\n".join(step.strip() for step in steps)
+    return "\n\n".join(step.strip() for step in steps if step.strip())
+
+
+def split_answer(response: str, form: AnswerForm) -> tuple[str, str]:
+    """The reasoning and the answer of a response; the answer is empty where none is set apart.
+
+    It begins at the last "Answer:" line, or is the last code block where programs are asked for.
+    """
+    pattern = _FENCED if form.draft_is_query else _ANSWER
+    found = list(pattern.finditer(response))
+    if not found:
+        return response.strip(), ""
+    cut = found[-1].start()
+    return response[:cut].strip(), response[cut:].strip()
+
+
+def squeezed(text: str) -> str:
+    """The text with its white space normalised: two generations are identical if these are (RaR, section 3.2)."""
+    return " ".join(text.split())
+
+
+@lru_cache(maxsize=4096)
+def _words(text: str) -> tuple[str, ...]:
+    words = tuple(re.findall(r"\w+", text.lower()))
+    return tuple(word for word in words if word not in _COMMON) or words
 
 
 def similarity(a: str, b: str) -> float:
-    """How much of the shorter text's words stand in the other, in order; between 0 and 1."""
-    x, y = a.lower().split(), b.lower().split()
-    if not x or not y:
+    """How much of the shorter text's words stand in the other, in order; between 0 and 1. Little words do not count."""
+    shorter, longer = sorted((_words(a), _words(b)), key=lambda words: (len(words), words))
+    if not shorter:
         return 0.0
-    matched = sum(block.size for block in SequenceMatcher(None, x, y, autojunk=False).get_matching_blocks())
-    return matched / min(len(x), len(y))
+    matched = sum(block.size for block in SequenceMatcher(None, shorter, longer, autojunk=False).get_matching_blocks())
+    return matched / len(shorter)
+
+
+def align_steps(before: Sequence[str], after: Sequence[str], *, threshold: float = 0.35) -> list[int | None]:
+    """For each old step the index of the new step that is its revision, or None.
+
+    The best alignment that keeps the order; only steps that share `threshold` of their words are paired.
+    """
+    likeness = [[similarity(old, new) for new in after] for old in before]
+    best = [[0.0] * (len(after) + 1) for _ in range(len(before) + 1)]
+    for i in reversed(range(len(before))):
+        for j in reversed(range(len(after))):
+            pair = likeness[i][j] + best[i + 1][j + 1] if likeness[i][j] >= threshold else 0.0
+            best[i][j] = max(best[i + 1][j], best[i][j + 1], pair)
+    partners: list[int | None] = [None] * len(before)
+    i = j = 0
+    while i < len(before) and j < len(after):
+        if likeness[i][j] >= threshold and best[i][j] == likeness[i][j] + best[i + 1][j + 1]:
+            partners[i] = j
+            i, j = i + 1, j + 1
+        elif best[i][j] == best[i + 1][j]:
+            i += 1
+        else:
+            j += 1
+    return partners
 
 
 def dropped_steps(before: Sequence[str], after: Sequence[str], *, threshold: float = 0.35) -> list[int]:
     """Indices of the earlier steps that a whole-answer revision has lost.
 
-    A revised text as long as the old one has lost nothing. Otherwise each new step is taken to be the
-    revision of the old step most like it, each at most once and in order of likeness; old steps that
-    are left over, and that no new step resembles by `threshold` of its words, are lost.
+    A step is there still if a new one resembles it by `threshold` of its words (two may have been joined,
+    one may have been split), or if a new one that resembles no old step stands at its place: it was reworded.
     """
-    if len(after) >= len(before):
-        return []
-    pairs = sorted(
-        ((similarity(old, new), i, j) for i, old in enumerate(before) for j, new in enumerate(after)), reverse=True
-    )
-    old_taken: set[int] = set()
-    new_taken: set[int] = set()
-    for _, i, j in pairs:
-        if i not in old_taken and j not in new_taken:
-            old_taken.add(i)
-            new_taken.add(j)
-    best = [max((similarity(old, new) for new in after), default=0.0) for old in before]
-    return [i for i in range(len(before)) if i not in old_taken and best[i] < threshold]
+    partners = _successors(before, after, threshold)
+    return [
+        i
+        for i, partner in enumerate(partners)
+        if partner is None and all(similarity(before[i], new) < threshold for new in after)
+    ]
+
+
+def restore_steps(before: Sequence[str], after: Sequence[str], lost: Sequence[int]) -> list[str]:
+    """The revised steps with the lost ones put back, each behind what became of the step before it."""
+    partners = _successors(before, after, 0.35)
+    behind: dict[int, list[str]] = {}
+    for i in lost:
+        place = max((p for p in partners[:i] if p is not None), default=-1)
+        behind.setdefault(place, []).append(before[i])
+    restored = list(behind.get(-1, []))
+    for j, new in enumerate(after):
+        restored += [new, *behind.get(j, [])]
+    return restored
+
+
+def _successors(before: Sequence[str], after: Sequence[str], threshold: float) -> list[int | None]:
+    """The alignment, and for steps without a partner a new one that resembles no old step and stands at their place."""
+    partners = align_steps(before, after, threshold=threshold)
+    novel = [all(similarity(old, new) < threshold for old in before) for new in after]
+    start = 0
+    for i, partner in enumerate(partners):
+        if partner is None:
+            end = next((p for p in partners[i + 1 :] if p is not None), len(after))
+            partner = next((j for j in range(start, end) if novel[j]), None)
+            partners[i] = partner
+        if partner is not None:
+            start = partner + 1
+    return partners

@@ -1,0 +1,84 @@
+"""CoT+RAG: reason first, retrieve once with the whole reasoning as the query, then answer from what came back.
+
+The middle row of RAT, table 3, and RaR, table 2: retrieval by reasoning, but not step by step.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from reground.core.answers import TEXT, Answer, AnswerForm
+from reground.core.evidence import Retriever
+from reground.core.language import LanguageModel, Sampling
+from reground.core.run import Run
+from reground.methods import _prompts
+from reground.methods._budget import INSTRUCTIONS
+from reground.methods._evidence import Evidence, find
+from reground.methods._prompts import QUOTED, cite, render, require
+from reground.methods.cot import reasoned
+from reground.methods.rag import documents
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompts(_prompts.Prompts):
+    """`reason`: places {question} and {form}. `answer`: {question}, {reasoning}, {passages}, {form} and {cite}."""
+
+    reason: str = "{question}\n\nThink step by step. Leave a blank line between the steps. {form}"
+    answer: str = (
+        "Answer the question with the help of the passages. " + QUOTED + "\n\n"
+        "Question:\n{question}\n\nFirst thoughts, which may hold errors:\n{reasoning}\n\n{passages}\n\n"
+        "Check the thoughts against the passages and answer the question. {cite} {form}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainOfThoughtRAG:
+    """Reason, retrieve with the reasoning, answer.
+
+    model, retriever: who answers, from what. form: what an answer looks like. prompts: the templates.
+    k: passages. passage_tokens: where each is cut. context_tokens: the most tokens of all passages together,
+    best first and at least one; None is no limit. temperature: 0 is greedy.
+    max_tokens: the most tokens of the reasoning, and of the answer.
+    """
+
+    model: LanguageModel
+    retriever: Retriever
+    form: AnswerForm = TEXT
+    prompts: Prompts = Prompts()
+    k: int = 5
+    passage_tokens: int = 2000
+    context_tokens: int | None = None
+    temperature: float = 0.0
+    max_tokens: int = 512
+
+    def __post_init__(self) -> None:
+        require(self.k >= 1, "k must be at least 1")
+        require(min(self.passage_tokens, self.max_tokens) >= 1, "token limits must be at least 1")
+
+    async def solve(self, question: str, run: Run, /) -> Answer:
+        """Answer the question."""
+        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
+        prompt = render(self.prompts.reason, question=question, form=self.form.instruction)
+        reasoning = await run.ask(self.model, prompt, name="reason", sampling=sampling)
+        thoughts = run.propose(reasoned(reasoning, self.form)).steps
+        evidence = Evidence()
+        markers = evidence.add(await find(run, self.retriever, reasoning.strip() or question, k=self.k))
+        markers = evidence.fitting(markers, tokens=self.passage_tokens, most=self.context_tokens)
+        prompt = render(
+            self.prompts.answer,
+            question=question,
+            reasoning=reasoning,
+            passages=evidence.show(markers, tokens=self.passage_tokens),
+            form=self.form.instruction,
+            cite=cite(self.form),
+        )
+        text = await run.ask(self.model, prompt, name="answer", sampling=sampling)
+        return run.propose(Answer(text=text, citations=evidence.citations(text, support=markers), steps=thoughts))
+
+    def at_budget(self, tokens: int) -> ChainOfThoughtRAG:
+        """As many passages as fill what the reasoning (written once, read once) and the answer leave of the budget."""
+        room = max(1, tokens - 3 * self.max_tokens - 2 * INSTRUCTIONS)
+        return replace(self, k=documents(room), context_tokens=room)
+
+
+METHOD = ChainOfThoughtRAG

@@ -1,0 +1,49 @@
+"""Direct: the question, the form of the answer, one call. DIRECT in RAT, table 1, and RaR, table 1."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reground.core.answers import TEXT, Answer, AnswerForm
+from reground.core.language import LanguageModel, Sampling
+from reground.core.run import Run
+from reground.methods import _prompts
+from reground.methods._prompts import render, require
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompts(_prompts.Prompts):
+    """`answer`: places {question} and {form}, the sentence that says what an answer looks like."""
+
+    answer: str = "{question}\n\n{form}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Direct:
+    """One call, no reasoning asked for, nothing retrieved.
+
+    model: who answers. form: what an answer looks like. prompts: the template.
+    temperature: 0 is greedy. max_tokens: the most tokens of the answer.
+    """
+
+    model: LanguageModel
+    form: AnswerForm = TEXT
+    prompts: Prompts = Prompts()
+    temperature: float = 0.0
+    max_tokens: int = 512
+
+    def __post_init__(self) -> None:
+        require(self.max_tokens >= 1, "max_tokens must be at least 1")
+
+    async def solve(self, question: str, run: Run, /) -> Answer:
+        """Answer the question."""
+        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
+        prompt = render(self.prompts.answer, question=question, form=self.form.instruction)
+        return run.propose(Answer(text=await run.ask(self.model, prompt, name="answer", sampling=sampling)))
+
+    def at_budget(self, tokens: int) -> Direct:
+        """The same method: there is nothing in it to scale."""
+        return self
+
+
+METHOD = Direct

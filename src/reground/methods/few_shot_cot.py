@@ -1,0 +1,84 @@
+"""Few-shot CoT: worked examples before the question, each with its reasoning. Wei et al. 2022; a baseline of RaR (table 1)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from reground.core.answers import TEXT, Answer, AnswerForm, Demonstration
+from reground.core.language import LanguageModel, Message, Sampling
+from reground.core.run import Run
+from reground.methods import _prompts
+from reground.methods._budget import INSTRUCTIONS, tokens_of
+from reground.methods._demonstrations import general
+from reground.methods._prompts import render, require
+from reground.methods._steps import join_steps
+from reground.methods.cot import reasoned
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompts(_prompts.Prompts):
+    """`answer`, for the examples and the question alike: places {question} and {form}."""
+
+    answer: str = "{question}\n\nThink step by step. Leave a blank line between the steps. {form}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FewShotChainOfThought:
+    """Worked examples as earlier turns of the conversation, then the question.
+
+    model: who answers. form: what an answer looks like. prompts: the template.
+    demonstrations: the examples, never taken from what is being evaluated; None: general ones of our own
+        that suit the form. shots: how many of them, the first ones; None: all.
+    temperature: 0 is greedy. max_tokens: the most tokens of the reasoning and the answer together.
+    """
+
+    model: LanguageModel
+    form: AnswerForm = TEXT
+    prompts: Prompts = Prompts()
+    demonstrations: tuple[Demonstration, ...] | None = None
+    shots: int | None = None
+    temperature: float = 0.0
+    max_tokens: int = 512
+
+    def __post_init__(self) -> None:
+        require(self.max_tokens >= 1, "max_tokens must be at least 1")
+        require(self.shots is None or self.shots >= 1, "shots must be at least 1")
+        require(self.demonstrations != (), "few_shot_cot needs at least one demonstration")
+
+    async def solve(self, question: str, run: Run, /) -> Answer:
+        """Answer the question."""
+        messages = []
+        for example in self._examples()[: self.shots]:
+            messages += [self._turn(example.question), Message(role="assistant", content=shown(example, self.form))]
+        messages.append(self._turn(question))
+        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
+        response = await run.ask(self.model, messages, name="answer", sampling=sampling)
+        return run.propose(reasoned(response, self.form))
+
+    def at_budget(self, tokens: int) -> FewShotChainOfThought:
+        """As many examples as `max_tokens` of answer and the instructions leave room for, one at least."""
+        room = tokens - self.max_tokens - INSTRUCTIONS
+        shots = 0
+        for example in self._examples():
+            room -= tokens_of(self._turn(example.question).content) + tokens_of(shown(example, self.form))
+            if room < 0:
+                break
+            shots += 1
+        return replace(self, shots=max(1, shots))
+
+    def _examples(self) -> tuple[Demonstration, ...]:
+        return general(self.form) if self.demonstrations is None else self.demonstrations
+
+    def _turn(self, question: str) -> Message:
+        prompt = render(self.prompts.answer, question=question, form=self.form.instruction)
+        return Message(role="user", content=prompt)
+
+
+def shown(example: Demonstration, form: AnswerForm) -> str:
+    """An example's reasoning and answer as a response in the form."""
+    if form.draft_is_query:
+        return join_steps([example.reasoning, f"```python\n{example.answer.strip()}\n```"])
+    return join_steps([example.reasoning, f"Answer: {example.answer}" if form.final_pass else example.answer])
+
+
+METHOD = FewShotChainOfThought

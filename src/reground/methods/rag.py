@@ -1,0 +1,81 @@
+"""RAG: retrieve k passages with the question as the query, then answer from them in one call.
+
+Lewis et al. 2020; RAG-1 and RAG-5 ("n-shot") in RAT (table 1) and RaR (table 1).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from reground.core.answers import TEXT, Answer, AnswerForm
+from reground.core.evidence import Retriever
+from reground.core.language import LanguageModel, Sampling
+from reground.core.run import Run
+from reground.methods import _prompts
+from reground.methods._budget import INSTRUCTIONS
+from reground.methods._evidence import Evidence, find
+from reground.methods._prompts import QUOTED, cite, render, require
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompts(_prompts.Prompts):
+    """`answer`: places {question}, {passages}, {form} (what an answer looks like) and {cite} (how to cite)."""
+
+    answer: str = (
+        "Answer the question with the help of the passages. " + QUOTED + "\n\n"
+        "Question:\n{question}\n\n{passages}\n\nAnswer the question now. {cite} {form}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RAG:
+    """Retrieve once, then read and answer.
+
+    model, retriever: who answers, from what. form: what an answer looks like. prompts: the template.
+    k: passages, 5 as in RAG-5. passage_tokens: where each is cut, the papers' longest piece.
+    context_tokens: the most tokens of all passages together, best first and at least one; None is no limit.
+    temperature: 0 is greedy. max_tokens: the most tokens of the answer.
+    """
+
+    model: LanguageModel
+    retriever: Retriever
+    form: AnswerForm = TEXT
+    prompts: Prompts = Prompts()
+    k: int = 5
+    passage_tokens: int = 2000
+    context_tokens: int | None = None
+    temperature: float = 0.0
+    max_tokens: int = 512
+
+    def __post_init__(self) -> None:
+        require(self.k >= 1, "k must be at least 1")
+        require(min(self.passage_tokens, self.max_tokens) >= 1, "token limits must be at least 1")
+
+    async def solve(self, question: str, run: Run, /) -> Answer:
+        """Answer the question."""
+        evidence = Evidence()
+        markers = evidence.add(await find(run, self.retriever, question, k=self.k))
+        markers = evidence.fitting(markers, tokens=self.passage_tokens, most=self.context_tokens)
+        prompt = render(
+            self.prompts.answer,
+            question=question,
+            passages=evidence.show(markers, tokens=self.passage_tokens),
+            form=self.form.instruction,
+            cite=cite(self.form),
+        )
+        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
+        text = await run.ask(self.model, prompt, name="answer", sampling=sampling)
+        return run.propose(Answer(text=text, citations=evidence.citations(text, support=markers)))
+
+    def at_budget(self, tokens: int) -> RAG:
+        """As many passages as fill what `max_tokens` of answer and the instructions leave of the budget."""
+        room = max(1, tokens - self.max_tokens - INSTRUCTIONS)
+        return replace(self, k=documents(room), context_tokens=room)
+
+
+def documents(room: int) -> int:
+    """How many passages to fetch in order to fill `room` tokens: a short one is reckoned at 40, and 50 are enough."""
+    return min(50, max(1, room // 40))
+
+
+METHOD = RAG

@@ -1,0 +1,380 @@
+"""RaR: reflect on every step, and then on the whole answer, with retrieved evidence, and refine it.
+
+"Optimizing Inference-Time Reasoning in LLMs via Retrieval-Augmented Reflection", section 3.2: equations 3 to 6
+and algorithm 1; prompts after appendix B, part by part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from reground.core.answers import TEXT, Answer, AnswerForm, Thought
+from reground.core.evidence import Passage, Retriever
+from reground.core.language import LanguageModel, Sampling
+from reground.core.run import Run, gather
+from reground.methods import _prompts
+from reground.methods._budget import INSTRUCTIONS, PASSAGE, affords, tokens_of
+from reground.methods._evidence import Evidence, clean_query, find
+from reground.methods._prompts import QUOTED, cite, render, require, style
+from reground.methods._revision import accepted
+from reground.methods._steps import join_steps, split_answer, split_steps, squeezed
+
+_HEAD = "You check and improve an answer step by step. " + QUOTED + "\n\nQuestion:\n{question}\n\n"
+_STEP = _HEAD + "Steps already checked:\n{verified}\n\n{passages}\n\nNext step:\n{step}\n\n"
+_WHOLE = _HEAD + "Answer:\n{answer}\n\n{passages}\n\n"
+_REFLECT = (
+    "Write one short line for each error, naming what is wrong and what the passages say instead. "
+    "If there is no error, write only: OK"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompts(_prompts.Prompts):
+    """One template a call. All but the first begin alike, so a server reads question and checked steps once.
+
+    draft (Eq. 3, appendix B.1): places {question}, {style} (how a step is written) and {form} (the answer).
+    query (Eq. 4, B.2): {question} and {text}, the thoughts up to step i, or in phase 2 the whole answer.
+    reflect: {question}, {verified}, {passages} and {step}.
+    refine (Eq. 5, first and second case; B.3): those, {reflection} and {cite}.
+    refine_last (Eq. 5, third case): those, {draft}, the draft's answer, and {form}.
+    reflect_answer: {question}, {answer} and {passages}. refine_answer (Eq. 6): those, {reflection}, {cite} and {form}.
+    """
+
+    draft: str = (
+        "{question}\n\nThink step by step. Write one short paragraph for each step and leave a blank line between "
+        "the steps. {style} {form}"
+    )
+    query: str = (
+        _HEAD + "Text:\n{text}\n\nWrite one short, specific search query to find a document "
+        "that the last sentences of the text can be checked against. Write the query only."
+    )
+    reflect: str = _STEP + "Compare the next step with the passages and the question. " + _REFLECT
+    refine: str = (
+        _STEP + "Review of the next step:\n{reflection}\n\nWrite the next step again: correct what the review names "
+        "and keep the rest. If the review names no error, repeat the step unchanged. {cite} Write this step only."
+    )
+    refine_last: str = (
+        _STEP + "Review of the next step:\n{reflection}\n\nDraft of the final answer, which may be wrong:\n{draft}\n\n"
+        "Write the next step again: correct what the review names and keep the rest. Then, after a blank line, "
+        "give the final answer that follows from all steps. {cite} {form}"
+    )
+    reflect_answer: str = (
+        _WHOLE + "Check the whole answer: is it right, complete and free of contradictions? "
+        "Compare it with the passages and the question. " + _REFLECT
+    )
+    refine_answer: str = (
+        _WHOLE + "Review of the answer:\n{reflection}\n\nWrite the whole answer again: correct what the review names "
+        "and keep every other step as it is, with a blank line between the steps. "
+        "If the review names no error, repeat the answer unchanged. {cite} {form}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RaR:
+    """Retrieval-augmented reflection, iterative.
+
+    model, retriever: who thinks, and what is searched. form: what an answer looks like. prompts: the templates.
+    k: passages a retrieval; the paper shows one content at a time, so that prompts stay short.
+    queries: "parallel", every phase-1 query from the raw thoughts, all at once (Eq. 4); "sequential", query i
+        from what is refined already and the raw step i (algorithm 1, line 4).
+    max_steps: phase 1 works on at most so many steps; in a longer draft neighbouring steps are put together.
+    max_rounds: the most rounds of phase 2; 0 leaves it out.
+    m: so many identical generations in a row end phase 2, the answer of phase 1 counted as the first.
+    max_contents: the most passages retrieved in all (the paper's comparison with RAG-5 has 5): phase 1 then works on
+        one step fewer than would use them up, phase 2 ends with them. None: no limit.
+    fresh_evidence: phase 2 looks for passages that were not seen before ("additional related documents", algorithm 1,
+        line 12), and takes seen ones only when there are no others.
+    skip_if_sound: leave out a refinement whose reflection is a bare OK; the paper always refines.
+    passage_tokens: where a passage is cut; pages had at most 2000 tokens (appendix A.3).
+    temperature: 0 is greedy. max_tokens: the most tokens of a draft or of a refined step or answer.
+    reflection_tokens, query_tokens: the most tokens of a reflection and of a query.
+    """
+
+    model: LanguageModel
+    retriever: Retriever
+    form: AnswerForm = TEXT
+    prompts: Prompts = Prompts()
+    k: int = 1
+    queries: Literal["parallel", "sequential"] = "parallel"
+    max_steps: int = 5
+    max_rounds: int = 3
+    m: int = 3
+    max_contents: int | None = None
+    fresh_evidence: bool = True
+    skip_if_sound: bool = False
+    passage_tokens: int = 2000
+    temperature: float = 0.0
+    max_tokens: int = 1024
+    reflection_tokens: int = 256
+    query_tokens: int = 64
+
+    def __post_init__(self) -> None:
+        require(min(self.k, self.max_steps) >= 1, "k and max_steps must be at least 1")
+        require(self.max_rounds >= 0, "max_rounds must be 0 or more")
+        require(self.m >= 2, "m must be at least 2")
+        require(self.max_contents is None or self.max_contents >= self.k, "max_contents must be at least k")
+        require(self.queries in {"parallel", "sequential"}, 'queries must be "parallel" or "sequential"')
+        limits = (self.passage_tokens, self.max_tokens, self.reflection_tokens, self.query_tokens)
+        require(min(limits) >= 1, "token limits must be at least 1")
+
+    async def solve(self, question: str, run: Run, /) -> Answer:
+        """Answer the question: the draft, phase 1 on its steps, phase 2 on the whole."""
+        return await _Solving(self, question, run).solve()
+
+    def at_budget(self, tokens: int) -> RaR:
+        """As many steps as fit, then rounds for the rest; both are cycles of three calls that read what there is so far.
+
+        A draft is reckoned at a quarter of `max_tokens`; the run's budget ends phase 2 if it lasts longer.
+        """
+        draft, text = INSTRUCTIONS + self.max_tokens // 4, self.max_tokens // 4
+        step = 3 * INSTRUCTIONS + 2 * self.k * PASSAGE + 2 * text
+        whole = 3 * INSTRUCTIONS + 2 * self.k * PASSAGE + 4 * text
+        steps = min(self.max_steps, max(1, (tokens - draft) // step))
+        return replace(self, max_steps=steps, max_rounds=max(0, (tokens - draft - steps * step) // whole))
+
+
+@dataclass
+class _Step:
+    """One thought on its way through phase 1: y_i^thought, q_i, V_i, the reflection and y_i^RaR."""
+
+    draft: str
+    run: Run
+    query: str = ""
+    markers: Sequence[int] = ()
+    reflection: str | None = None
+    text: str = ""
+    grounded: bool = False
+
+    def thought(self) -> Thought:
+        return Thought(
+            text=self.text or self.draft,
+            draft=self.draft,
+            reflection=self.reflection,
+            query=self.query or None,
+            citations=tuple(self.markers) if self.grounded else (),
+        )
+
+
+class _Solving:
+    """One question's state: the evidence, the steps and the answer as it stands."""
+
+    def __init__(self, config: RaR, question: str, run: Run) -> None:
+        self.config = config
+        self.question = question
+        self.run = run
+        self.evidence = Evidence()
+        self.support: list[int] = []
+        self.steps: list[_Step] = []
+        self.contents = 0
+
+    async def solve(self) -> Answer:
+        with ExitStack() as spans:
+            raw = await self._draft(spans)
+            answer = await self._phase_one(raw)
+        return await self._phase_two(answer)
+
+    async def _draft(self, spans: ExitStack) -> str:
+        """(y^thought, y^raw) ~ p(. | x*), equation 3; returns y^raw, which is empty where the thoughts are the answer."""
+        config = self.config
+        prompt = render(
+            config.prompts.draft,
+            question=self.question,
+            style="" if not config.form.final_pass else style(config.form),
+            form=config.form.instruction,
+        )
+        draft = await self.run.ask(config.model, prompt, name="draft", sampling=self._sampling(config.max_tokens))
+        thoughts, raw = split_draft(draft, config.form, most=self._most_steps())
+        for i, thought in enumerate(thoughts):
+            self.steps.append(_Step(thought, spans.enter_context(self.run.span("step", step=i + 1))))
+        self._propose(draft)
+        return raw
+
+    def _most_steps(self) -> int:
+        config = self.config
+        if config.max_contents is None:
+            return config.max_steps
+        return min(config.max_steps, max(1, config.max_contents // config.k - 1))
+
+    async def _phase_one(self, raw: str) -> str:
+        """Reflection on intermediate steps: equations 4 and 5."""
+        steps = self.steps
+        if self.config.queries == "parallel":
+            await self._search_at_once()
+        for i, step in enumerate(steps):
+            verified = join_steps([done.text for done in steps[:i]])
+            if self.config.queries == "sequential":
+                found = await self._search(step, join_steps([verified, step.draft]))
+                self._hold(step, found)
+            step.text = await self._refine_step(step, verified, raw if i == len(steps) - 1 else None)
+            self._propose(join_steps([*(s.text or s.draft for s in steps), raw if i < len(steps) - 1 else ""]))
+        return join_steps([step.text for step in steps]) or raw
+
+    async def _search_at_once(self) -> None:
+        """q_i ~ p(. | x*, y_1..i^thought): no query needs another step's refinement, so all run together."""
+        steps = self.steps[: self._affordable_steps()]
+        if len(steps) < len(self.steps):
+            self.run.note("steps left as drafted", why="the budget does not cover more", checked=len(steps))
+        drafts = [step.draft for step in self.steps]
+        found = await gather(*(self._search(step, join_steps(drafts[: i + 1])) for i, step in enumerate(steps)))
+        for step, passages in zip(steps, found, strict=True):
+            self._hold(step, passages)
+
+    async def _search(self, step: _Step, text: str) -> list[Passage]:
+        step.query = await self._to_query(text, step.run)
+        return await find(step.run, self.config.retriever, step.query, k=self.config.k)
+
+    def _hold(self, step: _Step, found: Sequence[Passage]) -> None:
+        step.markers = self.evidence.add(found)
+        self.contents += len(found)
+
+    async def _refine_step(self, step: _Step, verified: str, raw: str | None) -> str:
+        """y_i^reflection, then y_i^RaR (Eq. 5). `raw` is y^raw at the last step and None before it."""
+        config, prompts = self.config, self.config.prompts
+        unrefined = join_steps([step.draft, raw or ""])
+        if not step.markers:
+            return unrefined
+        common = {
+            "question": self.question,
+            "verified": verified,
+            "passages": self.evidence.show(step.markers, tokens=config.passage_tokens),
+            "step": step.draft,
+        }
+        step.reflection = await self._reflect(render(prompts.reflect, **common), step.run)
+        if config.skip_if_sound and sound(step.reflection):
+            return unrefined
+        common |= {"reflection": step.reflection, "cite": cite(config.form)}
+        if raw is not None and config.form.final_pass:
+            prompt = render(prompts.refine_last, **common, draft=raw or step.draft, form=config.form.instruction)
+        else:
+            prompt = render(prompts.refine, **common)
+        refined = await self._refine(prompt, step.run)
+        if refined is None:
+            return unrefined
+        self._support(step.markers)
+        step.grounded = True
+        return refined if raw is None else self._with_answer(refined, raw or step.draft, step.run)
+
+    def _with_answer(self, refined: str, draft: str, run: Run) -> str:
+        """The last step as refined, with the draft's answer behind it if the refinement states none."""
+        form = self.config.form
+        answer = split_answer(draft, form)[1]
+        if not answer or split_answer(refined, form)[1]:
+            return refined
+        run.note("answer missing", repair="the draft's answer put behind the step")
+        return join_steps([refined, answer])
+
+    async def _phase_two(self, answer: str) -> Answer:
+        """Refinement of the overall response (Eq. 6) until m identical generations in a row."""
+        config = self.config
+        identical = 1
+        for round_number in range(1, config.max_rounds + 1):
+            if identical >= config.m or self._contents_used():
+                break
+            with self.run.span("round", round=round_number) as run:
+                refined = await self._refine_answer(answer, run)
+            identical = identical + 1 if squeezed(refined) == squeezed(answer) else 1
+            answer = refined
+            self._propose(answer)
+        if identical >= config.m:
+            self.run.note("converged", identical=identical)
+        return self._propose(answer)
+
+    async def _refine_answer(self, answer: str, run: Run) -> str:
+        config, prompts = self.config, self.config.prompts
+        query = await self._to_query(answer, run)
+        markers = self.evidence.add(await self._additional(query, run))
+        if not markers:
+            return answer
+        common = {
+            "question": self.question,
+            "answer": answer,
+            "passages": self.evidence.show(markers, tokens=config.passage_tokens),
+        }
+        reflection = await self._reflect(render(prompts.reflect_answer, **common), run)
+        if config.skip_if_sound and sound(reflection):
+            return answer
+        common |= {"reflection": reflection, "cite": cite(config.form), "form": config.form.instruction}
+        refined = await self._refine(render(prompts.refine_answer, **common), run)
+        if refined is None:
+            return answer
+        self._support(markers)
+        return refined
+
+    async def _additional(self, query: str, run: Run) -> list[Passage]:
+        """Passages for the whole answer, unseen ones where that is asked for and there are any."""
+        k = self.config.k
+        more = len(self.evidence.passages) if self.config.fresh_evidence else 0
+        found = await find(run, self.config.retriever, query, k=k + more)
+        fresh = self.evidence.fresh(found) if self.config.fresh_evidence else []
+        taken = (fresh or found)[:k]
+        self.contents += len(taken)
+        return taken
+
+    def _contents_used(self) -> bool:
+        most = self.config.max_contents
+        return most is not None and self.contents + self.config.k > most
+
+    async def _to_query(self, text: str, run: Run) -> str:
+        """A call of the model; for code the draft itself is the query (appendix B)."""
+        config = self.config
+        if config.form.draft_is_query:
+            return text
+        prompt = render(config.prompts.query, question=self.question, text=text)
+        reply = await run.ask(config.model, prompt, name="query", sampling=self._sampling(config.query_tokens))
+        return clean_query(reply, fallback=text)
+
+    async def _reflect(self, prompt: str, run: Run) -> str:
+        sampling = self._sampling(self.config.reflection_tokens)
+        return (await run.ask(self.config.model, prompt, name="reflect", sampling=sampling)).strip()
+
+    async def _refine(self, prompt: str, run: Run) -> str | None:
+        sampling = self._sampling(self.config.max_tokens)
+        return accepted((await run.generate(self.config.model, prompt, name="refine", sampling=sampling))[0], run)
+
+    def _support(self, markers: Sequence[int]) -> None:
+        self.support += [marker for marker in markers if marker not in self.support]
+
+    def _propose(self, text: str) -> Answer:
+        citations = self.evidence.citations(text, support=self.support)
+        return self.run.propose(
+            Answer(text=text, citations=citations, steps=tuple(step.thought() for step in self.steps))
+        )
+
+    def _affordable_steps(self) -> int:
+        """How many whole cycles of phase 1 the budget covers: queries that no refinement can follow are not worth asking."""
+        calls = 2 if self.config.form.draft_is_query else 3
+        size = INSTRUCTIONS + tokens_of(self.question)
+        for count in range(len(self.steps), 0, -1):
+            read = sum(tokens_of(step.draft) for step in self.steps[:count])
+            if affords(self.run, calls=calls * count, tokens=count * calls * size + 3 * read):
+                return count
+        return min(1, len(self.steps))
+
+    def _sampling(self, max_tokens: int) -> Sampling:
+        return Sampling(temperature=self.config.temperature, max_tokens=max_tokens)
+
+
+def split_draft(draft: str, form: AnswerForm, *, most: int) -> tuple[list[str], str]:
+    """(y^thought, y^raw) in one reply: the steps and the answer behind them.
+
+    The answer is what stands apart as such, else the last section. Where the thoughts are the answer (plans,
+    prose) and none stands apart, every section is a thought and y^raw is empty.
+    """
+    reasoning, raw = split_answer(draft, form)
+    thoughts = split_steps(reasoning)
+    if not raw and form.final_pass and len(thoughts) > 1:
+        raw = thoughts.pop()
+    if not thoughts and raw:
+        return [raw], ""
+    return split_steps(join_steps(thoughts), most=most), raw
+
+
+def sound(reflection: str) -> bool:
+    """Whether a reflection found no error: it is a bare OK."""
+    return reflection.strip().strip("*_`\"'.! ").casefold() == "ok"
+
+
+METHOD = RaR

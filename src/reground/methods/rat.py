@@ -1,0 +1,247 @@
+"""RAT: draft a chain of thought, then revise it step by step with what is retrieved for each step.
+
+Wang et al. 2024, "RAT: Retrieval Augmented Thoughts Elicit Context-Aware Reasoning in Long-Horizon
+Generation", algorithm 1 and section 2.2; prompts after appendix B, part by part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from reground.core.answers import TEXT, Answer, AnswerForm, Thought
+from reground.core.evidence import Passage, Retriever
+from reground.core.language import LanguageModel, Sampling
+from reground.core.run import Run, gather
+from reground.methods import _prompts
+from reground.methods._budget import INSTRUCTIONS, PASSAGE, affords, tokens_of
+from reground.methods._evidence import Evidence, clean_query, find
+from reground.methods._prompts import QUOTED, cite, render, require, style
+from reground.methods._revision import accepted
+from reground.methods._steps import align_steps, dropped_steps, join_steps, restore_steps, split_steps
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompts(_prompts.Prompts):
+    """The parts of appendix B and the final pass of section 2.2.
+
+    draft (B.1): places {question} and {style}, how a step is written.
+    query (B.2): {question} and {text}, the thoughts that the query is made from.
+    revise (B.3): {question}, {text}, {passages} and {cite}.
+    answer: {question}, {text} and {form}, what an answer looks like.
+    """
+
+    draft: str = (
+        "{question}\n\nThink step by step. Write one short paragraph for each step and leave a blank line between "
+        "the steps. {style} Write the steps only, with no introduction and no remarks."
+    )
+    query: str = (
+        "Question:\n{question}\n\nText:\n{text}\n\nThe text answers the question, but its last sentences may be wrong. "
+        "Write one short, specific search query to find a document that they can be checked against. "
+        "Write the query only."
+    )
+    revise: str = (
+        "Question:\n{question}\n\nText:\n{text}\n\n{passages}\n\n" + QUOTED + "\n"
+        "Check the text against the passages. Correct what is wrong and add what is needed and missing. "
+        "Keep every step, in order, with a blank line between the steps. {cite} "
+        "If nothing is wrong or missing, repeat the text unchanged. Write the revised text only."
+    )
+    answer: str = (
+        "Question:\n{question}\n\nThoughts, checked step by step:\n{text}\n\n"
+        "Follow the thoughts and give the final answer. {form}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RAT:
+    """Retrieval-augmented thoughts.
+
+    model, retriever: who thinks, and what is searched. form: what an answer looks like. prompts: the templates.
+    k: passages a query. max_contents: the most passages in all, 5 as in the comparison with RAG-5 (RaR, discussion
+        of efficiency); a draft with more steps than max_contents / k has neighbouring steps put together. None: no limit.
+    passes: "together", one revision with all passages of a query, as the paper writes it; "each", one revision
+        for each passage in turn, as the published program does.
+    causal: False retrieves for all raw steps at once and revises the whole draft once (table 4, non-causal).
+    query_from: what a query is made from: "causal", the question, the revised steps before and the step at hand;
+        "question", the question itself (RAG's query, table 3); "whole", the question and the whole first draft;
+        "step", the question and the step at hand alone.
+    passage_tokens: where a passage is cut; pages had at most 2000 tokens (appendix A.3).
+    temperature: 0 is greedy. max_tokens: the most tokens of a draft, a revision or an answer.
+    query_tokens: the most tokens of a query.
+    """
+
+    model: LanguageModel
+    retriever: Retriever
+    form: AnswerForm = TEXT
+    prompts: Prompts = Prompts()
+    k: int = 1
+    max_contents: int | None = 5
+    passes: Literal["together", "each"] = "together"
+    causal: bool = True
+    query_from: Literal["causal", "question", "whole", "step"] = "causal"
+    passage_tokens: int = 2000
+    temperature: float = 0.0
+    max_tokens: int = 1024
+    query_tokens: int = 64
+
+    def __post_init__(self) -> None:
+        require(self.k >= 1, "k must be at least 1")
+        require(self.max_contents is None or self.max_contents >= self.k, "max_contents must be at least k")
+        require(self.passes in {"together", "each"}, 'passes must be "together" or "each"')
+        require(
+            self.query_from in {"causal", "question", "whole", "step"},
+            'query_from must be "causal", "question", "whole" or "step"',
+        )
+        require(min(self.passage_tokens, self.max_tokens, self.query_tokens) >= 1, "token limits must be at least 1")
+
+    async def solve(self, question: str, run: Run, /) -> Answer:
+        """Answer the question: algorithm 1, then the final pass where the form asks for one."""
+        return await _Solving(self, question, run).solve()
+
+    def at_budget(self, tokens: int) -> RAT:
+        """As many rounds as fit: each is reckoned as a query and a revision that read the draft, and a passage."""
+        draft = self.max_tokens // 4
+        fixed = INSTRUCTIONS + draft + (INSTRUCTIONS + 2 * draft if self.form.final_pass else 0)
+        rounds = (tokens - fixed) // (2 * INSTRUCTIONS + 3 * draft + self.k * PASSAGE)
+        return replace(self, max_contents=self.k * max(1, rounds))
+
+
+class _Solving:
+    """One question's state: the evidence, what the text was revised with, and the names of algorithm 1."""
+
+    def __init__(self, config: RAT, question: str, run: Run) -> None:
+        self.config = config
+        self.question = question
+        self.run = run
+        self.evidence = Evidence()
+        self.support: list[int] = []
+        self.queries: list[str | None] = []
+        self.thoughts: list[str] = []
+
+    async def solve(self) -> Answer:
+        config = self.config
+        prompt = render(config.prompts.draft, question=self.question, style=style(config.form))
+        draft = await self.run.ask(config.model, prompt, name="draft", sampling=self._sampling())
+        most = None if config.max_contents is None else config.max_contents // config.k
+        self.thoughts = split_steps(draft, most=most)
+        self.run.propose(self._answer(draft))
+        text = await (self._causal() if config.causal else self._non_causal())
+        return await self._final(text)
+
+    async def _causal(self) -> str:
+        text = ""
+        for i, thought in enumerate(self.thoughts):
+            text = join_steps([text, thought])
+            if not self._affords_round(text):
+                self.run.note("rounds ended", why="the budget left is kept for the final answer", done=i)
+                return join_steps([text, *self.thoughts[i + 1 :]])
+            with self.run.span("step", step=i + 1) as run:
+                query = await self._to_query(self._source(i, text), run)
+                self.queries.append(query)
+                found = await find(run, self.config.retriever, query, k=self.config.k)
+                text = await self._revise_with(text, found, run)
+            self.run.propose(self._answer(join_steps([text, *self.thoughts[i + 1 :]])))
+        return text
+
+    async def _non_causal(self) -> str:
+        async def search(i: int, run: Run) -> tuple[str, list[Passage]]:
+            query = await self._to_query(self._source(i, join_steps(self.thoughts[: i + 1])), run)
+            return query, await find(run, self.config.retriever, query, k=self.config.k)
+
+        branches = []
+        for i in range(len(self.thoughts)):
+            with self.run.span("step", step=i + 1) as run:
+                branches.append(search(i, run))
+        searched = await gather(*branches)
+        self.queries = [query for query, _ in searched]
+        found = [passage for _, passages in searched for passage in passages]
+        text = await self._revise_with(join_steps(self.thoughts), found, self.run)
+        self.run.propose(self._answer(text))
+        return text
+
+    def _source(self, i: int, text: str) -> str:
+        """What query i is made from; `text` is the question's thoughts up to and with step i."""
+        return {"whole": join_steps(self.thoughts), "step": self.thoughts[i]}.get(self.config.query_from, text)
+
+    async def _to_query(self, source: str, run: Run) -> str:
+        """ToQuery(I, T): a call of the model; for code the draft itself is the query (appendix B)."""
+        config = self.config
+        if config.query_from == "question":
+            return self.question
+        if config.form.draft_is_query:
+            return source
+        prompt = render(config.prompts.query, question=self.question, text=source)
+        sampling = Sampling(temperature=config.temperature, max_tokens=config.query_tokens)
+        return clean_query(await run.ask(config.model, prompt, name="query", sampling=sampling), fallback=source)
+
+    async def _revise_with(self, text: str, found: Sequence[Passage], run: Run) -> str:
+        markers = self.evidence.add(found)
+        groups = [[marker] for marker in markers] if self.config.passes == "each" else [markers]
+        for group in filter(None, groups):
+            text = await self._revise(text, group, run)
+        return text
+
+    async def _revise(self, text: str, markers: list[int], run: Run) -> str:
+        """T* <- p(. | I, T*, R): the whole text so far is written anew, so what it loses on the way is put back."""
+        config = self.config
+        prompt = render(
+            config.prompts.revise,
+            question=self.question,
+            text=text,
+            passages=self.evidence.show(markers, tokens=config.passage_tokens),
+            cite=cite(config.form),
+        )
+        replies = await run.generate(config.model, prompt, name="revise", sampling=self._sampling())
+        revised = accepted(replies[0], run)
+        if revised is None:
+            return text
+        self.support += [marker for marker in markers if marker not in self.support]
+        before, after = split_steps(text), split_steps(revised)
+        lost = dropped_steps(before, after)
+        if lost:
+            run.note("step dropped", steps=[before[i] for i in lost], repair="put back in place")
+            return join_steps(restore_steps(before, after, lost))
+        return revised
+
+    async def _final(self, text: str) -> Answer:
+        """The thoughts are the answer, or the answer is written from them (section 2.2)."""
+        config = self.config
+        answer = self._answer(text)
+        if not config.form.final_pass:
+            return self.run.propose(answer)
+        prompt = render(config.prompts.answer, question=self.question, text=text, form=config.form.instruction)
+        response = await self.run.ask(config.model, prompt, name="answer", sampling=self._sampling())
+        citations = self.evidence.citations(f"{response}\n{text}", support=self.support)
+        return self.run.propose(Answer(text=response, citations=citations, steps=answer.steps))
+
+    def _answer(self, text: str) -> Answer:
+        steps = split_steps(text)
+        partners = align_steps(self.thoughts, steps)
+        drafts = {j: i for i, j in enumerate(partners) if j is not None}
+        thoughts = tuple(
+            Thought(
+                text=step,
+                draft=self.thoughts[drafts[j]] if j in drafts else None,
+                query=self.queries[drafts[j]] if drafts.get(j, len(self.queries)) < len(self.queries) else None,
+                citations=tuple(citation.marker for citation in self.evidence.citations(step)),
+            )
+            for j, step in enumerate(steps)
+        )
+        return Answer(text=text, citations=self.evidence.citations(text, support=self.support), steps=thoughts)
+
+    def _affords_round(self, text: str) -> bool:
+        """Whether a round would leave room for the final pass, which alone makes an answer of the thoughts."""
+        config = self.config
+        if not config.form.final_pass:
+            return True
+        queries = 0 if config.form.draft_is_query or config.query_from == "question" else 1
+        calls = queries + (config.k if config.passes == "each" else 1) + 1
+        size = tokens_of(text) + tokens_of(self.question)
+        return affords(self.run, calls=calls, tokens=(calls + 2) * (size + INSTRUCTIONS))
+
+    def _sampling(self) -> Sampling:
+        return Sampling(temperature=self.config.temperature, max_tokens=self.config.max_tokens)
+
+
+METHOD = RAT

@@ -1,0 +1,99 @@
+"""Self-consistency: sample several chains of thought and take the answer that most of them reach.
+
+Wang et al. 2022; in RaR (table 1) it is scaled by the number of samples.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from reground.core.answers import TEXT, Answer, AnswerForm
+from reground.core.language import LanguageModel, Reply, Sampling
+from reground.core.run import Run
+from reground.methods import _prompts
+from reground.methods._budget import INSTRUCTIONS, tokens_of
+from reground.methods._prompts import render, require
+from reground.methods.cot import reasoned
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompts(_prompts.Prompts):
+    """`answer`: places {question} and {form}, the sentence that says what an answer looks like."""
+
+    answer: str = "{question}\n\nThink step by step. Leave a blank line between the steps. {form}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SelfConsistency:
+    """Majority vote over sampled chains of thought.
+
+    model: who answers. form: what an answer looks like; its `extract` finds what is voted on. prompts: the template.
+    n: samples, in one call, or in several where the budget left does not cover all at full length.
+    temperature: of the samples. max_tokens: the most tokens of each sample.
+    """
+
+    model: LanguageModel
+    form: AnswerForm = TEXT
+    prompts: Prompts = Prompts()
+    n: int = 5
+    temperature: float = 0.7
+    max_tokens: int = 512
+
+    def __post_init__(self) -> None:
+        require(self.n >= 1, "n must be at least 1")
+        require(self.max_tokens >= 1, "max_tokens must be at least 1")
+
+    async def solve(self, question: str, run: Run, /) -> Answer:
+        """Answer the question."""
+        prompt = render(self.prompts.answer, question=question, form=self.form.instruction)
+        replies: list[Reply] = []
+        while len(replies) < self.n:
+            batch = self._batch(run, tokens_of(prompt), self.n - len(replies))
+            if batch == 0 and replies:
+                run.note("samples ended", why="the budget left would cut the next one", samples=len(replies))
+                break
+            sampling = Sampling(n=max(1, batch), temperature=self.temperature, max_tokens=self.max_tokens)
+            replies += await run.generate(self.model, prompt, name="sample", sampling=sampling)
+            run.propose(self._vote(replies))
+        return self._vote(replies)
+
+    def at_budget(self, tokens: int) -> SelfConsistency:
+        """As many samples as fit if each takes half of `max_tokens`; the run's budget ends them where they take more."""
+        return replace(self, n=max(1, (tokens - INSTRUCTIONS) // max(1, self.max_tokens // 2)))
+
+    def _batch(self, run: Run, prompt: int, wanted: int) -> int:
+        """How many of the wanted samples the tokens left cover at full length."""
+        room = run.meter.remaining_tokens()
+        return wanted if room is None else min(wanted, max(0, room - prompt) // self.max_tokens)
+
+    def _vote(self, replies: Sequence[Reply]) -> Answer:
+        texts = [reply.text for reply in replies if reply.text.strip()] or [""]
+        return reasoned(texts[majority([self.form.extract(text) for text in texts])], self.form)
+
+
+def majority(answers: Sequence[str]) -> int:
+    """The index of the first answer that most others equal, letter case and white space aside.
+
+    Where no two agree (prose, programs) it is the medoid: the answer that shares most words with all others.
+    Empty answers have no vote unless all are empty.
+    """
+    keys = [" ".join(answer.casefold().split()) for answer in answers]
+    votes = Counter(key for key in keys if key)
+    if not votes:
+        return 0
+    key, count = votes.most_common(1)[0]
+    if count > 1 or len(votes) == 1:
+        return keys.index(key)
+    closeness = [sum(_overlap(key, other) for other in keys) if key else -1.0 for key in keys]
+    return closeness.index(max(closeness))
+
+
+def _overlap(a: str, b: str) -> float:
+    """Token F1: twice the words in common over the words of both."""
+    x, y = Counter(a.split()), Counter(b.split())
+    return 2 * (x & y).total() / max(1, x.total() + y.total())
+
+
+METHOD = SelfConsistency
