@@ -1,0 +1,274 @@
+"""An index on disk: a folder that is always whole.
+
+    INDEX/manifest.json     what the index is; names the generation that counts
+    INDEX/data-<name>/      one generation: bm25/, vectors/, ledger.sqlite
+    INDEX/lock              held while an index is built
+
+A new generation is written beside the old one, sharing by hard links what does not change, and then replaces it in one
+atomic step: the renaming of manifest.json. Whatever happens before that step, the old index is whole; what a crash
+leaves behind goes with the next build. A reader holds a shared lock on its generation, which so outlives its replacement
+for as long as it is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import json
+import os
+import secrets
+import shutil
+import weakref
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic import JsonValue, ValidationError
+
+from reground.core.errors import ConfigurationError, IndexRefused
+from reground.core.language import Value
+
+FORMAT = "reground-index"
+VERSION = 1
+_MANIFEST = "manifest.json"
+_LOCK = "lock"
+_PREFIX = "data-"
+_CHECKED_BYTES = 32_000_000  # an index up to this size is read and checked whole when it is opened
+
+
+class FileCheck(Value):
+    """The size of a file and the CRC-32 of its content."""
+
+    size: int
+    crc32: int
+
+
+class EmbedderIdentity(Value):
+    """The embedder that made an index's vectors."""
+
+    name: str
+    dimension: int
+
+
+class Manifest(Value):
+    """What an index is. `fingerprint` changes when its passages or its settings do."""
+
+    format: str = FORMAT
+    version: int = VERSION
+    generation: str
+    fingerprint: str
+    settings: dict[str, JsonValue]
+    documents: int
+    passages: int
+    embedder: EmbedderIdentity | None = None
+    decontaminated: str | None = None
+    files: dict[str, FileCheck]
+
+
+def read_manifest(path: Path) -> Manifest:
+    """The manifest of the index at `path`. Raises IndexRefused with the reason and what to do."""
+    again = f"build it again: reground index CORPUS --out {path}"
+    if not path.is_dir():
+        raise IndexRefused(f"there is no index at {path}; {again}")
+    try:
+        content = (path / _MANIFEST).read_bytes()
+    except FileNotFoundError:
+        if is_ours(path) and any(path.iterdir()):
+            raise IndexRefused(f"building the index {path} did not come to its end; {again}") from None
+        raise IndexRefused(
+            f"{path} is not an index: it has no {_MANIFEST}; make one: reground index CORPUS --out INDEX"
+        ) from None
+    except OSError as error:
+        raise IndexRefused(f"the index {path} cannot be read: {error.strerror}") from None
+    return _parse(content, path, again)
+
+
+def _parse(content: bytes, path: Path, again: str) -> Manifest:
+    try:
+        record = json.loads(content)
+    except ValueError:
+        raise IndexRefused(f"the index {path} is damaged: its {_MANIFEST} is not JSON; {again}") from None
+    if not isinstance(record, dict) or record.get("format") != FORMAT:
+        raise IndexRefused(f"{path} is not an index of reground: its {_MANIFEST} is of another format")
+    if record.get("version") != VERSION:
+        raise IndexRefused(
+            f"the index {path} has format version {record.get('version')}, this reground reads {VERSION}; {again}"
+        )
+    try:
+        manifest = Manifest.model_validate(record)
+    except ValidationError as error:
+        where = ".".join(str(part) for part in error.errors()[0]["loc"])
+        raise IndexRefused(f"the index {path} is damaged: its {_MANIFEST} has no valid {where}; {again}") from None
+    if not _is_generation(manifest.generation):
+        raise IndexRefused(f"the index {path} is damaged: its {_MANIFEST} names no generation; {again}")
+    return manifest
+
+
+def check_files(path: Path, manifest: Manifest, *, whole: bool | None = None) -> None:
+    """Compare a generation with its manifest: sizes always, contents of a small index or if `whole` says so.
+
+    Raises IndexRefused naming the first file that differs.
+    """
+    folder = path / manifest.generation
+    total = sum(check.size for check in manifest.files.values())
+    read = whole if whole is not None else total <= _CHECKED_BYTES
+    for name, check in manifest.files.items():
+        flaw = _flaw(folder / name, check, read)
+        if flaw:
+            raise IndexRefused(
+                f"the index {path} is damaged: {manifest.generation}/{name} {flaw}; "
+                f"build it again: reground index CORPUS --out {path}"
+            )
+
+
+def _flaw(file: Path, check: FileCheck, read: bool) -> str:
+    try:
+        size = file.stat().st_size
+        if size != check.size:
+            return f"has {size} bytes instead of {check.size}"
+        if read and _crc32(file) != check.crc32:
+            return "has other content than was written"
+    except FileNotFoundError:
+        return "is missing"
+    except OSError as error:
+        return f"cannot be read: {error.strerror}"
+    return ""
+
+
+def _crc32(file: Path) -> int:
+    crc = 0
+    with file.open("rb") as content:
+        while block := content.read(1 << 20):
+            crc = zlib.crc32(block, crc)
+    return crc
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a folder holds nothing but what an index consists of."""
+    known = {_MANIFEST, _MANIFEST + ".part", _LOCK}
+    return all(entry.name in known or _is_generation(entry.name) for entry in path.iterdir())
+
+
+def _is_generation(name: str) -> bool:
+    return name.startswith(_PREFIX) and name.removeprefix(_PREFIX).isalnum()
+
+
+class Hold:
+    """Keeps a generation's folder from being cleaned away for as long as this object lives."""
+
+    def __init__(self, folder: Path) -> None:
+        try:
+            handle = os.open(folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return  # the check of the files will say what is wrong
+        weakref.finalize(self, os.close, handle)
+        with contextlib.suppress(OSError):  # a file system without locks: the index can be read all the same
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+
+
+class Building:
+    """A generation in the making; see `building`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.base: Manifest | None = None
+        self.name = f"{_PREFIX}{secrets.token_hex(4)}"
+        self.folder = path / self.name
+
+    def start(self, base: Manifest | None) -> None:
+        """Make the new generation's folder; with what the generation of `base` holds, if that is to be updated."""
+        self.base = base
+        self.folder.mkdir()
+        (self.folder / _LOCK).touch()
+        if base is not None:
+            _link_tree(self.path / base.generation, self.folder)
+
+    def publish(self, manifest: Manifest) -> None:
+        """Make this generation the index."""
+        part = self.path / (_MANIFEST + ".part")
+        with part.open("w", encoding="utf-8") as out:
+            out.write(manifest.model_dump_json(indent=1))
+            out.flush()
+            os.fsync(out.fileno())
+        part.replace(self.path / _MANIFEST)
+
+    def checks(self) -> dict[str, FileCheck]:
+        """Sizes and checksums of the generation's files; of those shared with the old one they are known."""
+        known = self.base.files if self.base is not None else {}
+        checks = {}
+        for file in sorted(self.folder.rglob("*")):
+            name = file.relative_to(self.folder).as_posix()
+            if not file.is_file() or file.name.endswith(".lock") or name == _LOCK:
+                continue
+            old = known.get(name)
+            is_shared = old is not None and file.stat().st_nlink > 1
+            checks[name] = old if old and is_shared else FileCheck(size=file.stat().st_size, crc32=_crc32(file))
+        return checks
+
+
+def _link_tree(old: Path, new: Path) -> None:
+    for file in old.rglob("*"):
+        target = new / file.relative_to(old)
+        if file.is_dir():
+            target.mkdir(exist_ok=True)
+        elif file.suffix in (".json", ".sqlite", ".lock") or file.name == _LOCK:
+            if file.name != _LOCK:
+                shutil.copyfile(file, target)  # these are rewritten; all others are never changed once written
+        else:
+            try:
+                os.link(file, target)
+            except OSError:
+                shutil.copyfile(file, target)
+
+
+@contextmanager
+def building(path: Path) -> Iterator[Building]:
+    """Hold the index at `path` for building. What is not published is removed, as is what no reader holds any more.
+
+    Raises ConfigurationError where another process builds it, or where the folder holds anything else.
+    """
+    path.mkdir(parents=True, exist_ok=True)
+    if not is_ours(path):
+        raise ConfigurationError(f"{path} holds other files and no index: choose another folder with --out")
+    lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    try:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise ConfigurationError(f"the index {path} is being built by another process") from None
+        clean(path)
+        yield Building(path)
+    finally:
+        clean(path)
+        os.close(lock)
+
+
+def clean(path: Path) -> None:
+    """Remove the generations that neither the manifest names nor a reader holds.
+
+    Beside a manifest that cannot be read everything stays, until another one takes its place.
+    """
+    current = ""
+    if (path / _MANIFEST).exists():
+        try:
+            current = read_manifest(path).generation
+        except IndexRefused:
+            return
+    for folder in path.glob(_PREFIX + "*"):
+        if folder.name != current and not _is_held(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _is_held(folder: Path) -> bool:
+    try:
+        handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    finally:
+        os.close(handle)
+    return False

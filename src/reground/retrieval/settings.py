@@ -1,0 +1,110 @@
+"""How an index is made, and what its making came to."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+from pydantic import JsonValue
+
+from reground.core.errors import ConfigurationError
+from reground.core.language import Value
+from reground.retrieval.languages import language_code
+
+Kind = Literal["bm25", "dense", "hybrid"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class IndexSettings:
+    """How an index is made. An update with other settings makes it anew.
+
+    kind: what is searched: words (bm25), vectors (dense), or both (hybrid).
+    chunk_tokens, overlap: the length of a passage and what neighbours share, in the tokens of `chunking`. 2000 follows
+        RaR, appendix A.3; a small model reads 200 to 400 far better.
+    language: an ISO 639-1 code or an English name; picks stemmer and stop words. "zh" is segmented, "none" is not stemmed.
+    embedder: `openai/<model>` (any /v1/embeddings endpoint) or `st/<name or path>` (sentence-transformers); for vectors.
+    embedder_url: the endpoint's base URL, where it is not that of OPENAI_BASE_URL.
+    query_prefix, passage_prefix: what the embedder wants before each text ("query: " and "passage: " for E5).
+    """
+
+    kind: Kind = "bm25"
+    chunk_tokens: int = 2000
+    overlap: int = 100
+    language: str = "en"
+    embedder: str | None = None
+    embedder_url: str | None = None
+    query_prefix: str = ""
+    passage_prefix: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "language", language_code(self.language))
+        if self.kind not in get_args(Kind):
+            raise ConfigurationError(f"no kind of index {self.kind!r}; choose one of: {', '.join(get_args(Kind))}")
+        if self.chunk_tokens < 1 or not 0 <= self.overlap < self.chunk_tokens:
+            raise ConfigurationError(
+                f"passages of {self.chunk_tokens} tokens cannot overlap by {self.overlap}: "
+                "the overlap must be at least 0 and smaller than the passage"
+            )
+        if self.kind != "bm25" and not self.embedder:
+            raise ConfigurationError(
+                f"a {self.kind} index needs an embedder: openai/<model> or st/<sentence-transformers model>"
+            )
+
+    def as_record(self) -> dict[str, JsonValue]:
+        """The settings as a manifest keeps them."""
+        return asdict(self)
+
+    def makes_same_index(self, record: dict[str, JsonValue]) -> bool:
+        """Whether an index made with the settings of `record` can be brought up to date with these.
+
+        Where the embedder is reached makes no difference.
+        """
+        return {**self.as_record(), "embedder_url": None} == {**record, "embedder_url": None}
+
+
+class Progress(Value):
+    """How far a build has come: documents seen so far, and the file being read. `total` counts files."""
+
+    documents: int
+    passages: int
+    files: int
+    total: int
+    file: str
+
+
+class Skipped(Value):
+    """A file that gave no document, and why."""
+
+    path: str
+    why: str
+
+
+class Dropped(Value):
+    """A passage that was left out because it shares `ngram` with a benchmark's solution."""
+
+    id: str
+    ngram: str
+
+
+class IndexReport(Value):
+    """What a build did.
+
+    documents, passages: what the index holds now. read, kept, removed: documents that were indexed anew, that were
+    left as they were, and that are gone. skipped, dropped, duplicates: what was left out; of the last two at most a
+    thousand are listed, and the counts count all.
+    """
+
+    path: Path
+    name: str
+    documents: int
+    passages: int
+    read: int = 0
+    kept: int = 0
+    removed: int = 0
+    skipped: tuple[Skipped, ...] = ()
+    duplicates: tuple[str, ...] = ()
+    duplicate_count: int = 0
+    dropped: tuple[Dropped, ...] = ()
+    dropped_count: int = 0
+    seconds: float = 0.0
