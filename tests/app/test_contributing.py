@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reground.app.cli import run
-from reground.testing.openai_server import MockServer
+from tests.servers import in_order, serving
 
 TEXT = (Path(__file__).resolve().parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
 
@@ -45,8 +45,8 @@ def test_the_tutorials_command_works(
     docs.mkdir()
     (docs / "tower.md").write_text("# The tower\n\nStephen Sauvestre was the tower's architect.\n")
     arguments = shlex.split(block("command"))[1:]
-    with MockServer(replies=["Gustave built it.", "Stephen Sauvestre designed it."]).in_thread() as server:
-        code = run([*arguments, "--model", "openai/any", "--base-url", server.base_url, "--json"])
+    with serving(in_order("Gustave built it.", "Stephen Sauvestre designed it.")) as server:
+        code = run([*arguments, "--model", "openai/mock", "--base-url", server.url, "--json"])
     said = capsys.readouterr()
     assert code == 0, said.err
     assert json.loads(said.out)["answer"] == "Stephen Sauvestre designed it."

@@ -27,16 +27,16 @@ async def test_a_retriever_of_your_own(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_ask_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    from reground.testing.openai_server import MockServer
+    from tests.servers import in_order, serving
 
     monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     docs = tmp_path / "docs"
     docs.mkdir()
     (docs / "danube.md").write_text("# Danube\n\nThe Danube flows through Vienna.\n")
-    with MockServer(replies=lambda prompt: "The Danube [1].").in_thread() as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.base_url)
-        load("ask_documents").main(str(docs), "Which river flows through Vienna?", "openai/any")
+    with serving(in_order("The Danube [1].")) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        load("ask_documents").main(str(docs), "Which river flows through Vienna?", "openai/mock")
     said = capsys.readouterr().out
     assert said.startswith("The Danube [1].")
     assert "calls" in said

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from reground.core.evidence import Retriever
     from reground.core.programs import Sandbox
     from reground.models.options import ModelOptions
-    from reground.retrieval.index import Progress
+    from reground.retrieval.settings import Progress
 
 DEFAULT_MODEL = "gguf/smollm2"
 DEFAULT_METHOD = "rar"

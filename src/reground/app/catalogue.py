@@ -33,6 +33,7 @@ from reground.core.programs import Sandbox
 if typing.TYPE_CHECKING:
     from reground.models.options import Listing, ModelOptions
 
+
 @dataclass(frozen=True)
 class Entry:
     """A name, the module behind it and the first line of that module's docstring."""

@@ -14,7 +14,7 @@ from reground.core.places import indexes_dir
 
 if TYPE_CHECKING:
     from reground.core.evidence import Retriever
-    from reground.retrieval.index import IndexSettings, Progress
+    from reground.retrieval.settings import IndexSettings, Progress
 
 
 async def corpus_retriever(
@@ -32,12 +32,12 @@ async def corpus_retriever(
 
 
 def _open(path: Path, on_index: Callable[[Progress], None] | None, settings: IndexSettings | None) -> Retriever:
-    from reground.retrieval.index import build_index, is_index, open_index
+    from reground.retrieval.index import build_index, open_index
 
     path = path.expanduser()
     if not path.exists():
         raise DataError("there is no such corpus: give a folder of documents, a JSONL file or an index", path=path)
-    if is_index(path):
+    if (path / "manifest.json").is_file():
         return open_index(path)
     settings = settings if settings is not None else default_settings()
     out = cached_index_path(path, settings)
@@ -47,7 +47,7 @@ def _open(path: Path, on_index: Callable[[Progress], None] | None, settings: Ind
 
 def default_settings() -> IndexSettings:
     """Chunks short enough that a small model can read several of them."""
-    from reground.retrieval.index import IndexSettings
+    from reground.retrieval.settings import IndexSettings
 
     return replace(IndexSettings(), chunk_tokens=400, overlap=50)
 

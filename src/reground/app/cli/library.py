@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -13,7 +13,7 @@ from reground.app.cli import _common as common
 
 if TYPE_CHECKING:
     from reground.retrieval.decontaminate import Decontaminator
-    from reground.retrieval.index import IndexReport
+    from reground.retrieval.settings import IndexReport
 
 models_app = typer.Typer(help="What can be used here, and why not; bring a model.")
 
@@ -43,34 +43,46 @@ def index(
     Example:  reground index docs/ --out docs.idx --chunk-tokens 400
     """
     from reground.app.cli.progress import IndexProgress
-    from reground.retrieval.index import IndexSettings, build_index
+    from reground.retrieval.index import build_index
+    from reground.retrieval.settings import IndexSettings
 
     settings = IndexSettings(
-        kind=kind, language=language, chunk_tokens=chunk_tokens, overlap=overlap, embedder=embedder, base_url=base_url
+        kind=cast(Any, kind),
+        language=language,
+        chunk_tokens=chunk_tokens,
+        overlap=min(overlap, chunk_tokens // 4),
+        embedder=embedder,
+        embedder_url=base_url,
     )
     cleaner = _decontaminator(decontaminate, data) if decontaminate else None
     console, err = common.consoles()
     with IndexProgress(err) as progress:
         report = build_index(source, out, settings, progress=progress.on_index, decontaminate=cleaner)
     if as_json:
-        typer.echo(json.dumps(report.to_dict(), ensure_ascii=False))
+        typer.echo(report.model_dump_json())
         return
     _show_report(console, report, out)
 
 
 def _show_report(console: Any, report: IndexReport, out: Path) -> None:
+    from reground.app.cli.display import plain
+
     console.print(
         f"{report.passages} passages from {report.documents} documents in {out} "
-        f"[dim]({report.read} files read, {report.kept} unchanged, {report.removed} removed, {report.seconds:.1f} s)[/]"
+        f"[dim]({report.read} documents read, {report.kept} unchanged, {report.removed} removed, {report.seconds:.1f} s)[/]"
     )
-    for path, why in report.skipped:
-        console.print(f"[yellow]skipped[/] {path}: {why}")
-    if report.dropped:
-        console.print(f"dropped {len(report.dropped)} passages that overlap a benchmark's solutions:")
-        for passage_id, shared in report.dropped[:20]:
-            console.print(f"  {passage_id}: [dim]{shared}[/]")
-        if len(report.dropped) > 20:
-            console.print(f"  ... and {len(report.dropped) - 20} more; --json lists all")
+    for skipped in report.skipped:
+        console.print(plain(f"skipped {skipped.path}: {skipped.why}", "yellow"))
+    if report.duplicate_count:
+        console.print(
+            plain(f"{report.duplicate_count} documents had an id that was taken: {report.duplicates[0]}, ...", "yellow")
+        )
+    if report.dropped_count:
+        console.print(f"dropped {report.dropped_count} passages that overlap a benchmark's solutions:")
+        for dropped in report.dropped[:20]:
+            console.print(plain(f"  {dropped.id}: {dropped.ngram}", "dim"))
+        if report.dropped_count > 20:
+            console.print(f"  ... and {report.dropped_count - 20} more; --json lists a thousand")
 
 
 def _decontaminator(tasks: list[str], data: Path | None) -> Decontaminator:

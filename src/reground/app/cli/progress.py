@@ -16,7 +16,7 @@ from reground.core.run import Event
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from reground.retrieval.index import Progress
+    from reground.retrieval.settings import Progress
 
 
 class AskProgress:
@@ -62,7 +62,7 @@ class AskProgress:
 
     def on_index(self, progress: Progress) -> None:
         """Show how far the indexing is."""
-        self._doing = f"indexing: {progress.documents} documents, {progress.passages} passages"
+        self._doing = f"indexing: {progress.documents} documents, {progress.passages} passages, {progress.files}/{progress.total} files"
 
     def on_pull(self, what: str, done: int, total: int | None) -> None:
         """Show how much of a model has come."""
