@@ -6,27 +6,36 @@ import gzip
 import json
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import IO, cast
 
-from pydantic import JsonValue
+from pydantic import JsonValue, ValidationError
 
 from reground.core.errors import ConfigurationError, DataError
+from reground.evaluation.task import Example
 
 Record = dict[str, JsonValue]
 
 WHERE = "give the folder of the benchmark data with --data DIR or in REGROUND_DATA"
 
+HUB = Path("hub")
+"""The data root that stands for the model hub: `--data hub`."""
+
+
+def is_hub(root: Path) -> bool:
+    """Whether a data root means the hub; a folder of that name comes first."""
+    return root == HUB and not root.is_dir()
+
 
 def data_root(given: Path | None = None) -> Path:
-    """The folder that holds one folder a dataset: `given`, else REGROUND_DATA, else ./data.
+    """The folder that holds one folder a dataset: `given`, else REGROUND_DATA, else ./data; or `hub` as it is.
 
     Raises ConfigurationError where that is no folder.
     """
     named = os.environ.get("REGROUND_DATA")
     root = given if given is not None else Path(named) if named else Path("data")
-    if not root.is_dir():
+    if not root.is_dir() and root != HUB:
         said = "--data" if given is not None else "REGROUND_DATA" if named else "the default"
         raise ConfigurationError(f"no benchmark data: {root} ({said}) is not a folder; {WHERE}")
     return root
@@ -37,6 +46,8 @@ def data_path(root: Path, *parts: str) -> Path:
 
     Raises DataError, saying what to do, where it is absent.
     """
+    if is_hub(root):
+        raise DataError(f"{'/'.join(parts)} cannot be had from the hub; {WHERE}")
     path = root.joinpath(*parts)
     if path.exists():
         return path
@@ -52,12 +63,18 @@ def read_records(path: Path, required: Sequence[str] = ()) -> Iterator[Record]:
     Raises DataError for a line that is no JSON object or lacks a `required` field, and for a file that
     cannot be read.
     """
+    for _, record in numbered_records(path, required):
+        yield record
+
+
+def numbered_records(path: Path, required: Sequence[str] = ()) -> Iterator[tuple[int, Record]]:
+    """The records with the numbers of their lines, for complaints of one's own."""
     number = 0
     try:
         with _open(path) as lines:
             for number, line in enumerate(lines, start=1):
                 if line.strip():
-                    yield _parse(line, path, number, required)
+                    yield number, _parse(line, path, number, required)
     except UnicodeDecodeError:
         raise DataError("not UTF-8 text", path=path, line=number + 1) from None
     except (EOFError, zlib.error, gzip.BadGzipFile):
@@ -85,3 +102,13 @@ def _parse(line: str, path: Path, number: int, required: Sequence[str]) -> Recor
     if missing:
         raise DataError(f"the field {missing[0]!r} is missing", path=path, line=number)
     return record
+
+
+def example_of(record: Mapping[str, object], path: Path, line: int) -> Example:
+    """An example from its fields. Raises DataError naming the field that is of the wrong type."""
+    try:
+        return Example.model_validate(record)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise DataError(f"the field {where} is unusable: {first['msg']}", path=path, line=line) from None

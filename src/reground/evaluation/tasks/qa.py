@@ -1,0 +1,259 @@
+"""Open-domain questions with short answers: HotpotQA, 2WikiMultihopQA, MuSiQue, Bamboogle, NQ and their kin.
+
+Metrics: exact match, cover-EM and token F1 of the answer phrase, best over all aliases; hit (a gold answer
+stands in what was retrieved) and gold recall (the part of the gold passages that was retrieved). The metric that
+ranks methods is the one each benchmark's own papers rank by.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reground.core.answers import PHRASE, AnswerForm, Demonstration
+from reground.core.programs import Sandbox
+from reground.core.trajectory import RetrieveStep, Trajectory
+from reground.evaluation.metrics.text import (
+    cover_exact_match,
+    exact_match,
+    gold_recall,
+    hit,
+    normalise,
+    token_f1,
+)
+from reground.evaluation.task import Example, Score, Task
+from reground.evaluation.tasks._demonstrations import MULTI_HOP, SINGLE_HOP, YES_NO
+from reground.evaluation.tasks._hub import hub_file
+from reground.evaluation.tasks._load import data_path, is_hub
+from reground.evaluation.tasks._questions import merge_wordings, read_questions, split_alternatives
+from reground.evaluation.tasks._retrieved import document_id, retrieve_steps, retrieved_passages
+
+NO_RETRIEVAL = Score(value=None, why="nothing was retrieved")
+NO_ANSWER = Score(value=None, why="there is no answer")
+
+
+Evidence = Callable[[Example], tuple[str, ...] | str]
+"""The part of an example's gold passages that can be trusted, by id, or the reason why none can."""
+
+
+def gold_ids(example: Example) -> tuple[str, ...] | str:
+    """The gold passages' ids, or why there are none to go by."""
+    if example.metadata.get("gold_titles_from") == "derived_incomplete":
+        return "the gold passages of this question are known only in part"
+    ids = example.metadata.get("gold_ids")
+    if not isinstance(ids, list) or not ids:
+        return "the gold passages of this question are not known"
+    return tuple(str(each) for each in ids)
+
+
+def subject_id(example: Example) -> tuple[str, ...] | str:
+    """PopQA: the subject's passage alone, for the object's is found only by who knows the answer."""
+    ids = gold_ids(example)
+    return ids if isinstance(ids, str) else ids[:1]
+
+
+@dataclass(frozen=True)
+class QuestionAnswering:
+    """A loaded question-answering task. `corpus` is the passages that belong to it, where there are any."""
+
+    name: str
+    primary: str
+    loaded: tuple[Example, ...]
+    shots: tuple[Demonstration, ...] = ()
+    corpus: Path | None = None
+    evidence: Evidence = gold_ids
+    metrics: tuple[str, ...] = ("exact match", "cover-EM", "token F1", "hit", "gold recall")
+
+    @property
+    def form(self) -> AnswerForm:
+        """A phrase on one "Answer:" line."""
+        return PHRASE
+
+    def examples(self) -> Sequence[Example]:
+        """All questions of the split."""
+        return self.loaded
+
+    def demonstrations(self) -> Sequence[Demonstration]:
+        """Our own worked questions."""
+        return self.shots
+
+    def solutions(self) -> Sequence[str]:
+        """The questions: a page that quotes one is a leak; the answers themselves are what a corpus is for."""
+        return [example.question for example in self.loaded]
+
+    async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
+        """Score the answer phrase and what was retrieved."""
+        steps = retrieve_steps(trajectory)
+        return {
+            **self._answer_scores(example, trajectory),
+            "hit": _hit(example, steps),
+            "gold recall": _recall(self.evidence(example), steps),
+        }
+
+    def _answer_scores(self, example: Example, trajectory: Trajectory) -> dict[str, Score]:
+        if trajectory.answer is None:
+            return dict.fromkeys(("exact match", "cover-EM", "token F1"), NO_ANSWER)
+        phrase = self.form.extract(trajectory.answer.text)
+        golds = example.golden_answers
+        return {
+            "exact match": Score(value=exact_match(phrase, golds)),
+            "cover-EM": Score(value=cover_exact_match(phrase, golds)),
+            "token F1": Score(value=token_f1(phrase, golds)),
+        }
+
+
+@dataclass(frozen=True)
+class YesNo(QuestionAnswering):
+    """A task whose answers are yes and no alone."""
+
+    metrics: tuple[str, ...] = ("accuracy",)
+
+    async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
+        """Accuracy; an answer that is neither yes nor no is wrong."""
+        if trajectory.answer is None:
+            return {"accuracy": NO_ANSWER}
+        said = yes_or_no(self.form.extract(trajectory.answer.text))
+        if said is None:
+            return {"accuracy": Score(value=0.0, why="the answer is neither yes nor no")}
+        return {"accuracy": Score(value=float(said == yes_or_no(example.golden_answers[0])))}
+
+
+def yes_or_no(phrase: str) -> str | None:
+    """The one of yes and no that a phrase begins with; true and false count as them."""
+    first, *_ = normalise(phrase).split() or [""]
+    return {"yes": "yes", "true": "yes", "no": "no", "false": "no"}.get(first)
+
+
+def _hit(example: Example, steps: Sequence[RetrieveStep]) -> Score:
+    if not steps:
+        return NO_RETRIEVAL
+    texts = [f"{passage.title}\n{passage.text}" for passage in retrieved_passages(steps)]
+    found = hit(example.golden_answers, texts)
+    return Score(value=found, why="" if found is not None else "the answer is no phrase that a passage could hold")
+
+
+def _recall(evidence: tuple[str, ...] | str, steps: Sequence[RetrieveStep]) -> Score:
+    if isinstance(evidence, str):
+        return Score(value=None, why=evidence)
+    if not steps:
+        return NO_RETRIEVAL
+    passages = retrieved_passages(steps)
+    corpus = evidence[0].rpartition("-")[0]
+    if passages and not any(passage.id.startswith(corpus) for passage in passages):
+        return Score(value=None, why="another corpus was searched than the one that the gold passages are from")
+    return Score(value=gold_recall(evidence, [document_id(passage.id, evidence) for passage in passages]))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loader:
+    """Where a task's questions are and what is peculiar to them.
+
+    file, corpus: in the task's data folder. split: the metadata's, where a file holds several.
+    hub: the file in FlashRAG's collection; None where it holds none or another split.
+    """
+
+    folder: str
+    file: str
+    primary: str
+    shots: tuple[Demonstration, ...]
+    split: str | None = None
+    corpus: str | None = None
+    hub: str | None = None
+    evidence: Evidence = gold_ids
+    repair: Callable[[list[Example]], list[Example]] = list
+    task: type[QuestionAnswering] = QuestionAnswering
+
+    def named(self, name: str) -> Callable[[Path], Task]:
+        """The loader of the task of this name."""
+
+        def load(root: Path) -> Task:
+            from_hub = is_hub(root) and self.hub is not None
+            path = hub_file(self.hub) if from_hub and self.hub else data_path(root, self.folder, self.file)
+            examples = self.repair(read_questions(path, None if from_hub else self.split))
+            corpus = data_path(root, self.folder, self.corpus) if self.corpus and not from_hub else None
+            return self.task(
+                name=name,
+                primary=self.primary,
+                loaded=tuple(examples),
+                shots=self.shots,
+                corpus=corpus,
+                evidence=self.evidence,
+            )
+
+        return load
+
+
+def _hotpotqa(split: str) -> Loader:
+    return Loader(
+        folder="hotpotqa",
+        file="questions.jsonl",
+        primary="token F1",
+        shots=MULTI_HOP,
+        split=split,
+        corpus="corpus.jsonl",
+        hub=f"hotpotqa/{split}.jsonl",
+    )
+
+
+def _multi_hop(folder: str, corpus: str | None = "corpus.jsonl", primary: str = "token F1", hub: str = "") -> Loader:
+    return Loader(
+        folder=folder, file="questions.jsonl", primary=primary, shots=MULTI_HOP, corpus=corpus, hub=hub or None
+    )
+
+
+def _single_hop(folder: str, file: str, primary: str = "exact match", hub: str | None = None) -> Loader:
+    return Loader(folder=folder, file=file, primary=primary, shots=SINGLE_HOP, hub=hub)
+
+
+_NQ_WITH_PASSAGES = Loader(
+    folder="nq_open",
+    file="oracle_questions.jsonl",
+    primary="exact match",
+    shots=SINGLE_HOP,
+    corpus="oracle_corpus.jsonl",
+    hub="nq/test.jsonl",
+)
+_POPQA = Loader(
+    folder="popqa",
+    file="questions_with_passages.jsonl",
+    primary="cover-EM",
+    shots=SINGLE_HOP,
+    corpus="corpus.jsonl",
+    evidence=subject_id,
+)
+_POPQA_ALL = Loader(
+    folder="popqa",
+    file="questions_all.jsonl",
+    primary="cover-EM",
+    shots=SINGLE_HOP,
+    hub="popqa/test.jsonl",
+    repair=merge_wordings,
+)
+_BAMTWOOGLE = Loader(
+    folder="bamtwoogle", file="questions.jsonl", primary="cover-EM", shots=MULTI_HOP, repair=split_alternatives
+)
+
+
+def _strategyqa(split: str, hub: str | None) -> Loader:
+    return Loader(folder="strategyqa", file=f"{split}.jsonl", primary="accuracy", shots=YES_NO, hub=hub, task=YesNo)
+
+
+TASKS: dict[str, Callable[[Path], Task]] = {
+    "2wikimultihopqa": _multi_hop("2wikimultihopqa", hub="2wikimultihopqa/dev.jsonl").named("2wikimultihopqa"),
+    "ambignq": _single_hop("ambignq", "dev_disambiguated.jsonl").named("ambignq"),
+    "bamboogle": _multi_hop("bamboogle", None, "cover-EM", "bamboogle/test.jsonl").named("bamboogle"),
+    "bamtwoogle": _BAMTWOOGLE.named("bamtwoogle"),
+    "hotpotqa": _hotpotqa("dev").named("hotpotqa"),
+    "hotpotqa_train": _hotpotqa("train").named("hotpotqa_train"),
+    "musique": _multi_hop("musique", hub="musique/dev.jsonl").named("musique"),
+    "nq_open": _NQ_WITH_PASSAGES.named("nq_open"),
+    "nq_open_dev": _single_hop("nq_open", "dev.jsonl", hub="nq/dev.jsonl").named("nq_open_dev"),
+    "nq_open_test": _single_hop("nq_open", "test.jsonl", hub="nq/test.jsonl").named("nq_open_test"),
+    "popqa": _POPQA.named("popqa"),
+    "popqa_all": _POPQA_ALL.named("popqa_all"),
+    "strategyqa": _strategyqa("dev", None).named("strategyqa"),
+    "strategyqa_train": _strategyqa("train", "strategyqa/train.jsonl").named("strategyqa_train"),
+    "triviaqa": _single_hop("triviaqa", "test.jsonl", hub="triviaqa/test.jsonl").named("triviaqa"),
+    "triviaqa_dev": _single_hop("triviaqa", "dev.jsonl", hub="triviaqa/dev.jsonl").named("triviaqa_dev"),
+}
