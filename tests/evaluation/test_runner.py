@@ -16,8 +16,10 @@ from reground.core.budget import Budget
 from reground.core.errors import AuthenticationError, ConfigurationError, DataError, ModelError, SandboxUnavailable
 from reground.core.language import Message, Reply, Sampling, Usage
 from reground.core.trajectory import read_trajectories
+from reground.evaluation.progress import Progress
 from reground.evaluation.results import read_records
-from reground.evaluation.runner import EvalSettings, Progress, Seeded, choose, evaluate
+from reground.evaluation.runner import EvalSettings, choose, evaluate
+from reground.evaluation.seeding import Seeded
 from reground.evaluation.task import Example
 from reground.models.scripted import ScriptedModel
 from tests.data import ROOT

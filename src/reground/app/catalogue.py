@@ -185,7 +185,7 @@ def setting_names(name: str) -> dict[str, str]:
     }
 
 
-def _as_dataclass(cls: type[Method]) -> type[Any]:
+def _as_dataclass(cls: type[Any]) -> type[Any]:
     if not dataclasses.is_dataclass(cls):
         raise ConfigurationError(f"{cls.__module__}.{cls.__name__} is no dataclass, so it has no settings to read")
     return cls

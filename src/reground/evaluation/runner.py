@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from time import monotonic
 from typing import TypeAlias
 
 from pydantic import JsonValue
@@ -27,14 +26,16 @@ from reground.core.errors import (
     SandboxUnavailable,
 )
 from reground.core.journal import SqliteJournal, fingerprint
-from reground.core.language import LanguageModel, Message, Reply, Sampling, Usage
+from reground.core.language import LanguageModel
 from reground.core.method import Method
 from reground.core.programs import Sandbox
-from reground.core.run import Event, Run, gather
+from reground.core.run import Run, gather
 from reground.core.solve import Solved, solve
-from reground.core.trajectory import GenerateStep, Trajectory
+from reground.core.trajectory import Trajectory
+from reground.evaluation.progress import Progress, Tracker
 from reground.evaluation.records import Record, RunConfig, Summary
 from reground.evaluation.results import RunFolder, open_run
+from reground.evaluation.seeding import Seeded
 from reground.evaluation.summary import summarise
 from reground.evaluation.task import Example, Score, Task
 
@@ -47,32 +48,6 @@ FATAL = (AuthenticationError, CapabilityError, ConfigurationError, IndexRefused,
 Seed: TypeAlias = Callable[[LanguageModel], LanguageModel]
 MethodFor: TypeAlias = Callable[[Seed], Method]
 """Builds a method for one question and repeat; every model in it goes through the function it is given."""
-
-
-class Seeded:
-    """A model whose calls without a seed get one, so that a run can be made again and its repeats differ.
-
-    Calls with the same messages get seeds one after the other: a method that samples a prompt five times in five
-    calls must not get one sample five times. `first` is the seed of the first call with any messages.
-    """
-
-    def __init__(self, model: LanguageModel, first: int) -> None:
-        self._model = model
-        self._first = first
-        self._drawn: dict[tuple[str, ...], int] = {}
-
-    @property
-    def name(self) -> str:
-        """The model's own name: the seed is part of the run's configuration."""
-        return self._model.name
-
-    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
-        """Call the model with a seed."""
-        if sampling.seed is None:
-            key = tuple(text for message in messages for text in (message.role, message.content))
-            count = self._drawn[key] = self._drawn.get(key, -1) + 1
-            sampling = sampling.model_copy(update={"seed": self._first + count})
-        return await self._model.generate(messages, sampling)
 
 
 @dataclass(frozen=True)
@@ -97,26 +72,6 @@ class EvalSettings:
     concurrency: int = 8
     retry_failed: bool = False
     rescore: bool = False
-
-
-@dataclass(frozen=True)
-class Progress:
-    """Where a run stands.
-
-    resumed: questions x repeats that earlier sessions had finished; done includes them.
-    usage: what the finished and the begun ones have cost, over all sessions; paid: in this session alone.
-    left: estimated seconds to the end, from this session's pace; None until one has finished.
-    """
-
-    done: int
-    total: int
-    resumed: int
-    failed: int
-    unscored: int
-    usage: Usage
-    paid: Usage
-    elapsed: float
-    left: float | None
 
 
 @dataclass(frozen=True)
@@ -217,7 +172,7 @@ class _Session:
     async def run(self, jobs: Sequence[_Job], observer: Callable[[Progress], None] | None) -> None:
         """Score what is finished but unscored, then do the rest. Raises the error that stopped it."""
         await self._recover({job.id: job for job in jobs})
-        tracker = _Tracker(len(jobs), self.records, observer)
+        tracker = Tracker(len(jobs), self.records, observer)
         left = iter([job for job in jobs if job.id not in self.records])
         workers = min(self._settings.concurrency, len(jobs))
         await gather(*(self._work(left, tracker) for _ in range(workers)))
@@ -270,7 +225,7 @@ class _Session:
     async def _score_all(self, jobs: Mapping[str, _Job], trajectories: Sequence[Trajectory]) -> None:
         await gather(*(self._score(jobs[trajectory.id], trajectory) for trajectory in trajectories))
 
-    async def _work(self, left: Iterator[_Job], tracker: _Tracker) -> None:
+    async def _work(self, left: Iterator[_Job], tracker: Tracker) -> None:
         """Take questions until there are none left, or until something is wrong with the whole run."""
         for job in left:
             if self._fatal is not None:
@@ -287,7 +242,7 @@ class _Session:
                 return
             tracker.finish(record)
 
-    async def _solve(self, job: _Job, tracker: _Tracker) -> Solved:
+    async def _solve(self, job: _Job, tracker: Tracker) -> Solved:
         settings = self._settings
         recorded = len(self._journal.load(RUN_ID, job.id))
         # Effects of an earlier session are replayed and draw no seeds: begin behind those that it can have drawn.
@@ -331,58 +286,6 @@ class _Session:
         self._folder.append_record(record)
         self.records[job.id] = record
         return record
-
-
-class _Tracker:
-    """Adds up where a run stands, for whoever watches it."""
-
-    def __init__(self, total: int, records: Mapping[str, Record], observer: Callable[[Progress], None] | None) -> None:
-        self._total, self._observer, self._started = total, observer, monotonic()
-        self._resumed = self._done = len(records)
-        self._failed = sum(record.failure is not None for record in records.values())
-        self._unscored = sum(_unscored(record) for record in records.values())
-        self._usage = sum((record.usage for record in records.values()), Usage())
-        self._begun: dict[str, Usage] = {}
-        self._paid = Usage()
-        self._tell()
-
-    def watch(self, id: str, event: Event) -> None:
-        """Take in what one question does."""
-        self._begun[id] = event.usage
-        if event.type == "end" and isinstance(event.step, GenerateStep) and not event.step.replayed:
-            self._paid = sum((reply.usage for reply in event.step.replies), self._paid)
-        self._tell()
-
-    def finish(self, record: Record) -> None:
-        """Count a finished question."""
-        self._begun.pop(record.id, None)
-        self._usage += record.usage
-        self._done += 1
-        self._failed += record.failure is not None
-        self._unscored += _unscored(record)
-        self._tell()
-
-    def _tell(self) -> None:
-        if self._observer is None:
-            return
-        elapsed, mine = monotonic() - self._started, self._done - self._resumed
-        self._observer(
-            Progress(
-                done=self._done,
-                total=self._total,
-                resumed=self._resumed,
-                failed=self._failed,
-                unscored=self._unscored,
-                usage=sum(self._begun.values(), self._usage),
-                paid=self._paid,
-                elapsed=elapsed,
-                left=elapsed / mine * (self._total - self._done) if mine else None,
-            )
-        )
-
-
-def _unscored(record: Record) -> bool:
-    return record.failure is None and all(score.value is None for score in record.scores.values())
 
 
 def _is_label(value: JsonValue) -> bool:
