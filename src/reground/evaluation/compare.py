@@ -1,0 +1,179 @@
+"""Several methods at the same token budgets: one run folder for each method and budget, below one folder."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from reground.core.errors import CapabilityError, ConfigurationError, DataError, SandboxUnavailable
+from reground.core.language import Value
+from reground.core.method import Method, Scalable
+from reground.core.programs import Sandbox
+from reground.evaluation.progress import Progress
+from reground.evaluation.results import write_text
+from reground.evaluation.runner import EvalSettings, RunResult, Seed, evaluate
+from reground.evaluation.task import Task
+
+_BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*([km]?)")
+_UNITS = {"": 1, "k": 1_000, "m": 1_000_000}
+
+
+class Cell(Value):
+    """One method at one budget. `tokens` is None for no budget."""
+
+    method: str
+    tokens: int | None
+
+    @property
+    def label(self) -> str:
+        """The cell's folder name, e.g. rar@4k."""
+        name = Path(self.method).stem if self.method.endswith(".py") else self.method
+        return f"{name}@{budget_label(self.tokens)}"
+
+
+class Refusal(Value):
+    """A cell that cannot be run here, and why: a model without log-probabilities, no sandbox, no documents."""
+
+    cell: Cell
+    why: str
+
+
+class Plan(Value):
+    """compare.json: what a comparison consists of."""
+
+    format: Literal[1] = 1
+    task: str
+    baseline: str
+    cells: tuple[Cell, ...]
+    refused: tuple[Refusal, ...] = ()
+
+
+@dataclass(frozen=True)
+class CompareResult:
+    """The finished cells' runs, and the cells that could not be run."""
+
+    runs: dict[str, RunResult] = field(default_factory=dict)
+    refused: list[Refusal] = field(default_factory=list)
+
+
+CellMethod = Callable[[Cell, Seed], Method]
+CellObserver = Callable[[int, Progress], None]
+PLAN = "compare.json"
+
+
+def parse_budgets(text: str) -> list[int | None]:
+    """Read "1k,2k,500,none"; k is a thousand tokens, m a million. Raises ConfigurationError."""
+    budgets: list[int | None] = []
+    for part in text.lower().split(","):
+        word = part.strip()
+        found = _BUDGET.fullmatch(word)
+        tokens = round(float(found.group(1)) * _UNITS[found.group(2)]) if found else None
+        if (found is None and word != "none") or tokens == 0:
+            raise ConfigurationError(f"a budget is a number of tokens such as 4k, 2000 or none, not {part.strip()!r}")
+        if tokens not in budgets:
+            budgets.append(tokens)
+    return budgets
+
+
+def budget_label(tokens: int | None) -> str:
+    """4000 as 4k, 1500 as 1.5k, None as none."""
+    if tokens is None:
+        return "none"
+    for unit, size in (("m", 1_000_000), ("k", 1_000)):
+        if tokens >= size and tokens % (size // 10) == 0:
+            return f"{tokens / size:g}{unit}"
+    return str(tokens)
+
+
+def cells_of(methods: Sequence[str], budgets: Sequence[int | None]) -> list[Cell]:
+    """Every method at every budget, small budgets first, so that an early stop leaves whole comparisons."""
+    ordered = sorted(budgets, key=lambda tokens: float("inf") if tokens is None else tokens)
+    return [Cell(method=method, tokens=tokens) for tokens in ordered for method in dict.fromkeys(methods)]
+
+
+def scaled(method: Method, tokens: int | None) -> Method:
+    """The method set up for a budget, where it can be (RaR, section 3.3: all methods at the same budget)."""
+    return method.at_budget(tokens) if tokens is not None and isinstance(method, Scalable) else method
+
+
+def read_plan(path: Path) -> Plan | None:
+    """The comparison in a folder, if it is one. Raises DataError when compare.json is broken."""
+    file = path / PLAN
+    if not file.is_file():
+        return None
+    try:
+        return Plan.model_validate(json.loads(file.read_text(encoding="utf-8")))
+    except json.JSONDecodeError as error:
+        raise DataError(f"not JSON: {error.msg}", path=file, line=error.lineno) from None
+    except (ValidationError, UnicodeDecodeError) as error:
+        raise DataError(f"not a comparison of this format: {str(error).splitlines()[0]}", path=file) from None
+
+
+async def compare(
+    task: Task,
+    cells: Sequence[Cell],
+    method_for: CellMethod,
+    settings_for: Callable[[Cell], EvalSettings],
+    out: Path,
+    *,
+    baseline: str,
+    sandbox: Sandbox | None = None,
+    observer: CellObserver | None = None,
+) -> CompareResult:
+    """Run every cell, or go on with those that are not finished.
+
+    A cell that cannot be run here (CapabilityError, SandboxUnavailable) is refused with its reason and the others go on.
+    """
+    result = CompareResult()
+    _write_plan(out, task, cells, baseline, result.refused)
+    for index, cell in enumerate(cells):
+        try:
+            result.runs[cell.label] = await _run(
+                task, cell, index, method_for, settings_for(cell), out, sandbox, observer
+            )
+        except (CapabilityError, SandboxUnavailable) as error:
+            result.refused.append(Refusal(cell=cell, why=str(error)))
+            _write_plan(out, task, cells, baseline, result.refused)
+    return result
+
+
+async def _run(
+    task: Task,
+    cell: Cell,
+    index: int,
+    method_for: CellMethod,
+    settings: EvalSettings,
+    out: Path,
+    sandbox: Sandbox | None,
+    observer: CellObserver | None,
+) -> RunResult:
+    def watch(progress: Progress) -> None:
+        if observer is not None:
+            observer(index, progress)
+
+    return await evaluate(
+        task, lambda seed: method_for(cell, seed), settings, out / cell.label, sandbox=sandbox, observer=watch
+    )
+
+
+def _write_plan(out: Path, task: Task, cells: Sequence[Cell], baseline: str, refused: Sequence[Refusal]) -> None:
+    """Keep what earlier commands have put into this folder: methods and budgets may be added one by one."""
+    out.mkdir(parents=True, exist_ok=True)
+    before = read_plan(out)
+    if before is not None and before.task != task.name:
+        raise ConfigurationError(f"{out} compares methods on {before.task}, not on {task.name}: choose another --out")
+    earlier = before.cells if before is not None else ()
+    kept = [r for r in before.refused if r.cell not in cells] if before is not None else []
+    plan = Plan(
+        task=task.name,
+        baseline=baseline,
+        cells=tuple(dict.fromkeys([*earlier, *cells])),
+        refused=(*kept, *refused),
+    )
+    write_text(out / PLAN, plan.model_dump_json(indent=2) + "\n")

@@ -1,0 +1,84 @@
+"""Where a run stands, while it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from time import monotonic
+
+from reground.core.language import Usage
+from reground.core.run import Event
+from reground.core.trajectory import GenerateStep
+from reground.evaluation.records import Record
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a run stands.
+
+    resumed: questions x repeats that earlier sessions had finished; done includes them.
+    usage: what the finished and the begun ones have cost, over all sessions; paid: in this session alone.
+    left: estimated seconds to the end, from this session's pace; None until one has finished.
+    """
+
+    done: int
+    total: int
+    resumed: int
+    failed: int
+    unscored: int
+    usage: Usage
+    paid: Usage
+    elapsed: float
+    left: float | None
+
+
+class Tracker:
+    """Adds up where a run stands, for whoever watches it."""
+
+    def __init__(self, total: int, records: Mapping[str, Record], observer: Callable[[Progress], None] | None) -> None:
+        self._total, self._observer, self._started = total, observer, monotonic()
+        self._resumed = self._done = len(records)
+        self._failed = sum(record.failure is not None for record in records.values())
+        self._unscored = sum(_unscored(record) for record in records.values())
+        self._usage = sum((record.usage for record in records.values()), Usage())
+        self._begun: dict[str, Usage] = {}
+        self._paid = Usage()
+        self._tell()
+
+    def watch(self, id: str, event: Event) -> None:
+        """Take in what one question does."""
+        self._begun[id] = event.usage
+        if event.type == "end" and isinstance(event.step, GenerateStep) and not event.step.replayed:
+            self._paid = sum((reply.usage for reply in event.step.replies), self._paid)
+        self._tell()
+
+    def finish(self, record: Record) -> None:
+        """Count a finished question."""
+        self._begun.pop(record.id, None)
+        self._usage += record.usage
+        self._done += 1
+        self._failed += record.failure is not None
+        self._unscored += _unscored(record)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._observer is None:
+            return
+        elapsed, mine = monotonic() - self._started, self._done - self._resumed
+        self._observer(
+            Progress(
+                done=self._done,
+                total=self._total,
+                resumed=self._resumed,
+                failed=self._failed,
+                unscored=self._unscored,
+                usage=sum(self._begun.values(), self._usage),
+                paid=self._paid,
+                elapsed=elapsed,
+                left=elapsed / mine * (self._total - self._done) if mine else None,
+            )
+        )
+
+
+def _unscored(record: Record) -> bool:
+    return record.failure is None and all(score.value is None for score in record.scores.values())

@@ -1,0 +1,347 @@
+"""The report on one or more runs: tables for Markdown and the terminal, plots, and what to know when reading them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from reground.core.errors import ConfigurationError, MissingExtra
+from reground.evaluation.compare import Plan, Refusal, budget_label, read_plan
+from reground.evaluation.plots import Point, plot
+from reground.evaluation.records import MetricSummary, Record, RunConfig, Summary
+from reground.evaluation.results import RunFolder, find_runs, write_text
+from reground.evaluation.statistics import Comparison, compare, holm
+from reground.evaluation.summary import group_means, question_scores, summarise
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+DEFAULT_BASELINE = "direct"
+NOTHING = "–"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table of text; `numbers` is how many leading columns are words and not numbers."""
+
+    title: str
+    headers: list[str]
+    rows: list[list[str]]
+    words: int = 2
+
+    def markdown(self) -> str:
+        """The table in GitHub's Markdown, numbers to the right."""
+        marks = ["---" if i < self.words else "---:" for i in range(len(self.headers))]
+        lines = [self.headers, marks, *([cell.replace("|", "\\|") for cell in row] for row in self.rows)]
+        return f"## {self.title}\n\n" + "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+    def terminal(self) -> RichTable:
+        """The table for rich to print."""
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        table = RichTable(title=self.title, title_justify="left")
+        for i, header in enumerate(self.headers):
+            table.add_column(header, justify="left" if i < self.words else "right", no_wrap=i >= self.words)
+        for row in self.rows:
+            table.add_row(*(Text(cell) for cell in row))
+        return table
+
+
+@dataclass
+class Row:
+    """One run, and how it compares with the baseline at the same budget, task, data and model."""
+
+    config: RunConfig
+    summary: Summary
+    records: list[Record]
+    comparison: Comparison | None = None
+    adjusted: float | None = None
+
+    @property
+    def primary(self) -> MetricSummary:
+        """The metric that ranks methods."""
+        return self.summary.metrics[self.summary.primary]
+
+    @property
+    def comparable(self) -> tuple[object, ...]:
+        """What two runs must share to be compared."""
+        config = self.config
+        return (config.task, config.data, config.model, _plain(config.model_settings), config.budget)
+
+
+@dataclass
+class Report:
+    """Everything that the report says about one task."""
+
+    task: str
+    rows: list[Row]
+    baseline: str
+    tables: list[Table] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+
+
+def build_reports(paths: Sequence[Path], *, baseline: str | None = None, by: str | None = None) -> list[Report]:
+    """Read run folders, or folders that hold some, and report on each task. `by` names a metadata field to group by.
+
+    Raises DataError for a folder that holds no run or a broken one, ConfigurationError for a baseline that is not there.
+    """
+    rows = [_row(folder) for folder in find_runs(list(paths))]
+    plans = [plan for path in paths if (plan := read_plan(path)) is not None]
+    names = {row.config.method for row in rows}
+    if baseline is not None and baseline not in names:
+        raise ConfigurationError(f"the baseline {baseline!r} has no run here; there are {', '.join(sorted(names))}")
+    return [
+        _report(task, [row for row in rows if row.config.task == task], baseline, plans, by)
+        for task in dict.fromkeys(row.config.task for row in rows)
+    ]
+
+
+def write_report(reports: Sequence[Report], out: Path) -> list[Path]:
+    """Write report.md and its plots into `out`. Returns the files; without matplotlib the report says so."""
+    out.mkdir(parents=True, exist_ok=True)
+    files: list[Path] = []
+    parts = []
+    for report in reports:
+        try:
+            plots = draw(report, out)
+        except MissingExtra as error:
+            plots = []
+            report.notes.append(f"No plots: {error}")
+        files += plots
+        parts.append(_markdown(report, [os.path.relpath(file, out) for file in plots if file.suffix == ".svg"]))
+    text = out / "report.md"
+    write_text(text, "\n\n".join(parts) + "\n")
+    return [text, *files]
+
+
+def draw(report: Report, out: Path) -> list[Path]:
+    """The plots: score against tokens and against USD, by method, and by model where there are several."""
+    points = [point for row in report.rows if (point := _point(row)) is not None]
+    files: list[Path] = []
+    axes: list[Literal["tokens", "usd"]] = ["tokens"]
+    if points and all(point.usd for point in points):
+        axes.append("usd")
+    sides: list[Literal["method", "model"]] = ["method"]
+    if len({point.model for point in points}) > 1:
+        sides.append("model")
+    for x in axes if points else []:
+        for by in sides:
+            stem = out / f"{_slug(report.task)}-{x}-by-{by}"
+            title = f"{report.task}: {report.rows[0].summary.primary} against {'tokens' if x == 'tokens' else 'USD'}"
+            files += plot(points, stem, x=x, by=by, metric=report.rows[0].summary.primary, title=title)
+    return files
+
+
+def _row(folder: RunFolder) -> Row:
+    records = list(folder.records().values())
+    summary = folder.summary()
+    if summary is None or summary.runs != len(records):
+        summary = summarise(folder.config, records, expected=-1)
+    return Row(folder.config, summary, records)
+
+
+def _report(task: str, rows: list[Row], baseline: str | None, plans: Sequence[Plan], by: str | None) -> Report:
+    planned = [plan for plan in plans if plan.task == task]
+    chosen = baseline or _default_baseline(rows, planned)
+    rows = sorted(rows, key=lambda row: _order(row, chosen))
+    _compare_all(rows, chosen)
+    report = Report(task, rows, chosen)
+    report.tables = [_main_table(report), _metrics_table(report)]
+    if by is not None:
+        report.tables.append(_group_table(report, by))
+    report.notes = _notes(rows, [refusal for plan in planned for refusal in plan.refused])
+    return report
+
+
+def _default_baseline(rows: Sequence[Row], plans: Sequence[Plan]) -> str:
+    names = [row.config.method for row in rows]
+    wanted = [plan.baseline for plan in plans] + [DEFAULT_BASELINE]
+    return next((name for name in wanted if name in names), names[0])
+
+
+def _order(row: Row, baseline: str) -> tuple[str, float, bool, str]:
+    tokens = row.config.budget.tokens
+    config = row.config
+    return (config.model, float("inf") if tokens is None else tokens, config.method != baseline, config.method)
+
+
+def _compare_all(rows: Sequence[Row], baseline: str) -> None:
+    """Test every run against the baseline's run at the same budget; adjust the p-values for being several."""
+    bases = {row.comparable: row for row in rows if row.config.method == baseline}
+    compared = []
+    for row in rows:
+        base = bases.get(row.comparable)
+        if base is None or base is row:
+            continue
+        scores, others = (question_scores(row.summary.primary, r.records) for r in (row, base))
+        if scores.keys() & others.keys():
+            row.comparison = compare(scores, others)
+            compared.append(row)
+    adjusted = holm([row.comparison.p for row in compared if row.comparison is not None])
+    for row, p in zip(compared, adjusted, strict=True):
+        row.adjusted = p
+
+
+def _main_table(report: Report) -> Table:
+    primary = report.rows[0].summary.primary
+    several = len({row.config.model for row in report.rows}) > 1
+    headers = ["method", "budget", *(["model"] if several else []), primary, "95 % interval"]
+    headers += [f"minus {report.baseline}", "95 % interval", "p", "p (Holm)"]
+    headers += [
+        "calls",
+        "prompt",
+        "cached",
+        "completion",
+        "USD",
+        "seconds",
+        "scored",
+        "unscored",
+        "failed",
+        "cut short",
+    ]
+    rows = []
+    for row in report.rows:
+        summary, usage, runs = row.summary, row.summary.usage, max(1, row.summary.runs)
+        cells = [row.config.method, budget_label(row.config.budget.tokens), *([row.config.model] if several else [])]
+        cells += [_number(row.primary.mean), _interval(row.primary.low, row.primary.high), *_compared(row)]
+        cells += [
+            f"{usage.calls / runs:.1f}",
+            *(f"{n / runs:.0f}" for n in (usage.prompt, usage.cached, usage.completion)),
+        ]
+        cells += [NOTHING if usage.usd is None else f"{usage.usd / runs:.5f}", f"{summary.seconds / runs:.1f}"]
+        cells += [str(row.primary.scored), str(row.primary.unscored), str(summary.failed)]
+        rows.append([*cells, str(sum(summary.stopped.values()))])
+    return Table(f"{report.task}: {primary}, cost a question", headers, rows, 3 if several else 2)
+
+
+def _compared(row: Row) -> list[str]:
+    if row.comparison is None or row.adjusted is None:
+        return [NOTHING] * 4
+    difference = row.comparison.difference
+    return [
+        _number(difference.mean, sign=True),
+        _interval(difference.low, difference.high, sign=True),
+        _p(row.comparison.p),
+        _p(row.adjusted),
+    ]
+
+
+def _metrics_table(report: Report) -> Table:
+    rows = [
+        [row.config.method, budget_label(row.config.budget.tokens), row.config.model, name, *_metric_cells(metric)]
+        for row in report.rows
+        for name, metric in row.summary.metrics.items()
+    ]
+    headers = ["method", "budget", "model", "metric", *_METRIC_HEADERS]
+    return Table(f"{report.task}: every metric", headers, rows, 4)
+
+
+def _group_table(report: Report, by: str) -> Table:
+    rows = [
+        [row.config.method, budget_label(row.config.budget.tokens), row.config.model, group, *_metric_cells(metric)]
+        for row in report.rows
+        for group, metric in group_means(row.summary.primary, by, row.records).items()
+    ]
+    headers = ["method", "budget", "model", by, *_METRIC_HEADERS]
+    return Table(f"{report.task}: {report.rows[0].summary.primary} by {by}", headers, rows, 4)
+
+
+_METRIC_HEADERS = ["mean", "95 % interval", "if failed = 0", "scored", "unscored", "failed"]
+
+
+def _metric_cells(metric: MetricSummary) -> list[str]:
+    counts = [str(metric.scored), str(metric.unscored), str(metric.failed)]
+    return [_number(metric.mean), _interval(metric.low, metric.high), _number(metric.bound), *counts]
+
+
+def _notes(rows: Sequence[Row], refused: Sequence[Refusal]) -> list[str]:
+    notes = [
+        "Means are over scored questions; repeats of a question are averaged first. Intervals are 95 % percentile "
+        "bootstrap over questions. An interval of no width says that all questions scored alike, not that the mean is certain.",
+        "Differences are paired, on the questions that both methods have a score for, with a bootstrap interval and a "
+        "two-sided sign-flip permutation test; p (Holm) is adjusted for the number of comparisons in the table.",
+        "Calls, tokens, USD and seconds are a question's mean, failed ones included; prompt tokens include cached ones; "
+        "seconds are wall-clock with other questions in work at the same time.",
+    ]
+    for row in rows:
+        notes += _row_notes(row)
+    notes += [f"{refusal.cell.label} was not run: {refusal.why}" for refusal in refused]
+    if any(row.summary.usage.usd is None for row in rows):
+        notes.append("USD is unknown where no price was given (--price).")
+    return notes
+
+
+def _row_notes(row: Row) -> list[str]:
+    label, summary, metric = _label(row.config), row.summary, row.primary
+    notes = []
+    if not summary.finished:
+        notes.append(f"{label} is not finished: {summary.runs} questions so far.")
+    if summary.failed:
+        why = ", ".join(f"{count} x {name}" for name, count in sorted(summary.failures.items()))
+        notes.append(
+            f"{label}: {summary.failed} of {summary.runs} failed ({why}) and are not in the mean; "
+            f"counted as 0 with the unscored, it would be {_number(metric.bound)}."
+        )
+    if metric.unscored:
+        whys = {s.why for r in row.records if (s := r.scores.get(summary.primary)) is not None and s.value is None}
+        whys |= {record.scoring for record in row.records if record.scoring is not None}
+        notes.append(
+            f"{label}: {metric.unscored} answered but unscored ({'; '.join(sorted(whys)[:3]) or 'no reason given'})."
+        )
+    if summary.stopped:
+        why = ", ".join(f"{count} by {name}" for name, count in sorted(summary.stopped.items()))
+        notes.append(
+            f"{label}: the budget ended {sum(summary.stopped.values())} early ({why}); their best answer counts."
+        )
+    if summary.repeats > 1:
+        notes.append(
+            f"{label}: {summary.repeats} repeats gave the same short answer for {summary.same_repeats} of {summary.questions} questions."
+        )
+    return notes
+
+
+def _markdown(report: Report, plots: Sequence[str]) -> str:
+    models = ", ".join(dict.fromkeys(row.config.model for row in report.rows))
+    questions = max(row.summary.questions for row in report.rows)
+    head = f"# {report.task}\n\nModel: {models}. Questions: {questions}. Baseline: {report.baseline}."
+    pictures = "\n\n".join(f"![{Path(file).stem.replace('-', ' ')}]({file})" for file in plots)
+    notes = "## Notes\n\n" + "\n".join(f"- {note}" for note in report.notes)
+    return "\n\n".join(part for part in (head, *(t.markdown() for t in report.tables), pictures, notes) if part)
+
+
+def _point(row: Row) -> Point | None:
+    metric, summary = row.primary, row.summary
+    if metric.mean is None or metric.low is None or metric.high is None:
+        return None
+    usd = None if summary.usage.usd is None else summary.usage.usd / summary.runs
+    config = row.config
+    tokens = summary.usage.tokens / summary.runs
+    return Point(config.method, config.model, tokens, usd, metric.mean, metric.low, metric.high)
+
+
+def _label(config: RunConfig) -> str:
+    return f"{config.method}@{budget_label(config.budget.tokens)}"
+
+
+def _number(value: float | None, *, sign: bool = False) -> str:
+    return NOTHING if value is None else f"{value + 0.0:{'+' if sign else ''}.3f}"
+
+
+def _interval(low: float | None, high: float | None, *, sign: bool = False) -> str:
+    return NOTHING if low is None else f"{_number(low, sign=sign)} to {_number(high, sign=sign)}"
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _plain(settings: Mapping[str, object]) -> str:
+    return repr(sorted(settings.items()))
+
+
+def _slug(name: str) -> str:
+    return "".join(c if c.isalnum() else "-" for c in name.lower()).strip("-")

@@ -1,0 +1,33 @@
+"""Seeds for a model's samples, so that a run can be made again and its repeats differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from reground.core.language import LanguageModel, Message, Reply, Sampling
+
+
+class Seeded:
+    """A model whose calls without a seed get one, so that a run can be made again and its repeats differ.
+
+    Calls with the same messages get seeds one after the other: a method that samples a prompt five times in five
+    calls must not get one sample five times. `first` is the seed of the first call with any messages.
+    """
+
+    def __init__(self, model: LanguageModel, first: int) -> None:
+        self._model = model
+        self._first = first
+        self._drawn: dict[tuple[str, ...], int] = {}
+
+    @property
+    def name(self) -> str:
+        """The model's own name: the seed is part of the run's configuration."""
+        return self._model.name
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        """Call the model with a seed."""
+        if sampling.seed is None:
+            key = tuple(text for message in messages for text in (message.role, message.content))
+            count = self._drawn[key] = self._drawn.get(key, -1) + 1
+            sampling = sampling.model_copy(update={"seed": self._first + count})
+        return await self._model.generate(messages, sampling)
