@@ -1,0 +1,249 @@
+"""Multiple choice with one right option or several: MMLU by its four groups, AGIEval's gaokao subjects, JEC-QA.
+
+Metrics: exact match of the set of chosen options (accuracy, where one option is right) and option F1.
+`metadata["group"]` is what results are grouped by.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from reground.core.answers import CHOICE, AnswerForm, Demonstration
+from reground.core.errors import DataError
+from reground.core.programs import Sandbox
+from reground.core.trajectory import Trajectory
+from reground.evaluation.metrics.choice import option_exact_match, option_f1
+from reground.evaluation.task import Example, Score, Task
+from reground.evaluation.tasks._demonstrations import CHINESE_CHOICE
+from reground.evaluation.tasks._load import Record, data_path, example_of, numbered_records
+
+MMLU_GROUPS: dict[str, tuple[str, ...]] = {
+    "STEM": (
+        "abstract_algebra",
+        "astronomy",
+        "college_biology",
+        "college_chemistry",
+        "college_computer_science",
+        "college_mathematics",
+        "college_physics",
+        "computer_security",
+        "conceptual_physics",
+        "electrical_engineering",
+        "elementary_mathematics",
+        "high_school_biology",
+        "high_school_chemistry",
+        "high_school_computer_science",
+        "high_school_mathematics",
+        "high_school_physics",
+        "high_school_statistics",
+        "machine_learning",
+    ),
+    "humanities": (
+        "formal_logic",
+        "high_school_european_history",
+        "high_school_us_history",
+        "high_school_world_history",
+        "international_law",
+        "jurisprudence",
+        "logical_fallacies",
+        "moral_disputes",
+        "moral_scenarios",
+        "philosophy",
+        "prehistory",
+        "professional_law",
+        "world_religions",
+    ),
+    "social sciences": (
+        "econometrics",
+        "high_school_geography",
+        "high_school_government_and_politics",
+        "high_school_macroeconomics",
+        "high_school_microeconomics",
+        "high_school_psychology",
+        "human_sexuality",
+        "professional_psychology",
+        "public_relations",
+        "security_studies",
+        "sociology",
+        "us_foreign_policy",
+    ),
+    "other": (
+        "anatomy",
+        "business_ethics",
+        "clinical_knowledge",
+        "college_medicine",
+        "global_facts",
+        "human_aging",
+        "management",
+        "marketing",
+        "medical_genetics",
+        "miscellaneous",
+        "nutrition",
+        "professional_accounting",
+        "professional_medicine",
+        "virology",
+    ),
+}
+"""The four groups of MMLU's 57 subjects, as its authors divide them (Hendrycks et al. 2021)."""
+
+_GROUP_OF = {subject: group for group, subjects in MMLU_GROUPS.items() for subject in subjects}
+
+GAOKAO = ("gaokao-history", "gaokao-geography", "gaokao-biology", "gaokao-physics")
+JEC_QA = ("jec-qa-kd", "jec-qa-ca")
+_SEVERAL_RIGHT = frozenset({"gaokao-physics", "gaokao-mathqa", *JEC_QA})
+
+_ONE = "（只有一个选项正确。最后一行写“Answer: ”和该选项的字母。）"
+_SEVERAL = "（有一个或多个选项正确。最后一行写“Answer: ”和所有正确选项的字母。）"
+
+
+@dataclass(frozen=True)
+class MultipleChoice:
+    """A loaded multiple-choice task. `groups` are the values of metadata["group"], in the order of their report."""
+
+    name: str
+    loaded: tuple[Example, ...]
+    shots: tuple[Demonstration, ...] = ()
+    groups: tuple[str, ...] = ()
+    primary: str = "exact match"
+    corpus: Path | None = None
+    metrics: tuple[str, ...] = ("exact match", "option F1")
+
+    @property
+    def form(self) -> AnswerForm:
+        """The letters of the right options."""
+        return CHOICE
+
+    def examples(self) -> Sequence[Example]:
+        """All questions, the options as lines of each."""
+        return self.loaded
+
+    def demonstrations(self) -> Sequence[Demonstration]:
+        """MMLU's own dev questions; for the Chinese sets, questions of ours."""
+        return self.shots
+
+    def solutions(self) -> Sequence[str]:
+        """The questions with their options."""
+        return [example.question for example in self.loaded]
+
+    async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
+        """Compare the chosen letters; a question that the data give no right option for is unscored."""
+        if not example.golden_answers:
+            return dict.fromkeys(self.metrics, Score(value=None, why="the data give no right option"))
+        if trajectory.answer is None:
+            return dict.fromkeys(self.metrics, Score(value=None, why="there is no answer"))
+        chosen, right = self.form.extract(trajectory.answer.text), example.golden_answers[0]
+        why = "" if chosen else "the answer names no option"
+        return {
+            "exact match": Score(value=option_exact_match(chosen, right), why=why),
+            "option F1": Score(value=option_f1(chosen, right), why=why),
+        }
+
+
+def option_lines(options: Sequence[str]) -> str:
+    """Options as lines that begin with their letters."""
+    return "\n".join(f"{letter}. {option}" for letter, option in zip("ABCDEFGH", options, strict=False))
+
+
+def _mmlu_example(path: Path, line: int, record: Record) -> Example:
+    subject, answer = str(record["subject"]), str(record["answer"])
+    if subject not in _GROUP_OF:
+        raise DataError(f"MMLU has no subject {subject!r}", path=path, line=line)
+    if not re.fullmatch("[A-H]", answer):
+        raise DataError(f"the answer must be an option's letter, not {answer!r}", path=path, line=line)
+    fields = {
+        "id": record["id"],
+        "question": f"{record['question']}\n{option_lines(_options(path, line, record['choices']))}",
+        "golden_answers": (answer,),
+        "metadata": {"group": _GROUP_OF[subject], "subject": subject},
+    }
+    return example_of(fields, path, line)
+
+
+def _options(path: Path, line: int, options: object) -> list[str]:
+    if not isinstance(options, list) or not 2 <= len(options) <= 8:
+        raise DataError("the options must be a list of two to eight", path=path, line=line)
+    return [str(option) for option in options]
+
+
+def _mmlu_file(root: Path, file: str, groups: Sequence[str]) -> list[Example]:
+    path = data_path(root, "mmlu", file)
+    records = numbered_records(path, ("id", "subject", "question", "choices", "answer"))
+    examples = [_mmlu_example(path, line, record) for line, record in records]
+    return [example for example in examples if example.metadata["group"] in groups]
+
+
+def load_mmlu(name: str, groups: Sequence[str], root: Path) -> Task:
+    """MMLU's test questions of some groups, with five of its dev questions, of as many subjects, to show."""
+    dev = {example.metadata["subject"]: example for example in _mmlu_file(root, "dev.jsonl", groups)}
+    spread = list(dev.values())[:: max(1, len(dev) // 5)][:5]
+    shots = tuple(Demonstration(question=each.question, answer=each.golden_answers[0]) for each in spread)
+    return MultipleChoice(name, tuple(_mmlu_file(root, "test.jsonl", groups)), shots, tuple(groups))
+
+
+_OWN_LETTER = re.compile(r"^\s*[(（]?[A-H][)）.．、]\s*")
+
+
+def _agieval_example(group: str, path: Path, line: int, record: Record) -> Example:
+    options = [_OWN_LETTER.sub("", option) for option in _options(path, line, record["options"])]
+    passage = record.get("passage")
+    question = str(record["question"]).strip()
+    parts = [str(passage), question] if passage else [question]
+    parts += [option_lines(options), _SEVERAL if group in _SEVERAL_RIGHT else _ONE]
+    right = letters_of(record["label"])
+    fields = {
+        "id": record["id"],
+        "question": "\n".join(parts),
+        "golden_answers": (right,) if right else (),
+        "metadata": {"group": group, "right_options": len(right)},
+    }
+    return example_of(fields, path, line)
+
+
+def letters_of(label: object) -> str:
+    """The right options of a label, which is a letter, several in one text, or a list of them; "" for none."""
+    text = " ".join(map(str, label)) if isinstance(label, list) else str(label or "")
+    return "".join(sorted(set(re.findall("[A-H]", text))))
+
+
+def load_agieval(name: str, groups: Sequence[str], root: Path) -> Task:
+    """The questions of some of AGIEval's files."""
+    loaded: list[Example] = []
+    for group in groups:
+        path = data_path(root, "agieval", f"{group}.jsonl")
+        records = numbered_records(path, ("id", "question", "options", "label"))
+        loaded += [_agieval_example(group, path, line, record) for line, record in records]
+    return MultipleChoice(name, tuple(loaded), CHINESE_CHOICE, tuple(groups))
+
+
+def _mmlu(name: str, *groups: str) -> Callable[[Path], Task]:
+    return partial(load_mmlu, name, groups or tuple(MMLU_GROUPS))
+
+
+def _agieval(name: str, *groups: str) -> Callable[[Path], Task]:
+    return partial(load_agieval, name, groups)
+
+
+TASKS: dict[str, Callable[[Path], Task]] = {
+    "agieval": _agieval("agieval", *GAOKAO, *JEC_QA),
+    "gaokao": _agieval("gaokao", *GAOKAO),
+    "gaokao_biology": _agieval("gaokao_biology", "gaokao-biology"),
+    "gaokao_chemistry": _agieval("gaokao_chemistry", "gaokao-chemistry"),
+    "gaokao_chinese": _agieval("gaokao_chinese", "gaokao-chinese"),
+    "gaokao_english": _agieval("gaokao_english", "gaokao-english"),
+    "gaokao_geography": _agieval("gaokao_geography", "gaokao-geography"),
+    "gaokao_history": _agieval("gaokao_history", "gaokao-history"),
+    "gaokao_mathqa": _agieval("gaokao_mathqa", "gaokao-mathqa"),
+    "gaokao_physics": _agieval("gaokao_physics", "gaokao-physics"),
+    "jec_qa": _agieval("jec_qa", *JEC_QA),
+    "jec_qa_ca": _agieval("jec_qa_ca", "jec-qa-ca"),
+    "jec_qa_kd": _agieval("jec_qa_kd", "jec-qa-kd"),
+    "mmlu": _mmlu("mmlu"),
+    "mmlu_humanities": _mmlu("mmlu_humanities", "humanities"),
+    "mmlu_other": _mmlu("mmlu_other", "other"),
+    "mmlu_social_sciences": _mmlu("mmlu_social_sciences", "social sciences"),
+    "mmlu_stem": _mmlu("mmlu_stem", "STEM"),
+}

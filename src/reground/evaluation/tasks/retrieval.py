@@ -1,0 +1,200 @@
+"""Retrieval with judged documents: SciFact, and any folder in the BEIR or BRIGHT layout.
+
+The ranking that is scored is the last retrieval of a trajectory, so a bare retriever and a method that plans its
+queries are measured alike; a whole run file is scored by `evaluate_run` in `reground.evaluation.metrics.ranking`.
+Pieces of one document count as the document, at the rank of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from pydantic import JsonValue
+
+from reground.core.answers import TEXT, AnswerForm, Demonstration
+from reground.core.errors import ConfigurationError, DataError, MissingExtra
+from reground.core.programs import Sandbox
+from reground.core.trajectory import Trajectory
+from reground.evaluation.metrics.ranking import DEFAULT_METRICS, Qrels, depth, ranking_metric
+from reground.evaluation.metrics.trec import read_qrels
+from reground.evaluation.task import Example, Score, Task
+from reground.evaluation.tasks._load import Record, data_path, example_of, numbered_records
+from reground.evaluation.tasks._retrieved import document_id, retrieve_steps
+
+
+@dataclass(frozen=True)
+class Retrieval:
+    """A loaded retrieval task. `qrels` are {query: {document: relevance}}.
+
+    excluded: documents by query that are taken out of a ranking before it is scored (BRIGHT's excluded_ids).
+    """
+
+    name: str
+    loaded: tuple[Example, ...]
+    qrels: Qrels
+    corpus: Path | None = None
+    excluded: Mapping[str, frozenset[str]] | None = None
+    primary: str = "nDCG@10"
+    metrics: tuple[str, ...] = DEFAULT_METRICS
+
+    @property
+    def form(self) -> AnswerForm:
+        """Free text: what is scored is the ranking."""
+        return TEXT
+
+    def examples(self) -> Sequence[Example]:
+        """Every query that has a relevant document."""
+        return self.loaded
+
+    def demonstrations(self) -> Sequence[Demonstration]:
+        """None."""
+        return ()
+
+    def solutions(self) -> Sequence[str]:
+        """None: the corpus is part of the benchmark."""
+        return ()
+
+    def ranking(self, example_id: str, passage_ids: Iterable[str]) -> list[str]:
+        """The documents of a ranking of passages, each once, without those excluded for the query."""
+        relevance = self.qrels.get(example_id, {})
+        left_out = (self.excluded or {}).get(example_id, frozenset())
+        documents = dict.fromkeys(document_id(passage, relevance) for passage in passage_ids)
+        return [document for document in documents if document not in left_out]
+
+    async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
+        """Score the last retrieval; a metric that looks deeper than was asked for is unscored."""
+        steps = retrieve_steps(trajectory)
+        if not steps:
+            return dict.fromkeys(self.metrics, Score(value=None, why="nothing was retrieved"))
+        last = steps[-1]
+        ranking = self.ranking(example.id, (passage.id for passage in last.passages))
+        return {name: self._metric(name, example.id, ranking, last.k) for name in self.metrics}
+
+    def _metric(self, name: str, query: str, ranking: list[str], asked: int) -> Score:
+        deep = depth(name)
+        if deep is not None and deep > asked and name.startswith("recall"):
+            return Score(value=None, why=f"only {asked} passages were asked for")
+        return Score(value=ranking_metric(name)(ranking, self.qrels[query]))
+
+
+def load_scifact(root: Path) -> Task:
+    """SciFact's 300 test claims over 5,183 abstracts (BEIR's setting)."""
+    queries = data_path(root, "scifact", "queries.jsonl")
+    judgements = data_path(root, "scifact", "qrels.jsonl")
+    qrels: dict[str, dict[str, int]] = {}
+    for line, record in numbered_records(judgements, ("query_id", "doc_id", "score")):
+        if record.get("split", "test") == "test":
+            _judge(qrels, str(record["query_id"]), str(record["doc_id"]), record["score"], judgements, line)
+    examples = _queries(queries, "id", qrels)
+    return Retrieval("scifact", examples, qrels, corpus=data_path(root, "scifact", "corpus.jsonl"))
+
+
+def load_beir(folder: Path) -> Task:
+    """A BEIR folder: queries.jsonl (`_id`, `text`), corpus.jsonl, and qrels/test.tsv, else dev.tsv."""
+    queries = _existing(folder, "queries.jsonl", "queries.jsonl.gz")
+    qrels = read_qrels(_existing(folder, "qrels/test.tsv", "qrels/dev.tsv", "qrels.tsv", "qrels.txt"))
+    corpus = _existing(folder, "corpus.jsonl", "corpus.jsonl.gz")
+    return Retrieval(folder.name, _queries(queries, "_id", qrels), qrels, corpus=corpus)
+
+
+def load_bright(folder: Path) -> Task:
+    """A folder in BRIGHT's layout: examples (`id`, `query`, `gold_ids`, `excluded_ids`) and documents.
+
+    Both as JSONL or, as the hub has them, parquet. `DIR/biology` takes that part of a folder that holds several.
+    """
+    path, part = _bright_examples(folder)
+    required = ("id", "query", "gold_ids")
+    records = list(_parquet(path, required) if path.suffix == ".parquet" else numbered_records(path, required))
+    qrels: dict[str, dict[str, int]] = {}
+    excluded: dict[str, frozenset[str]] = {}
+    loaded = []
+    for line, record in records:
+        query = str(record["id"])
+        qrels[query] = dict.fromkeys(_ids(record["gold_ids"], path, line), 1)
+        excluded[query] = frozenset(_ids(record.get("excluded_ids"), path, line)) - {"N/A"}
+        fields = {"id": query, "question": record["query"], "metadata": {"reasoning": record.get("reasoning")}}
+        loaded.append(example_of(fields, path, line))
+    corpus = next((each for each in _bright_files(path.parent, "documents", part)), None)
+    return Retrieval(f"bright_{part}" if part else folder.name, tuple(loaded), qrels, corpus, excluded)
+
+
+def _bright_examples(folder: Path) -> tuple[Path, str]:
+    """The file of examples, and the name of the part that was asked for."""
+    for base, part in ((folder, ""), (folder.parent, folder.name)):
+        found = _bright_files(base, "examples", part)
+        if len(found) > 1:
+            names = ", ".join(sorted(file.name.partition(".")[0].partition("-")[0] for file in found))
+            raise ConfigurationError(f"{base} holds several parts; take one as {base}/PART: {names}")
+        if found:
+            return found[0], part
+    raise DataError("holds no examples in BRIGHT's layout (examples.jsonl, or examples/PART-*.parquet)", path=folder)
+
+
+def _bright_files(base: Path, kind: str, part: str) -> list[Path]:
+    """DIR/examples.jsonl, or DIR/examples/PART*.parquet; the same for documents."""
+    plain = [base / f"{kind}.{end}" for end in ("jsonl", "jsonl.gz", "parquet")]
+    here = [path for path in plain if path.is_file()] if not part else []
+    inside = base if base.name == kind else base / kind
+    beside = base.parent / kind if base.name in ("examples", "documents") else inside
+    return here or sorted(
+        path
+        for pattern in (f"{part}*.jsonl", f"{part}*.jsonl.gz", f"{part}*.parquet")
+        for path in beside.glob(pattern)
+        if not part or path.name[len(part)] in "-."
+    )
+
+
+def _parquet(path: Path, required: Sequence[str]) -> Iterator[tuple[int, Record]]:
+    try:
+        import pyarrow.parquet as parquet
+    except ImportError:
+        raise MissingExtra("reading parquet", "dense") from None
+    for number, record in enumerate(parquet.read_table(path).to_pylist(), start=1):
+        missing = [name for name in required if name not in record]
+        if missing:
+            raise DataError(f"the column {missing[0]!r} is missing", path=path)
+        yield number, cast("Record", record)
+
+
+def _ids(value: JsonValue | None, path: Path, line: int) -> list[str]:
+    if value is None:
+        return []
+    if not isinstance(value, list):
+        raise DataError("gold_ids and excluded_ids must be lists", path=path, line=line)
+    return [str(each) for each in value]
+
+
+def _judge(
+    qrels: dict[str, dict[str, int]], query: str, document: str, grade: JsonValue, path: Path, line: int
+) -> None:
+    if not isinstance(grade, int):
+        raise DataError(f"the relevance {grade!r} is no whole number", path=path, line=line)
+    qrels.setdefault(query, {})[document] = grade
+
+
+def _queries(path: Path, id_field: str, qrels: Qrels) -> tuple[Example, ...]:
+    """The queries that have a relevant document, in the file's order."""
+    judged = {query for query, grades in qrels.items() if any(grade > 0 for grade in grades.values())}
+    examples = []
+    for line, record in numbered_records(path, (id_field, "text")):
+        if str(record[id_field]) in judged:
+            fields = {"id": str(record[id_field]), "question": record["text"]}
+            examples.append(example_of(fields, path, line))
+    if not examples:
+        raise DataError("none of the queries has a relevant document in the qrels", path=path)
+    return tuple(examples)
+
+
+def _existing(folder: Path, *names: str) -> Path:
+    for name in names:
+        if (folder / name).is_file():
+            return folder / name
+    raise DataError(f"is no BEIR folder: {names[0]} is missing", path=folder)
+
+
+TASKS: dict[str, Callable[[Path], Task]] = {"scifact": load_scifact}
+
+FOLDERS: dict[str, Callable[[Path], Task]] = {"beir": load_beir, "bright": load_bright}

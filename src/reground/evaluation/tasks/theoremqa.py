@@ -1,0 +1,178 @@
+"""TheoremQA (Chen et al. 2023): questions that a theorem answers, with typed answers compared by tolerance.
+
+As the benchmark compares them: numbers with a fractional type within 4 % of the gold, whole numbers after
+rounding, lists after sorting and item by item, truth values and option letters exactly. An answer that cannot be
+read as the type asked for is wrong. Questions that need a picture are left out.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from reground.core.answers import AnswerForm, Demonstration, extract_phrase
+from reground.core.errors import DataError
+from reground.core.programs import Sandbox
+from reground.core.trajectory import Trajectory
+from reground.evaluation.metrics.quantity import read_quantities, read_quantity
+from reground.evaluation.task import Example, Score, Task
+from reground.evaluation.tasks._demonstrations import THEOREM
+from reground.evaluation.tasks._load import Record, data_path, example_of, numbered_records
+
+TOLERANCE = 0.04
+"""The part of the gold by which a number may be off."""
+
+_ANSWER_LINE = re.compile(r"(?im)^[\s>*_#-]*(?:final\s+)?answer\s*(?:is)?\s*[:：][\s*_]*(\S.*)$")
+
+
+def extract_typed(text: str) -> str:
+    """The last "Answer:" line as it stands: square brackets in it are a list here, not a citation."""
+    lines: list[str] = _ANSWER_LINE.findall(text)
+    return lines[-1].strip().strip("*_`\"'").rstrip(".").strip() if lines else extract_phrase(text)
+
+
+THEOREM_FORM = AnswerForm(
+    "typed",
+    "End with one line that starts with 'Answer:' and holds only the answer itself: a number without its unit, "
+    "True or False, a list in square brackets, or an option's letter.",
+    extract_typed,
+)
+
+_ASKED_FOR = {
+    "bool": "True or False",
+    "integer": "a whole number",
+    "float": "a number",
+    "list of integer": "a list of whole numbers, such as [2, 3]",
+    "list of float": "a list of numbers, such as [0.5, 2]",
+    "option": "the letter of an option, such as (a)",
+}
+
+
+@dataclass(frozen=True)
+class TheoremQA:
+    """TheoremQA, loaded. `left_out` counts the questions that need a picture, by the reason."""
+
+    loaded: tuple[Example, ...]
+    left_out: Mapping[str, int] = field(default_factory=dict)
+    name: str = "theoremqa"
+    primary: str = "accuracy"
+    corpus: Path | None = None
+    metrics: tuple[str, ...] = ("accuracy",)
+
+    @property
+    def form(self) -> AnswerForm:
+        """A number, truth value, list or option on one "Answer:" line."""
+        return THEOREM_FORM
+
+    def examples(self) -> Sequence[Example]:
+        """The questions that text alone poses, each with the type of its answer."""
+        return self.loaded
+
+    def demonstrations(self) -> Sequence[Demonstration]:
+        """Worked questions of ours, one of each frequent type."""
+        return THEOREM
+
+    def solutions(self) -> Sequence[str]:
+        """The questions, without the sentence that states the answer's type."""
+        return [example.question.rpartition("\n")[0] for example in self.loaded]
+
+    async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
+        """Accuracy by the answer's type."""
+        if trajectory.answer is None:
+            return {"accuracy": Score(value=None, why="there is no answer")}
+        phrase = self.form.extract(trajectory.answer.text)
+        kind = str(example.metadata["answer_type"])
+        right = same_answer(phrase, example.metadata["answer"], kind)
+        why = "" if right is not None else f"no {kind} can be read from the answer"
+        return {"accuracy": Score(value=float(bool(right)), why=why)}
+
+
+def same_answer(phrase: str, gold: JsonValue, kind: str) -> bool | None:
+    """Whether a phrase states the gold of a type; None where no answer of that type can be read from it."""
+    if kind == "bool":
+        said = _truth(phrase)
+        return None if said is None else said == gold
+    if kind == "option":
+        letter = _letter(phrase)
+        return None if letter is None else letter == _letter(str(gold))
+    if isinstance(gold, list):
+        values = read_quantities(phrase)
+        return None if values is None else _same_list(values, gold)
+    value = read_quantity(phrase)
+    return None if value is None else _same_number(value, gold)
+
+
+def _same_number(value: float, gold: JsonValue) -> bool:
+    if isinstance(gold, int):
+        return round(value) == gold
+    return isinstance(gold, float) and abs(value - gold) <= abs(gold) * TOLERANCE + 1e-12
+
+
+def _same_list(values: list[float], golds: list[JsonValue]) -> bool:
+    numbers = sorted(gold for gold in golds if isinstance(gold, int | float))
+    return len(values) == len(golds) and all(map(_same_number, sorted(values), numbers))
+
+
+def _truth(phrase: str) -> bool | None:
+    found = re.match(r"\W*(true|yes|false|no)\b", phrase, re.IGNORECASE)
+    return None if found is None else found[1].lower() in ("true", "yes")
+
+
+def _letter(phrase: str) -> str | None:
+    found = re.search(r"(?:^|\boption\s*)\W*([a-h])(?![a-z])", phrase, re.IGNORECASE)
+    return None if found is None else found[1].lower()
+
+
+def load_theoremqa(root: Path, *, pictures: bool = False) -> Task:
+    """TheoremQA from the data root; with `pictures`, also the questions that cannot be answered without one."""
+    path = data_path(root, "theoremqa", "test.jsonl")
+    loaded: list[Example] = []
+    left_out = 0
+    for line, record in numbered_records(path, ("id", "question", "answer", "answer_type", "has_picture")):
+        example = _example(record, path, line)
+        if record["has_picture"] and not pictures:
+            left_out += 1
+        else:
+            loaded.append(example)
+    return TheoremQA(
+        tuple(loaded),
+        {"needs a picture": left_out} if left_out else {},
+        name="theoremqa_pictures" if pictures else "theoremqa",
+    )
+
+
+_TYPES: dict[str, type | tuple[type, ...]] = {"bool": bool, "integer": int, "float": (int, float), "option": str}
+
+
+def _example(record: Record, path: Path, line: int) -> Example:
+    kind, answer = str(record["answer_type"]), record["answer"]
+    if kind not in _ASKED_FOR:
+        raise DataError(f"unknown answer type {kind!r}", path=path, line=line)
+    if not isinstance(answer, _TYPES.get(kind, list)):
+        raise DataError(f"the answer {answer!r} is no {kind}", path=path, line=line)
+    if kind == "float" and isinstance(answer, int):
+        answer = float(answer)
+    fields = {
+        "id": record["id"],
+        "question": f"{str(record['question']).strip()}\nThe answer is {_ASKED_FOR[kind]}.",
+        "golden_answers": (str(answer),),
+        "metadata": {
+            "answer_type": kind,
+            "answer": answer,
+            "field": record.get("field"),
+            "theorem": record.get("theorem"),
+            "has_picture": bool(record["has_picture"]),
+        },
+    }
+    return example_of(fields, path, line)
+
+
+TASKS: dict[str, Callable[[Path], Task]] = {
+    "theoremqa": load_theoremqa,
+    "theoremqa_pictures": partial(load_theoremqa, pictures=True),
+}
