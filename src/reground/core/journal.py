@@ -33,12 +33,11 @@ class Effect:
 
 def fingerprint(kind: str, *parts: str) -> str:
     """A stable identity for a request: 128 bits over its parts, told apart by their lengths."""
-    digest = hashlib.blake2b(kind.encode(), digest_size=16)
+    pieces = [kind.encode()]
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")
-        digest.update(len(data).to_bytes(8, "little"))
-        digest.update(data)
-    return digest.hexdigest()
+        pieces += (len(data).to_bytes(8, "little"), data)
+    return hashlib.blake2b(b"".join(pieces), digest_size=16).hexdigest()
 
 
 class Journal(Protocol):
@@ -72,7 +71,8 @@ class SqliteJournal:
     """A journal in one SQLite file (WAL), safe against kill -9.
 
     Appends that wait in the same turn of the event loop share one commit, so hundreds of calls in
-    flight do not pay for hundreds of commits.
+    flight do not pay for hundreds of commits. The table is a log that only grows at its end, whichever
+    questions are in flight: a primary key would scatter each commit over as many pages as it has rows.
     """
 
     def __init__(self, path: Path) -> None:
@@ -93,15 +93,17 @@ class SqliteJournal:
             raise JournalError(f"{self.path} is a journal of format {version}; this reground reads {SCHEMA_VERSION}")
         self._db.execute(
             "CREATE TABLE IF NOT EXISTS effects (run TEXT, question TEXT, span TEXT, ordinal INTEGER, fingerprint TEXT,"
-            " result TEXT, elapsed REAL, PRIMARY KEY (run, question, span, ordinal)) WITHOUT ROWID"
+            " result TEXT, elapsed REAL)"
         )
+        self._db.execute("CREATE INDEX IF NOT EXISTS effects_of ON effects (run, question)")
         self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
     def load(self, run: str, question: str) -> dict[tuple[str, int], Effect]:
-        """Everything recorded for one question."""
+        """Everything recorded for one question; of two effects at one place the later counts."""
         try:
             rows = self._db.execute(
-                "SELECT span, ordinal, fingerprint, result, elapsed FROM effects WHERE run=? AND question=?",
+                "SELECT span, ordinal, fingerprint, result, elapsed FROM effects WHERE run=? AND question=? "
+                "ORDER BY rowid",
                 (run, question),
             )
             return {
@@ -137,7 +139,7 @@ class SqliteJournal:
     def _write(self, rows: Iterable[tuple[object, ...]]) -> None:
         self._db.execute("BEGIN IMMEDIATE")
         try:
-            self._db.executemany("INSERT OR REPLACE INTO effects VALUES (?,?,?,?,?,?,?)", rows)
+            self._db.executemany("INSERT INTO effects VALUES (?,?,?,?,?,?,?)", rows)
         except BaseException:
             self._db.execute("ROLLBACK")
             raise

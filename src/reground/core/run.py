@@ -128,9 +128,7 @@ class Run:
     ) -> list[Reply]:
         """Call a model. Raises BudgetExceeded before spending, ModelError when there is no reply."""
         wanted = sampling if sampling is not None else Sampling()
-        messages = tuple(
-            Message.model_construct(role=m.role, content=neutralise(m.content)) for m in as_messages(prompt)
-        )
+        messages = tuple(_harmless(message) for message in as_messages(prompt))
         ordinal = self._next()
         texts = [text for m in messages for text in (m.role, m.content)]
         mark = fingerprint("generate", model.name, wanted.model_dump_json(), *texts)
@@ -141,13 +139,12 @@ class Run:
         else:
             replies = await self._pay(model, messages, wanted, ordinal, mark, name)
         self._record(
-            GenerateStep.model_construct(
+            GenerateStep(
                 span=self._path,
                 ordinal=ordinal,
                 name=name,
                 elapsed=self._shared.meter.elapsed,
                 replayed=effect is not None,
-                kind="generate",
                 model=model.name,
                 messages=messages,
                 sampling=wanted,
@@ -232,13 +229,12 @@ class Run:
             )
             await self._append(ordinal, mark, _PASSAGES.dump_json(passages).decode())
         self._record(
-            RetrieveStep.model_construct(
+            RetrieveStep(
                 span=self._path,
                 ordinal=ordinal,
                 name=name,
                 elapsed=self._shared.meter.elapsed,
                 replayed=effect is not None,
-                kind="retrieve",
                 retriever=retriever.name,
                 query=query,
                 k=k,
@@ -298,6 +294,11 @@ class Run:
         shared.steps.append(step)
         if shared.observer is not None:
             shared.observer(Event("end", step.span, step.name, shared.meter.usage, step))
+
+
+def _harmless(message: Message) -> Message:
+    content = neutralise(message.content)
+    return message if content == message.content else Message(role=message.role, content=content)
 
 
 def _usage_of(replies: Sequence[Reply]) -> Usage:
