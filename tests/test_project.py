@@ -1,0 +1,90 @@
+"""The project's conventions, as tests."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+import click
+import pytest
+
+from reground.app import catalogue
+from reground.app.cli.commands import cli
+
+ROOT = Path(__file__).resolve().parent.parent
+PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_relative_link_leads_somewhere(page: Path) -> None:
+    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
+        if "://" not in target:
+            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+
+
+def test_the_readmes_commands_are_those_of_the_makefile_and_the_check_script() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    for command in ("make demo", "make test"):
+        assert command in readme
+        assert re.search(rf"^{command.split()[1]}:", makefile, re.MULTILINE)
+    assert "make test" in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_the_readme_and_the_reference_name_every_method() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    reference = (ROOT / "docs" / "reference" / "methods.md").read_text(encoding="utf-8")
+    for name in catalogue.methods():
+        assert f"`{name}`" in readme
+        assert f"`{name}`" in reference
+
+
+def _commands(group: click.Group, path: str = "reground") -> list[tuple[str, click.Command]]:
+    found: list[tuple[str, click.Command]] = []
+    for name, command in group.commands.items():
+        if hasattr(command, "commands") and not getattr(command, "invoke_without_command", False):
+            found += _commands(command, f"{path} {name}")  # type: ignore[arg-type]
+        else:
+            found.append((f"{path} {name}", command))
+    return found
+
+
+@pytest.mark.parametrize(("path", "command"), _commands(cli), ids=lambda value: value if isinstance(value, str) else "")  # type: ignore[arg-type]
+def test_every_command_has_help_with_an_example(path: str, command: click.Command) -> None:
+    assert command.help is not None
+    assert "Example" in command.help, path
+    for parameter in command.params:
+        if isinstance(parameter, click.Option):
+            assert parameter.help, f"{path} {parameter.name}"
+
+
+def test_every_source_file_names_one_subject_and_stays_short() -> None:
+    for path in (ROOT / "src").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        assert len(text.splitlines()) <= 400, path
+        assert ast.get_docstring(ast.parse(text)), path
+
+
+def test_no_secret_looking_setting_is_ever_formatted_into_a_message() -> None:
+    for path in (ROOT / "src").rglob("*.py"):
+        assert not re.search(r"\{(?:self\.)?_?(?:api_)?key\}", path.read_text(encoding="utf-8")), path
+
+
+def test_the_version_is_said_once_and_the_same() -> None:
+    import reground
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    assert project["version"] == reground.__version__
+
+
+def test_no_tracked_file_is_large_or_binary_data() -> None:
+    listed = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=False)
+    if listed.returncode != 0:
+        pytest.skip("not a git checkout")
+    for name in listed.stdout.splitlines():
+        path = ROOT / name
+        if path.is_file():
+            assert path.stat().st_size < 400_000, name
