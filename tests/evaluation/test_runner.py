@@ -249,7 +249,8 @@ async def test_progress_adds_up_and_ends_with_everything_done(tmp_path: Path) ->
 
 async def test_seeds_differ_between_repeats_and_between_like_calls(tmp_path: Path) -> None:
     model = ScriptedModel(lambda messages, sampling: str(sampling.seed))
-    await evaluate(SumTask(2), chain(model), settings(repeats=2, concurrency=1), tmp_path / "run")
+    warm = Sampling(temperature=1.0)
+    await evaluate(SumTask(2), chain(model, sampling=warm), settings(repeats=2, concurrency=1), tmp_path / "run")
     by_message: dict[str, set[int | None]] = {}
     for messages, sampling in model.calls:
         by_message.setdefault(messages[-1].content, set()).add(sampling.seed)
@@ -257,10 +258,11 @@ async def test_seeds_differ_between_repeats_and_between_like_calls(tmp_path: Pat
 
     seeded = Seeded(ScriptedModel(lambda messages, sampling: str(sampling.seed)), 10)
     ask = (Message(role="user", content="x"),)
-    said = [(await seeded.generate(ask, Sampling()))[0].text for _ in range(3)]
-    said += [(await seeded.generate(ask, Sampling(seed=1)))[0].text]
-    said += [(await seeded.generate((Message(role="user", content="y"),), Sampling()))[0].text]
-    assert said == ["10", "11", "12", "1", "10"]
+    said = [(await seeded.generate(ask, warm))[0].text for _ in range(3)]
+    said += [(await seeded.generate(ask, Sampling(seed=1, temperature=1.0)))[0].text]
+    said += [(await seeded.generate((Message(role="user", content="y"),), warm))[0].text]
+    said += [(await seeded.generate(ask, Sampling()))[0].text]
+    assert said == ["10", "11", "12", "1", "10", "None"]
     assert seeded.name == "scripted"
 
 

@@ -16,8 +16,9 @@ from reground.core.language import Value
 from reground.core.method import Method, Scalable
 from reground.core.programs import Sandbox
 from reground.evaluation.progress import Progress
-from reground.evaluation.results import write_text
-from reground.evaluation.runner import EvalSettings, RunResult, Seed, evaluate
+from reground.evaluation.results import check_run, write_text
+from reground.evaluation.runner import EvalSettings, RunResult, configuration, evaluate
+from reground.evaluation.seeding import Seed
 from reground.evaluation.task import Task
 
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*([km]?)")
@@ -128,9 +129,13 @@ async def compare(
 ) -> CompareResult:
     """Run every cell, or go on with those that are not finished.
 
+    Raises before anything is run where a cell's folder holds another run.
     A cell that cannot be run here (CapabilityError, SandboxUnavailable) is refused with its reason and the others go on.
     """
     result = CompareResult()
+    settings = {cell: settings_for(cell) for cell in cells}
+    for cell in cells:
+        check_run(out / cell.label, configuration(task, settings[cell]))
     _write_plan(out, task, cells, baseline, result.refused)
     for index, cell in enumerate(cells):
         try:

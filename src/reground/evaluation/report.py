@@ -25,12 +25,12 @@ NOTHING = "–"
 
 @dataclass(frozen=True)
 class Table:
-    """A titled table of text; `numbers` is how many leading columns are words and not numbers."""
+    """A titled table of text; the first `words` columns are words, the others numbers."""
 
     title: str
     headers: list[str]
     rows: list[list[str]]
-    words: int = 2
+    words: int = 3
 
     def markdown(self) -> str:
         """The table in GitHub's Markdown, numbers to the right."""
@@ -150,9 +150,11 @@ def _report(task: str, rows: list[Row], baseline: str | None, plans: Sequence[Pl
     rows = sorted(rows, key=lambda row: _order(row, chosen))
     _compare_all(rows, chosen)
     report = Report(task, rows, chosen)
-    report.tables = [_main_table(report), _metrics_table(report)]
+    report.tables = [_score_table(report), _cost_table(report), _metrics_table(report)]
     if by is not None:
         report.tables.append(_group_table(report, by))
+    if len({row.config.model for row in rows}) == 1:
+        report.tables = [_without(table, "model") for table in report.tables]
     report.notes = _notes(rows, [refusal for plan in planned for refusal in plan.refused])
     return report
 
@@ -186,36 +188,37 @@ def _compare_all(rows: Sequence[Row], baseline: str) -> None:
         row.adjusted = p
 
 
-def _main_table(report: Report) -> Table:
+def _score_table(report: Report) -> Table:
     primary = report.rows[0].summary.primary
-    several = len({row.config.model for row in report.rows}) > 1
-    headers = ["method", "budget", *(["model"] if several else []), primary, "95 % interval"]
-    headers += [f"minus {report.baseline}", "95 % interval", "p", "p (Holm)"]
-    headers += [
-        "calls",
-        "prompt",
-        "cached",
-        "completion",
-        "USD",
-        "seconds",
-        "scored",
-        "unscored",
-        "failed",
-        "cut short",
-    ]
+    headers = ["method", "budget", "model", primary, "95 % interval", f"minus {report.baseline}", "95 % interval"]
+    rows = []
+    for row in report.rows:
+        metric, summary = row.primary, row.summary
+        cells = [*_name_cells(row.config), _number(metric.mean), _interval(metric.low, metric.high), *_compared(row)]
+        rows.append([*cells, str(metric.scored), str(metric.unscored), str(summary.failed)])
+    return Table(f"{report.task}: {primary}", [*headers, "p", "p (Holm)", "scored", "unscored", "failed"], rows)
+
+
+def _cost_table(report: Report) -> Table:
+    headers = ["method", "budget", "model", "calls", "prompt", "cached", "completion", "USD", "seconds", "cut short"]
     rows = []
     for row in report.rows:
         summary, usage, runs = row.summary, row.summary.usage, max(1, row.summary.runs)
-        cells = [row.config.method, budget_label(row.config.budget.tokens), *([row.config.model] if several else [])]
-        cells += [_number(row.primary.mean), _interval(row.primary.low, row.primary.high), *_compared(row)]
-        cells += [
-            f"{usage.calls / runs:.1f}",
-            *(f"{n / runs:.0f}" for n in (usage.prompt, usage.cached, usage.completion)),
-        ]
-        cells += [NOTHING if usage.usd is None else f"{usage.usd / runs:.5f}", f"{summary.seconds / runs:.1f}"]
-        cells += [str(row.primary.scored), str(row.primary.unscored), str(summary.failed)]
+        tokens = [f"{n / runs:.0f}" for n in (usage.prompt, usage.cached, usage.completion)]
+        usd = NOTHING if usage.usd is None else f"{usage.usd / runs:.5f}"
+        cells = [*_name_cells(row.config), f"{usage.calls / runs:.1f}", *tokens, usd, f"{summary.seconds / runs:.1f}"]
         rows.append([*cells, str(sum(summary.stopped.values()))])
-    return Table(f"{report.task}: {primary}, cost a question", headers, rows, 3 if several else 2)
+    return Table(f"{report.task}: cost a question", headers, rows)
+
+
+def _without(table: Table, header: str) -> Table:
+    at = table.headers.index(header)
+    rows = [row[:at] + row[at + 1 :] for row in table.rows]
+    return Table(table.title, table.headers[:at] + table.headers[at + 1 :], rows, table.words - 1)
+
+
+def _name_cells(config: RunConfig) -> list[str]:
+    return [config.method, budget_label(config.budget.tokens), config.model]
 
 
 def _compared(row: Row) -> list[str]:
@@ -232,7 +235,7 @@ def _compared(row: Row) -> list[str]:
 
 def _metrics_table(report: Report) -> Table:
     rows = [
-        [row.config.method, budget_label(row.config.budget.tokens), row.config.model, name, *_metric_cells(metric)]
+        [*_name_cells(row.config), name, *_metric_cells(metric)]
         for row in report.rows
         for name, metric in row.summary.metrics.items()
     ]
@@ -242,7 +245,7 @@ def _metrics_table(report: Report) -> Table:
 
 def _group_table(report: Report, by: str) -> Table:
     rows = [
-        [row.config.method, budget_label(row.config.budget.tokens), row.config.model, group, *_metric_cells(metric)]
+        [*_name_cells(row.config), group, *_metric_cells(metric)]
         for row in report.rows
         for group, metric in group_means(row.summary.primary, by, row.records).items()
     ]

@@ -126,6 +126,13 @@ def open_run(path: Path, config: RunConfig) -> Iterator[RunFolder]:
         yield folder
 
 
+def check_run(path: Path, config: RunConfig) -> None:
+    """Raise what `open_run` would raise over the folder's configuration, and touch nothing."""
+    _refuse_foreign(path)
+    if (path / "config.json").exists():
+        _agree(path, _read_config(path / "config.json"), config)
+
+
 def read_run(path: Path) -> RunFolder:
     """Open a run folder to read it, finished or not. Raises DataError when it is none."""
     if not (path / "config.json").is_file():
@@ -211,18 +218,34 @@ def _first(error: ValidationError) -> str:
 
 def _agree(path: Path, old: RunConfig, new: RunConfig) -> RunConfig:
     """The configuration to go on with: `limit` and `repeats` may grow, all else has to be the same."""
-    before, after = old.model_dump(mode="json"), new.model_dump(mode="json")
-    differing = [name for name in before if before[name] != after[name] and not _grown(name, before[name], after[name])]
+    before, after = _flat(old.model_dump(mode="json")), _flat(new.model_dump(mode="json"))
+    names = dict.fromkeys([*before, *after])
+    differing = [
+        name
+        for name in names
+        if before.get(name) != after.get(name) and not _grown(name, before.get(name), after.get(name))
+    ]
     if differing:
-        said = "; ".join(f"{name} was {_brief(before[name])}, now {_brief(after[name])}" for name in differing)
+        said = "; ".join(f"{name} was {_brief(before.get(name))}, now {_brief(after.get(name))}" for name in differing)
         raise ConfigurationError(
             f"{path} holds another run: {said}. Give the same options to resume it, or another --out"
         )
     return new
 
 
-def _grown(name: str, old: int | None, new: int | None) -> bool:
-    return name in MAY_GROW and old is not None and (new is None or new >= old)
+def _flat(config: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """Nested settings by their dotted names."""
+    flat: dict[str, JsonValue] = {}
+    for name, value in config.items():
+        if isinstance(value, dict):
+            flat |= {f"{name}.{key}": inner for key, inner in value.items()}
+        else:
+            flat[name] = value
+    return flat
+
+
+def _grown(name: str, old: JsonValue, new: JsonValue) -> bool:
+    return name in MAY_GROW and isinstance(old, int) and (new is None or (isinstance(new, int) and new >= old))
 
 
 def _brief(value: JsonValue) -> str:

@@ -26,7 +26,6 @@ from reground.core.errors import (
     SandboxUnavailable,
 )
 from reground.core.journal import SqliteJournal, fingerprint
-from reground.core.language import LanguageModel
 from reground.core.method import Method
 from reground.core.programs import Sandbox
 from reground.core.run import Run, gather
@@ -35,7 +34,7 @@ from reground.core.trajectory import Trajectory
 from reground.evaluation.progress import Progress, Tracker
 from reground.evaluation.records import Record, RunConfig, Summary
 from reground.evaluation.results import RunFolder, open_run
-from reground.evaluation.seeding import Seeded
+from reground.evaluation.seeding import Seed, Seeded
 from reground.evaluation.summary import summarise
 from reground.evaluation.task import Example, Score, Task
 
@@ -45,7 +44,6 @@ LABEL_CHARACTERS = 80
 FATAL = (AuthenticationError, CapabilityError, ConfigurationError, IndexRefused, JournalError, SandboxUnavailable)
 """What is wrong with the run and not with a question: the run stops and nothing is marked failed."""
 
-Seed: TypeAlias = Callable[[LanguageModel], LanguageModel]
 MethodFor: TypeAlias = Callable[[Seed], Method]
 """Builds a method for one question and repeat; every model in it goes through the function it is given."""
 

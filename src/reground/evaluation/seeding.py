@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from reground.core.language import LanguageModel, Message, Reply, Sampling
 
+Seed: TypeAlias = Callable[[LanguageModel], LanguageModel]
+"""What every model of a method goes through before it is used."""
+
 
 class Seeded:
-    """A model whose calls without a seed get one, so that a run can be made again and its repeats differ.
+    """A model whose sampled calls get a seed where they have none; greedy calls need none and stay cacheable.
 
     Calls with the same messages get seeds one after the other: a method that samples a prompt five times in five
     calls must not get one sample five times. `first` is the seed of the first call with any messages.
@@ -26,7 +30,7 @@ class Seeded:
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
         """Call the model with a seed."""
-        if sampling.seed is None:
+        if sampling.seed is None and sampling.temperature > 0:
             key = tuple(text for message in messages for text in (message.role, message.content))
             count = self._drawn[key] = self._drawn.get(key, -1) + 1
             sampling = sampling.model_copy(update={"seed": self._first + count})

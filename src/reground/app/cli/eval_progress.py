@@ -1,0 +1,130 @@
+"""Live progress of an evaluation: on a terminal one moving line, elsewhere a plain line now and then."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from reground.app.cli._common import human_tokens
+from reground.core.language import Usage
+from reground.evaluation.compare import Cell
+from reground.evaluation.progress import Progress
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+LINES = 10
+"""Plain lines a cell."""
+
+
+@dataclass(frozen=True)
+class Work:
+    """A cell and its questions x repeats. A run at twice the budget is taken to last twice as long."""
+
+    cell: Cell
+    runs: int
+
+    @property
+    def weight(self) -> float:
+        """What one question counts for in the estimated end."""
+        return float(self.cell.tokens or 1)
+
+
+class EvalProgress:
+    """Done, tokens, USD, estimated end, over all cells."""
+
+    def __init__(self, console: Console, works: Sequence[Work], *, shown: bool = True) -> None:
+        self._console, self._works = console, works
+        self._now: dict[int, Progress] = {}
+        self._index = 0
+        self._told = -1
+        self._shown = shown
+        moving = shown and console.is_terminal
+        self._live = Live(self, console=console, transient=True, refresh_per_second=4) if moving else None
+
+    def __enter__(self) -> Self:
+        if self._live is not None:
+            self._live.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._live is not None:
+            self._live.__exit__(kind, error, trace)
+
+    @property
+    def done(self) -> int:
+        """Questions x repeats that are finished."""
+        return sum(progress.done for progress in self._now.values())
+
+    @property
+    def total(self) -> int:
+        """Questions x repeats in all."""
+        return sum(work.runs for work in self._works)
+
+    def on_progress(self, index: int, progress: Progress) -> None:
+        """Take in where a cell stands."""
+        if index != self._index:
+            self._told = -1
+        self._index = index
+        self._now[index] = progress
+        tenth = LINES * progress.done // max(1, progress.total)
+        if self._live is None and self._shown and tenth > self._told:
+            self._told = tenth
+            self._console.print(Text(self.line(), style="dim"), soft_wrap=True)
+
+    def line(self) -> str:
+        """Where it stands, in one line."""
+        if not self._now:
+            return "starting"
+        work, here = self._works[self._index], self._now[self._index]
+        usage = sum((p.usage for p in self._now.values()), Usage())
+        paid = sum((p.paid for p in self._now.values()), Usage())
+        parts = [work.cell.label]
+        if len(self._works) > 1:
+            parts.append(f"run {self._index + 1} of {len(self._works)}")
+        parts.append(f"{here.done}/{here.total} done")
+        parts += [f"{count} {what}" for count, what in self._troubles() if count]
+        parts.append(f"{human_tokens(usage.tokens)} tokens ({human_tokens(paid.tokens)} now)")
+        parts.append("USD unknown" if usage.usd is None else f"{usage.usd:.4f} USD")
+        left = self.seconds_left()
+        parts.append("end unknown" if left is None else f"about {human_time(left)} left")
+        return "  ".join(parts)
+
+    def seconds_left(self) -> float | None:
+        """Estimated time to the end of all cells, from this session's pace; None until something has finished."""
+        elapsed = sum(progress.elapsed for progress in self._now.values())
+        done = sum((p.done - p.resumed) * self._works[i].weight for i, p in self._now.items())
+        if not done:
+            return 0.0 if self.done == self.total else None
+        left = sum(
+            (work.runs - (self._now[i].done if i in self._now else 0)) * work.weight
+            for i, work in enumerate(self._works)
+        )
+        return elapsed / done * left
+
+    def _troubles(self) -> list[tuple[int, str]]:
+        return [
+            (sum(p.failed for p in self._now.values()), "failed"),
+            (sum(p.unscored for p in self._now.values()), "unscored"),
+        ]
+
+    def __rich__(self) -> Table:
+        grid = Table.grid(padding=(0, 2))
+        grid.add_row(ProgressBar(total=self.total, completed=self.done, width=24), Text(self.line()))
+        return grid
+
+
+def human_time(seconds: float) -> str:
+    """Seconds in the unit that a person would choose."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,203 @@
+"""How an evaluation goes on the command line: estimate, ask, run with progress, report, exit code."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from reground.app.cli import _common as common
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from reground.core.budget import Budget
+    from reground.evaluation.compare import Cell, CompareResult
+    from reground.evaluation.estimate import Estimate
+    from reground.evaluation.runner import EvalSettings
+    from reground.evaluation.task import Task
+    from reground.models.options import ModelOptions
+
+EXIT_FAILED_QUESTIONS = 3
+CONFIRM_USD = 1.0
+
+
+@dataclass(frozen=True)
+class Order:
+    """What both commands ask for."""
+
+    task: str
+    cells: list[Cell]
+    baseline: str
+    data: Path | None
+    model: str
+    corpus: Path | None
+    out: Path
+    single: bool
+    settings: dict[str, object]
+    options: ModelOptions
+    budget: Budget
+    base: EvalSettings
+    dry_run: bool
+    speed: float | None
+    yes: bool
+    quiet: bool
+
+
+def go(order: Order) -> None:
+    """Estimate, ask, run, report, and leave with an exit code that says how it went."""
+    from reground.app.evaluating import settings_by_method
+    from reground.evaluation.tasks._load import data_root
+    from reground.evaluation.tasks._registry import load_task
+
+    console, err = common.consoles()
+    settings = settings_by_method(order.settings, list(dict.fromkeys(cell.method for cell in order.cells)))
+    task = load_task(order.task, Path() if ":" in order.task else data_root(order.data))
+    estimates = _estimates(task, order)
+    if order.dry_run:
+        console.print(_estimate_table(estimates))
+        return
+    _confirm(err, estimates, order)
+    try:
+        result = asyncio.run(_run(task, order, settings, err))
+    except KeyboardInterrupt:
+        err.print(f"interrupted: {order.out} keeps everything that was paid for; the same command goes on from there")
+        raise typer.Exit(130) from None
+    _finish(console, err, order, result)
+
+
+async def _run(task: Task, order: Order, settings: dict[str, dict[str, object]], err: Console) -> CompareResult:
+    from reground.app import catalogue
+    from reground.app.asking import close
+    from reground.app.cli.ask import _bring_model
+    from reground.app.cli.eval_progress import EvalProgress, Work
+    from reground.app.cli.progress import AskProgress
+    from reground.app.evaluating import open_bench
+    from reground.evaluation.compare import CompareResult, compare
+    from reground.evaluation.runner import choose, evaluate
+
+    methods = list(dict.fromkeys(cell.method for cell in order.cells))
+    with AskProgress(err, shown=not order.quiet) as preparing:
+        await asyncio.to_thread(_bring_model, order.model, preparing.on_pull)
+        model = catalogue.load_model(order.model, order.options)
+        bench = await open_bench(
+            task, model, methods, corpus=order.corpus, options=order.options, settings=settings, on_index=preparing.on_index
+        )  # fmt: skip
+    configured = {cell: bench.configure(cell, order.base, order.budget) for cell in order.cells}
+    runs = len(choose(task, order.base)) * order.base.repeats
+    try:
+        with EvalProgress(err, [Work(cell, runs) for cell in order.cells], shown=not order.quiet) as progress:
+            if not order.single:
+                return await compare(
+                    task, order.cells, bench.method, configured.__getitem__, order.out,
+                    baseline=order.baseline, sandbox=bench.sandbox, observer=progress.on_progress,
+                )  # fmt: skip
+            (cell,) = order.cells
+            run = await evaluate(
+                task, lambda seed: bench.method(cell, seed), configured[cell], order.out,
+                sandbox=bench.sandbox, observer=lambda now: progress.on_progress(0, now),
+            )  # fmt: skip
+            return CompareResult({cell.label: run})
+    finally:
+        await close(model)
+
+
+def _finish(console: Console, err: Console, order: Order, result: CompareResult) -> None:
+    for notice in (notice for run in result.runs.values() for notice in run.notices):
+        err.print(f"note: {notice}", soft_wrap=True)
+    if result.runs:
+        print_report(console, [order.out], order.out, None if order.single else order.baseline, None)
+    for refusal in result.refused:
+        err.print(f"{refusal.cell.label} was not run: {refusal.why}", soft_wrap=True)
+    failed = sum(run.summary.failed for run in result.runs.values())
+    if failed:
+        err.print(f"{failed} questions failed and are not in the means: --retry-failed runs them again", soft_wrap=True)
+    if failed or result.refused:
+        raise typer.Exit(EXIT_FAILED_QUESTIONS)
+
+
+def print_report(console: Console, folders: Sequence[Path], out: Path, baseline: str | None, by: str | None) -> None:
+    """Write the report, and print its tables and notes."""
+    from reground.evaluation.report import build_reports
+
+    reports = build_reports(folders, baseline=baseline, by=by)
+    files = write_report(reports, out)
+    for one in reports:
+        for table in one.tables:
+            console.print(table.terminal())
+        for note in one.notes:
+            console.print(f"- {note}", style="dim", soft_wrap=True, markup=False)
+    console.print(f"written: {', '.join(str(file) for file in files)}", soft_wrap=True, markup=False)
+
+
+def _estimates(task: Task, order: Order) -> list[Estimate]:
+    from reground.evaluation.estimate import estimate
+    from reground.evaluation.results import read_run
+    from reground.evaluation.runner import choose
+
+    examples, found = choose(task, order.base), []
+    price = order.options.price
+    for cell in order.cells:
+        folder = order.out if order.single else order.out / cell.label
+        done = list(read_run(folder).records().values()) if (folder / "config.json").is_file() else []
+        found.append(
+            estimate(
+                cell.label,
+                examples,
+                repeats=order.base.repeats,
+                budget=cell.tokens,
+                done=done,
+                instruction=task.form.instruction,
+                usd=None if price is None else price.usd,
+                speed=order.speed,
+                concurrency=order.base.concurrency,
+            )
+        )
+    return found
+
+
+def _estimate_table(estimates: Sequence[Estimate]) -> Any:
+    from rich.table import Table
+
+    from reground.app.cli.eval_progress import human_time
+    from reground.evaluation.estimate import total
+
+    table = Table(title="What is left to do; nothing was called", title_justify="left")
+    for header in ("run", "runs", "tokens ≥", "≤", "USD ≥", "≤", "time", "from"):
+        table.add_column(header, justify="left" if header in {"run", "from"} else "right")
+    for one in [*estimates, *([total(estimates)] if len(estimates) > 1 else [])]:
+        table.add_row(
+            one.label,
+            str(one.runs),
+            common.human_tokens(one.low),
+            "–" if one.high is None else common.human_tokens(one.high),
+            "–" if one.usd_low is None else f"{one.usd_low:.4f}",
+            "–" if one.usd_high is None else f"{one.usd_high:.4f}",
+            "–" if one.seconds is None else human_time(one.seconds),
+            f"{one.measured} measured" if one.measured else "bounds",
+        )
+    table.caption = (
+        "bounds: from one short call a question to the whole budget. – is unknown: no budget, --price or --speed."
+    )
+    table.caption_justify = "left"
+    return table
+
+
+def _confirm(err: Console, estimates: Sequence[Estimate], order: Order) -> None:
+    """Ask before real money is spent; only a known price can be asked about."""
+    from reground.core.errors import ConfigurationError
+    from reground.evaluation.estimate import total
+
+    whole = total(estimates)
+    usd = whole.usd_high if whole.usd_high is not None else whole.usd_low
+    if order.yes or usd is None or usd <= CONFIRM_USD:
+        return
+    err.print(_estimate_table(estimates))
+    if not err.is_terminal:
+        raise ConfigurationError(f"this may cost {usd:.2f} USD: give --yes to go on, or --dry-run to see why")
+    if not typer.confirm(f"This may cost {usd:.2f} USD. Go on?", err=True):
+        raise typer.Exit(0)

@@ -1,0 +1,154 @@
+"""What an evaluation is put together from: the task, the model, the documents, the methods at their budgets."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
+
+from reground.app import catalogue
+from reground.app.corpora import corpus_retriever
+from reground.core.errors import ConfigurationError
+from reground.core.journal import fingerprint
+from reground.evaluation.compare import Cell, scaled
+
+if TYPE_CHECKING:
+    from reground.core.budget import Budget
+    from reground.core.evidence import Retriever
+    from reground.core.language import LanguageModel
+    from reground.core.method import Method
+    from reground.core.programs import Sandbox
+    from reground.evaluation.runner import EvalSettings
+    from reground.evaluation.seeding import Seed
+    from reground.evaluation.task import Task
+    from reground.models.options import ModelOptions
+    from reground.retrieval.settings import Progress
+
+PARTS = frozenset({"model", "retriever", "sandbox", "form", "prompts"})
+RUNS_CODE = frozenset({"program", "pal"})
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Everything that the cells of an evaluation share. `settings` are each method's own."""
+
+    task: Task
+    model: LanguageModel
+    options: ModelOptions
+    settings: Mapping[str, Mapping[str, object]]
+    retriever: Retriever | None = None
+    sandbox: Sandbox | None = None
+
+    def method(self, cell: Cell, seed: Seed) -> Method:
+        """A cell's method, scaled to its budget. Raises ConfigurationError where something that it needs is missing."""
+        settings = dict(self.settings.get(cell.method, {}))
+        shots = self.task.demonstrations()
+        if shots and "demonstrations" in fields_of(cell.method):
+            settings.setdefault("demonstrations", tuple(shots))
+        built = catalogue.build_method(
+            cell.method,
+            model=seed(self.model),
+            retriever=self.retriever,
+            sandbox=self.sandbox,
+            form=self.task.form,
+            settings=settings,
+        )
+        return scaled(built, cell.tokens)
+
+    def configure(self, cell: Cell, base: EvalSettings, budget: Budget) -> EvalSettings:
+        """The run's settings for a cell, every setting of the method resolved."""
+        return dataclasses.replace(
+            base,
+            method=cell.method,
+            model=self.model.name,
+            retriever=self.retriever.name if self.retriever is not None and takes(cell.method, "retriever") else None,
+            method_settings=resolved(self.method(cell, lambda model: model)),
+            model_settings=model_settings(self.options),
+            budget=budget.model_copy(update={"tokens": cell.tokens}),
+        )
+
+
+async def open_bench(
+    task: Task,
+    model: LanguageModel,
+    methods: Sequence[str],
+    *,
+    corpus: Path | None,
+    options: ModelOptions,
+    settings: Mapping[str, Mapping[str, object]],
+    on_index: Callable[[Progress], None] | None = None,
+) -> Bench:
+    """Open the documents, those of the task unless others are named, and a sandbox where code is to be run."""
+    documents = corpus if corpus is not None else getattr(task, "corpus", None)
+    retriever = None
+    if documents is not None and any(takes(name, "retriever") for name in methods):
+        retriever = await corpus_retriever(documents, on_index)
+    sandbox = None
+    if task.form.name in RUNS_CODE or any("sandbox" in catalogue.needs(name) for name in methods):
+        from reground.sandbox import find_sandbox
+
+        sandbox = find_sandbox()
+    return Bench(task, model, options, settings, retriever, sandbox)
+
+
+def takes(method: str, part: str) -> bool:
+    """Whether the method has a place for a retriever, a sandbox, ..."""
+    return part in fields_of(method)
+
+
+def fields_of(method: str) -> frozenset[str]:
+    """The names that a method can be set up with."""
+    return _fields(catalogue.method_class(method))
+
+
+def settings_by_method(given: Mapping[str, object], methods: Sequence[str]) -> dict[str, dict[str, object]]:
+    """Share settings out: KEY goes to every method that has it, METHOD.KEY to that one alone.
+
+    Raises ConfigurationError for a key that no method here has.
+    """
+    shared: dict[str, dict[str, object]] = {name: {} for name in methods}
+    for key, value in given.items():
+        method, dot, own = key.partition(".")
+        owners = [method] if dot and method in shared else [name for name in methods if key in fields_of(name) - PARTS]
+        if not owners:
+            known = {field for name in methods for field in fields_of(name) - PARTS}
+            raise ConfigurationError(f"no method here has a setting {key!r}; {catalogue.did_you_mean(key, known)}")
+        for owner in owners:
+            shared[owner][own if dot and owner == method else key] = value
+    return shared
+
+
+def resolved(method: Method) -> dict[str, JsonValue]:
+    """All settings of a method as plain data, defaults included; prompts and worked examples by their fingerprint."""
+    settings: dict[str, JsonValue] = {}
+    for name in sorted(_fields(type(method))):
+        value = getattr(method, name)
+        if name in {"prompts", "demonstrations"}:
+            settings[name] = fingerprint(name, repr(value))
+        elif name not in PARTS:
+            settings[name] = json.loads(json.dumps(value, default=_plain))
+    return settings
+
+
+def model_settings(options: ModelOptions) -> dict[str, JsonValue]:
+    """What changes a model's replies besides its name; where the key is kept is nobody's business."""
+    given = {"base_url": options.base_url, "adapter": options.adapter, "context": options.context}
+    return {name: str(value) for name, value in given.items() if value is not None}
+
+
+def _fields(cls: type[object]) -> frozenset[str]:
+    return frozenset(f.name for f in dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else frozenset()
+
+
+def _plain(value: object) -> object:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    model_dump = getattr(value, "model_dump", None)
+    if model_dump is not None:
+        return model_dump(mode="json")
+    return getattr(value, "name", None) or getattr(value, "__qualname__", None) or type(value).__qualname__
