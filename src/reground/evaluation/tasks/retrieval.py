@@ -117,7 +117,7 @@ def load_bright(folder: Path) -> Task:
         excluded[query] = frozenset(_ids(record.get("excluded_ids"), path, line)) - {"N/A"}
         fields = {"id": query, "question": record["query"], "metadata": {"reasoning": record.get("reasoning")}}
         loaded.append(example_of(fields, path, line))
-    corpus = next((each for each in _bright_files(path.parent, "documents", part)), None)
+    corpus = next(iter(_bright_files(path.parent, "documents", part)), None)
     return Retrieval(f"bright_{part}" if part else folder.name, tuple(loaded), qrels, corpus, excluded)
 
 
@@ -137,12 +137,11 @@ def _bright_files(base: Path, kind: str, part: str) -> list[Path]:
     """DIR/examples.jsonl, or DIR/examples/PART*.parquet; the same for documents."""
     plain = [base / f"{kind}.{end}" for end in ("jsonl", "jsonl.gz", "parquet")]
     here = [path for path in plain if path.is_file()] if not part else []
-    inside = base if base.name == kind else base / kind
-    beside = base.parent / kind if base.name in ("examples", "documents") else inside
+    folder = base.parent / kind if base.name == "examples" else base / kind
     return here or sorted(
         path
         for pattern in (f"{part}*.jsonl", f"{part}*.jsonl.gz", f"{part}*.parquet")
-        for path in beside.glob(pattern)
+        for path in folder.glob(pattern)
         if not part or path.name[len(part)] in "-."
     )
 

@@ -1,0 +1,269 @@
+"""Long-form answers judged by a model, after the auto-eval of ReST meets ReAct (section 4.2, listing 7).
+
+The judge is shown five worked judgements as Python, then the question, the answer and the reference, and says
+whether the answer implies the reference. It is asked several times; the mean and the standard deviation are kept.
+How well it agrees with people is measured on a file of human labels.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import fsum, isfinite
+from pathlib import Path
+from statistics import fmean, stdev
+
+from reground.core.answers import TEXT, AnswerForm, Demonstration
+from reground.core.errors import DataError, ParseError
+from reground.core.language import LanguageModel, Sampling
+from reground.core.programs import Sandbox
+from reground.core.run import Run
+from reground.core.trajectory import Trajectory
+from reground.core.untrusted import neutralise
+from reground.evaluation.metrics.agreement import Agreement, agreement
+from reground.evaluation.task import Example, Score, Task
+from reground.evaluation.tasks._load import numbered_records
+
+METRIC = "auto-eval"
+
+
+@dataclass(frozen=True)
+class Exemplar:
+    """A worked judgement: the reasoning stands before the verdict, so that the judge reasons before it decides."""
+
+    question: str
+    answer: str
+    reference: str
+    reasoning: str
+    verdict: bool
+
+
+EXEMPLARS = (
+    Exemplar(
+        "Are the Strait of Messina and the Strait of Bonifacio both crossed by a bridge?",
+        "Neither is. The ferry is the only way over the Strait of Messina [1], and Bonifacio's is crossed by ship [2].",
+        "no",
+        "The answer says that neither strait has a bridge, so they are not both crossed by one: it implies 'no'.",
+        True,
+    ),
+    Exemplar(
+        "Who conducted more premieres of Mahler's symphonies, Mahler himself or Bruno Walter?",
+        "Bruno Walter conducted the first performance of the Ninth Symphony in 1912 [1].",
+        "Gustav Mahler (7 July 1860 - 18 May 1911) conducted the first performances of his first eight symphonies.",
+        "The answer only tells of one premiere under Walter. It does not say that Mahler conducted more.",
+        False,
+    ),
+    Exemplar(
+        "In which year did the engineer of the Garabit viaduct die?",
+        "The viaduct of Garabit was built by Gustave Eiffel's company [1]. Eiffel died in Paris on 27 December 1923 [3].",
+        "1923",
+        "The answer gives 27 December 1923 as the day of death, so the year is 1923, as in the reference.",
+        True,
+    ),
+    Exemplar(
+        "Do the plants Drosera and Nepenthes belong to one family?",
+        "The passages describe how both catch insects but do not state the families, so this cannot be settled.",
+        "no",
+        "The answer leaves the question open. The reference says that they do not belong to one family.",
+        False,
+    ),
+    Exemplar(
+        "Which two rivers meet at the town where the painter Egon Schiele was born?",
+        "Schiele was born in Tulln, which lies on the Danube; one other river joins it there, the Inn [2].",
+        "The Danube and the Große Tulln",
+        "One river is right, but the answer names the Inn where the reference names the Große Tulln.",
+        False,
+    ),
+)
+"""Five judgements of our own: yes/no, missing entity, implied value, undecided, partly right."""
+
+INSTRUCTION = '''"""Judge answers: an answer is right if it implies what the reference says, whatever its words."""'''
+
+
+def render(question: str, answer: str, reference: str, reasoning: str = "", verdict: bool | None = None) -> str:
+    """One judgement as Python. Texts are string literals, so nothing in an answer can end its own line."""
+    head = "\n".join(
+        f"{name} = {neutralise(text)!r}"
+        for name, text in (("question", question), ("answer", answer), ("reference", reference))
+    )
+    return head if verdict is None else f"{head}\n# {reasoning}\nimplied = {verdict}"
+
+
+def judge_prompt(question: str, answer: str, reference: str, exemplars: Sequence[Exemplar] = EXEMPLARS) -> str:
+    """The prompt: what never changes first, the answer at hand last."""
+    worked = [render(each.question, each.answer, each.reference, each.reasoning, each.verdict) for each in exemplars]
+    asked = (
+        f"{render(question, answer, reference)}\n\n"
+        "Continue with the same two lines: a comment that gives the reason, then `implied = True` or `implied = False`."
+    )
+    return "\n\n".join([INSTRUCTION, *worked, asked])
+
+
+_VERDICT = re.compile(r"^[\s`]*implied\s*(?::\s*bool\s*)?=\s*([^#\n`]*)", re.MULTILINE)
+
+
+def parse_verdict(reply: str) -> bool:
+    """The first `implied = True` or `implied = False`; a base model may go on with judgements of its own.
+
+    The right side must be a Python literal, and nothing is evaluated. Raises ParseError.
+    """
+    found = _VERDICT.search(reply)
+    if found is None:
+        raise ParseError("there is no line `implied = True` or `implied = False`.")
+    try:
+        value = ast.literal_eval(found[1].strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        value = None
+    if not isinstance(value, bool):
+        raise ParseError("`implied` must be True or False.")
+    return value
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One answer's ratings, 1 for implied and 0 for not, in the order of the repeats; None where one was unreadable.
+
+    mean, std: over the readable ones; the standard deviation is the sample's, 0 for a single rating. The mean is
+    None where none was readable.
+    """
+
+    mean: float | None
+    std: float
+    ratings: tuple[float | None, ...]
+
+    @classmethod
+    def of(cls, ratings: Sequence[float | None]) -> Judgement:
+        """Summarise ratings."""
+        known = [rating for rating in ratings if rating is not None]
+        return cls(fmean(known) if known else None, stdev(known) if len(known) > 1 else 0.0, tuple(ratings))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judge:
+    """A model that rates answers.
+
+    repeats: ratings an answer (the paper's 10). temperature: above 0, or all repeats say the same.
+    """
+
+    model: LanguageModel
+    repeats: int = 10
+    temperature: float = 0.5
+    max_tokens: int = 150
+    exemplars: tuple[Exemplar, ...] = field(default=EXEMPLARS)
+
+    async def rate(self, question: str, gold: str | Sequence[str], answer: str, run: Run) -> Judgement:
+        """Rate one answer against its reference, or against any of several that mean the same.
+
+        All repeats are samples of one call, so the prompt is paid once; an unreadable one is asked for once more.
+        Raises ModelError and BudgetExceeded as the run does.
+        """
+        reference = gold if isinstance(gold, str) else " or ".join(dict.fromkeys(gold))
+        prompt = judge_prompt(question, answer, reference, self.exemplars)
+        sampling = Sampling(n=self.repeats, temperature=self.temperature, max_tokens=self.max_tokens)
+        replies = await run.generate(self.model, prompt, name="judge", sampling=sampling)
+        ratings: list[float | None] = []
+        for reply in replies:
+            try:
+                ratings.append(float(parse_verdict(reply.text)))
+            except ParseError:
+                ratings.append(await self._again(prompt, run))
+        return Judgement.of(ratings)
+
+    async def _again(self, prompt: str, run: Run) -> float | None:
+        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
+        try:
+            return float(
+                await run.parse(self.model, prompt, parse_verdict, name="judge again", attempts=1, sampling=sampling)
+            )
+        except ParseError:
+            return None
+
+
+@dataclass(frozen=True)
+class RepeatedAccuracy:
+    """Accuracy over a set of answers: its mean over the repeats, and its standard deviation between them."""
+
+    mean: float | None
+    std: float
+    repeats: int
+
+
+def over_repeats(judgements: Sequence[Judgement]) -> RepeatedAccuracy:
+    """The paper's figure: the accuracy of each repeat over all answers, then mean and std over the repeats."""
+    width = max((len(judgement.ratings) for judgement in judgements), default=0)
+    accuracies = []
+    for repeat in range(width):
+        column = [each.ratings[repeat] for each in judgements if repeat < len(each.ratings)]
+        known = [rating for rating in column if rating is not None]
+        if known:
+            accuracies.append(fsum(known) / len(known))
+    std = stdev(accuracies) if len(accuracies) > 1 else 0.0
+    return RepeatedAccuracy(fmean(accuracies) if accuracies else None, std, len(accuracies))
+
+
+def read_labels(path: Path) -> dict[str, float]:
+    """Human labels, JSONL {"id", "rating"}; several ratings of one id are averaged.
+
+    Ratings are numbers or true and false. Raises DataError naming the line.
+    """
+    ratings: dict[str, list[float]] = {}
+    for line, record in numbered_records(path, ("id", "rating")):
+        rating = record["rating"]
+        if not isinstance(rating, bool | int | float) or not isfinite(rating):
+            raise DataError(f"the rating {rating!r} is no number", path=path, line=line)
+        ratings.setdefault(str(record["id"]), []).append(float(rating))
+    return {item: fmean(values) for item, values in ratings.items()}
+
+
+def agreement_with_people(judgements: Mapping[str, Judgement], labels: Mapping[str, float]) -> Agreement:
+    """Pearson's and Spearman's correlation of the judge's means with the human labels, by id."""
+    means = {item: each.mean for item, each in judgements.items() if each.mean is not None}
+    return agreement(means, labels)
+
+
+@dataclass(frozen=True, kw_only=True)
+class JudgedTask:
+    """A question-answering task whose answers are long and are scored by a judge, beside the task's own metrics.
+
+    open_run: a fresh `Run` for the judgement of one answer; it keeps the journal and pays apart from the method.
+    """
+
+    task: Task
+    judge: Judge
+    open_run: Callable[[Example, Trajectory], Run]
+    primary: str = METRIC
+
+    @property
+    def name(self) -> str:
+        """The name of the task that is judged."""
+        return self.task.name
+
+    @property
+    def form(self) -> AnswerForm:
+        """Free text."""
+        return TEXT
+
+    def examples(self) -> Sequence[Example]:
+        """The task's examples."""
+        return self.task.examples()
+
+    def demonstrations(self) -> Sequence[Demonstration]:
+        """The task's demonstrations."""
+        return self.task.demonstrations()
+
+    def solutions(self) -> Sequence[str]:
+        """The task's solutions."""
+        return self.task.solutions()
+
+    async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
+        """The judge's mean, and what the task itself says."""
+        return {METRIC: await self._judged(example, trajectory), **await self.task.score(example, trajectory, sandbox)}
+
+    async def _judged(self, example: Example, trajectory: Trajectory) -> Score:
+        if trajectory.answer is None or not trajectory.answer.text.strip():
+            return Score(value=None, why="there is no answer")
+        run = self.open_run(example, trajectory)
+        found = await self.judge.rate(example.question, example.golden_answers, trajectory.answer.text, run)
+        return Score(value=found.mean, why="" if found.mean is not None else "no rating of the judge could be read")
