@@ -1,0 +1,142 @@
+"""Planning in Minecraft (RAT, section 3.1 and appendix C.3; RaR, appendix): is the plan executable, and how far does it get?"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from reground.core.answers import PLAN, AnswerForm, Demonstration
+from reground.core.errors import DataError
+from reground.core.programs import Sandbox
+from reground.core.trajectory import Trajectory
+from reground.evaluation.minecraft import rules
+from reground.evaluation.minecraft.corpus import write_corpus
+from reground.evaluation.minecraft.parser import PlanStep, parse_plan, render_plan
+from reground.evaluation.minecraft.simulator import Outcome, simulate
+from reground.evaluation.minecraft.solver import Planner, join_words
+from reground.evaluation.minecraft.targets import DEMONSTRATED, TARGETS
+from reground.evaluation.minecraft.world import VERSION, World, load_world
+from reground.evaluation.task import Example, Score, Task
+
+EXECUTABILITY = "executability"
+PARTIAL = "partial progress"
+
+_WOOD = re.compile(rf"^(stripped_)?(?:{'|'.join(sorted(rules.WOODS, key=len, reverse=True))})_")
+
+
+class MinecraftTask:
+    """Plans for some 150 items, judged by our simulator on the recipes of one version of the game.
+
+    executability: 1 where every step can be done from an empty inventory and the target is held in the end, else 0.
+    partial progress: 1 for an executable plan; else the share of the items in our solver's plan that the steps before
+    the first failure obtained. For a target of no particular wood one wood is as good as another.
+    """
+
+    name = "minecraft"
+    form: AnswerForm = PLAN
+    primary = EXECUTABILITY
+
+    def __init__(self, data: Path, *, version: str = VERSION, fuel: bool = False) -> None:
+        self._data = data
+        self.world: World = load_world(data, version=version, fuel=fuel)
+        self._planner = Planner(self.world)
+
+    @cached_property
+    def _examples(self) -> tuple[Example, ...]:
+        """The targets that the recipes make reachable. Raises DataError where that is none."""
+        found = tuple(
+            self._example(item, group)
+            for group, items in TARGETS.items()
+            for item in items
+            if item in self.world.reachable
+        )
+        if not found:
+            raise DataError("these recipes make none of the targets reachable", path=self._data / "minecraft")
+        return found
+
+    def _example(self, item: str, group: str) -> Example:
+        plan = self._plan(item)
+        metadata: dict[str, JsonValue] = {
+            "target": item,
+            "group": group,
+            "difficulty": len(plan),
+            "version": self.world.version,
+        }
+        return Example(
+            id=f"minecraft-{item}", question=question(item), golden_answers=(render_plan(plan),), metadata=metadata
+        )
+
+    def _plan(self, item: str) -> list[PlanStep]:
+        return self._planner.plan(item)
+
+    def examples(self) -> Sequence[Example]:
+        """One question a target; metadata: target, group, difficulty (steps of our solver's plan), version."""
+        return self._examples
+
+    def demonstrations(self) -> Sequence[Demonstration]:
+        """Plans of our solver for items that are no targets."""
+        return [self._demonstration(item) for item in DEMONSTRATED if item in self.world.reachable]
+
+    def _demonstration(self, item: str) -> Demonstration:
+        plan = self._plan(item)
+        things = [rules.name_of(name) for name in self._planner.milestones(plan)]
+        reasoning = f"{rules.name_of(item).capitalize()} takes, from first to last, {join_words(things)}."
+        return Demonstration(question=question(item), reasoning=reasoning, answer=render_plan(plan))
+
+    def solutions(self) -> Sequence[str]:
+        """Our solver's plans for the targets."""
+        return [example.golden_answers[0] for example in self._examples]
+
+    async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
+        """Executability and partial progress; `why` names the first failing step. Without an answer both are unscored."""
+        if trajectory.answer is None:
+            missing = Score(value=None, why="there is no answer")
+            return {EXECUTABILITY: missing, PARTIAL: missing}
+        return await asyncio.to_thread(self._judge, str(example.metadata["target"]), trajectory.answer.text)
+
+    def _judge(self, target: str, text: str) -> dict[str, Score]:
+        steps = parse_plan(self.form.extract(text))
+        outcome = simulate(steps, target, world=self.world, names=self._planner.names)
+        progress, why = self._progress(target, outcome)
+        return {
+            EXECUTABILITY: Score(value=float(outcome.executable), why=outcome.why),
+            PARTIAL: Score(value=progress, why=why),
+        }
+
+    def _progress(self, target: str, outcome: Outcome) -> tuple[float, str]:
+        milestones = self._planner.milestones(self._plan(target))
+        any_wood = not _WOOD.match(target)
+        obtained = {_kind(item, any_wood) for item in outcome.obtained}
+        missing = [item for item in milestones if _kind(item, any_wood) not in obtained]
+        if outcome.executable or not missing:
+            return 1.0, ""
+        return 1 - len(missing) / len(milestones), f"not obtained: {', '.join(missing)}"
+
+    def corpus(self, cache: Path | None = None) -> Path:
+        """A JSONL corpus on every item, written into `cache`, or into a new temporary folder."""
+        folder = cache if cache is not None else Path(tempfile.mkdtemp(prefix="reground-"))
+        path = folder / f"minecraft-{self.world.version}.jsonl"
+        write_corpus(self._data, path, version=self.world.version)
+        return path
+
+
+def question(item: str) -> str:
+    """The request for a plan, after the instruction of RAT, appendix C.3."""
+    return (
+        "You are in Minecraft survival mode and your inventory is empty. Write a step-by-step plan that obtains this "
+        f"item: {rules.name_of(item)}. Start every step with 'STEP' and its number, say what to do, and end the step "
+        "with the Minecraft item that it yields and how many of it, as in '- Minecraft items: 8x Torch'."
+    )
+
+
+def _kind(item: str, any_wood: bool) -> str:
+    return _WOOD.sub(r"\1", item) if any_wood else item
+
+
+TASKS: dict[str, Callable[[Path], Task]] = {"minecraft": MinecraftTask}
