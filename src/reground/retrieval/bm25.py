@@ -67,14 +67,16 @@ class Bm25Writer:
         # Not delete_documents_by_term, which takes the number for a signed one and finds nothing.
         self._writer.delete_documents_by_query(Query.term_query(self._schema, "key", key))
 
-    def finish(self) -> None:
-        """Write everything out and wait until the segments are merged."""
+    def finish(self) -> int:
+        """Write everything out and wait until the segments are merged. Returns how many passages there are now."""
         self._writer.commit()
         self._writer.wait_merging_threads()
+        self._index.reload()
+        return int(self._index.searcher().num_docs)
 
-    def abandon(self) -> None:
-        """Stop without a commit."""
-        self._writer.rollback()
+    def close(self) -> None:
+        """Stop the writer's threads; what was not finished is left out."""
+        del self._writer
 
 
 class Bm25Index:
@@ -94,11 +96,6 @@ class Bm25Index:
             self._searcher = index.searcher()
         except BaseException as error:
             raise _translated(error, IndexRefused, f"the BM25 part of the index is damaged: {error}") from None
-
-    @property
-    def passages(self) -> int:
-        """How many passages there are."""
-        return int(self._searcher.num_docs)
 
     def search(self, query: str, k: int) -> list[Passage]:
         """The `k` passages with the highest BM25 score. The query is text, never query syntax."""

@@ -32,12 +32,12 @@ class PassageWriter(Protocol):
         """Remove a document's passages."""
         ...
 
-    def finish(self) -> None:
-        """Write everything out."""
+    def finish(self) -> int:
+        """Write everything out. Returns how many passages there are now."""
         ...
 
-    def abandon(self) -> None:
-        """Stop without writing."""
+    def close(self) -> None:
+        """Let go of what is open, finished or not."""
         ...
 
 

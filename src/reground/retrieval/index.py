@@ -2,22 +2,33 @@
 
 from __future__ import annotations
 
-import asyncio
+import contextlib
 import sqlite3
 import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from reground.core.errors import DataError, IndexRefused
-from reground.core.evidence import Passage
+from reground.core.errors import ConfigurationError, DataError, IndexRefused
 from reground.retrieval.bm25 import Bm25Index, Bm25Writer
 from reground.retrieval.build import Build, Contamination, PassageWriter, Watcher, plan
+from reground.retrieval.dense import DenseIndex, DenseWriter
 from reground.retrieval.documents import SourceFile, find_files
-from reground.retrieval.folder import Building, Hold, Manifest, building, check_files, read_manifest
+from reground.retrieval.embedders import Embedder, create_embedder
+from reground.retrieval.folder import (
+    Building,
+    EmbedderIdentity,
+    Hold,
+    Manifest,
+    building,
+    check_files,
+    read_manifest,
+)
 from reground.retrieval.ledger import FileEntry, Ledger, peek
+from reground.retrieval.retriever import IndexRetriever, retriever_name
 from reground.retrieval.settings import IndexReport, IndexSettings, Skipped
 
 _BM25 = "bm25"
+_VECTORS = "vectors"
 _LEDGER = "ledger.sqlite"
 
 
@@ -26,63 +37,130 @@ def build_index(
     out: Path,
     settings: IndexSettings | None = None,
     *,
-    decontaminate: Contamination | None = None,
     progress: Watcher | None = None,
+    decontaminate: Contamination | None = None,
+    embedder: Embedder | None = None,
 ) -> IndexReport:
     """Index the documents of a folder or file into the folder `out`, or bring the index that is there up to date.
 
     With the settings that the index has, only files that changed are read, and of a JSONL corpus only documents that
     changed are indexed. Otherwise, or where the index is damaged, it is made anew. Until all is done the old index
-    stays as it is. Passages that `decontaminate` finds an overlap in are left out. Blocks: call it in a thread.
+    stays as it is. Passages that `decontaminate` finds an overlap in are left out. `embedder` is used instead of the
+    one that the settings name. Blocks, and must not be called on an event loop: call it in a thread.
 
-    Raises DataError (no documents, a malformed line), ConfigurationError (settings, a foreign folder, another
-    build going on) and MissingExtra.
+    Raises DataError (no documents, a malformed line), ConfigurationError (settings, a foreign folder, another build
+    going on), MissingExtra, and ModelError where the embedder fails.
     """
     started = time.monotonic()
-    settings = settings or IndexSettings()
+    settings = settings if settings is not None else IndexSettings()
     files = find_files(source, exclude=out)
     base, (changed, gone) = _compare(files, source, out, settings, decontaminate)
     if base is not None and not changed and not gone:
-        return _report(out, base, skipped=_skipped(out, base), started=started)
+        _, known = peek(out / base.generation / _LEDGER)
+        return _report(out, base, _skipped(known), started)
     with building(out) as generation:
         # Again, now that nobody else can change it.
         base, (changed, gone) = _compare(files, source, out, settings, decontaminate)
         generation.start(base)
-        ledger = Ledger(generation.folder / _LEDGER)
-        ledger.state("source", str(source.resolve()))
-        writers = _writers(generation, settings)
-        build = Build(ledger, writers, settings, contamination=decontaminate, watcher=progress)
-        try:
+        embedder = _embedder(settings, embedder)
+        with contextlib.closing(Ledger(generation.folder / _LEDGER)) as ledger, contextlib.ExitStack() as open_writers:
+            writers = _writers(generation, settings, embedder)
+            for writer in writers:
+                open_writers.callback(writer.close)
+            ledger.state("source", str(source.resolve()))
+            build = Build(ledger, writers, settings, contamination=decontaminate, watcher=progress)
             build.run(changed, gone)
-            documents = ledger.count()
-            skipped = tuple(Skipped(path=e.name, why=e.skipped) for e in ledger.files().values() if e.skipped)
-            if not documents:
+            documents, skipped = ledger.count(), _skipped(ledger.files())
+            if documents == 0:
                 raise DataError(_nothing(files, skipped), path=source)
-            for writer in writers:
-                writer.finish()
-        except BaseException:
-            for writer in writers:
-                writer.abandon()
-            raise
-        finally:
-            ledger.close()
+            passages = max(writer.finish() for writer in writers)
+            if passages == 0:
+                raise DataError(f"all of its {documents} documents overlap what must be kept out", path=source)
+            identity = _identity(writers)
         manifest = Manifest(
             generation=generation.name,
             fingerprint=build.fingerprint(),
             settings=settings.as_record(),
             documents=documents,
-            passages=Bm25Index(generation.folder / _BM25, settings.language).passages,
+            passages=passages,
+            embedder=identity,
             decontaminated=decontaminate.fingerprint if decontaminate else None,
             files=generation.checks(),
         )
         generation.publish(manifest)
-    return _report(out, manifest, skipped=skipped, started=started, build=build)
+    return _report(out, manifest, skipped, started, build, _notes(settings, embedder))
+
+
+def open_index(path: Path, *, embedder: Embedder | None = None, verify: bool | None = None) -> IndexRetriever:
+    """Open an index. It goes on working as it is when the index is built anew meanwhile.
+
+    Files are compared by size with what was written, those of a small index (or with `verify`) by content too.
+    `embedder` is used instead of making the one that the index names; it must have that name.
+    Raises IndexRefused with the reason and what to do, and MissingExtra.
+    """
+    for _ in range(3):
+        manifest = read_manifest(path)
+        try:
+            return _open(path, manifest, embedder, verify)
+        except IndexRefused:
+            # Replaced between reading the manifest and opening what it names?
+            if read_manifest(path).generation == manifest.generation:
+                raise
+    raise IndexRefused(f"the index {path} is being replaced too fast to be opened; try again")
+
+
+def _open(path: Path, manifest: Manifest, embedder: Embedder | None, verify: bool | None) -> IndexRetriever:
+    folder = path / manifest.generation
+    hold = Hold(folder)
+    check_files(path, manifest, whole=verify)
+    try:
+        settings = IndexSettings(**manifest.settings)  # type: ignore[arg-type]
+    except (TypeError, ConfigurationError) as error:
+        raise IndexRefused(f"the index {path} has settings that this reground does not know: {error}") from None
+    bm25 = Bm25Index(folder / _BM25, settings.language) if settings.kind != "dense" else None
+    dense = None
+    if settings.kind != "bm25":
+        embedder = _opening_embedder(path, settings, embedder)
+        dense = DenseIndex(folder / _VECTORS, embedder, prefix=settings.query_prefix)
+        if manifest.embedder is None or manifest.embedder.dimension != dense.dimension:
+            raise IndexRefused(f"the index {path} is damaged: its vectors are not those that its manifest tells of")
+    return IndexRetriever(manifest, bm25=bm25, dense=dense, hold=hold)
+
+
+def _opening_embedder(path: Path, settings: IndexSettings, embedder: Embedder | None) -> Embedder:
+    if embedder is None:
+        return create_embedder(settings.embedder or "", base_url=settings.embedder_url)
+    if embedder.name != settings.embedder:
+        raise IndexRefused(
+            f"the index {path} was made with the embedder {settings.embedder}, not {embedder.name}; "
+            "open it with that one, or build it again"
+        )
+    return embedder
+
+
+def _embedder(settings: IndexSettings, embedder: Embedder | None) -> Embedder | None:
+    if settings.kind == "bm25":
+        return None
+    if embedder is None:
+        return create_embedder(settings.embedder or "", base_url=settings.embedder_url)
+    if embedder.name != settings.embedder:
+        raise ConfigurationError(f"the settings name the embedder {settings.embedder}, not {embedder.name}")
+    return embedder
+
+
+def _writers(generation: Building, settings: IndexSettings, embedder: Embedder | None) -> list[PassageWriter]:
+    writers: list[PassageWriter] = []
+    if settings.kind != "dense":
+        writers.append(Bm25Writer(generation.folder / _BM25, settings.language))
+    if embedder is not None:
+        writers.append(DenseWriter(generation.folder / _VECTORS, embedder, prefix=settings.passage_prefix))
+    return writers
 
 
 def _compare(
     files: Sequence[SourceFile], source: Path, out: Path, settings: IndexSettings, contamination: Contamination | None
 ) -> tuple[Manifest | None, tuple[list[SourceFile], list[FileEntry]]]:
-    """The index that can be brought up to date, if there is one, and what has to be read for it."""
+    """The index that can be brought up to date, if there is one, and what has to be read and taken out for it."""
     try:
         base = read_manifest(out)
         check_files(out, base)
@@ -95,8 +173,21 @@ def _compare(
     return base, plan(files, known, same_folder=folder == str(source.resolve()))
 
 
-def _writers(generation: Building, settings: IndexSettings) -> list[PassageWriter]:
-    return [Bm25Writer(generation.folder / _BM25, settings.language)]
+def _identity(writers: Sequence[PassageWriter]) -> EmbedderIdentity | None:
+    for writer in writers:
+        if isinstance(writer, DenseWriter) and writer.dimension is not None:
+            return EmbedderIdentity(name=writer.embedder.name, dimension=writer.dimension)
+    return None
+
+
+def _notes(settings: IndexSettings, embedder: Embedder | None) -> tuple[str, ...]:
+    limit = embedder.limit if embedder is not None else None
+    if limit is None or limit >= settings.chunk_tokens:
+        return ()
+    return (
+        f"{settings.embedder} reads about {limit} tokens of a passage, and passages have up to "
+        f"{settings.chunk_tokens}: with --chunk-tokens {limit * 4 // 5} their vectors speak for all of them.",
+    )
 
 
 def _nothing(files: Sequence[SourceFile], skipped: Sequence[Skipped]) -> str:
@@ -104,70 +195,38 @@ def _nothing(files: Sequence[SourceFile], skipped: Sequence[Skipped]) -> str:
     return f"no document with text in {len(files)} file{'s' if len(files) > 1 else ''}{why}"
 
 
-def _skipped(out: Path, manifest: Manifest) -> tuple[Skipped, ...]:
-    _, files = peek(out / manifest.generation / _LEDGER)
+def _skipped(files: dict[str, FileEntry]) -> tuple[Skipped, ...]:
     return tuple(Skipped(path=entry.name, why=entry.skipped) for entry in files.values() if entry.skipped)
 
 
 def _report(
-    out: Path, manifest: Manifest, *, skipped: tuple[Skipped, ...], started: float, build: Build | None = None
+    out: Path,
+    manifest: Manifest,
+    skipped: tuple[Skipped, ...],
+    started: float,
+    build: Build | None = None,
+    notes: tuple[str, ...] = (),
 ) -> IndexReport:
-    read = build.read if build else 0
-    return IndexReport(
+    report = IndexReport(
         path=out,
-        name=_name(manifest),
+        name=retriever_name(manifest),
         documents=manifest.documents,
         passages=manifest.passages,
-        read=read,
-        kept=manifest.documents - read,
-        removed=build.removed if build else 0,
+        kept=manifest.documents,
         skipped=skipped,
-        duplicates=tuple(build.duplicates) if build else (),
-        duplicate_count=build.duplicate_count if build else 0,
-        dropped=tuple(build.dropped) if build else (),
-        dropped_count=build.dropped_count if build else 0,
+        notes=notes,
         seconds=time.monotonic() - started,
     )
-
-
-def _name(manifest: Manifest) -> str:
-    return f"{manifest.settings['kind']}@{manifest.fingerprint}"
-
-
-class IndexRetriever:
-    """An open index. `name` tells its kind and its fingerprint; `manifest` everything else."""
-
-    def __init__(self, manifest: Manifest, bm25: Bm25Index, held: Hold) -> None:
-        self.name = _name(manifest)
-        self.manifest = manifest
-        self._bm25 = bm25
-        self._held = held
-
-    async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
-        """The `k` best passages. Raises RetrievalError."""
-        return await asyncio.to_thread(self._bm25.search, query, k)
-
-
-def open_index(path: Path, *, verify: bool | None = None) -> IndexRetriever:
-    """Open an index. It goes on working as it is when the index is built anew meanwhile.
-
-    Files are compared by size with what was written, those of a small index (or with `verify`) by content too.
-    Raises IndexRefused with the reason and what to do.
-    """
-    for attempt in range(3):
-        manifest = read_manifest(path)
-        try:
-            return _open(path, manifest, verify)
-        except IndexRefused:
-            # Replaced between reading the manifest and opening what it names?
-            if attempt == 2 or read_manifest(path).generation == manifest.generation:
-                raise
-    raise AssertionError
-
-
-def _open(path: Path, manifest: Manifest, verify: bool | None) -> IndexRetriever:
-    folder = path / manifest.generation
-    held = Hold(folder)
-    check_files(path, manifest, whole=verify)
-    settings = IndexSettings(**manifest.settings)  # type: ignore[arg-type]
-    return IndexRetriever(manifest, Bm25Index(folder / _BM25, settings.language), held)
+    if build is None:
+        return report
+    return report.model_copy(
+        update={
+            "read": build.read,
+            "kept": manifest.documents - build.read,
+            "removed": build.removed,
+            "duplicates": tuple(build.duplicates),
+            "duplicate_count": build.duplicate_count,
+            "dropped": tuple(build.dropped),
+            "dropped_count": build.dropped_count,
+        }
+    )

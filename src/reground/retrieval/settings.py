@@ -92,7 +92,7 @@ class IndexReport(Value):
 
     documents, passages: what the index holds now. read, kept, removed: documents that were indexed anew, that were
     left as they were, and that are gone. skipped, dropped, duplicates: what was left out; of the last two at most a
-    thousand are listed, and the counts count all.
+    thousand are listed, and the counts count all. notes: what the user should know, in whole sentences.
     """
 
     path: Path
@@ -107,4 +107,5 @@ class IndexReport(Value):
     duplicate_count: int = 0
     dropped: tuple[Dropped, ...] = ()
     dropped_count: int = 0
+    notes: tuple[str, ...] = ()
     seconds: float = 0.0

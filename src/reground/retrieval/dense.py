@@ -1,0 +1,167 @@
+"""Dense retrieval: passages nearest to the query by the cosine of their vectors, kept by LanceDB.
+
+Up to a hundred thousand passages the search is exact. Above that an index of hierarchical navigable small worlds over
+scalar-quantised vectors (Malkov and Yashunin 2018) finds candidates, and exact cosines rank them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from reground.core.errors import IndexRefused, MissingExtra, ModelError, RetrievalError
+from reground.core.evidence import Passage
+from reground.retrieval.embedders import Embedder
+
+_TABLE = "passages"
+EXACT_UP_TO = 100_000
+_ROWS_AT_ONCE = 1024  # embedded and written together
+_REMOVED_AT_ONCE = 1000
+_REFINE = 10  # candidates an approximate search ranks exactly, for each passage asked for
+
+
+def _database(folder: Path) -> Any:
+    try:
+        import lancedb
+    except ImportError:
+        raise MissingExtra("a dense index", "dense") from None
+    return lancedb.connect(str(folder))
+
+
+def _has_table(database: Any) -> bool:
+    return (Path(database.uri) / f"{_TABLE}.lance").is_dir()
+
+
+class DenseWriter:
+    """Embeds passages and keeps their vectors. Nothing counts before `finish`."""
+
+    def __init__(self, folder: Path, embedder: Embedder, *, prefix: str = "", exact_up_to: int = EXACT_UP_TO) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._database = _database(folder)
+        self._table = self._database.open_table(_TABLE) if _has_table(self._database) else None
+        self.embedder = embedder
+        self._prefix = prefix
+        self._exact_up_to = exact_up_to
+        self._rows: list[tuple[int, Passage]] = []
+        self._removed: list[int] = []
+        self._runner = asyncio.Runner()
+
+    def add(self, key: int, passages: Sequence[Passage]) -> None:
+        """Add a document's passages."""
+        self._rows += [(key, passage) for passage in passages]
+        if len(self._rows) >= _ROWS_AT_ONCE:
+            self._flush()
+
+    def remove(self, key: int) -> None:
+        """Remove a document's passages, which an earlier build has written."""
+        self._removed.append(key)
+        if len(self._removed) >= _REMOVED_AT_ONCE:
+            self._flush()
+
+    def finish(self) -> int:
+        """Write everything out, bring many small files into few, and index what is too much to search through.
+
+        Returns how many passages there are now.
+        """
+        self._flush()
+        if self._table is None:
+            return 0
+        passages: int = self._table.count_rows()
+        if passages > self._exact_up_to and not self._table.list_indices():
+            from lancedb.index import HnswSq
+
+            self._table.create_index("vector", config=HnswSq(distance_type="dot"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of other readers, which a generation in the making cannot have
+            self._table.optimize(cleanup_older_than=timedelta(0), delete_unverified=True)
+        return passages
+
+    @property
+    def dimension(self) -> int | None:
+        """The length of the vectors, once there are any."""
+        return None if self._table is None else int(self._table.schema.field("vector").type.list_size)
+
+    def close(self) -> None:
+        """Close connections."""
+        self._runner.run(self.embedder.aclose())
+        self._runner.close()
+
+    def _flush(self) -> None:
+        if self._removed and self._table is not None:
+            self._table.delete(f"key IN ({', '.join(map(str, self._removed))})")
+        self._removed = []
+        if self._rows:
+            self._write(self._rows)
+        self._rows = []
+
+    def _write(self, rows: list[tuple[int, Passage]]) -> None:
+        import pyarrow as pa
+
+        texts = [f"{self._prefix}{passage.title}\n{passage.text}".strip() for _, passage in rows]
+        vectors = self._runner.run(self.embedder.embed(texts))
+        dimension = vectors.shape[1]
+        if self._table is not None and self._table.schema.field("vector").type.list_size != dimension:
+            raise ModelError(f"{self.embedder.name} gave vectors of different lengths")
+        columns = {name: [getattr(passage, name) for _, passage in rows] for name in ("id", "title", "text", "url")}
+        batch = pa.table(
+            {
+                "key": pa.array([key for key, _ in rows], pa.int64()),
+                **{name: pa.array(column, pa.string()) for name, column in columns.items()},
+                "vector": pa.FixedSizeListArray.from_arrays(pa.array(vectors.reshape(-1), pa.float32()), dimension),
+            }
+        )
+        if self._table is None:
+            self._table = self._database.create_table(_TABLE, batch)
+        else:
+            self._table.add(batch)
+
+
+class DenseIndex:
+    """A LanceDB folder, opened for searching."""
+
+    def __init__(self, folder: Path, embedder: Embedder, *, prefix: str = "") -> None:
+        self._embedder = embedder
+        self._prefix = prefix
+        try:
+            database = _database(folder)
+            self._table = database.open_table(_TABLE)
+            self.dimension: int = self._table.schema.field("vector").type.list_size
+            self._is_exact = not self._table.list_indices()
+        except (OSError, RuntimeError, ValueError, KeyError) as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise IndexRefused(f"the vectors of the index are damaged: {reason}") from None
+
+    async def search(self, query: str, k: int) -> list[Passage]:
+        """The `k` passages with the highest cosine, which is their score. Raises RetrievalError."""
+        if k < 1 or not query.strip():
+            return []
+        try:
+            vectors = await self._embedder.embed([self._prefix + query], query=True)
+        except ModelError as error:
+            raise RetrievalError(f"the query could not be embedded: {error}") from error
+        if vectors.shape[1] != self.dimension:
+            raise IndexRefused(
+                f"{self._embedder.name} gives vectors of {vectors.shape[1]} numbers, the index holds vectors of "
+                f"{self.dimension}: it was made with another embedder"
+            )
+        return await asyncio.to_thread(self._nearest, vectors[0], k)
+
+    async def aclose(self) -> None:
+        """Close the embedder's connections."""
+        await self._embedder.aclose()
+
+    def _nearest(self, vector: Any, k: int) -> list[Passage]:
+        try:
+            search = self._table.search(vector, vector_column_name="vector").distance_type("dot").limit(k)
+            search = search if self._is_exact else search.ef(max(100, _REFINE * k)).refine_factor(_REFINE)
+            rows = search.select(["id", "title", "text", "url", "_distance"]).to_list()
+        except (OSError, RuntimeError, ValueError) as error:
+            raise RetrievalError(f"dense search failed: {str(error).splitlines()[0]}") from None
+        return [
+            Passage(id=row["id"], title=row["title"], text=row["text"], url=row["url"], score=1 - row["_distance"])
+            for row in rows
+        ]

@@ -1,0 +1,259 @@
+"""Embedders: what turns texts into vectors of length one.
+
+`openai/<model>` asks any server with a /v1/embeddings endpoint; `st/<name or path>` runs a sentence-transformers
+model in process (extra [embed]).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import re
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+from reground.core.errors import (
+    AuthenticationError,
+    ConfigurationError,
+    ContextLengthExceeded,
+    MissingExtra,
+    ModelError,
+    TransientModelError,
+)
+
+if TYPE_CHECKING:
+    import aiohttp
+    import numpy as np
+
+    Vectors = np.ndarray[Any, np.dtype[np.float32]]
+
+_TRANSIENT = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
+_BASE_URL = "https://api.openai.com/v1"
+
+
+@runtime_checkable
+class Embedder(Protocol):
+    """Turns texts into vectors. Raises ModelError."""
+
+    @property
+    def name(self) -> str:
+        """`provider/model`; an index made with one embedder cannot be searched with another."""
+        ...
+
+    @property
+    def limit(self) -> int | None:
+        """How many tokens of a text it reads, where that is known; the rest has no part in the vector."""
+        ...
+
+    async def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
+        """One row of length one for each text. Some embedders treat queries and passages differently."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close connections. The embedder can still be used and opens new ones."""
+        ...
+
+
+def create_embedder(name: str, *, base_url: str | None = None) -> Embedder:
+    """The embedder of a name. Raises ConfigurationError, MissingExtra."""
+    provider, _, model = name.partition("/")
+    if provider == "openai" and model:
+        return EndpointEmbedder(model, base_url=base_url)
+    if provider == "st" and model:
+        return SentenceTransformerEmbedder(model)
+    raise ConfigurationError(
+        f"no embedder {name!r}; write openai/<model> for a server with /v1/embeddings, "
+        "or st/<name or path> for sentence-transformers"
+    )
+
+
+def _unit(rows: Any) -> Vectors:
+    import numpy as np
+
+    vectors = np.asarray(rows, dtype=np.float32)
+    if vectors.ndim != 2 or not np.isfinite(vectors).all():
+        raise ModelError("the embedder gave something other than vectors of numbers")
+    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
+    unit: Vectors = (vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
+    return unit
+
+
+class EndpointEmbedder:
+    """A model behind POST <base URL>/embeddings, as OpenAI, vLLM, llama.cpp, Ollama and others offer it.
+
+    The base URL is that of OPENAI_BASE_URL unless given, the key that of OPENAI_API_KEY. `batch` texts go in one
+    request, `concurrency` requests at once. What may pass (429, 5xx, lost connections) is tried `attempts` times
+    after growing, jittered waits, or after what Retry-After says.
+    """
+
+    limit: int | None = None
+
+    def __init__(
+        self,
+        model: str,
+        *,
+        base_url: str | None = None,
+        batch: int = 64,
+        concurrency: int = 4,
+        attempts: int = 5,
+        timeout: float = 60.0,
+        wait: float = 0.5,
+    ) -> None:
+        self.name = f"openai/{model}"
+        self._model = model
+        given = base_url or os.environ.get("OPENAI_BASE_URL", "").strip() or _BASE_URL
+        if not re.match(r"https?://[^/@\s]+(/|$)", given):
+            raise ConfigurationError(f"the embedder's base URL must look like {_BASE_URL}, without user and password")
+        self._url = given.rstrip("/") + "/embeddings"
+        self._batch = batch
+        self._concurrency = concurrency
+        self._attempts = attempts
+        self._timeout = timeout
+        self._wait = wait
+        self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
+
+    async def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
+        """One row of length one for each text."""
+        batches = [list(texts[start : start + self._batch]) for start in range(0, len(texts), self._batch)]
+        gate = asyncio.Semaphore(self._concurrency)
+
+        async def one(batch: list[str]) -> list[list[float]]:
+            async with gate:
+                return await self._persist(batch)
+
+        tasks = [asyncio.ensure_future(one(batch)) for batch in batches]
+        try:
+            results = await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+        return _unit([row for rows in results for row in rows])
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        loop = asyncio.get_running_loop()
+        for owner in [owner for owner in self._sessions if owner is loop or owner.is_closed()]:
+            await self._sessions.pop(owner).close()
+
+    async def _persist(self, batch: list[str]) -> list[list[float]]:
+        for attempt in range(1, self._attempts + 1):
+            try:
+                return await self._ask(batch)
+            except TransientModelError as error:
+                if attempt == self._attempts:
+                    raise
+                grown = self._wait * 2 ** (attempt - 1) * random.uniform(0.5, 1.5)
+                await asyncio.sleep(min(60.0, grown if error.retry_after is None else error.retry_after))
+        raise AssertionError
+
+    async def _ask(self, batch: list[str]) -> list[list[float]]:
+        import aiohttp
+
+        # An empty text is refused by most servers.
+        body = {"model": self._model, "input": [text or " " for text in batch], "encoding_format": "float"}
+        try:
+            async with self._session().post(self._url, json=body, allow_redirects=False) as response:
+                if response.status != 200:
+                    raise _refusal(
+                        response.status, response.headers.get("Retry-After"), await response.text(), self._url
+                    )
+                return _rows(await response.json(content_type=None), len(batch), self._url)
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            why = str(error) or type(error).__name__
+            raise TransientModelError(f"cannot reach {self._url}: {why}; is the server running?") from None
+        except ValueError:
+            raise TransientModelError(f"{self._url} gave a malformed reply") from None
+
+    def _session(self) -> aiohttp.ClientSession:
+        import aiohttp
+
+        loop = asyncio.get_running_loop()
+        if loop not in self._sessions:
+            key = os.environ.get("OPENAI_API_KEY", "").strip()
+            self._sessions[loop] = aiohttp.ClientSession(
+                headers={"Authorization": f"Bearer {key}"} if key else {},
+                timeout=aiohttp.ClientTimeout(total=self._timeout, sock_connect=15),
+                trust_env=True,
+            )
+        return self._sessions[loop]
+
+
+def _refusal(status: int, retry_after: str | None, said: str, url: str) -> ModelError:
+    key = os.environ.get("OPENAI_API_KEY", "").strip()
+    said = " ".join((said.replace(key, "***") if key else said).split())[:300]
+    if status in _TRANSIENT:
+        wait = float(retry_after) if retry_after and re.fullmatch(r"\d+(\.\d+)?", retry_after) else None
+        return TransientModelError(f"{url} answered {status}: {said}", retry_after=wait)
+    if status in (401, 403):
+        return AuthenticationError(f"{url} refused the key ({status}); is OPENAI_API_KEY right?")
+    if status in (400, 413, 422) and re.search(r"context|too (long|large)|maximum|tokens", said, re.IGNORECASE):
+        return ContextLengthExceeded(f"passages are too long for the embedder; choose fewer --chunk-tokens ({said})")
+    return ModelError(f"{url} answered {status}: {said}")
+
+
+def _rows(reply: Any, count: int, url: str) -> list[list[float]]:
+    try:
+        data = sorted(reply["data"], key=lambda entry: entry["index"])
+        rows = [entry["embedding"] for entry in data]
+    except (KeyError, TypeError):
+        raise TransientModelError(f"{url} gave a reply without embeddings") from None
+    if len(rows) != count:
+        raise TransientModelError(f"{url} gave {len(rows)} embeddings for {count} texts")
+    if len({len(row) for row in rows}) != 1:
+        raise ModelError(f"{url} gave embeddings of different lengths")
+    return rows
+
+
+class SentenceTransformerEmbedder:
+    """A sentence-transformers model, loaded when it is first used."""
+
+    def __init__(self, model: str, *, batch: int = 32) -> None:
+        self.name = f"st/{model}"
+        self._path = model
+        self._batch = batch
+        self._loaded: Any = None
+        self._lock = threading.Lock()
+
+    @property
+    def limit(self) -> int | None:
+        """How many tokens of a text the model reads."""
+        with self._lock:
+            limit = self._model().max_seq_length
+        return int(limit) if limit else None
+
+    async def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
+        """One row of length one for each text."""
+        return await asyncio.to_thread(self._encode, list(texts), query)
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+    def _encode(self, texts: list[str], query: bool) -> Vectors:
+        with self._lock:
+            model = self._model()
+            name = "encode_query" if query else "encode_document"  # since sentence-transformers 5
+            encode = getattr(model, name, model.encode)
+            return _unit(encode(texts, batch_size=self._batch, show_progress_bar=False, convert_to_numpy=True))
+
+    def _model(self) -> Any:
+        if self._loaded is None:
+            try:
+                from sentence_transformers import SentenceTransformer
+                from transformers.utils import logging as transformers_logging
+            except ImportError:
+                raise MissingExtra(f"the embedder {self.name}", "embed") from None
+            transformers_logging.disable_progress_bar()
+            looks_like_path = self._path.startswith((".", "/", "~"))
+            if looks_like_path and not Path(self._path).expanduser().is_dir():
+                raise ConfigurationError(f"no embedder {self.name}: there is no folder {self._path}")
+            try:
+                self._loaded = SentenceTransformer(
+                    str(Path(self._path).expanduser()) if looks_like_path else self._path
+                )
+            except (OSError, ValueError) as error:
+                reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+                raise ConfigurationError(f"cannot load the embedder {self.name}: {reason}") from None
+        return self._loaded
