@@ -200,7 +200,7 @@ class OpenAIModel:
         """What a failure of the connection means."""
         url = self.server.url
         if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
-            return ModelError(f"{url} has no certificate that can be trusted: {error.strerror or 'TLS failed'}")
+            return ModelError(f"{url} offers no trusted TLS: {getattr(error, 'strerror', None) or error}")
         if isinstance(error, aiohttp.ClientConnectorDNSError):
             return TransientModelError(f"cannot find the host of {url}; is the base URL right?")
         if isinstance(error, aiohttp.ConnectionTimeoutError):

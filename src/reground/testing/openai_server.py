@@ -49,7 +49,7 @@ class MockOpenAI:
     cached: how many of the prompt tokens usage reports as cached. with_usage: whether usage is reported at all.
 
     Usage counts white-space separated words as tokens. `received` holds every request's body, `headers` the
-    headers of the last one, `completed` the number of whole replies by the last message's text.
+    headers of the last one, `queries` each URL's query, `completed` the number of whole replies by the last message's text.
     """
 
     def __init__(
@@ -74,6 +74,7 @@ class MockOpenAI:
         self.with_usage = with_usage
         self.received: list[dict[str, Any]] = []
         self.headers: dict[str, str] = {}
+        self.queries: list[str] = []
         self.completed: Counter[str] = Counter()
         self.most_at_once = 0
         self._at_once = 0
@@ -126,6 +127,7 @@ class MockOpenAI:
         body = await request.json()
         self.received.append(body)
         self.headers = dict(request.headers)
+        self.queries.append(request.query_string)
         self._at_once += 1
         self.most_at_once = max(self.most_at_once, self._at_once)
         try:

@@ -1,0 +1,473 @@
+import asyncio
+import contextlib
+
+import pytest
+
+from reground.core.errors import (
+    AuthenticationError,
+    CapabilityError,
+    ConfigurationError,
+    ContextLengthExceeded,
+    ModelError,
+    TransientModelError,
+)
+from reground.core.language import LanguageModel, Message, Sampling
+from reground.models.openai import OpenAIModel, available, create
+from reground.models.options import ModelOptions, Price
+from reground.models.wrappers.retry import PartialReplies, Retry
+from reground.models.wrappers.stack import wrap
+from reground.testing.openai_server import MockOpenAI
+
+SECRET = "sk-very-secret-0123456789"
+ASK = (Message(role="system", content="be brief"), Message(role="user", content="one two three"))
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch):
+    for name in ("OPENAI_API_KEY", "OPENAI_BASE_URL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@contextlib.asynccontextmanager
+async def adapter(model="mock", *, key=None, script=None, timeout=300.0, price=None, **server):
+    arguments = () if script is None else (script,)
+    async with MockOpenAI(*arguments, key=key, **server) as mock:
+        made = create(model, ModelOptions(base_url=mock.url, timeout=timeout, price=price))
+        try:
+            yield mock, made
+        finally:
+            await made.aclose()
+
+
+async def test_a_reply_with_its_usage_and_price():
+    async with adapter(cached=2, price=Price(1.0, 0.5, 2.0)) as (_, model):
+        (reply,) = await model.generate(ASK, Sampling())
+    assert isinstance(model, LanguageModel)
+    assert model.name == "openai/mock"
+    assert (reply.text, reply.finish_reason, reply.token_logprobs) == ("one two three", "stop", None)
+    usage = reply.usage
+    assert (usage.calls, usage.prompt, usage.cached, usage.completion) == (1, 5, 2, 3)
+    assert usage.usd == pytest.approx((3 * 1.0 + 2 * 0.5 + 3 * 2.0) / 1e6)
+
+
+async def test_the_price_is_unknown_where_none_is_given():
+    async with adapter() as (_, model):
+        (reply,) = await model.generate(ASK, Sampling())
+    assert reply.usage.usd is None
+
+
+async def test_the_request_holds_what_was_asked_for_and_nothing_else():
+    async with adapter() as (mock, model):
+        await model.generate(ASK, Sampling(max_tokens=7))
+        await model.generate(
+            ASK, Sampling(n=2, temperature=0.5, top_p=0.9, max_tokens=7, stop=("END",), seed=3, logprobs=True)
+        )
+    messages = [{"role": "system", "content": "be brief"}, {"role": "user", "content": "one two three"}]
+    assert mock.received[0] == {"model": "mock", "messages": messages, "max_tokens": 7, "temperature": 0.0}
+    assert mock.received[1] == {
+        "model": "mock",
+        "messages": messages,
+        "max_tokens": 7,
+        "temperature": 0.5,
+        "top_p": 0.9,
+        "stop": ["END"],
+        "seed": 3,
+        "n": 2,
+        "logprobs": True,
+    }
+
+
+async def test_the_key_is_sent_and_never_shown(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", f" {SECRET}\n")
+    async with adapter(key=SECRET) as (mock, model):
+        await model.generate(ASK, Sampling())
+        assert mock.headers["Authorization"] == f"Bearer {SECRET}"
+        assert SECRET not in repr(model) + repr(model.server) + model.identity
+
+
+async def test_text_beyond_ascii_survives_the_way_there_and_back():
+    text = 'Ünïcödé "quotes" \n 中文 🙂 \\ </s>'
+    async with adapter() as (mock, model):
+        (reply,) = await model.generate((Message(role="user", content=text),), Sampling())
+    assert reply.text == text
+    assert mock.completed == {text: 1}
+
+
+async def test_log_probabilities():
+    async with adapter(script=lambda body: "yes no") as (_, model):
+        (reply,) = await model.generate(ASK, Sampling(logprobs=True))
+    assert [(each.token, each.logprob) for each in reply.token_logprobs] == [
+        ("yes", pytest.approx(-0.3)),
+        (" no", pytest.approx(-0.3)),
+    ]
+
+
+async def test_log_probabilities_in_the_older_form():
+    body = (
+        '{"choices": [{"message": {"content": "yes"}, "finish_reason": null,'
+        ' "logprobs": {"tokens": ["yes"], "token_logprobs": [-0.5]}}]}'
+    )
+    async with adapter() as (mock, model):
+        mock.misbehave(f"malformed:{body}")
+        (reply,) = await model.generate(ASK, Sampling(logprobs=True))
+    assert (reply.token_logprobs[0].token, reply.token_logprobs[0].logprob) == ("yes", -0.5)
+    assert reply.finish_reason == "stop"
+
+
+async def test_a_model_without_log_probabilities_is_named():
+    async with adapter(refuses=("logprobs",)) as (_, model):
+        with pytest.raises(CapabilityError, match="no log-probabilities"):
+            await model.generate(ASK, Sampling(logprobs=True))
+
+
+async def test_usage_is_estimated_where_a_server_does_not_count():
+    async with adapter(with_usage=False) as (_, model):
+        (reply,) = await model.generate(ASK, Sampling())
+    assert reply.usage.calls == 1
+    assert reply.usage.prompt == sum(4 + len(m.content) // 4 for m in ASK)
+    assert reply.usage.completion == len("one two three") // 4
+
+
+async def test_content_in_parts_and_refusals_are_text():
+    parts = (
+        '{"choices": [{"message": {"content": [{"type": "text", "text": "in "}, {"type": "text", "text": "parts"}]}}]}'
+    )
+    refusal = '{"choices": [{"message": {"content": null, "refusal": "I will not"}, "finish_reason": "stop"}]}'
+    async with adapter() as (mock, model):
+        mock.misbehave(f"malformed:{parts}", f"malformed:{refusal}")
+        texts = [(await model.generate(ASK, Sampling()))[0].text for _ in range(2)]
+    assert texts == ["in parts", "I will not"]
+
+
+class TestSamples:
+    async def test_all_in_one_request(self):
+        async with adapter(script=lambda body: ["a", "b", "c"]) as (mock, model):
+            replies = await model.generate(ASK, Sampling(n=3, temperature=1))
+        assert [reply.text for reply in replies] == ["a", "b", "c"]
+        assert [reply.usage.calls for reply in replies] == [1, 0, 0]
+        assert len(mock.received) == 1
+
+    @pytest.mark.parametrize(("granted", "requests"), [(1, [7, 1, 1, 1, 1, 1, 1]), (3, [7, 3, 1]), (4, [7, 3])])
+    async def test_the_missing_are_asked_for_with_seeds_of_their_own(self, granted, requests):
+        async with adapter(max_samples=granted) as (mock, model):
+            replies = await model.generate(ASK, Sampling(n=7, temperature=1, seed=10))
+        assert len(replies) == 7
+        assert [body.get("n", 1) for body in mock.received] == requests
+        seeds = [body["seed"] for body in mock.received]
+        assert len(set(seeds)) == len(seeds)
+        assert sum(reply.usage.calls for reply in replies) == len(requests)
+        assert sum(reply.usage.completion for reply in replies) == 3 * 7
+
+    async def test_a_server_that_refuses_n_gets_single_requests(self):
+        async with adapter(refuses=("n",)) as (mock, model):
+            replies = await model.generate(ASK, Sampling(n=3, temperature=1))
+            await model.generate(ASK, Sampling(n=2, temperature=1))
+        assert len(replies) == 3
+        assert ["n" in body for body in mock.received] == [True] + [False] * 5
+
+    async def test_what_arrived_is_kept_when_the_rest_fails(self):
+        async with adapter(max_samples=1) as (mock, model):
+            mock.misbehave("ok", "ok", "503")
+            with pytest.raises(PartialReplies) as caught:
+                await model.generate(ASK, Sampling(n=3, temperature=1))
+            assert len(caught.value.replies) == 2
+
+    async def test_a_retry_asks_only_for_the_samples_still_missing(self):
+        async with adapter(max_samples=1) as (mock, model):
+            mock.misbehave("ok", "503", "ok", "cut")
+            replies = await Retry(model, base=0.0).generate(ASK, Sampling(n=5, temperature=1))
+        assert len(replies) == 5
+        assert sum(mock.completed.values()) == 5
+        assert sum(reply.usage.calls for reply in replies) == 5
+
+    async def test_a_permanent_failure_of_one_is_one_of_all(self):
+        async with adapter(max_samples=1) as (mock, model):
+            mock.misbehave("ok", "503", "403")
+            with pytest.raises(AuthenticationError):
+                await model.generate(ASK, Sampling(n=3, temperature=1))
+
+
+class TestDialects:
+    async def test_the_other_name_of_the_length_limit_is_learnt_once(self):
+        async with adapter(refuses=("max_tokens",)) as (mock, model):
+            for _ in range(3):
+                await model.generate(ASK, Sampling(max_tokens=9))
+        assert ["max_tokens" in body for body in mock.received] == [True, False, False, False]
+        assert mock.received[-1]["max_completion_tokens"] == 9
+
+    async def test_calls_at_once_all_learn_it(self):
+        async with adapter(refuses=("max_tokens", "temperature"), latency=0.01) as (mock, model):
+            replies = await asyncio.gather(*(model.generate(ASK, Sampling()) for _ in range(20)))
+        assert [reply.text for (reply,) in replies] == ["one two three"] * 20
+        assert mock.completed["one two three"] == 20
+
+    async def test_a_reasoning_model_that_takes_no_sampling_parameters(self):
+        refuses = ("max_tokens", "temperature", "top_p", "seed", "stop")
+        async with adapter(refuses=refuses, script=lambda body: "a b STOP c END d") as (mock, model):
+            sampling = Sampling(temperature=0.3, top_p=0.5, seed=1, stop=("END", "STOP"))
+            (reply,) = await model.generate(ASK, sampling)
+        assert set(mock.received[-1]) == {"model", "messages", "max_completion_tokens"}
+        assert reply.text == "a b "
+
+    async def test_a_refused_parameter_that_is_not_sent_any_more_is_an_error(self):
+        async with adapter() as (mock, model):
+            for _ in range(2):
+                mock.misbehave("400:temperature is not supported")
+            with pytest.raises(ModelError, match="temperature is not supported"):
+                await model.generate(ASK, Sampling())
+            assert len(mock.received) == 2
+
+    async def test_the_form_of_fastapi(self):
+        body = '{"detail": [{"loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]}'
+        async with adapter() as (mock, model):
+            mock.misbehave(f"422:{body}")
+            await model.generate(ASK, Sampling(seed=4))
+        assert ["seed" in body for body in mock.received] == [True, False]
+
+
+class TestFailures:
+    @pytest.mark.parametrize("fault", ["408", "409", "429", "500", "503", "page", "cut", "hang-up", "malformed"])
+    async def test_what_may_pass_is_transient(self, fault):
+        async with adapter() as (mock, model):
+            mock.misbehave(fault)
+            with pytest.raises(TransientModelError) as caught:
+                await model.generate(ASK, Sampling())
+            assert mock.url in str(caught.value)
+            assert "\n" not in str(caught.value)
+            (reply,) = await model.generate(ASK, Sampling())
+        assert reply.text == "one two three"
+
+    @pytest.mark.parametrize(
+        "body",
+        ["", "null", "[]", "{}", '{"choices": []}', '{"choices": [{}]}', '{"choices": [{"message": "text"}]}', "\x00",
+         '{"choices": [{"message": {"content": "x"}}], "usage": {"prompt_tokens": "many"}}',
+         '{"choices": [{"message": {"content": "x"}, "logprobs": {"content": [{"token": 1}]}}]}'],
+    )  # fmt: skip
+    async def test_malformed_replies_are_transient(self, body):
+        async with adapter() as (mock, model):
+            mock.misbehave(f"malformed:{body or ' '}")
+            with pytest.raises(TransientModelError, match="malformed"):
+                await model.generate(ASK, Sampling())
+
+    async def test_a_stall_ends_with_the_timeout(self):
+        async with adapter(timeout=0.1) as (mock, model):
+            mock.misbehave("stall")
+            with pytest.raises(TransientModelError, match=r"no reply within 0\.1 s"):
+                await model.generate(ASK, Sampling())
+
+    async def test_retry_after_in_seconds_and_as_a_date(self):
+        async with adapter() as (mock, model):
+            mock.misbehave("429:7", "429:date", "429")
+            waits = []
+            for _ in range(3):
+                with pytest.raises(TransientModelError) as caught:
+                    await model.generate(ASK, Sampling())
+                waits.append(caught.value.retry_after)
+        assert waits[0] == 7
+        assert 0 <= waits[1] <= 1
+        assert waits[2] is None
+
+    async def test_an_empty_account_is_not_transient(self):
+        async with adapter() as (mock, model):
+            mock.misbehave("quota")
+            with pytest.raises(ModelError, match="OPENAI_API_KEY has no quota left") as caught:
+                await model.generate(ASK, Sampling())
+        assert not isinstance(caught.value, TransientModelError)
+
+    async def test_an_error_under_a_200(self):
+        async with adapter() as (mock, model):
+            mock.misbehave('malformed:{"error": {"message": "upstream is busy", "code": 429}}')
+            mock.misbehave('malformed:{"error": "odd"}')
+            with pytest.raises(TransientModelError, match="answered 429: upstream is busy"):
+                await model.generate(ASK, Sampling())
+            with pytest.raises(TransientModelError, match="answered 500: odd"):
+                await model.generate(ASK, Sampling())
+
+    async def test_a_wrong_key_names_the_variable_and_not_the_key(self, monkeypatch):
+        monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+        async with adapter(key="another") as (_, model):
+            with pytest.raises(AuthenticationError) as caught:
+                await model.generate(ASK, Sampling())
+        assert "refused the key in OPENAI_API_KEY" in str(caught.value)
+        assert SECRET not in str(caught.value)
+
+    async def test_a_missing_key_says_so(self):
+        async with adapter(key="needed") as (_, model):
+            with pytest.raises(AuthenticationError, match="needs a key: set OPENAI_API_KEY"):
+                await model.generate(ASK, Sampling())
+
+    @pytest.mark.parametrize("fault", ["400", "403", "500"])
+    async def test_a_key_in_a_servers_words_is_blotted_out(self, monkeypatch, fault):
+        monkeypatch.setenv("OPENAI_API_KEY", "plainsecret")
+        async with adapter() as (mock, model):
+            mock.misbehave(f"{fault}:not with plainsecret nor with sk-other-5678 please")
+            with pytest.raises(ModelError) as caught:
+                await model.generate(ASK, Sampling())
+        assert "not with [key] nor with [key] please" in str(caught.value)
+        assert caught.value.__cause__ is None
+
+    @pytest.mark.parametrize(
+        "fault",
+        ["context", "413", "400:prompt is too long: 9000 tokens", "400:the request exceeds the available context size"],
+    )
+    async def test_a_prompt_that_does_not_fit(self, fault):
+        async with adapter() as (mock, model):
+            mock.misbehave(fault)
+            with pytest.raises(ContextLengthExceeded):
+                await model.generate(ASK, Sampling())
+
+    async def test_an_unknown_model_lists_what_there_is(self):
+        async with adapter("mick", models=("mock", "other")) as (_, model):
+            with pytest.raises(ModelError, match=r"no model 'mick'; did you mean mock\? it serves mock, other"):
+                await model.generate(ASK, Sampling())
+
+    async def test_a_404_of_a_model_that_is_listed_doubts_the_address(self):
+        async with adapter() as (mock, model):
+            mock.misbehave("404")
+            with pytest.raises(ModelError, match="base URL is wrong"):
+                await model.generate(ASK, Sampling())
+
+    async def test_a_wrong_path_doubts_the_address(self):
+        async with MockOpenAI() as mock:
+            model = OpenAIModel("mock", ModelOptions(base_url=mock.url.removesuffix("/v1")))
+            with pytest.raises(ModelError, match="base URL is wrong"):
+                await model.generate(ASK, Sampling())
+            await model.aclose()
+
+    async def test_a_redirect_is_not_followed(self):
+        async with adapter() as (mock, model):
+            mock.misbehave("redirect")
+            with pytest.raises(ModelError, match="redirects elsewhere"):
+                await model.generate(ASK, Sampling())
+
+    async def test_an_unreachable_server_says_what_to_do(self, unused_tcp_port):
+        model = OpenAIModel("mock", ModelOptions(base_url=f"http://127.0.0.1:{unused_tcp_port}/v1"))
+        with pytest.raises(TransientModelError, match=f"cannot reach http://127.0.0.1:{unused_tcp_port}/v1") as caught:
+            await model.generate(ASK, Sampling())
+        assert "OPENAI_BASE_URL" in str(caught.value)
+        await model.aclose()
+
+    async def test_tls_that_cannot_be_trusted_is_not_tried_again(self):
+        async with MockOpenAI() as mock:
+            model = OpenAIModel("mock", ModelOptions(base_url=mock.url.replace("http:", "https:")))
+            with pytest.raises(ModelError, match="no trusted TLS") as caught:
+                await model.generate(ASK, Sampling())
+            assert not isinstance(caught.value, TransientModelError)
+            await model.aclose()
+
+
+class TestSettings:
+    async def test_the_base_url_comes_from_the_environment(self, monkeypatch):
+        async with MockOpenAI() as mock:
+            monkeypatch.setenv("OPENAI_BASE_URL", mock.url + "/")
+            model = OpenAIModel("mock")
+            assert len(await model.generate(ASK, Sampling())) == 1
+            await model.aclose()
+
+    async def test_the_default_is_the_providers_own(self):
+        assert str(OpenAIModel("gpt").base_url) == "https://api.openai.com/v1"
+
+    @pytest.mark.parametrize("url", ["localhost:8000", "ftp://x/v1", "http://", "http://[broken"])
+    def test_a_base_url_that_is_none(self, monkeypatch, url):
+        monkeypatch.setenv("OPENAI_BASE_URL", url)
+        with pytest.raises(ConfigurationError, match="base URL"):
+            OpenAIModel("mock")
+
+    def test_a_password_in_the_url_is_not_shown(self):
+        model = OpenAIModel("m", ModelOptions(base_url="http://me:hidden@127.0.0.1:9/v1?api-key=alsohidden"))
+        assert "hidden" not in repr(model) + model.server.url
+
+    def test_a_key_with_odd_characters(self, monkeypatch):
+        monkeypatch.setenv("MY_KEY", "bad\x07key")
+        with pytest.raises(ConfigurationError, match="MY_KEY"):
+            OpenAIModel("m", ModelOptions(api_key_env="MY_KEY"))
+
+    def test_a_model_has_a_name(self):
+        with pytest.raises(ConfigurationError, match="openai/<model>"):
+            create("", ModelOptions())
+
+    async def test_a_query_of_the_base_url_goes_with_every_request(self):
+        async with MockOpenAI() as mock:
+            model = OpenAIModel("mock", ModelOptions(base_url=f"{mock.url}?api-version=1"))
+            await model.generate(ASK, Sampling())
+            assert mock.queries == ["api-version=1"]
+            await model.aclose()
+
+    async def test_the_environments_proxy_is_used_for_other_machines_only(self, monkeypatch):
+        async with MockOpenAI() as proxy, MockOpenAI() as mock:
+            monkeypatch.setenv("http_proxy", proxy.url.removesuffix("/v1"))
+            monkeypatch.delenv("no_proxy", raising=False)
+            monkeypatch.delenv("NO_PROXY", raising=False)
+            near = OpenAIModel("mock", ModelOptions(base_url=mock.url))
+            far = OpenAIModel("mock", ModelOptions(base_url="http://models.example/v1"))
+            await near.generate(ASK, Sampling())
+            await far.generate(ASK, Sampling())
+            assert (len(mock.received), len(proxy.received)) == (1, 1)
+            assert proxy.headers["Host"] == "models.example"
+            await near.aclose()
+            await far.aclose()
+
+    def test_one_model_serves_event_loops_in_turn(self, unused_tcp_port):
+        model = OpenAIModel("mock", ModelOptions(base_url=f"http://127.0.0.1:{unused_tcp_port}/v1"))
+
+        async def one_loop():
+            mock = await MockOpenAI().start(unused_tcp_port)
+            try:
+                return (await model.generate(ASK, Sampling()))[0].text
+            finally:
+                await mock.stop()
+
+        assert [asyncio.run(one_loop()) for _ in range(3)] == ["one two three"] * 3
+        asyncio.run(model.aclose())
+        assert not model._sessions
+
+
+class TestAvailable:
+    async def test_a_server_that_lists_its_models(self):
+        async with MockOpenAI(models=[f"m{n}" for n in range(10)]) as mock:
+            (listing,) = await available(ModelOptions(base_url=mock.url))
+        assert (listing.name, listing.usable) == ("openai/<model>", True)
+        assert mock.url in listing.why
+        assert "no key" in listing.why
+        assert "m0, m1" in listing.why
+        assert "and 2 more" in listing.why
+
+    async def test_a_refused_key(self, monkeypatch):
+        monkeypatch.setenv("OPENAI_API_KEY", SECRET)
+        async with MockOpenAI(key="another") as mock:
+            (listing,) = await available(ModelOptions(base_url=mock.url))
+        assert not listing.usable
+        assert "refused the key" in listing.why
+        assert SECRET not in listing.why
+
+    async def test_no_key_for_the_provider(self):
+        (listing,) = await available(ModelOptions())
+        assert not listing.usable
+        assert "OPENAI_API_KEY is not set" in listing.why
+
+    async def test_nobody_there(self, unused_tcp_port):
+        (listing,) = await available(ModelOptions(base_url=f"http://127.0.0.1:{unused_tcp_port}"))
+        assert not listing.usable
+        assert "cannot reach" in listing.why
+
+
+@pytest.mark.parametrize("faults", [("429:0", "cut"), ("500", "malformed"), ("hang-up", "page", "503")])
+async def test_retries_ride_out_what_passes(faults):
+    async with adapter() as (mock, model):
+        mock.misbehave(*faults)
+        (reply,) = await Retry(model, base=0.0).generate(ASK, Sampling())
+    assert reply.text == "one two three"
+    assert mock.completed["one two three"] == 1
+
+
+async def test_the_whole_stack_over_http(tmp_path):
+    async with MockOpenAI() as mock:
+        options = ModelOptions(base_url=mock.url, cache=tmp_path / "cache.db", requests_per_minute=6000)
+        for _ in range(2):
+            model = wrap(create("mock", options), options)
+            mock.misbehave("429:0", "ok")
+            (reply,) = await model.generate(ASK, Sampling())
+            assert (reply.text, model.name) == ("one two three", "openai/mock")
+            await model.aclose()
+    assert len(mock.received) == 2
+    assert mock.completed["one two three"] == 1
