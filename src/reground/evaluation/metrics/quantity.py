@@ -62,7 +62,7 @@ def read_quantity(text: str) -> float | None:
     parser = _Parser(tokens)
     try:
         value = parser.sum()
-    except (_NotAQuantity, ValueError, ZeroDivisionError, OverflowError):
+    except (_NotAQuantity, ValueError, ZeroDivisionError, OverflowError, RecursionError):
         return None
     return value if math.isfinite(value) and parser.only_units_left() else None
 

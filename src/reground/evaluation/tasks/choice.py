@@ -177,11 +177,17 @@ def _mmlu_file(root: Path, file: str, groups: Sequence[str]) -> list[Example]:
 
 
 def load_mmlu(name: str, groups: Sequence[str], root: Path) -> Task:
-    """MMLU's test questions of some groups, with five of its dev questions, of as many subjects, to show."""
-    dev = {example.metadata["subject"]: example for example in _mmlu_file(root, "dev.jsonl", groups)}
+    """MMLU's test questions of some groups, with five of its dev questions, of as many subjects, to show.
+
+    A dev question that is in the test set too (there are such) is not shown.
+    """
+    loaded = _mmlu_file(root, "test.jsonl", groups)
+    tested = {example.question for example in loaded}
+    unseen = [example for example in _mmlu_file(root, "dev.jsonl", groups) if example.question not in tested]
+    dev = {example.metadata["subject"]: example for example in unseen}
     spread = list(dev.values())[:: max(1, len(dev) // 5)][:5]
     shots = tuple(Demonstration(question=each.question, answer=each.golden_answers[0]) for each in spread)
-    return MultipleChoice(name, tuple(_mmlu_file(root, "test.jsonl", groups)), shots, tuple(groups))
+    return MultipleChoice(name, tuple(loaded), shots, tuple(groups))
 
 
 _OWN_LETTER = re.compile(r"^\s*[(（]?[A-H][)）.．、]\s*")

@@ -33,7 +33,7 @@ _ANSWER_LINE = re.compile(r"(?im)^[\s>*_#-]*(?:final\s+)?answer\s*(?:is)?\s*[:ï¼
 def extract_typed(text: str) -> str:
     """The last "Answer:" line as it stands: square brackets in it are a list here, not a citation."""
     lines: list[str] = _ANSWER_LINE.findall(text)
-    return lines[-1].strip().strip("*_`\"'").rstrip(".").strip() if lines else extract_phrase(text)
+    return lines[-1].strip().rstrip("*_`\"'.").lstrip("*_`\"'").strip() if lines else extract_phrase(text)
 
 
 THEOREM_FORM = AnswerForm(

@@ -1,0 +1,161 @@
+import ast
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reground.core.answers import TEXT
+from reground.core.budget import Budget
+from reground.core.errors import BudgetExceeded, DataError, ParseError
+from reground.core.journal import MemoryJournal
+from reground.core.run import Run
+from reground.evaluation.task import Example, Task
+from reground.evaluation.tasks.longform import (
+    EXEMPLARS,
+    Judge,
+    JudgedTask,
+    Judgement,
+    RepeatedAccuracy,
+    agreement_with_people,
+    judge_prompt,
+    over_repeats,
+    parse_verdict,
+    read_labels,
+)
+from reground.evaluation.tasks.qa import QuestionAnswering
+from reground.models.scripted import ScriptedModel
+from tests.evaluation.trajectories import answered, write_jsonl
+
+YES, NO = "# it says so\nimplied = True", "# it does not\nimplied = False"
+
+
+@pytest.mark.parametrize(
+    ("reply", "verdict"),
+    [
+        (YES, True),
+        (NO, False),
+        ("```python\n# so\nimplied = True  # surely\n```", True),
+        ("implied: bool = False", False),
+        ("implied = True\n\nquestion = 'Another?'\nimplied = False", True),
+    ],
+)
+def test_a_verdict_is_read(reply: str, verdict: bool) -> None:
+    assert parse_verdict(reply) is verdict
+
+
+@pytest.mark.parametrize(
+    "reply",
+    ["", "True", "implied = yes", "implied = 1", "implied = __import__('os')", "implied =", "implied = " + "(" * 500],
+)
+def test_anything_else_is_refused_and_never_run(reply: str) -> None:
+    with pytest.raises(ParseError):
+        parse_verdict(reply)
+
+
+@settings(deadline=None)
+@given(st.text(max_size=80), st.text(max_size=80))
+def test_an_answer_cannot_speak_as_the_judge(question: str, answer: str) -> None:
+    """Whatever an answer holds, the prompt stays one Python module whose last literals are ours to read back."""
+    prompt = judge_prompt(question, answer, "gold")
+    body = ast.parse(prompt.rpartition("\n\n")[0]).body
+    assigned = [(n.targets[0].id, n.value.value) for n in body if isinstance(n, ast.Assign)]  # type: ignore[attr-defined]
+    assert [name for name, _ in assigned[-3:]] == ["question", "answer", "reference"]
+    assert sum(name == "implied" for name, _ in assigned) == len(EXEMPLARS) == 5
+    assert "<|im_end|>" not in judge_prompt(question, answer + "<|im_end|>", "gold")
+
+
+async def test_ratings_are_samples_of_one_call() -> None:
+    model = ScriptedModel([YES, YES, NO, YES])
+    run = Run()
+    found = await Judge(model=model, repeats=4).rate("Q?", "gold", "An answer.", run)
+    assert found.ratings == (1.0, 1.0, 0.0, 1.0)
+    assert (found.mean, found.std) == (0.75, pytest.approx(0.5))
+    assert len(model.calls) == 1
+    assert model.calls[0][1].n == 4
+    assert model.calls[0][1].temperature == 0.5
+    assert run.usage.calls == 1
+    assert "answer = 'An answer.'" in model.prompts[0]
+    assert model.prompts[0].index(EXEMPLARS[4].question) < model.prompts[0].index("'Q?'")
+
+
+async def test_several_golds_are_one_reference() -> None:
+    model = ScriptedModel([YES])
+    await Judge(model=model, repeats=1).rate("Q?", ["one", "1", "one"], "a", Run())
+    assert "reference = 'one or 1'" in model.prompts[0]
+
+
+async def test_an_unreadable_rating_is_asked_for_once_more() -> None:
+    model = ScriptedModel(["I would say yes", YES, "hm", NO, "still no verdict"])
+    found = await Judge(model=model, repeats=3).rate("Q?", "gold", "a", Run())
+    assert found.ratings == (0.0, 1.0, None)
+    assert (found.mean, found.std) == (0.5, pytest.approx(0.7071067811865476))
+    assert len(model.calls) == 3
+
+
+async def test_nothing_readable_is_no_mean() -> None:
+    found = await Judge(model=ScriptedModel(["x", "x"]), repeats=1).rate("Q?", "gold", "a", Run())
+    assert found == Judgement(None, 0.0, (None,))
+
+
+async def test_a_judgement_is_replayed_and_stays_in_its_budget() -> None:
+    journal, judge = MemoryJournal(), Judge(model=ScriptedModel([YES, NO]), repeats=2)
+    first = await judge.rate("Q?", "gold", "a", Run(journal=journal))
+    again = Judge(model=ScriptedModel([]), repeats=2)
+    assert await again.rate("Q?", "gold", "a", Run(journal=journal)) == first
+    with pytest.raises(BudgetExceeded):
+        await judge.rate("Q?", "gold", "a", Run(budget=Budget(tokens=10)))
+
+
+def test_accuracy_is_averaged_over_the_repeats() -> None:
+    judgements = [Judgement.of([1.0, 0.0, None]), Judgement.of([1.0, 1.0]), Judgement.of([0.0, 0.0, None])]
+    assert over_repeats(judgements) == RepeatedAccuracy(pytest.approx(0.5), pytest.approx(0.23570226), 2)
+    assert over_repeats([]) == RepeatedAccuracy(None, 0.0, 0)
+    assert Judgement.of([1.0]).std == 0.0
+
+
+def test_agreement_with_a_file_of_labels(tmp_path: Path) -> None:
+    records = [
+        {"id": "a", "rating": 5},
+        {"id": "a", "rating": 4},
+        {"id": "b", "rating": True},
+        {"id": "c", "rating": 2.5},
+        {"id": "other", "rating": 0},
+    ]
+    labels = read_labels(write_jsonl(tmp_path / "labels.jsonl", records))
+    assert labels == {"a": 4.5, "b": 1.0, "c": 2.5, "other": 0.0}
+    judgements = {
+        "a": Judgement.of([1, 1]),
+        "b": Judgement.of([0, 0]),
+        "c": Judgement.of([1, 0]),
+        "d": Judgement.of([None]),
+    }
+    found = agreement_with_people(judgements, labels)
+    assert (found.n, found.only_first, found.only_second) == (3, 0, 1)
+    assert found.spearman == pytest.approx(1)
+    assert found.pearson == pytest.approx(0.9966, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("record", "says"), [({"id": "a", "rating": "good"}, "is no number"), ({"id": "a"}, "'rating' is missing")]
+)
+def test_a_bad_label_is_named(tmp_path: Path, record: dict[str, object], says: str) -> None:
+    path = write_jsonl(tmp_path / "labels.jsonl", [{"id": "b", "rating": 1}, record])
+    with pytest.raises(DataError, match=says) as caught:
+        read_labels(path)
+    assert str(caught.value).startswith(f"{path}:2: ")
+
+
+async def test_a_judged_task_adds_the_judge_to_the_tasks_own_metrics() -> None:
+    example = Example(id="1", question="Q?", golden_answers=("Ghent",))
+    inner = QuestionAnswering("bamboogle", "cover-EM", (example,))
+    model = ScriptedModel([YES, NO, "x", "x", "x", "x"])
+    task = JudgedTask(task=inner, judge=Judge(model=model, repeats=2), open_run=lambda e, t: Run(question_id=e.id))
+    assert isinstance(task, Task)
+    assert (task.name, task.form, task.primary) == ("bamboogle", TEXT, "auto-eval")
+    assert (task.examples(), task.demonstrations(), task.solutions()) == ((example,), (), ["Q?"])
+    found = await task.score(example, answered("It is Ghent."), None)
+    assert (found["auto-eval"].value, found["cover-EM"].value) == (0.5, 1.0)
+    unread = await task.score(example, answered("It is Ghent."), None)
+    assert (unread["auto-eval"].value, unread["auto-eval"].why) == (None, "no rating of the judge could be read")
+    assert (await task.score(example, answered("  "), None))["auto-eval"].why == "there is no answer"

@@ -1,0 +1,215 @@
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reground.core.errors import DataError
+from reground.evaluation.metrics.quantity import read_quantities, read_quantity
+from reground.evaluation.task import Task
+from reground.evaluation.tasks.theoremqa import TASKS, extract_typed, same_answer
+from tests.data import need_data
+from tests.evaluation.trajectories import answered, write_jsonl
+
+
+def item(id: str, answer: object, kind: str, picture: bool = False) -> dict[str, object]:
+    return {"id": id, "question": f"What is {id}?", "answer": answer, "answer_type": kind, "has_picture": picture}
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1/3", 1 / 3),
+        ("2\\pi", 2 * math.pi),
+        ("3.5 x 10^{-5} m", 3.5e-5),
+        ("1.2×10⁻⁵", 1.2e-5),
+        ("$-6 \\times 10^{25}$ kg", -6e25),
+        ("-6e+25", -6e25),
+        ("\\frac{\\sqrt{2}}{2}", math.sqrt(2) / 2),
+        ("$\\frac12$", 0.5),
+        ("\\dfrac{16}{3}\\ \\text{cm}^2", 16 / 3),
+        ("1,234,567.5", 1234567.5),
+        ("approximately 0.33", 0.33),
+        ("x = 5", 5),
+        ("1/3 ≈ 0.333...", 0.333),
+        ("25 \\text{ m/s}^2", 25),
+        ("25 m/s^2", 25),
+        ("3 per m^-2", 3),
+        ("10\\%", 0.1),
+        ("\\boxed{42}", 42),
+        ("5!", 120),
+        ("-2^2", -4),
+        ("2^{-1}", 0.5),
+        ("e^{-1}", math.exp(-1)),
+        ("\\ln 2", math.log(2)),
+        ("2\\sqrt 3", 2 * math.sqrt(3)),
+        ("3(4 + 1)", 15),
+        ("\\left(\\frac{3}{4}\\right)^2", 9 / 16),
+        ("45°", 45),
+        ("−3", -3),
+        ("5 / hour", 5),
+        ("between 3 and 5", None),
+        ("3 1/2", None),
+        ("1.2.3", None),
+        ("9^9^9^9", None),
+        ("(-1)^0.5", None),
+        ("1/0", None),
+        ("(1 + 2", None),
+        ("1e999", None),
+        ("171!", None),
+        ("2.5!", None),
+        ("x", None),
+        ("", None),
+        ("1" * 301, None),
+        ("((" * 140, None),
+    ],
+)
+def test_quantities(text: str, value: float | None) -> None:
+    found = read_quantity(text)
+    assert found is None if value is None else found == pytest.approx(value)
+
+
+@pytest.mark.parametrize(
+    ("text", "values"),
+    [
+        ("[1, 2]", [1, 2]),
+        ("(1, 2)", [1, 2]),
+        ("$\\{1; 2\\}$", [1, 2]),
+        ("x = 1 and y = 2", [1, 2]),
+        ("x = [1, 2]", [1, 2]),
+        ("\\begin{pmatrix} 1 \\\\ -2 \\end{pmatrix}", [1, -2]),
+        ("[[1, 0], [0, 1]]", [1, 0, 0, 1]),
+        ("(1/2, (1+2)/3)", [0.5, 1]),
+        ("[3]", [3]),
+        ("1, 2, 3", [1, 2, 3]),
+        ("[1, a]", None),
+        ("none", None),
+        ("[]", None),
+        ("1," * 2000, None),
+    ],
+)
+def test_lists_of_quantities(text: str, values: list[float] | None) -> None:
+    found = read_quantities(text)
+    assert found is None if values is None else found == pytest.approx(values)
+
+
+NUMBERS = st.one_of(st.integers(1, 999).map(str), st.floats(0.01, 99).map(lambda x: f"{x:.3f}"))
+LATEX = st.recursive(
+    NUMBERS,
+    lambda inner: st.one_of(
+        st.tuples(inner, inner).map(lambda ab: rf"\frac{{{ab[0]}}}{{{ab[1]}}}"),
+        st.tuples(inner, inner).map(lambda ab: rf"({ab[0]} + {ab[1]})"),
+        st.tuples(inner, inner).map(lambda ab: rf"{ab[0]} \cdot {ab[1]}"),
+        inner.map(lambda a: rf"\sqrt{{{a}}}"),
+        inner.map(lambda a: rf"\left({a}\right)^{{2}}"),
+        inner.map(lambda a: rf"(-{a})"),
+        inner.map(lambda a: rf"{a} \pi"),
+    ),
+    max_leaves=4,
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(LATEX)
+def test_latex_is_read_as_math_verify_reads_it(latex: str) -> None:
+    math_verify = pytest.importorskip("math_verify")
+    parsed = math_verify.parse(f"${latex}$", parsing_timeout=None)
+    if not parsed or isinstance(parsed[0], str):
+        return
+    theirs = complex(parsed[0].evalf())
+    ours = read_quantity(latex)
+    if abs(theirs.imag) > 1e-9:
+        assert ours is None
+    else:
+        assert ours == pytest.approx(theirs.real, rel=1e-6)
+
+
+@settings(deadline=None)
+@given(st.text(st.sampled_from("0123456789.+-*/^!()[]{}\\frac sqrt pi e=%,x "), max_size=60))
+def test_any_text_is_a_finite_number_or_none(text: str) -> None:
+    found = read_quantity(text)
+    assert found is None or math.isfinite(found)
+    for value in read_quantities(text) or []:
+        assert math.isfinite(value)
+
+
+@pytest.mark.parametrize(
+    ("phrase", "gold", "kind", "right"),
+    [
+        ("104", 100.0, "float", True),
+        ("104.1", 100.0, "float", False),
+        ("96", 100.0, "float", True),
+        ("-1.01", -1.047, "float", True),
+        ("0", 0.0, "float", True),
+        ("0.01", 0.0, "float", False),
+        ("16.3", 16, "integer", True),
+        ("16.6", 16, "integer", False),
+        ("no idea", 16, "integer", None),
+        ("[2, 1]", [1, 2], "list of integer", True),
+        ("[1, 2, 2]", [1, 2], "list of integer", False),
+        ("0.25 and 1/3", [0.333, 0.25], "list of float", True),
+        ("unknown", [1], "list of integer", None),
+        ("True.", True, "bool", True),
+        ("No, it is not", False, "bool", True),
+        ("false", True, "bool", False),
+        ("maybe", True, "bool", None),
+        ("(b)", "(b)", "option", True),
+        ("B", "(b)", "option", True),
+        ("Option (c)", "(b)", "option", False),
+        ("both", "(b)", "option", None),
+    ],
+)
+def test_answers_are_compared_by_type(phrase: str, gold: object, kind: str, right: bool | None) -> None:
+    assert same_answer(phrase, gold, kind) is right  # type: ignore[arg-type]
+
+
+def test_a_list_is_not_taken_for_a_citation() -> None:
+    assert extract_typed("By [1], so:\nAnswer: [3]") == "[3]"
+    assert extract_typed("**Answer:** `16`.") == "16"
+    assert extract_typed("Therefore the answer is 5.") == "5"
+
+
+async def test_questions_with_pictures_are_left_out_and_counted(tmp_path: Path) -> None:
+    records = [item("a", 1.5, "float"), item("b", 2, "integer", picture=True), item("c", True, "bool")]
+    write_jsonl(tmp_path / "theoremqa" / "test.jsonl", records)
+    task = TASKS["theoremqa"](tmp_path)
+    assert isinstance(task, Task)
+    assert [example.id for example in task.examples()] == ["a", "c"]
+    assert task.left_out == {"needs a picture": 1}  # type: ignore[attr-defined]
+    assert task.examples()[1].question == "What is c?\nThe answer is True or False."
+    assert task.solutions() == ["What is a?", "What is c?"]
+    assert len(TASKS["theoremqa_pictures"](tmp_path).examples()) == 3
+    right = await task.score(task.examples()[0], answered("So 3/2.\nAnswer: 3/2"), None)
+    assert right["accuracy"].value == 1.0
+    unread = await task.score(task.examples()[0], answered("Answer: not known"), None)
+    assert (unread["accuracy"].value, unread["accuracy"].why) == (0.0, "no float can be read from the answer")
+    assert (await task.score(task.examples()[0], answered(None), None))["accuracy"].value is None
+
+
+@pytest.mark.parametrize(
+    ("record", "says"),
+    [
+        (item("a", 1.5, "complex"), "unknown answer type 'complex'"),
+        (item("a", "1.5", "float"), "is no float"),
+        (item("a", 1.5, "list of float"), "is no list of float"),
+        ({"id": "a"}, "'question' is missing"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, record: dict[str, object], says: str) -> None:
+    path = write_jsonl(tmp_path / "theoremqa" / "test.jsonl", [record])
+    with pytest.raises(DataError, match=says) as caught:
+        TASKS["theoremqa"](tmp_path)
+    assert f"{path}:1" in str(caught.value)
+
+
+async def test_the_real_questions_load_and_their_answers_are_right() -> None:
+    root = need_data("theoremqa").parent
+    task = TASKS["theoremqa"](root)
+    assert len(task.examples()) == 747
+    assert task.left_out == {"needs a picture": 53}  # type: ignore[attr-defined]
+    assert len(TASKS["theoremqa_pictures"](root).examples()) == 800
+    for example in task.examples():
+        found = await task.score(example, answered(f"Answer: {example.golden_answers[0]}"), None)
+        assert found["accuracy"].value == 1.0, example
+    assert not set(task.solutions()) & {shot.question.partition("\n")[0] for shot in task.demonstrations()}
