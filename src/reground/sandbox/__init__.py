@@ -1,1 +1,26 @@
 """Isolated execution of generated programs."""
+
+from __future__ import annotations
+
+from reground.core.errors import ConfigurationError
+from reground.core.programs import Sandbox
+
+KINDS = ("bubblewrap", "docker")
+
+
+def find_sandbox(kind: str = "bubblewrap", *, concurrency: int | None = None, packages: bool = False) -> Sandbox:
+    """The sandbox of that kind, tried out once.
+
+    packages: whether programs may import the installed packages beside the standard library.
+    Raises SandboxUnavailable with the reason and what to do where no isolation is to be had: nothing is ever run
+    without it. Raises ConfigurationError for an unknown kind.
+    """
+    if kind == "bubblewrap":
+        from reground.sandbox.bubblewrap import BubblewrapSandbox
+
+        return BubblewrapSandbox(concurrency=concurrency, packages=packages)
+    if kind == "docker":
+        from reground.sandbox.docker import DockerSandbox
+
+        return DockerSandbox(concurrency=concurrency, packages=packages)
+    raise ConfigurationError(f"no sandbox is called {kind!r}; there are {', '.join(KINDS)}")

@@ -1,0 +1,277 @@
+"""Runs programs in whatever isolation a launcher offers: pipes, limits, and the verdict.
+
+A program with tests runs as two isolated processes joined by two pipes. The tests report on a third pipe, which the
+program never has, and sign with a number that it never sees; so nothing that the program does can pass a test.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import struct
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from pydantic import JsonValue
+
+from reground.core.errors import SandboxUnavailable
+from reground.core.programs import Execution, Limits, Program, Verdict
+from reground.sandbox._verdict import judge_alone, judge_tests, judge_value, settle
+from reground.sandbox._watch import Watch
+
+STARTUP_SECONDS = 1.0
+TESTS_MEMORY_MIB = 4096
+
+
+@dataclass(frozen=True)
+class Job:
+    """What one isolated process is told: its role and what it works on."""
+
+    role: str
+    data: dict[str, JsonValue]
+    limits: Limits
+    path: Path
+    shared: Path | None = None
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How to start it. `packages` and `user` go into the job's file; `inherit` are file descriptors to pass and close."""
+
+    command: Sequence[str]
+    inherit: tuple[int, ...] = ()
+    status: int | None = None
+    tidy: Sequence[str] = ()
+
+
+class Launcher(Protocol):
+    """A kind of isolation."""
+
+    def confine(self, job: Job) -> dict[str, JsonValue]:
+        """What the process must know to confine itself further."""
+        ...
+
+    def launch(self, job: Job) -> Launch:
+        """The command that starts the job, isolated."""
+        ...
+
+
+@dataclass
+class Running:
+    """A started process, what it has printed, and why it was stopped."""
+
+    process: asyncio.subprocess.Process
+    launch: Launch
+    limits: Limits
+    stopped: Verdict | None = None
+    why: str = ""
+    printed: dict[str, bytearray] = field(default_factory=lambda: {"stdout": bytearray(), "stderr": bytearray()})
+    watch: Watch | None = None
+    _status: bytes = b""
+
+    def stop(self, verdict: Verdict, why: str) -> None:
+        """Kill everything in the isolation; the first reason stands."""
+        if self.stopped is None:
+            self.stopped, self.why = verdict, why
+        self.kill()
+
+    def kill(self) -> None:
+        """Kill the isolation's first process, and with it all others."""
+        with contextlib.suppress(ProcessLookupError):
+            self.process.kill()
+
+    def text(self, stream: str) -> str:
+        """What was printed, as far as the limit allowed."""
+        return self.printed[stream][: self.limits.output_bytes].decode(errors="replace")
+
+    async def collect(self, stream: str, most: int) -> None:
+        """Read a stream to its end; stop the program when all it printed exceeds `most` bytes."""
+        reader = getattr(self.process, stream)
+        # What comes after the limit is read and dropped: a process with a full pipe is never seen to end.
+        while part := await reader.read(1 << 16):
+            if self.stopped is None:
+                self.printed[stream] += part
+            if sum(map(len, self.printed.values())) > most:
+                self.stop(Verdict.OUTPUT_LIMIT, f"printed more than {most} bytes")
+
+    async def feed(self, data: bytes) -> None:
+        """Give standard input; a program need not read it."""
+        stdin = self.process.stdin
+        if stdin is None:
+            return
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            stdin.write(data)
+            await stdin.drain()
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            stdin.close()
+
+    def ran(self) -> bool:
+        """Whether the isolation was set up, so that the exit status is the program's own."""
+        if self.launch.status is None:
+            return self.process.returncode not in (125, 126, 127)
+        with contextlib.suppress(BlockingIOError):
+            self._status += os.read(self.launch.status, 1 << 16)
+        return b'"exit-code"' in self._status or (self.stopped is not None and b'"child-pid"' in self._status)
+
+
+class Engine:
+    """Executes programs, at most `concurrency` at once."""
+
+    def __init__(self, launcher: Launcher, *, concurrency: int | None = None) -> None:
+        self._launcher = launcher
+        self._places = asyncio.Semaphore(concurrency or os.cpu_count() or 1)
+
+    async def execute(self, program: Program) -> Execution:
+        """Run a program and judge it. Raises SandboxUnavailable when the isolation cannot be set up."""
+        async with self._places:
+            began = time.monotonic()
+            with _workspace() as folder:
+                if program.tests is not None:
+                    return await self._with_tests(program, folder, began)
+                return await self._by_itself(program, folder, began)
+
+    async def _by_itself(self, program: Program, folder: Path, began: float) -> Execution:
+        for_value = program.returns is not None
+        data: dict[str, JsonValue] = {
+            "mode": "value" if for_value else "alone",
+            "source": program.source,
+            "returns": program.returns,
+            "stdin": program.stdin,
+        }
+        async with self._start(Job("program", data, program.limits, folder / "program.json")) as running:
+            most = program.limits.output_bytes
+            await _until(
+                program.limits.seconds + STARTUP_SECONDS,
+                [running],
+                running.feed(b"" if for_value else program.stdin.encode(errors="replace")),
+                running.collect("stdout", most),
+                running.collect("stderr", most),
+                running.process.wait(),
+            )
+            await running.process.wait()
+            _require_isolation(running)
+            execution = judge_value(running) if for_value else judge_alone(running)
+            return settle(execution, program, running, time.monotonic() - began)
+
+    async def _with_tests(self, program: Program, folder: Path, began: float) -> Execution:
+        shared = folder / "shared"
+        shared.mkdir()
+        shared.chmod(0o777)
+        nonce = secrets.token_hex(16)
+        source: dict[str, JsonValue] = {"mode": "tests", "source": program.source, "stdin": program.stdin}
+        tests: dict[str, JsonValue] = {"tests": program.tests, "exports": list(program.exports), "nonce": nonce}
+        judge_limits = program.limits.model_copy(update={"memory_mib": TESTS_MEMORY_MIB, "processes": 64})
+        requests, replies = os.pipe(), os.pipe()
+        try:
+            async with (
+                self._start(
+                    Job("program", source, program.limits, folder / "program.json", shared), requests[0], replies[1]
+                ) as running,
+                self._start(
+                    Job("tests", tests, judge_limits, folder / "tests.json", shared), replies[0], requests[1]
+                ) as judge,
+            ):
+                for end in (*requests, *replies):
+                    os.close(end)
+                requests = replies = ()  # type: ignore[assignment]
+                most = program.limits.output_bytes
+                printing = asyncio.ensure_future(running.collect("stderr", most))
+                try:
+                    await _until(
+                        program.limits.seconds + STARTUP_SECONDS,
+                        [running, judge],
+                        judge.collect("stderr", 1 << 20),
+                        judge.process.wait(),
+                    )
+                    with contextlib.suppress(TimeoutError):
+                        await asyncio.wait_for(asyncio.shield(running.process.wait()), 0.2)
+                    running.kill()
+                    await asyncio.gather(running.process.wait(), judge.process.wait())
+                finally:
+                    printing.cancel()
+                _require_isolation(running)
+                _require_isolation(judge)
+                execution = judge_tests(running, judge, nonce)
+                return settle(execution, program, running, time.monotonic() - began)
+        finally:
+            for end in (*requests, *replies):
+                os.close(end)
+
+    @contextlib.asynccontextmanager
+    async def _start(
+        self, job: Job, stdin: int = asyncio.subprocess.PIPE, stdout: int = asyncio.subprocess.PIPE
+    ) -> AsyncIterator[Running]:
+        job.path.write_text(json.dumps({"role": job.role, **job.data, **self._launcher.confine(job)}), encoding="utf-8")
+        job.path.chmod(0o644)
+        launch = self._launcher.launch(job)
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *launch.command,
+                stdin=stdin,
+                stdout=stdout,
+                stderr=asyncio.subprocess.PIPE,
+                pass_fds=launch.inherit,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise SandboxUnavailable(f"cannot start {launch.command[0]}: {error.strerror}") from error
+        finally:
+            for inherited in launch.inherit:
+                os.close(inherited)
+        running = Running(process, launch, job.limits)
+        running.watch = Watch(process.pid, job.limits.memory_mib, job.limits.processes, job.shared)
+        watching = asyncio.ensure_future(running.watch.follow(running.stop))
+        try:
+            yield running
+        finally:
+            watching.cancel()
+            running.kill()
+            with contextlib.suppress(ProcessLookupError):
+                await process.wait()
+            if launch.status is not None:
+                os.close(launch.status)
+            if launch.tidy:
+                tidying = await asyncio.create_subprocess_exec(*launch.tidy, stdout=-3, stderr=-3)
+                await tidying.wait()
+
+
+async def _until(seconds: float, processes: list[Running], *work: object) -> None:
+    """Await the work; when the time is over, stop the processes, which ends the work."""
+    everything = asyncio.gather(*work, return_exceptions=True)  # type: ignore[call-overload]
+    try:
+        await asyncio.wait_for(asyncio.shield(everything), seconds)
+    except TimeoutError:
+        for running in processes:
+            running.stop(Verdict.TIMEOUT, f"ran longer than {running.limits.seconds:g} s")
+        await everything
+
+
+def _require_isolation(running: Running) -> None:
+    if not running.ran():
+        said = running.text("stderr").strip().splitlines()
+        raise SandboxUnavailable(f"the isolation could not be set up: {said[-1] if said else 'no reason given'}")
+
+
+@contextlib.contextmanager
+def _workspace() -> Iterator[Path]:
+    folder = Path(tempfile.mkdtemp(prefix="reground-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+def read_frame(data: bytes) -> bytes:
+    """The first frame of a stream; empty when it is not whole."""
+    if len(data) < 4:
+        return b""
+    size = struct.unpack(">I", data[:4])[0]
+    return data[4 : 4 + size] if len(data) >= 4 + size else b""

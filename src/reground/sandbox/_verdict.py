@@ -1,0 +1,145 @@
+"""From exit statuses, reports and output to a verdict."""
+
+from __future__ import annotations
+
+import json
+import struct
+from typing import TYPE_CHECKING, Any
+
+from pydantic import JsonValue
+
+from reground.core.programs import Execution, Program, Verdict
+from reground.sandbox.inside.program import SYNTAX_EXIT
+
+if TYPE_CHECKING:
+    from reground.sandbox._engine import Running
+
+_SYNTAX = ("SyntaxError", "IndentationError", "TabError")
+_KILLED = "was killed by the system, most likely for memory"
+
+
+def settle(execution: Execution, program: Program, running: Running, seconds: float) -> Execution:
+    """Add what holds for every execution: the limits, the expected output, the time and the memory."""
+    update: dict[str, Any] = {"seconds": round(seconds, 4)}
+    if running.watch is not None and running.watch.peak_mib:
+        update["memory_mib"] = round(running.watch.peak_mib, 1)
+    if running.stopped is not None:
+        update |= {"verdict": running.stopped, "detail": running.why, "value": None}
+    elif execution.detail == _KILLED and seconds > program.limits.seconds:
+        update |= {"verdict": Verdict.TIMEOUT, "detail": "used up its CPU time"}
+    elif execution.passed and program.tests is None and program.expected_stdout is not None:
+        update |= _compare(execution.stdout, program.expected_stdout)
+    return execution.model_copy(update=update)
+
+
+def _compare(printed: str, expected: str) -> dict[str, Any]:
+    found, wanted = _lines(printed), _lines(expected)
+    if found == wanted:
+        return {}
+    pairs = enumerate(zip(found, wanted, strict=False), start=1)
+    place = next((i for i, (a, b) in pairs if a != b), min(len(found), len(wanted)) + 1)
+    got = repr(found[place - 1][:200]) if place <= len(found) else "nothing"
+    want = repr(wanted[place - 1][:200]) if place <= len(wanted) else "nothing more"
+    return {"verdict": Verdict.WRONG_ANSWER, "detail": f"line {place}: expected {want}, printed {got}"}
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.rstrip().split("\n")]
+
+
+def judge_alone(running: Running) -> Execution:
+    """A program that reads and prints: its exit status decides whether it ran well."""
+    stdout, stderr = running.text("stdout"), running.text("stderr")
+    verdict, detail = _exit(running.process.returncode or 0, stderr)
+    return Execution(verdict=verdict, stdout=stdout, stderr=stderr, detail=detail)
+
+
+def _exit(status: int, stderr: str) -> tuple[Verdict, str]:
+    last = (stderr.strip().splitlines() or [""])[-1][:2000]
+    if status == 0:
+        return Verdict.PASSED, ""
+    if status == SYNTAX_EXIT and last.startswith((*_SYNTAX, "ValueError", "RecursionError", "MemoryError")):
+        return Verdict.SYNTAX, last
+    if last.startswith("MemoryError") or "Cannot allocate memory" in last:
+        return Verdict.MEMORY, last
+    killed = _signal(status)
+    if killed == 24:
+        return Verdict.TIMEOUT, "used up its CPU time"
+    if killed == 9:
+        return Verdict.MEMORY, _KILLED
+    if killed:
+        return Verdict.EXCEPTION, f"ended by signal {killed}"
+    return Verdict.EXCEPTION, last or f"ended with status {status}"
+
+
+def _signal(status: int) -> int:
+    if status < 0:
+        return -status
+    return status - 128 if status > 128 else 0
+
+
+def judge_value(running: Running) -> Execution:
+    """A program whose value is wanted: it reports it itself, for it concerns nobody else."""
+    printed = running.text("stderr")
+    message = _frame(bytes(running.printed["stdout"]))
+    if "value" in message:
+        return Execution(verdict=Verdict.PASSED, stdout=printed, value=_shallow(message["value"]))
+    error = message.get("err")
+    if not isinstance(error, dict):
+        verdict, detail = _exit(running.process.returncode or 0, printed)
+        detail = "ended before it gave its value" if verdict is Verdict.PASSED else detail
+        return Execution(
+            verdict=Verdict.EXCEPTION if verdict is Verdict.PASSED else verdict, stdout=printed, detail=detail
+        )
+    kind, line = str(error.get("type")), error.get("line")
+    where = f" (line {line})" if line else ""
+    verdict = Verdict.MEMORY if kind == "MemoryError" else Verdict.SYNTAX if kind in _SYNTAX else Verdict.EXCEPTION
+    return Execution(verdict=verdict, stdout=printed, detail=f"{kind}: {error.get('text')}"[:2000] + where)
+
+
+def _frame(data: bytes) -> dict[str, Any]:
+    if len(data) < 4 or len(data) < 4 + struct.unpack(">I", data[:4])[0]:
+        return {}
+    try:
+        message = json.loads(data[4 : 4 + struct.unpack(">I", data[:4])[0]])
+    except (ValueError, RecursionError):
+        return {}
+    return message if isinstance(message, dict) else {}
+
+
+def _shallow(value: Any, depth: int = 0) -> JsonValue:
+    """The value, as deep as our records go; numbers that JSON has no form for as text."""
+    if isinstance(value, float) and value - value != 0:
+        return repr(value)
+    if isinstance(value, list | dict) and depth >= 50:
+        return "..."
+    if isinstance(value, list):
+        return [_shallow(item, depth + 1) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _shallow(item, depth + 1) for key, item in value.items()}
+    return value  # type: ignore[no-any-return]
+
+
+def judge_tests(running: Running, judge: Running, nonce: str) -> Execution:
+    """The tests' report decides; without one, how the program ended says why."""
+    printed = running.text("stderr")
+    report = _report(bytes(judge.printed["stderr"]), nonce)
+    said, detail = str(report.get("verdict", "gone")), str(report.get("detail", ""))
+    if said == "gone":
+        return _ended_early(running, printed, detail)
+    return Execution(verdict=Verdict(said), stdout=printed, detail=detail)
+
+
+def _ended_early(running: Running, printed: str, detail: str) -> Execution:
+    status = running.process.returncode or 0
+    verdict, why = _exit(status, printed)
+    if verdict is Verdict.PASSED or (_signal(status) == 9 and running.stopped is None):
+        verdict, why = Verdict.EXCEPTION, "ended before the tests did" + (f": {detail}" if detail else "")
+    return Execution(verdict=verdict, stdout=printed, detail=why)
+
+
+def _report(data: bytes, nonce: str) -> dict[str, Any]:
+    for line in reversed(data.splitlines()):
+        if line.startswith(nonce.encode()):
+            return dict(json.loads(line[len(nonce) :]))
+    return {}

@@ -1,0 +1,200 @@
+"""Isolation by bubblewrap: namespaces of its own, a file system that holds Python and nothing else, no network."""
+
+from __future__ import annotations
+
+import functools
+import math
+import os
+import platform
+import secrets
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from reground.core.errors import SandboxUnavailable
+from reground.core.programs import Execution, Limits, Program
+from reground.sandbox._engine import Engine, Job, Launch
+from reground.sandbox._seccomp import filter_program
+
+HARNESS = Path(__file__).parent / "inside"
+FILE_MIB = 64
+_INTERPRETER_MIB = 96
+_BOOT = "import sys; sys.path.insert(0, '/harness'); from inside.start import main; main('/job.json')"
+_ADVICE = (
+    "install bubblewrap and allow unprivileged user namespaces, or use --sandbox docker where a Docker daemon runs"
+)
+
+
+class BubblewrapSandbox:
+    """Runs programs under `bwrap`, at most `concurrency` at once (default: one a core).
+
+    packages: whether programs see the installed packages (numpy, say) beside the standard library.
+    Raises SandboxUnavailable, with the reason and what to do, where bubblewrap cannot isolate.
+    """
+
+    name = "bubblewrap"
+
+    def __init__(self, *, concurrency: int | None = None, packages: bool = False) -> None:
+        self.packages = packages
+        launcher = _Bubblewrap(_find(), as_user=True, packages=packages)
+        if os.geteuid() != 0 or _refusal(launcher) is not None:
+            launcher = _Bubblewrap(_find(), as_user=False, packages=packages)
+            refusal = _refusal(launcher)
+            if refusal is not None:
+                raise SandboxUnavailable(f"bubblewrap cannot isolate a program here: {refusal}; {_ADVICE}")
+        self._engine = Engine(launcher, concurrency=concurrency)
+
+    async def execute(self, program: Program, /) -> Execution:
+        """Run the program within its limits."""
+        return await self._engine.execute(program)
+
+
+def _find() -> str:
+    found = shutil.which("bwrap")
+    if found is None:
+        raise SandboxUnavailable(f"there is no bwrap here, so generated programs are not run; {_ADVICE}")
+    return found
+
+
+@functools.cache
+def _options(binary: str) -> str:
+    """What this version of bubblewrap can do, from its own help."""
+    return subprocess.run([binary, "--help"], capture_output=True, text=True, check=False).stdout
+
+
+def _refusal(launcher: _Bubblewrap) -> str | None:
+    """Why an isolated Python does not start, really tried; None when it does."""
+    command = [*launcher.isolate(Limits(), None, None, "/dev/null"), sys_executable(), "-sPS", "-c", "print('ready')"]
+    try:
+        tried = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return str(error)
+    if tried.stdout.strip() == "ready":
+        return None
+    return (tried.stderr.strip().splitlines() or ["it gives no reason"])[-1]
+
+
+def sys_executable() -> str:
+    """The real interpreter behind a virtual environment."""
+    return os.path.realpath(getattr(sys, "_base_executable", None) or sys.executable)
+
+
+@functools.cache
+def python_paths() -> tuple[str, ...]:
+    """What Python needs of the file system: system libraries, the standard library, the interpreter."""
+    standard = sysconfig.get_path("stdlib", vars={"installed_base": sys.base_prefix, "base": sys.base_prefix})
+    system = ["/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache"]
+    own = [] if sys.base_prefix in ("/usr", "/usr/local") else [f"{sys.base_prefix}/lib"]
+    return tuple(path for path in [*system, *own, standard, sys_executable()] if Path(path).exists())
+
+
+class _Bubblewrap:
+    """Builds commands. `as_user`: started by root, a program runs as a user that exists nowhere else.
+
+    Otherwise it runs in a user namespace, where root's exemption from the limit on processes would follow it.
+    """
+
+    def __init__(self, binary: str, *, as_user: bool, packages: bool) -> None:
+        self._binary, self._as_user, self._packages = binary, as_user, packages
+
+    def confine(self, job: Job) -> dict[str, JsonValue]:
+        """Limits that the process sets on itself, and where its packages are."""
+        limits = job.limits
+        user = 0x40000000 + secrets.randbelow(0x30000000) if self._as_user else None
+        seconds = math.ceil(limits.seconds)
+        confinement: dict[str, JsonValue] = {
+            "user": user,
+            "AS": (limits.memory_mib + _INTERPRETER_MIB) * 2**20,
+            "CPU": seconds if job.role == "program" else seconds + 2,
+            "FSIZE": FILE_MIB * 2**20,
+            "NPROC": limits.processes + (0 if self._as_user else 2) if self._counts_processes() else None,
+            "NOFILE": 256,
+            "CORE": 0,
+        }
+        visible = [sysconfig.get_path("purelib")] if self._sees_packages(job.role) else []
+        return {"confine": confinement, "harness": "/harness", "packages": list(visible)}
+
+    def launch(self, job: Job) -> Launch:
+        """The command for a job."""
+        status, theirs = os.pipe()
+        os.set_blocking(status, False)
+        inherit = [theirs]
+        options = ["--json-status-fd", str(theirs)]
+        rules = filter_program(platform.machine())
+        if rules:
+            inherit.append(_in_memory(rules))
+            options += ["--seccomp", str(inherit[-1])]
+        packages = sysconfig.get_path("purelib") if self._sees_packages(job.role) else None
+        isolate = self.isolate(job.limits, job.shared, packages, str(job.path))
+        command = [isolate[0], *options, *isolate[1:], sys_executable(), "-sPS", "-c", _BOOT]
+        return Launch(command, tuple(inherit), status)
+
+    def isolate(self, limits: Limits, shared: Path | None, packages: str | None, job: str) -> list[str]:
+        """`bwrap` and its options, without the command to run."""
+        return [
+            self._binary,
+            *self._namespaces(),
+            "--die-with-parent",
+            "--new-session",
+            *("--hostname", "sandbox"),
+            *self._environment(),
+            *("--proc", "/proc", "--dev", "/dev"),
+            *self._scratch("/dev/shm", limits),  # noqa: S108
+            *self._scratch("/tmp", limits),  # noqa: S108
+            *self._scratch("/home", limits),
+            *(("--bind", str(shared), "/work") if shared else self._scratch("/work", limits)),
+            # After the scratch folders: Python or its packages may lie below one of them.
+            *self._system(packages),
+            *("--ro-bind", str(HARNESS), "/harness/inside"),
+            *("--ro-bind", job, "/job.json"),
+            *("--remount-ro", "/dev", "--remount-ro", "/"),
+            *("--chdir", "/work"),
+            "--",
+        ]
+
+    def _namespaces(self) -> list[str]:
+        drop = ["--cap-drop", "ALL"]
+        if self._as_user:
+            apart = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
+            return [*apart, *drop, "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+        return ["--unshare-all", "--unshare-user", *self._if_known("--disable-userns"), *drop, "--uid", "1000"]
+
+    def _environment(self) -> list[str]:
+        values = {"PATH": "/usr/bin", "HOME": "/home", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "TZ": "UTC"}  # noqa: S108
+        values |= {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1"}
+        values |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        return ["--clearenv", *(part for name, value in values.items() for part in ("--setenv", name, value))]
+
+    def _system(self, packages: str | None) -> list[str]:
+        options: list[str] = []
+        for path in [*python_paths(), *([packages] if packages else [])]:
+            link = Path(path).is_symlink() and path.count("/") == 1
+            options += ["--symlink", str(Path(path).readlink()), path] if link else ["--ro-bind", path, path]
+        return options
+
+    def _scratch(self, path: str, limits: Limits) -> list[str]:
+        size = ["--size", str(min(limits.memory_mib, FILE_MIB) * 2**20)] if self._if_known("--size") else []
+        mode = ["--perms", "1777"] if self._if_known("--perms") else []
+        return [*mode, *size, "--tmpfs", path]
+
+    def _if_known(self, option: str) -> list[str]:
+        return [option] if f"{option} " in _options(self._binary) else []
+
+    def _sees_packages(self, role: str) -> bool:
+        return self._packages or role == "tests"
+
+    def _counts_processes(self) -> bool:
+        """Whether the kernel counts a sandbox's processes apart from the rest of the user's (Linux 5.14)."""
+        release = platform.release().split(".")
+        return self._as_user or (int(release[0]), int(release[1].split("-")[0])) >= (5, 14)
+
+
+def _in_memory(data: bytes) -> int:
+    handle = os.memfd_create("rules")
+    os.write(handle, data)
+    os.lseek(handle, 0, os.SEEK_SET)
+    return handle

@@ -1,0 +1,97 @@
+"""Isolation by Docker, for where bubblewrap is not to be had and a daemon is."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from reground.core.errors import SandboxUnavailable
+from reground.core.programs import Execution, Program
+from reground.sandbox._engine import Engine, Job, Launch
+
+HARNESS = Path(__file__).parent / "inside"
+_BOOT = "import sys; sys.path.insert(0, '/harness'); from inside.start import main; main('/job.json')"
+_ADVICE = "start it, or use --sandbox bubblewrap"
+
+
+class DockerSandbox:
+    """Runs programs in containers without network, capabilities or a writable system.
+
+    image: an image with `python` in it (default: python:X.Y-slim of the Python in use); it is never pulled here.
+    packages: taken as given by the image; the tests' side needs numpy there for HumanEval+ and MBPP+.
+    Raises SandboxUnavailable where there is no docker, no daemon or no such image.
+    """
+
+    name = "docker"
+
+    def __init__(
+        self,
+        *,
+        concurrency: int | None = None,
+        packages: bool = False,
+        image: str | None = None,
+        binary: str = "docker",
+    ) -> None:
+        self.packages = packages
+        self.image = image or f"python:{sys.version_info[0]}.{sys.version_info[1]}-slim"
+        _require(binary, self.image)
+        self._engine = Engine(DockerLauncher(binary, self.image), concurrency=concurrency)
+
+    async def execute(self, program: Program, /) -> Execution:
+        """Run the program within its limits."""
+        return await self._engine.execute(program)
+
+
+def _require(binary: str, image: str) -> None:
+    if shutil.which(binary) is None:
+        raise SandboxUnavailable(f"there is no {binary} here, so generated programs are not run; {_ADVICE}")
+    for asked, missing in (
+        (["version"], "the Docker daemon does not answer"),
+        (["image", "inspect", image], f"the image {image} is not here: docker pull {image}"),
+    ):
+        try:
+            tried = subprocess.run([binary, *asked], capture_output=True, text=True, timeout=20, check=False)
+        except subprocess.TimeoutExpired:
+            raise SandboxUnavailable(f"the Docker daemon does not answer; {_ADVICE}") from None
+        if tried.returncode != 0:
+            raise SandboxUnavailable(f"{missing}; {_ADVICE}")
+
+
+class DockerLauncher:
+    """Builds `docker run` commands."""
+
+    def __init__(self, binary: str, image: str) -> None:
+        self._binary, self._image = binary, image
+
+    def confine(self, job: Job) -> dict[str, JsonValue]:
+        """Docker counts processes and memory; the rest the process sets on itself."""
+        limits: dict[str, JsonValue] = dict.fromkeys(("user", "AS", "NPROC"))
+        limits |= {"CPU": int(-(-job.limits.seconds // 1)), "FSIZE": 64 * 2**20, "NOFILE": 256, "CORE": 0}
+        return {"confine": limits, "harness": "/harness", "packages": []}
+
+    def launch(self, job: Job) -> Launch:
+        """The command for a job, and the one that removes its container whatever happened."""
+        name = f"reground-{secrets.token_hex(8)}"
+        memory = f"{job.limits.memory_mib + 32}m"
+        mounts = [f"{HARNESS}:/harness/inside:ro", f"{job.path}:/job.json:ro"]
+        if job.shared is not None:
+            mounts.append(f"{job.shared}:/work:rw")
+        scratch = ["/tmp", "/home", *([] if job.shared else ["/work"])]  # noqa: S108
+        command = [
+            *(self._binary, "run", "--rm", "--interactive", "--pull", "never", "--name", name),
+            *("--network", "none", "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
+            *("--user", f"{os.getuid() or 65534}:{os.getgid() or 65534}"),
+            *("--pids-limit", str(job.limits.processes + 2), "--memory", memory, "--memory-swap", memory),
+            *(part for path in scratch for part in ("--tmpfs", f"{path}:rw,size=64m,mode=1777")),
+            *(part for mount in mounts for part in ("--volume", mount)),
+            *("--workdir", "/work", "--env", "HOME=/home", "--env", "PYTHONHASHSEED=0", "--env", "PYTHONUTF8=1"),
+            *("--env", "PYTHONDONTWRITEBYTECODE=1", "--entrypoint", "python", self._image),
+            *("-sP", "-c", _BOOT),
+        ]
+        return Launch(command, tidy=(self._binary, "rm", "--force", name))

@@ -1,0 +1,272 @@
+"""The tests' side: trusted code that sees the program's objects through handles alone."""
+
+from __future__ import annotations
+
+import builtins
+import json
+import os
+import sys
+import types
+from collections.abc import Iterator
+from typing import Any
+
+from .session import Message, Session
+from .wire import Channel, WireError, is_mutable, line_of, overwrite
+
+FILE = "tests.py"
+_TRUSTED_ERRORS = ("sqlite3", "json.decoder", "decimal", "zipfile", "binascii", "xml.etree.ElementTree", "re")
+_READABLE = {"__name__", "__qualname__", "__doc__", "__dict__", "__annotations__", "__module__"}
+
+
+class ProgramEnded(BaseException):
+    """The program asked to exit; that is no `Exception`, so `assertRaises(Exception)` does not accept it."""
+
+
+class Handle:
+    """One of the program's objects. Its answers are data; only its equality with plain data is decided here.
+
+    There is no arithmetic and no order: an object that claims to be a number is not one.
+    """
+
+    __slots__ = ("_number", "_session")
+    _number: int
+    _session: TestsSession
+
+    def __init__(self, session: TestsSession, number: int) -> None:
+        object.__setattr__(self, "_session", session)
+        object.__setattr__(self, "_number", number)
+
+    def __call__(self, *args: Any, **named: Any) -> Any:
+        return self._session.call(self, list(args), named)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name.endswith("__") and name not in _READABLE:
+            raise AttributeError(name)
+        return self._session.get(self, name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._session.ask("set", self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        self._session.ask("delete", self, name)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._session.ask("item", self, key)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._session.ask("set_item", self, key, value)
+
+    def __delitem__(self, key: Any) -> None:
+        self._session.ask("delete_item", self, key)
+
+    def __len__(self) -> int:
+        return int(self._session.ask("len", self))
+
+    def __iter__(self) -> Iterator[Any]:
+        items = self._session.ask("iter", self)
+        done = False
+        while not done:
+            some, done = self._session.ask("take", items, 64)
+            yield from some
+
+    def __next__(self) -> Any:
+        return self._session.ask("next", self)
+
+    def __contains__(self, item: Any) -> bool:
+        return any(found == item for found in self)
+
+    def __str__(self) -> str:
+        return str(self._session.ask("str", self))
+
+    def __repr__(self) -> str:
+        return str(self._session.ask("repr", self))
+
+    def __bool__(self) -> bool:
+        return self._session.ask("bool", self) is True
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, Handle):
+            return other is self or self._session.ask("eq", self, other) is True
+        holds, plain = self._session.ask("plain", self)
+        return holds is True and bool(plain == other)
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __enter__(self) -> Any:
+        return self._session.call(self._session.get(self, "__enter__"), [], {})
+
+    def __exit__(self, *error: object) -> bool:
+        return self._session.call(self._session.get(self, "__exit__"), [None, None, None], {}) is True
+
+    def __instancecheck__(self, value: Any) -> bool:
+        return isinstance(value, Handle) and self._session.ask("isinstance", value, self) is True
+
+
+class TestsSession(Session):
+    """Asks the program, and lets it call what the tests handed to it, and nothing else."""
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__(channel)
+        self._mirrors: dict[int, list[Any]] = {}
+
+    def ask(self, op: str, *operands: Any) -> Any:
+        """The other side's answer; its exception is raised here."""
+        return self.decode(self._exchange(op, *operands)["ok"])
+
+    def get(self, handle: Handle, name: str) -> Any:
+        """An attribute. A container is a copy that is kept equal to the original, in both directions."""
+        reply = self._exchange("get", handle, name)
+        value = self.decode(reply["ok"])
+        place = reply.get("mirror")
+        if not isinstance(place, int) or not is_mutable(value):
+            return value
+        known = self._mirrors.get(place)
+        if known is not None and type(known[0]) is type(value):
+            overwrite(known[0], value)
+            value = known[0]
+        self._mirrors[place] = [value, self.encode(value)]
+        return value
+
+    def call(self, handle: Handle, args: list[Any], named: dict[str, Any]) -> Any:
+        """Call a function; mutable arguments that it changed change here too, as they would in one process."""
+        reply = self._exchange("call", handle, args, dict(named))
+        for place, data in reply.get("args", ()):
+            if is_mutable(args[place]):
+                overwrite(args[place], self.decode(data))
+        return self.decode(reply["ok"])
+
+    def refer(self, value: Any) -> Message:
+        """The program's own objects go back as what they are; ours cross as something to call."""
+        if isinstance(value, Handle):
+            return {"t": "yours", "v": value._number}
+        return self.export(value)
+
+    def adopt(self, number: int, data: Message) -> Any:
+        """A handle, or a class of our own for an exception class."""
+        return _error_class(data["x"]) if "x" in data else Handle(self, number)
+
+    def perform(self, op: str, operands: list[Any], message: Message) -> Message:
+        """The program calls back."""
+        function, args, named = operands
+        if op != "call" or isinstance(function, Handle) or not callable(function):
+            raise TypeError("a program can only call what tests hand to it")
+        return {"ok": self.encode(function(*args, **named))}
+
+    def _exchange(self, op: str, *operands: Any) -> Message:
+        push = []
+        for place, mirror in self._mirrors.items():
+            new = self.encode(mirror[0])
+            if new != mirror[1]:
+                mirror[1] = new
+                push.append([place, new])
+        reply = self.request(op, *operands, **({"push": push} if push else {}))
+        try:
+            for place, data in reply.get("pull", ()):
+                if place in self._mirrors:
+                    overwrite(self._mirrors[place][0], self.decode(data))
+                    self._mirrors[place][1] = self.encode(self._mirrors[place][0])
+            if "err" not in reply:
+                reply["ok"]
+                return reply
+            error = _rebuild(reply["err"])
+        except (LookupError, TypeError, ValueError, AttributeError) as odd:
+            self.broken = "the program does not keep to the protocol"
+            raise WireError(self.broken) from odd
+        raise error
+
+
+def _error_class(data: Message) -> type[BaseException]:
+    name, known = str(data["type"]), [str(base) for base in data["mro"]]
+    trusted = str(data.get("module", ""))
+    if trusted in _TRUSTED_ERRORS and trusted in sys.modules:
+        kind = getattr(sys.modules[trusted], name, None)
+        if isinstance(kind, type) and issubclass(kind, Exception):
+            return kind
+    for base in known:
+        kind = getattr(builtins, base, None)
+        if isinstance(kind, type) and issubclass(kind, Exception):
+            return kind if kind.__name__ == name else _derived(name, kind)
+    return ProgramEnded
+
+
+_CLASSES: dict[tuple[str, type], type[BaseException]] = {}
+
+
+def _derived(name: str, base: type[BaseException]) -> type[BaseException]:
+    return _CLASSES.setdefault((name, base), type(name, (base,), {"__module__": "program"}))
+
+
+def _rebuild(data: Message) -> BaseException:
+    kind = _error_class(data)
+    text, args = str(data["text"]), [arg for arg in data["args"] if not isinstance(arg, dict | list)]
+    try:
+        error = kind(*args)
+    except Exception:
+        error = _derived(kind.__name__, Exception)(text)
+    where = f" (line {data['line']})" if data.get("line") else ""
+    error.__dict__["from_program"] = f"{data['type']}: {text}{where}"
+    error.__dict__["type_in_program"] = str(data["type"])
+    return error
+
+
+def main(job: Message) -> None:
+    """Load the program, run the tests, and report on a pipe that the program never had."""
+    report = os.dup(2)
+    session = TestsSession(Channel(os.dup(0), os.dup(1)))
+    null = os.open(os.devnull, os.O_RDWR)
+    for stream in (0, 1, 2):
+        os.dup2(null, stream)
+    verdict, detail = judge(session, job)
+    if session.broken:
+        verdict, detail = "gone", session.broken
+    result = json.dumps({"verdict": verdict, "detail": detail[:4000]})
+    os.write(report, f"\n{job['nonce']}{result}\n".encode())
+    os._exit(0)
+
+
+def judge(session: TestsSession, job: Message) -> tuple[str, str]:
+    """A verdict and its reason."""
+    try:
+        exports = session.ask("load", list(job["exports"]))
+    except BaseException as error:
+        return _blame(error, loading=True)
+    module = types.ModuleType("tests")
+    module.__file__ = os.path.join(os.getcwd(), FILE)  # noqa: PTH118
+    sys.modules["tests"] = module
+    module.__dict__.update(exports)
+    try:
+        exec(compile(job["tests"], FILE, "exec", dont_inherit=True), module.__dict__)  # noqa: S102
+        _run_cases(module)
+    except BaseException as error:
+        return _blame(error, tests=job["tests"])
+    return "passed", ""
+
+
+def _run_cases(module: types.ModuleType) -> None:
+    """Run the unittest classes that the tests define, if any, and raise the first thing that went wrong."""
+    unittest = sys.modules.get("unittest")
+    if unittest is None:
+        return
+    kinds = [c for c in vars(module).values() if isinstance(c, type) and issubclass(c, unittest.TestCase)]
+    cases = [case for kind in kinds if kind.__module__ == "tests" for case in _cases(unittest, kind)]
+    unittest.TestSuite(cases).debug()
+
+
+def _cases(unittest: Any, kind: Any) -> list[Any]:
+    return [kind(name) for name in unittest.TestLoader().getTestCaseNames(kind)]
+
+
+def _blame(error: BaseException, *, tests: str = "", loading: bool = False) -> tuple[str, str]:
+    told = getattr(error, "from_program", None)
+    if told is not None:
+        kind = error.__dict__["type_in_program"]
+        if kind == "MemoryError":
+            return "memory", told
+        return ("syntax" if loading and kind in ("SyntaxError", "IndentationError", "TabError") else "exception"), told
+    line = line_of(error, FILE)
+    said = f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    source = tests.splitlines()[line - 1].strip()[:300] if 0 < line <= len(tests.splitlines()) else ""
+    if isinstance(error, AssertionError):
+        return "wrong answer", f"{said[:1500]} in: {source}" if source else said[:1500]
+    return "exception", f"in the tests: {said[:1500]} in: {source}" if source else f"in the tests: {said[:1500]}"
