@@ -1,4 +1,5 @@
 import importlib
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from reground.core.errors import ConfigurationError
-from reground.evaluation.tasks import _registry
+from reground.evaluation.tasks import _registry, choice, qa, retrieval, theoremqa
 from reground.evaluation.tasks._registry import folder_schemes, load_task, task_names
+from tests.data import ROOT
 from tests.evaluation.trajectories import write_jsonl
 
 
@@ -70,3 +72,17 @@ def test_a_broken_plugin_is_named(fresh: Path) -> None:
     install(fresh, "my_missing_tasks")
     with pytest.raises(ConfigurationError, match=r"the task plugin mine \(my_missing_tasks\) cannot be imported"):
         task_names()
+
+
+def test_the_reference_names_every_task_and_its_example_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "reference" / "tasks.md").read_text(encoding="utf-8")
+    for module in (choice, qa, retrieval, theoremqa):
+        for name in module.TASKS:
+            assert f"`{name}`" in page, name
+    program, expected = re.search(
+        r"```python\n(from pathlib.*?print\(scores\.means\))  # (\{.*?\})\n```", page, re.S
+    ).groups()
+    monkeypatch.chdir(tmp_path)
+    space: dict[str, object] = {}
+    exec(program, space)
+    assert str(space["scores"].means) == expected  # type: ignore[attr-defined]
