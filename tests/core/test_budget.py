@@ -1,0 +1,141 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reground.core.budget import Budget, Meter, estimate_tokens
+from reground.core.errors import BudgetExceeded, ConfigurationError
+from reground.core.language import Message, Sampling, Usage
+from tests.core.strategies import usages
+
+ASK = (Message(role="user", content="a" * 40),)  # 14 tokens by the estimate
+
+
+class Clock:
+    now = 50.0
+
+    def __call__(self):
+        return self.now
+
+
+def test_the_estimate_counts_bytes_and_turns():
+    assert estimate_tokens(()) == 0
+    assert estimate_tokens(ASK) == 14
+    assert estimate_tokens((Message(role="user", content="中" * 4),) * 2) == 2 * (4 + 3)
+
+
+def test_no_budget_lets_everything_through():
+    meter = Meter()
+    sampling = Sampling(max_tokens=10**6, n=100)
+    assert meter.admit(ASK, sampling) == (sampling, 0)
+    assert meter.remaining_tokens() is None
+
+
+def test_a_completion_is_cut_to_the_room_that_is_left():
+    meter = Meter(Budget(tokens=100))
+    cut, reserved = meter.admit(ASK, Sampling(max_tokens=512))
+    assert (cut.max_tokens, reserved) == (86, 100)
+    meter.settle(reserved, Usage(calls=1, prompt=10, completion=20))
+    assert meter.remaining_tokens() == 70
+    cut, reserved = meter.admit(ASK, Sampling(max_tokens=20, n=2))
+    assert (cut.max_tokens, reserved) == (20, 14 + 40)
+
+
+def test_room_is_shared_among_samples():
+    cut, reserved = Meter(Budget(tokens=100)).admit(ASK, Sampling(max_tokens=512, n=4))
+    assert (cut.max_tokens, reserved) == (21, 14 + 84)
+
+
+def test_a_call_that_would_not_fit_is_refused_before_it_is_made():
+    meter = Meter(Budget(tokens=29))
+    with pytest.raises(BudgetExceeded, match="29 of 29 tokens are left") as caught:
+        meter.admit(ASK, Sampling())
+    assert caught.value.limit == "tokens"
+    assert meter.remaining_tokens() == 29
+    assert Meter(Budget(tokens=30)).admit(ASK, Sampling())[0].max_tokens == 16
+    assert Meter(Budget(tokens=15)).admit(ASK, Sampling(max_tokens=1))[0].max_tokens == 1
+
+
+def test_calls_in_flight_count():
+    meter = Meter(Budget(calls=2))
+    _, first = meter.admit(ASK, Sampling())
+    meter.admit(ASK, Sampling())
+    with pytest.raises(BudgetExceeded, match="2 calls") as caught:
+        meter.admit(ASK, Sampling())
+    assert caught.value.limit == "calls"
+    meter.settle(first, None)  # a call that failed gives its place back
+    meter.admit(ASK, Sampling())
+
+
+def test_time_carried_over_from_an_earlier_attempt_counts():
+    clock = Clock()
+    meter = Meter(Budget(seconds=10), clock=clock)
+    meter.check_time()
+    meter.carry(8.0)
+    clock.now += 1
+    assert meter.elapsed == pytest.approx(9)
+    meter.carry(3.0)
+    assert meter.elapsed == pytest.approx(9)
+    clock.now += 1
+    with pytest.raises(BudgetExceeded, match="10 s") as caught:
+        meter.admit(ASK, Sampling())
+    assert caught.value.limit == "seconds"
+
+
+def test_dollars():
+    meter = Meter(Budget(usd=0.5))
+    _, reserved = meter.admit(ASK, Sampling())
+    meter.settle(reserved, Usage(calls=1, usd=0.5))
+    with pytest.raises(BudgetExceeded, match=r"0\.5 USD") as caught:
+        meter.admit(ASK, Sampling())
+    assert caught.value.limit == "usd"
+
+
+def test_a_budget_in_dollars_needs_a_price():
+    meter = Meter(Budget(usd=1))
+    _, reserved = meter.admit(ASK, Sampling())
+    meter.settle(reserved, Usage(calls=1, usd=None))
+    with pytest.raises(ConfigurationError, match="--price"):
+        meter.admit(ASK, Sampling())
+
+
+def test_replayed_calls_are_counted_apart():
+    meter = Meter(Budget(calls=5))
+    meter.replay(Usage(calls=3, prompt=10, completion=5), elapsed=0.0)
+    assert (meter.usage.calls, meter.usage.tokens, meter.replayed_calls) == (3, 15, 3)
+
+
+@given(st.lists(usages, max_size=5))
+def test_usage_adds_up(several):
+    total = sum(several, Usage())
+    assert total.calls == sum(each.calls for each in several)
+    assert total.tokens == sum(each.prompt + each.completion for each in several)
+    assert total.cached == sum(each.cached for each in several)
+    if any(each.usd is None for each in several):
+        assert total.usd is None
+    else:
+        assert total.usd == pytest.approx(sum(each.usd for each in several))
+
+
+@given(
+    st.integers(0, 3000),
+    st.lists(st.tuples(st.integers(0, 400), st.integers(1, 500), st.integers(1, 4), st.floats(0, 1)), max_size=12),
+)
+def test_calls_at_once_never_overspend_together(tokens, calls):
+    """As long as prompts are no longer than estimated, what is spent stays within the budget."""
+    meter = Meter(Budget(tokens=tokens))
+    open_calls = []
+    for length, longest, samples, share in calls:
+        messages = (Message(role="user", content="x" * length),)
+        try:
+            cut, reserved = meter.admit(messages, Sampling(max_tokens=longest, n=samples))
+        except BudgetExceeded:
+            continue
+        assert cut.max_tokens <= longest
+        spent = Usage(calls=1, prompt=estimate_tokens(messages), completion=int(cut.max_tokens * samples * share))
+        open_calls.append((reserved, spent))
+        if len(open_calls) == 3:
+            meter.settle(*open_calls.pop(0))
+    for reserved, spent in open_calls:
+        meter.settle(reserved, spent)
+    assert meter.usage.tokens <= tokens
+    assert meter.remaining_tokens() == tokens - meter.usage.tokens

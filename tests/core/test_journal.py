@@ -1,0 +1,155 @@
+import asyncio
+import sqlite3
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reground.core.errors import JournalError
+from reground.core.journal import Effect, MemoryJournal, SqliteJournal, fingerprint
+from tests.core.strategies import text
+
+effects = st.builds(
+    Effect,
+    span=st.sampled_from(["", "/a.0", "/a.0/b.1", "/é.2"]),
+    ordinal=st.integers(0, 3),
+    fingerprint=text,
+    result=text,
+    elapsed=st.floats(0, 100),
+)
+entries = st.lists(st.tuples(st.sampled_from(["run", "other"]), st.sampled_from(["q1", "q2"]), effects), max_size=20)
+
+
+@settings(max_examples=40, deadline=None)
+@given(entries)
+def test_what_was_appended_is_there_after_opening_again(tmp_path_factory, entries):
+    path = tmp_path_factory.mktemp("journal") / "sub" / "j.db"
+    memory = MemoryJournal()
+
+    async def write():
+        journal = SqliteJournal(path)
+        for run, question, effect in entries:
+            await memory.append(run, question, effect)
+        half = len(entries) // 2
+        for entry in entries[:half]:
+            await journal.append(*entry)
+        await asyncio.gather(*(journal.append(*entry) for entry in entries[half:]))
+        journal.close()
+
+    asyncio.run(write())
+    again = SqliteJournal(path)
+    for run in ("run", "other"):
+        for question in ("q1", "q2", "never"):
+            assert again.load(run, question) == memory.load(run, question)
+    again.close()
+
+
+async def test_an_append_is_committed_when_it_returns(tmp_path):
+    path = tmp_path / "j.db"
+    journal = SqliteJournal(path)
+    await journal.append("r", "q", Effect("", 0, "f", "result", 1.0))
+    other = sqlite3.connect(path)
+    assert other.execute("SELECT result FROM effects").fetchall() == [("result",)]
+    other.close()
+    journal.close()
+
+
+async def test_a_cancelled_append_is_written_all_the_same(tmp_path):
+    journal = SqliteJournal(tmp_path / "j.db")
+    task = asyncio.create_task(journal.append("r", "q", Effect("", 0, "f", "paid", 1.0)))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await asyncio.sleep(0)
+    assert journal.load("r", "q")["", 0].result == "paid"
+    journal.close()
+
+
+async def test_what_waits_is_written_on_closing(tmp_path):
+    journal = SqliteJournal(tmp_path / "j.db")
+    task = asyncio.create_task(journal.append("r", "q", Effect("", 0, "f", "paid", 1.0)))
+    await asyncio.sleep(0)
+    journal.close()
+    await task
+    again = SqliteJournal(tmp_path / "j.db")
+    assert ("", 0) in again.load("r", "q")
+    again.close()
+
+
+async def test_one_run_can_be_forgotten(tmp_path):
+    journal = SqliteJournal(tmp_path / "j.db")
+    for run in ("old", "new"):
+        await journal.append(run, "q", Effect("", 0, "f", run, 1.0))
+    journal.forget("old")
+    assert journal.load("old", "q") == {}
+    assert journal.load("new", "q")["", 0].result == "new"
+    journal.close()
+
+
+async def test_two_processes_may_write_one_journal(tmp_path):
+    journals = [SqliteJournal(tmp_path / "j.db") for _ in range(2)]
+    for number in range(10):
+        await asyncio.gather(
+            *(journal.append(f"r{n}", "q", Effect("", number, "f", "", 0.0)) for n, journal in enumerate(journals))
+        )
+    assert [len(journals[1].load(run, "q")) for run in ("r0", "r1")] == [10, 10]
+    for journal in journals:
+        journal.close()
+
+
+async def test_a_write_that_fails_is_told_to_everyone_who_waits(tmp_path):
+    path = tmp_path / "j.db"
+    journal = SqliteJournal(path)
+    other = sqlite3.connect(path)
+    other.execute("CREATE TRIGGER full BEFORE INSERT ON effects BEGIN SELECT RAISE(ABORT, 'disk full'); END")
+    other.close()
+    results = await asyncio.gather(
+        *(journal.append("r", "q", Effect("", n, "f", "", 0.0)) for n in range(3)), return_exceptions=True
+    )
+    assert [type(each) for each in results] == [JournalError] * 3
+    assert "disk full" in str(results[0])
+    journal.close()
+
+
+def test_a_file_that_is_no_journal_is_refused(tmp_path):
+    path = tmp_path / "j.db"
+    path.write_bytes(b"not a database but long enough to be taken for one" * 100)
+    with pytest.raises(JournalError, match="cannot open the journal"):
+        SqliteJournal(path)
+
+
+def test_a_folder_that_cannot_be_made(tmp_path):
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(JournalError, match="cannot open the journal"):
+        SqliteJournal(tmp_path / "file" / "j.db")
+
+
+def test_a_journal_of_another_format_is_refused(tmp_path):
+    db = sqlite3.connect(tmp_path / "j.db")
+    db.execute("PRAGMA user_version=99")
+    db.close()
+    with pytest.raises(JournalError, match="format 99"):
+        SqliteJournal(tmp_path / "j.db")
+
+
+def test_a_journal_that_is_damaged_later_is_told(tmp_path):
+    journal = SqliteJournal(tmp_path / "j.db")
+    other = sqlite3.connect(tmp_path / "j.db")
+    other.execute("DROP TABLE effects")
+    other.close()
+    with pytest.raises(JournalError, match="cannot read the journal"):
+        journal.load("r", "q")
+    journal.close()
+
+
+@given(st.lists(text, max_size=4), st.lists(text, max_size=4))
+def test_a_fingerprint_tells_requests_apart_by_their_parts(one, two):
+    assert (fingerprint("k", *one) == fingerprint("k", *two)) == (one == two)
+
+
+def test_fingerprints_stay_what_they_were():
+    """They are in journals on disk: a change here would make every recorded run be paid again."""
+    assert fingerprint("generate", "m", "{}", "user", "hé") == "b150b1f357d508cfe28018fe5bc3a52e"
+    assert fingerprint("retrieve", "m") != fingerprint("execute", "m")
+    assert len(fingerprint("x", "\ud800")) == 32
