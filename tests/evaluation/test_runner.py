@@ -71,7 +71,7 @@ async def test_a_failed_question_is_counted_and_bounds_the_mean(tmp_path: Path) 
     task = SumTask(4, unscored=frozenset({"q2"}))
     result = await evaluate(task, chain(ScriptedModel(script)), SETTINGS, tmp_path / "run")
     metric = result.summary.metrics["exact match"]
-    assert (metric.mean, metric.scored, metric.unscored, metric.failed, metric.bound) == (1.0, 2, 1, 1, 0.5)
+    assert (metric.mean, metric.scored, metric.unscored, metric.failed, metric.bound) == (1.0, 2, 1, 1, 2 / 3)
     assert (result.summary.failed, result.summary.failures) == (1, {"ModelError": 1})
     assert "q1~0" not in task.scored
     (failed,) = [r for r in result.records if r.failure is not None]

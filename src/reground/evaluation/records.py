@@ -69,7 +69,7 @@ class MetricSummary(Value):
     mean, low, high: over the scored questions, with the 95 % bootstrap interval.
     scored, unscored, failed: questions x repeats that have a value, that have an answer but no value, that
         have no answer. Only the first count towards the mean.
-    bound: the mean if every failed or unscored one counted 0.
+    bound: the mean if every failed one counted 0.
     """
 
     mean: float | None

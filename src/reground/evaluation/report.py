@@ -3,74 +3,30 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 from reground.core.errors import ConfigurationError, MissingExtra
-from reground.evaluation.compare import Plan, Refusal, budget_label, read_plan
+from reground.evaluation.compare import Plan, Refusal, read_plan
 from reground.evaluation.plots import Point, plot
-from reground.evaluation.records import MetricSummary, Record, RunConfig, Summary
 from reground.evaluation.results import RunFolder, find_runs, write_text
-from reground.evaluation.statistics import Comparison, compare, holm
-from reground.evaluation.summary import group_means, question_scores, summarise
-
-if TYPE_CHECKING:
-    from rich.table import Table as RichTable
+from reground.evaluation.statistics import compare, holm
+from reground.evaluation.summary import question_scores, summarise
+from reground.evaluation.tables import (
+    Row,
+    Table,
+    cost_table,
+    group_table,
+    label,
+    metrics_table,
+    number,
+    score_table,
+    without,
+)
 
 DEFAULT_BASELINE = "direct"
-NOTHING = "–"
-
-
-@dataclass(frozen=True)
-class Table:
-    """A titled table of text; the first `words` columns are words, the others numbers."""
-
-    title: str
-    headers: list[str]
-    rows: list[list[str]]
-    words: int = 3
-
-    def markdown(self) -> str:
-        """The table in GitHub's Markdown, numbers to the right."""
-        marks = ["---" if i < self.words else "---:" for i in range(len(self.headers))]
-        lines = [self.headers, marks, *([cell.replace("|", "\\|") for cell in row] for row in self.rows)]
-        return f"## {self.title}\n\n" + "\n".join("| " + " | ".join(line) + " |" for line in lines)
-
-    def terminal(self) -> RichTable:
-        """The table for rich to print."""
-        from rich.table import Table as RichTable
-        from rich.text import Text
-
-        table = RichTable(title=self.title, title_justify="left")
-        for i, header in enumerate(self.headers):
-            table.add_column(header, justify="left" if i < self.words else "right", no_wrap=i >= self.words)
-        for row in self.rows:
-            table.add_row(*(Text(cell) for cell in row))
-        return table
-
-
-@dataclass
-class Row:
-    """One run, and how it compares with the baseline at the same budget, task, data and model."""
-
-    config: RunConfig
-    summary: Summary
-    records: list[Record]
-    comparison: Comparison | None = None
-    adjusted: float | None = None
-
-    @property
-    def primary(self) -> MetricSummary:
-        """The metric that ranks methods."""
-        return self.summary.metrics[self.summary.primary]
-
-    @property
-    def comparable(self) -> tuple[object, ...]:
-        """What two runs must share to be compared."""
-        config = self.config
-        return (config.task, config.data, config.model, _plain(config.model_settings), config.budget)
 
 
 @dataclass
@@ -150,11 +106,11 @@ def _report(task: str, rows: list[Row], baseline: str | None, plans: Sequence[Pl
     rows = sorted(rows, key=lambda row: _order(row, chosen))
     _compare_all(rows, chosen)
     report = Report(task, rows, chosen)
-    report.tables = [_score_table(report), _cost_table(report), _metrics_table(report)]
+    report.tables = [score_table(rows, chosen), cost_table(rows), metrics_table(rows)]
     if by is not None:
-        report.tables.append(_group_table(report, by))
+        report.tables.append(group_table(rows, by))
     if len({row.config.model for row in rows}) == 1:
-        report.tables = [_without(table, "model") for table in report.tables]
+        report.tables = [without(table, "model") for table in report.tables]
     report.notes = _notes(rows, [refusal for plan in planned for refusal in plan.refused])
     return report
 
@@ -188,79 +144,6 @@ def _compare_all(rows: Sequence[Row], baseline: str) -> None:
         row.adjusted = p
 
 
-def _score_table(report: Report) -> Table:
-    primary = report.rows[0].summary.primary
-    headers = ["method", "budget", "model", primary, "95 % interval", f"minus {report.baseline}", "95 % interval"]
-    rows = []
-    for row in report.rows:
-        metric, summary = row.primary, row.summary
-        cells = [*_name_cells(row.config), _number(metric.mean), _interval(metric.low, metric.high), *_compared(row)]
-        rows.append([*cells, str(metric.scored), str(metric.unscored), str(summary.failed)])
-    return Table(f"{report.task}: {primary}", [*headers, "p", "p (Holm)", "scored", "unscored", "failed"], rows)
-
-
-def _cost_table(report: Report) -> Table:
-    headers = ["method", "budget", "model", "calls", "prompt", "cached", "completion", "USD", "seconds", "cut short"]
-    rows = []
-    for row in report.rows:
-        summary, usage, runs = row.summary, row.summary.usage, max(1, row.summary.runs)
-        tokens = [f"{n / runs:.0f}" for n in (usage.prompt, usage.cached, usage.completion)]
-        usd = NOTHING if usage.usd is None else f"{usage.usd / runs:.5f}"
-        cells = [*_name_cells(row.config), f"{usage.calls / runs:.1f}", *tokens, usd, f"{summary.seconds / runs:.1f}"]
-        rows.append([*cells, str(sum(summary.stopped.values()))])
-    return Table(f"{report.task}: cost a question", headers, rows)
-
-
-def _without(table: Table, header: str) -> Table:
-    at = table.headers.index(header)
-    rows = [row[:at] + row[at + 1 :] for row in table.rows]
-    return Table(table.title, table.headers[:at] + table.headers[at + 1 :], rows, table.words - 1)
-
-
-def _name_cells(config: RunConfig) -> list[str]:
-    return [config.method, budget_label(config.budget.tokens), config.model]
-
-
-def _compared(row: Row) -> list[str]:
-    if row.comparison is None or row.adjusted is None:
-        return [NOTHING] * 4
-    difference = row.comparison.difference
-    return [
-        _number(difference.mean, sign=True),
-        _interval(difference.low, difference.high, sign=True),
-        _p(row.comparison.p),
-        _p(row.adjusted),
-    ]
-
-
-def _metrics_table(report: Report) -> Table:
-    rows = [
-        [*_name_cells(row.config), name, *_metric_cells(metric)]
-        for row in report.rows
-        for name, metric in row.summary.metrics.items()
-    ]
-    headers = ["method", "budget", "model", "metric", *_METRIC_HEADERS]
-    return Table(f"{report.task}: every metric", headers, rows, 4)
-
-
-def _group_table(report: Report, by: str) -> Table:
-    rows = [
-        [*_name_cells(row.config), group, *_metric_cells(metric)]
-        for row in report.rows
-        for group, metric in group_means(row.summary.primary, by, row.records).items()
-    ]
-    headers = ["method", "budget", "model", by, *_METRIC_HEADERS]
-    return Table(f"{report.task}: {report.rows[0].summary.primary} by {by}", headers, rows, 4)
-
-
-_METRIC_HEADERS = ["mean", "95 % interval", "if failed = 0", "scored", "unscored", "failed"]
-
-
-def _metric_cells(metric: MetricSummary) -> list[str]:
-    counts = [str(metric.scored), str(metric.unscored), str(metric.failed)]
-    return [_number(metric.mean), _interval(metric.low, metric.high), _number(metric.bound), *counts]
-
-
 def _notes(rows: Sequence[Row], refused: Sequence[Refusal]) -> list[str]:
     notes = [
         "Means are over scored questions; repeats of a question are averaged first. Intervals are 95 % percentile "
@@ -279,30 +162,30 @@ def _notes(rows: Sequence[Row], refused: Sequence[Refusal]) -> list[str]:
 
 
 def _row_notes(row: Row) -> list[str]:
-    label, summary, metric = _label(row.config), row.summary, row.primary
+    name, summary, metric = label(row.config), row.summary, row.primary
     notes = []
     if not summary.finished:
-        notes.append(f"{label} is not finished: {summary.runs} questions so far.")
+        notes.append(f"{name} is not finished: {summary.runs} questions so far.")
     if summary.failed:
         why = ", ".join(f"{count} x {name}" for name, count in sorted(summary.failures.items()))
         notes.append(
-            f"{label}: {summary.failed} of {summary.runs} failed ({why}) and are not in the mean; "
-            f"counted as 0 with the unscored, it would be {_number(metric.bound)}."
+            f"{name}: {summary.failed} of {summary.runs} failed ({why}) and are not in the mean; "
+            f"counted as 0, it would be {number(metric.bound)}."
         )
     if metric.unscored:
         whys = {s.why for r in row.records if (s := r.scores.get(summary.primary)) is not None and s.value is None}
         whys |= {record.scoring for record in row.records if record.scoring is not None}
         notes.append(
-            f"{label}: {metric.unscored} answered but unscored ({'; '.join(sorted(whys)[:3]) or 'no reason given'})."
+            f"{name}: {metric.unscored} answered but unscored ({'; '.join(sorted(whys)[:3]) or 'no reason given'})."
         )
     if summary.stopped:
         why = ", ".join(f"{count} by {name}" for name, count in sorted(summary.stopped.items()))
         notes.append(
-            f"{label}: the budget ended {sum(summary.stopped.values())} early ({why}); their best answer counts."
+            f"{name}: the budget ended {sum(summary.stopped.values())} early ({why}); their best answer counts."
         )
     if summary.repeats > 1:
         notes.append(
-            f"{label}: {summary.repeats} repeats gave the same short answer for {summary.same_repeats} of {summary.questions} questions."
+            f"{name}: {summary.repeats} repeats gave the same short answer for {summary.same_repeats} of {summary.questions} questions."
         )
     return notes
 
@@ -324,26 +207,6 @@ def _point(row: Row) -> Point | None:
     config = row.config
     tokens = summary.usage.tokens / summary.runs
     return Point(config.method, config.model, tokens, usd, metric.mean, metric.low, metric.high)
-
-
-def _label(config: RunConfig) -> str:
-    return f"{config.method}@{budget_label(config.budget.tokens)}"
-
-
-def _number(value: float | None, *, sign: bool = False) -> str:
-    return NOTHING if value is None else f"{value + 0.0:{'+' if sign else ''}.3f}"
-
-
-def _interval(low: float | None, high: float | None, *, sign: bool = False) -> str:
-    return NOTHING if low is None else f"{_number(low, sign=sign)} to {_number(high, sign=sign)}"
-
-
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def _plain(settings: Mapping[str, object]) -> str:
-    return repr(sorted(settings.items()))
 
 
 def _slug(name: str) -> str:

@@ -92,7 +92,7 @@ def _metric(name: str, records: Sequence[Record]) -> MetricSummary:
         scored=len(scored),
         unscored=len(records) - len(scored) - failed,
         failed=failed,
-        bound=fsum(scored) / len(records) if records else None,
+        bound=fsum(scored) / (len(scored) + failed) if scored or failed else None,
     )
 
 

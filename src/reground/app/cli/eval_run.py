@@ -122,7 +122,7 @@ def _finish(console: Console, err: Console, order: Order, result: CompareResult)
 
 def print_report(console: Console, folders: Sequence[Path], out: Path, baseline: str | None, by: str | None) -> None:
     """Write the report, and print its tables and notes."""
-    from reground.evaluation.report import build_reports
+    from reground.evaluation.report import build_reports, write_report
 
     reports = build_reports(folders, baseline=baseline, by=by)
     files = write_report(reports, out)

@@ -1,0 +1,173 @@
+"""The report's tables: what stands in which column."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reground.evaluation.compare import budget_label
+from reground.evaluation.records import MetricSummary, Record, RunConfig, Summary
+from reground.evaluation.statistics import Comparison
+from reground.evaluation.summary import group_means
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+NOTHING = "–"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table of text; the first `words` columns are words, the others numbers."""
+
+    title: str
+    headers: list[str]
+    rows: list[list[str]]
+    words: int = 3
+
+    def markdown(self) -> str:
+        """The table in GitHub's Markdown, numbers to the right."""
+        marks = ["---" if i < self.words else "---:" for i in range(len(self.headers))]
+        lines = [self.headers, marks, *([cell.replace("|", "\\|") for cell in row] for row in self.rows)]
+        return f"## {self.title}\n\n" + "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+    def terminal(self) -> RichTable:
+        """The table for rich to print."""
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        table = RichTable(title=self.title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+        for i, header in enumerate(self.headers):
+            word = i < self.words
+            table.add_column(header, justify="left" if word else "right", no_wrap=word, overflow="fold")
+        for row in self.rows:
+            table.add_row(*(Text(cell) for cell in row))
+        return table
+
+
+@dataclass
+class Row:
+    """One run, and how it compares with the baseline at the same budget, task, data and model."""
+
+    config: RunConfig
+    summary: Summary
+    records: list[Record]
+    comparison: Comparison | None = None
+    adjusted: float | None = None
+
+    @property
+    def primary(self) -> MetricSummary:
+        """The metric that ranks methods."""
+        return self.summary.metrics[self.summary.primary]
+
+    @property
+    def comparable(self) -> tuple[object, ...]:
+        """What two runs must share to be compared."""
+        config = self.config
+        return (config.task, config.data, config.model, _plain(config.model_settings), config.budget)
+
+
+def score_table(rows: Sequence[Row], baseline: str) -> Table:
+    """Means, differences to the baseline, and what has no score."""
+    primary = rows[0].summary.primary
+    compared = any(row.comparison is not None for row in rows)
+    headers = ["method", "budget", "model", primary, "95 % interval"]
+    headers += [f"minus {baseline}", "95 % interval", "p", "p (Holm)"] if compared else []
+    lines = []
+    for row in rows:
+        metric = row.primary
+        cells = [*_name_cells(row.config), number(metric.mean), interval(metric.low, metric.high)]
+        cells += _compared(row) if compared else []
+        lines.append([*cells, str(metric.scored), str(metric.unscored), str(row.summary.failed)])
+    return Table(f"{rows[0].config.task}: {primary}", [*headers, "scored", "unscored", "failed"], lines)
+
+
+def cost_table(rows: Sequence[Row]) -> Table:
+    """What a question costs on average."""
+    headers = ["method", "budget", "model", "calls", "prompt", "cached", "completion", "USD", "seconds", "cut short"]
+    lines = []
+    for row in rows:
+        summary, usage, runs = row.summary, row.summary.usage, max(1, row.summary.runs)
+        tokens = [f"{n / runs:.0f}" for n in (usage.prompt, usage.cached, usage.completion)]
+        usd = NOTHING if usage.usd is None else f"{usage.usd / runs:.5f}"
+        cells = [*_name_cells(row.config), f"{usage.calls / runs:.1f}", *tokens, usd, f"{summary.seconds / runs:.1f}"]
+        lines.append([*cells, str(sum(summary.stopped.values()))])
+    return Table(f"{rows[0].config.task}: cost a question", headers, lines)
+
+
+def without(table: Table, header: str) -> Table:
+    """The table without one column of words."""
+    at = table.headers.index(header)
+    rows = [row[:at] + row[at + 1 :] for row in table.rows]
+    return Table(table.title, table.headers[:at] + table.headers[at + 1 :], rows, table.words - 1)
+
+
+def _name_cells(config: RunConfig) -> list[str]:
+    return [config.method, budget_label(config.budget.tokens), config.model]
+
+
+def _compared(row: Row) -> list[str]:
+    if row.comparison is None or row.adjusted is None:
+        return [NOTHING] * 4
+    difference = row.comparison.difference
+    return [
+        number(difference.mean, sign=True),
+        interval(difference.low, difference.high, sign=True),
+        _p(row.comparison.p),
+        _p(row.adjusted),
+    ]
+
+
+def metrics_table(rows: Sequence[Row]) -> Table:
+    """Every metric of every run."""
+    lines = [
+        [*_name_cells(row.config), name, *_metric_cells(metric)]
+        for row in rows
+        for name, metric in row.summary.metrics.items()
+    ]
+    headers = ["method", "budget", "model", "metric", *_METRIC_HEADERS]
+    return Table(f"{rows[0].config.task}: every metric", headers, lines, 4)
+
+
+def group_table(rows: Sequence[Row], by: str) -> Table:
+    """The primary metric within each value of a metadata field."""
+    lines = [
+        [*_name_cells(row.config), group, *_metric_cells(metric)]
+        for row in rows
+        for group, metric in group_means(row.summary.primary, by, row.records).items()
+    ]
+    headers = ["method", "budget", "model", by, *_METRIC_HEADERS]
+    return Table(f"{rows[0].config.task}: {rows[0].summary.primary} by {by}", headers, lines, 4)
+
+
+_METRIC_HEADERS = ["mean", "95 % interval", "if failed = 0", "scored", "unscored", "failed"]
+
+
+def _metric_cells(metric: MetricSummary) -> list[str]:
+    counts = [str(metric.scored), str(metric.unscored), str(metric.failed)]
+    return [number(metric.mean), interval(metric.low, metric.high), number(metric.bound), *counts]
+
+
+def label(config: RunConfig) -> str:
+    """A run in few words, e.g. rar@4k."""
+    return f"{config.method}@{budget_label(config.budget.tokens)}"
+
+
+def number(value: float | None, *, sign: bool = False) -> str:
+    """Three decimals, or a dash for nothing."""
+    return NOTHING if value is None else f"{value + 0.0:{'+' if sign else ''}.3f}"
+
+
+def interval(low: float | None, high: float | None, *, sign: bool = False) -> str:
+    """Both ends, or a dash for nothing."""
+    return NOTHING if low is None else f"{number(low, sign=sign)} to {number(high, sign=sign)}"
+
+
+def _p(value: float) -> str:
+    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+def _plain(settings: Mapping[str, object]) -> str:
+    return repr(sorted(settings.items()))

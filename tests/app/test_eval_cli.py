@@ -1,0 +1,377 @@
+"""`reground eval`, `compare` and `report` from the outside, against a model behind a loopback server."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from reground.app import catalogue
+from reground.app.cli import run
+from reground.app.cli.eval_progress import EvalProgress, Work, human_time
+from reground.app.evaluating import model_settings, resolved, settings_by_method
+from reground.core.errors import ConfigurationError
+from reground.core.language import Usage
+from reground.evaluation.compare import Cell
+from reground.evaluation.progress import Progress
+from reground.models.options import ModelOptions
+from reground.models.scripted import ScriptedModel
+
+QUESTIONS = [
+    {
+        "id": f"b{i}",
+        "question": f"Who wrote book {i}?",
+        "golden_answers": [f"Writer {i}"],
+        "metadata": {"level": "easy"},
+    }
+    for i in range(6)
+]
+
+
+class Server(ThreadingHTTPServer):
+    """An OpenAI-compatible server that knows who wrote what; `down` names questions that it refuses."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.asked: list[str] = []
+        self.down: str | None = None
+        self.seconds = 0.0
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: Server
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        question = body["messages"][-1]["content"]
+        self.server.asked.append(question)
+        time.sleep(self.server.seconds)
+        if self.server.down is not None and self.server.down in question:
+            self._reply(400, {"error": {"message": "this question is refused", "type": "invalid_request_error"}})
+            return
+        number = question.split("book ")[1].split("?")[0]
+        message = {"role": "assistant", "content": f"Answer: Writer {number}"}
+        self._reply(
+            200,
+            {
+                "id": "x",
+                "object": "chat.completion",
+                "created": 0,
+                "model": "m",
+                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+                "usage": {"prompt_tokens": 50, "completion_tokens": 5, "total_tokens": 55},
+            },
+        )
+
+    def _reply(self, status: int, body: dict[str, object]) -> None:
+        data = json.dumps(body).encode()
+        self.send_response(status)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *arguments: object) -> None:
+        """Nothing: tests read what they need from `asked`."""
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server() as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture
+def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    folder = tmp_path / "data" / "bamboogle"
+    folder.mkdir(parents=True)
+    (folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in QUESTIONS))
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    monkeypatch.setenv("OPENAI_API_KEY", "secret-key")
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("COLUMNS", "200")
+    return folder.parent
+
+
+def call(server: Server, data: Path, command: str, *more: str) -> int:
+    options = ["--task", "bamboogle", "--data", str(data), "--model", "openai/m"]
+    return run([command, *options, "--base-url", f"http://127.0.0.1:{server.server_port}/v1", *more])
+
+
+def test_eval_scores_every_question_and_writes_a_report(server: Server, data: Path, capfd) -> None:
+    assert call(server, data, "eval", "--method", "direct", "--price", "1,2", "--out", "out") == 0
+    out, err = capfd.readouterr()
+    summary = json.loads(Path("out/summary.json").read_text())
+    assert summary["metrics"]["exact match"]["mean"] == 1.0
+    assert summary["usage"]["usd"] == pytest.approx(6 * (50e-6 + 10e-6))
+    assert "1.000 to 1.000" in out
+    assert "6/6 done" in err
+    assert (Path("out") / "report.md").exists()
+    assert "secret-key" not in "".join(p.read_text(errors="replace") for p in Path("out").iterdir())
+    config = json.loads(Path("out/config.json").read_text())
+    assert config["settings"]["temperature"] == 0.0
+    assert config["limit"] == 100
+
+
+def test_the_same_command_again_pays_for_nothing(server: Server, data: Path, capfd) -> None:
+    assert call(server, data, "eval", "--method", "direct", "--limit", "4") == 0
+    assert len(server.asked) == 4
+    assert call(server, data, "eval", "--method", "direct", "--limit", "4", "--quiet") == 0
+    assert len(server.asked) == 4
+    assert [p.name for p in Path("runs").iterdir()] == ["bamboogle-direct@none-openai-m"]
+    capfd.readouterr()
+    assert call(server, data, "eval", "--method", "direct", "--limit", "4", "--set", "max_tokens=9") == 2
+    assert "settings.max_tokens was 512, now 9" in capfd.readouterr().err
+
+
+def test_failed_questions_give_exit_code_3_and_can_be_retried(server: Server, data: Path, capfd) -> None:
+    server.down = "book 3"
+    assert call(server, data, "eval", "--method", "direct", "--out", "out") == 3
+    assert "1 questions failed" in capfd.readouterr().err
+    server.down = None
+    asked = len(server.asked)
+    assert call(server, data, "eval", "--method", "direct", "--out", "out") == 3
+    assert len(server.asked) == asked
+    assert call(server, data, "eval", "--method", "direct", "--out", "out", "--retry-failed") == 0
+    assert len(server.asked) == asked + 1
+
+
+def test_compare_runs_methods_at_equal_budgets_and_reports(server: Server, data: Path, capfd) -> None:
+    arguments = ["--methods", "direct,cot", "--budgets", "400,800", "--out", "cmp", "--set", "cot.temperature=0"]
+    assert call(server, data, "compare", *arguments) == 0
+    out, err = capfd.readouterr()
+    assert sorted(p.name for p in Path("cmp").iterdir() if p.is_dir()) == [
+        "cot@400",
+        "cot@800",
+        "direct@400",
+        "direct@800",
+    ]
+    assert json.loads(Path("cmp/cot@400/config.json").read_text())["budget"]["tokens"] == 400
+    assert "minus direct" in out
+    assert "run 4 of 4" in err
+    assert "![" in Path("cmp/report.md").read_text()
+    asked = len(server.asked)
+    assert call(server, data, "compare", *arguments) == 0
+    assert len(server.asked) == asked
+    assert run(["report", "cmp", "--out", "again", "--baseline", "cot", "--by", "level"]) == 0
+    assert "minus cot" in Path("again/report.md").read_text()
+    assert "by level" in Path("again/report.md").read_text()
+    assert len(server.asked) == asked
+
+
+def test_a_dry_run_calls_nothing_and_knows_what_is_left(server: Server, data: Path, capfd) -> None:
+    dry = [
+        "--methods",
+        "direct,cot",
+        "--budgets",
+        "400",
+        "--out",
+        "cmp",
+        "--dry-run",
+        "--price",
+        "1,2",
+        "--speed",
+        "10",
+    ]
+    assert call(server, data, "compare", *dry) == 0
+    first = capfd.readouterr().out
+    assert "direct@400" in first
+    assert "bounds" in first
+    assert server.asked == []
+    assert not Path("cmp").exists()
+    assert call(server, data, "compare", "--methods", "direct", "--budgets", "400", "--limit", "2", "--out", "cmp") == 0
+    capfd.readouterr()
+    assert call(server, data, "compare", *dry) == 0
+    assert "2 measured" in capfd.readouterr().out
+    assert len(server.asked) == 2
+
+
+def test_real_money_is_asked_about_first(server: Server, data: Path, capfd) -> None:
+    dear = ["--method", "direct", "--budget-tokens", "4000", "--price", "100,200", "--out", "out"]
+    assert call(server, data, "eval", *dear) == 2
+    assert "may cost 4.80 USD: give --yes" in capfd.readouterr().err
+    assert server.asked == []
+    assert call(server, data, "eval", *dear, "--yes") == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["eval", "--method", "dirct"], "did you mean direct"),
+        (["eval", "--method", "rag"], "--corpus"),
+        (["eval", "--method", "direct", "--set", "rounds=3"], "no method here has a setting 'rounds'"),
+        (["compare", "--methods", "direct", "--budgets", "lots"], "a budget is a number of tokens"),
+        (["compare", "--methods", "direct", "--baseline", "rar"], "the baseline among them"),
+        (["compare", "--methods", ","], "names the methods"),
+    ],
+)
+def test_what_is_wrong_is_said_before_anything_is_asked(
+    server: Server, data: Path, capfd, arguments: list[str], said: str
+) -> None:
+    assert call(server, data, *arguments, "--out", "out") == 2
+    assert said in capfd.readouterr().err
+    assert server.asked == []
+
+
+def test_unknown_tasks_and_broken_data_are_named(server: Server, data: Path, capfd) -> None:
+    assert run(["eval", "--task", "bambogle", "--data", str(data)]) == 2
+    assert "did you mean bamboogle" in capfd.readouterr().err
+    file = data / "bamboogle" / "questions.jsonl"
+    file.write_text(file.read_text() + '{"id": "x"\n')
+    assert call(server, data, "eval", "--method", "direct") == 2
+    assert "questions.jsonl:7" in capfd.readouterr().err
+    assert run(["report", str(data)]) == 2
+    assert "no run folder" in capfd.readouterr().err
+
+
+def test_a_key_that_is_refused_stops_the_run_and_fails_no_question(server: Server, data: Path, capfd) -> None:
+    class Refusing(Handler):
+        def do_POST(self) -> None:
+            self._reply(401, {"error": {"message": "no", "type": "authentication_error"}})
+
+    server.RequestHandlerClass = Refusing
+    assert call(server, data, "eval", "--method", "direct", "--out", "out") == 2
+    assert not Path("out/scores.jsonl").exists()
+    server.RequestHandlerClass = Handler
+    assert call(server, data, "eval", "--method", "direct", "--out", "out") == 0
+
+
+def test_ctrl_c_keeps_everything_and_says_how_to_go_on(server: Server, data: Path) -> None:
+    server.seconds = 0.05
+    command = [
+        sys.executable, "-c", "from reground.app.cli import main; main()", "eval", "--task", "bamboogle", "--data", str(data),
+        "--model", "openai/m", "--base-url", f"http://127.0.0.1:{server.server_port}/v1", "--method", "direct",
+        "--out", "out", "--concurrency", "1", "--repeats", "20",
+    ]  # fmt: skip
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ})
+    while process.poll() is None and len(server.asked) < 3:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate()
+    assert process.returncode == 130, err.decode()
+    assert b"the same command goes on from there" in err
+    assert b"Traceback" not in err
+    kept = len(Path("out/scores.jsonl").read_text().splitlines())
+    assert kept >= 1
+    server.seconds = 0
+    asked = len(server.asked)
+    assert call(server, data, "eval", "--method", "direct", "--out", "out", "--repeats", "20") == 0
+    assert asked - kept <= 2
+    assert len(server.asked) - asked <= 120 - kept
+
+
+def test_settings_go_to_the_methods_that_have_them() -> None:
+    shared = settings_by_method({"temperature": 0.5, "cot.max_tokens": 9}, ["direct", "cot"])
+    assert shared == {"direct": {"temperature": 0.5}, "cot": {"temperature": 0.5, "max_tokens": 9}}
+    with pytest.raises(ConfigurationError, match="did you mean temperature"):
+        settings_by_method({"temperatur": 1}, ["direct"])
+
+
+def test_every_method_resolves_to_plain_settings() -> None:
+    from reground.core.answers import PHRASE
+    from reground.retrieval.scripted import ScriptedRetriever
+
+    class Nowhere:
+        name = "nowhere"
+
+        async def execute(self, program, /):
+            raise AssertionError
+
+    for name in catalogue.methods():
+        built = catalogue.build_method(
+            name, model=ScriptedModel([]), retriever=ScriptedRetriever([]), sandbox=Nowhere(), form=PHRASE
+        )
+        settings = resolved(built)
+        assert json.loads(json.dumps(settings)) == settings
+        assert resolved(built) == settings
+        assert not {"model", "retriever", "sandbox", "form"} & settings.keys()
+        assert " at 0x" not in json.dumps(settings)
+
+
+def test_model_settings_hold_no_key() -> None:
+    found = model_settings(ModelOptions(base_url="http://x/v1", api_key_env="MY_KEY", context=2048))
+    assert found == {"base_url": "http://x/v1", "context": "2048"}
+
+
+def progress(done: int, total: int, elapsed: float, resumed: int = 0, failed: int = 0) -> Progress:
+    usage = Usage(calls=done, prompt=1000 * done, usd=0.5 * done)
+    return Progress(done, total, resumed, failed, 0, usage, usage, elapsed, None)
+
+
+def test_the_estimated_end_weighs_runs_by_their_budgets() -> None:
+    works = [Work(Cell(method="a", tokens=1000), 10), Work(Cell(method="a", tokens=2000), 10)]
+    view = EvalProgress(Console(file=io.StringIO()), works)
+    assert view.line() == "starting"
+    view.on_progress(0, progress(0, 10, 0.0))
+    assert view.seconds_left() is None
+    view.on_progress(0, progress(10, 10, 20.0, failed=2))
+    assert view.seconds_left() == pytest.approx(40.0)
+    view.on_progress(1, progress(5, 10, 20.0))
+    assert view.seconds_left() == pytest.approx(20.0)
+    assert view.line() == "a@2k  run 2 of 2  5/10 done  2 failed  15.0k tokens (15.0k now)  7.5000 USD  about 20 s left"
+
+
+def test_a_finished_run_has_nothing_left() -> None:
+    view = EvalProgress(Console(file=io.StringIO()), [Work(Cell(method="a", tokens=None), 3)])
+    view.on_progress(0, progress(3, 3, 0.1, resumed=3))
+    assert view.seconds_left() == 0.0
+
+
+def test_a_terminal_gets_one_moving_line_and_a_file_a_line_a_tenth() -> None:
+    for terminal in (True, False):
+        screen = io.StringIO()
+        console = Console(file=screen, force_terminal=terminal, width=160)
+        with EvalProgress(console, [Work(Cell(method="a", tokens=None), 200)]) as view:
+            for done in range(201):
+                view.on_progress(0, progress(done, 200, 1.0))
+        lines = screen.getvalue().splitlines()
+        assert "200/200 done" in screen.getvalue()
+        assert terminal or len(lines) == 11
+
+
+@pytest.mark.parametrize(("seconds", "said"), [(5, "5 s"), (120, "2 min"), (9000, "2.5 h")])
+def test_times_are_told_as_people_do(seconds: float, said: str) -> None:
+    assert human_time(seconds) == said
+
+
+def test_the_task_s_own_corpus_is_indexed_where_a_method_needs_documents(tmp_path: Path, monkeypatch) -> None:
+    from reground.app.evaluating import open_bench
+    from reground.retrieval.scripted import ScriptedRetriever
+    from tests.evaluation.fakes import SumTask
+
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "a.txt").write_text("The Danube flows through Vienna.")
+    task = SumTask()
+    task.corpus = tmp_path / "docs"
+    bench = asyncio.run(
+        open_bench(task, ScriptedModel([]), ["direct", "rag"], corpus=None, options=ModelOptions(), settings={})
+    )
+    assert bench.retriever is not None
+    found = asyncio.run(bench.retriever.retrieve("Danube", k=1))
+    assert "Vienna" in found[0].text
+    none = asyncio.run(
+        open_bench(task, ScriptedModel([]), ["direct"], corpus=None, options=ModelOptions(), settings={})
+    )
+    assert none.retriever is None
+    assert ScriptedRetriever([]).name != bench.retriever.name

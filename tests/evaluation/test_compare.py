@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from reground.core.answers import Answer
+from reground.core.budget import Budget
+from reground.core.errors import CapabilityError, ConfigurationError, DataError, ModelError
+from reground.core.language import LanguageModel, Usage
+from reground.core.run import Run
+from reground.evaluation.compare import (
+    Cell,
+    budget_label,
+    cells_of,
+    compare,
+    parse_budgets,
+    read_plan,
+    scaled,
+)
+from reground.evaluation.estimate import estimate, total
+from reground.evaluation.records import Record
+from reground.evaluation.report import build_reports
+from reground.evaluation.runner import EvalSettings
+from reground.models.scripted import ScriptedModel
+from tests.evaluation.fakes import Chain, SumTask, adds
+
+
+@dataclass(frozen=True)
+class Rounds(Chain):
+    """A chain that takes a step for every ten tokens of its budget."""
+
+    def at_budget(self, tokens: int) -> Rounds:
+        return replace(self, steps=tokens // 10)
+
+
+class NeedsLogprobs(Chain):
+    async def solve(self, question: str, run: Run, /) -> Answer:
+        raise CapabilityError("the model gives no log-probabilities")
+
+
+METHODS = {"chain": Chain, "rounds": Rounds, "logprobs": NeedsLogprobs}
+
+
+def method_for(model: LanguageModel):
+    return lambda cell, seed: scaled(METHODS[cell.method](seed(model)), cell.tokens)
+
+
+def settings_for(cell: Cell) -> EvalSettings:
+    return EvalSettings(method=cell.method, model="scripted", limit=None, budget=Budget(tokens=cell.tokens))
+
+
+async def test_every_method_runs_at_every_budget_and_is_scaled_to_it(tmp_path: Path) -> None:
+    cells = cells_of(["chain", "rounds"], parse_budgets("100,40"))
+    seen: list[tuple[int, int]] = []
+    result = await compare(
+        SumTask(3), cells, method_for(ScriptedModel(adds)), settings_for, tmp_path, baseline="chain",
+        observer=lambda index, progress: seen.append((index, progress.done)),
+    )  # fmt: skip
+    assert list(result.runs) == ["chain@40", "rounds@40", "chain@100", "rounds@100"]
+    calls = {label: run.summary.usage.calls / 3 for label, run in result.runs.items()}
+    assert (calls["chain@40"], calls["chain@100"]) == (1, 1)
+    assert calls["rounds@40"] < calls["rounds@100"]
+    assert all(record.usage.tokens <= 100 for run in result.runs.values() for record in run.records)
+    assert seen[-1] == (3, 3)
+    (report,) = build_reports([tmp_path])
+    assert report.baseline == "chain"
+    assert [row.comparison is not None for row in report.rows] == [False, True, False, True]
+
+
+async def test_a_finished_comparison_calls_nothing_and_may_be_extended(tmp_path: Path) -> None:
+    cells = cells_of(["chain"], [100])
+    await compare(SumTask(3), cells, method_for(ScriptedModel(adds)), settings_for, tmp_path, baseline="chain")
+    silent = ScriptedModel([])
+    await compare(SumTask(3), cells, method_for(silent), settings_for, tmp_path, baseline="chain")
+    assert silent.calls == []
+    more = cells_of(["chain", "rounds"], [200])
+    await compare(SumTask(3), more, method_for(ScriptedModel(adds)), settings_for, tmp_path, baseline="chain")
+    plan = read_plan(tmp_path)
+    assert plan is not None
+    assert [cell.label for cell in plan.cells] == ["chain@100", "chain@200", "rounds@200"]
+
+
+async def test_a_method_that_cannot_run_here_is_refused_and_the_others_go_on(tmp_path: Path) -> None:
+    cells = cells_of(["logprobs", "chain"], [100])
+    result = await compare(SumTask(2), cells, method_for(ScriptedModel(adds)), settings_for, tmp_path, baseline="chain")
+    assert list(result.runs) == ["chain@100"]
+    assert [(r.cell.method, r.why) for r in result.refused] == [("logprobs", "the model gives no log-probabilities")]
+    (report,) = build_reports([tmp_path])
+    assert "logprobs@100 was not run: the model gives no log-probabilities" in report.notes
+
+
+async def test_another_configuration_is_refused_before_anything_is_run(tmp_path: Path) -> None:
+    cells = cells_of(["chain", "rounds"], [100])
+    await compare(SumTask(2), cells[1:], method_for(ScriptedModel(adds)), settings_for, tmp_path, baseline="rounds")
+    model = ScriptedModel(adds)
+
+    def other(cell: Cell) -> EvalSettings:
+        return replace(settings_for(cell), seed=5)
+
+    with pytest.raises(ConfigurationError, match="seed was 0, now 5"):
+        await compare(SumTask(2), cells, method_for(model), other, tmp_path, baseline="chain")
+    assert model.calls == []
+    with pytest.raises(ConfigurationError, match="compares methods on sums, not on products"):
+        await compare(
+            SumTask(2, name="products"), cells_of(["chain"], [7]), method_for(model), settings_for, tmp_path, baseline="chain"
+        )  # fmt: skip
+
+
+async def test_failed_questions_are_counted_in_their_cell_alone(tmp_path: Path) -> None:
+    def script(messages, sampling):
+        return ModelError("down") if "1 + 1" in messages[-1].content else adds(messages, sampling)
+
+    result = await compare(
+        SumTask(3), cells_of(["chain"], [None]), method_for(ScriptedModel(script)), settings_for, tmp_path, baseline="chain"
+    )  # fmt: skip
+    assert result.runs["chain@none"].summary.failed == 1
+
+
+@pytest.mark.parametrize(
+    ("text", "tokens"),
+    [("1k,2k, 4K", [1000, 2000, 4000]), ("500", [500]), ("1.5k,none", [1500, None]), ("2m,2000k", [2_000_000])],
+)
+def test_budgets_are_read(text: str, tokens: list[int | None]) -> None:
+    assert parse_budgets(text) == tokens
+
+
+@pytest.mark.parametrize("text", ["", "4kb", "-1k", "0", "1k,,2k"])
+def test_what_is_no_budget_is_refused(text: str) -> None:
+    with pytest.raises(ConfigurationError, match="a budget is a number of tokens"):
+        parse_budgets(text)
+
+
+@pytest.mark.parametrize(
+    ("tokens", "label"), [(4000, "4k"), (1500, "1.5k"), (4096, "4096"), (500, "500"), (2_000_000, "2m"), (None, "none")]
+)
+def test_labels_can_be_read_back(tokens: int | None, label: str) -> None:
+    assert budget_label(tokens) == label
+    assert parse_budgets(label) == [tokens]
+
+
+def test_a_method_from_a_file_has_a_label_that_is_a_folder_name() -> None:
+    assert Cell(method="mine/my_method.py", tokens=1000).label == "my_method@1k"
+
+
+def test_a_broken_plan_is_named(tmp_path: Path) -> None:
+    assert read_plan(tmp_path) is None
+    (tmp_path / "compare.json").write_text('{\n"task": ')
+    with pytest.raises(DataError, match=r"compare\.json:2: not JSON"):
+        read_plan(tmp_path)
+    (tmp_path / "compare.json").write_text('{"task": "sums"}')
+    with pytest.raises(DataError, match="not a comparison of this format"):
+        read_plan(tmp_path)
+
+
+def usd(prompt: int, cached: int, completion: int) -> float:
+    return (prompt - cached) * 1e-6 + completion * 3e-6
+
+
+def test_without_measurements_the_estimate_is_bounds() -> None:
+    examples = SumTask(10).examples()
+    found = estimate("x", examples, repeats=2, budget=1000, done=[], usd=usd, speed=50)
+    assert (found.runs, found.high, found.measured) == (20, 20_000, 0)
+    assert 20 * 32 < found.low < 20 * 60
+    assert found.usd_high == pytest.approx(0.06)
+    assert found.usd_low < found.usd_high
+    assert found.seconds == 400
+    unbounded = estimate("x", examples, repeats=1, budget=None, done=[])
+    assert (unbounded.high, unbounded.usd_low, unbounded.usd_high, unbounded.seconds) == (None, None, None, None)
+
+
+def test_measured_questions_make_the_estimate() -> None:
+    usage = Usage(calls=1, prompt=80, cached=30, completion=20)
+    done = [Record(id=f"q{i}~0", example=f"q{i}", repeat=0, usage=usage, seconds=4.0) for i in range(4)]
+    found = estimate("x", SumTask(10).examples(), repeats=1, budget=1000, done=done, usd=usd, concurrency=2)
+    assert (found.runs, found.low, found.high, found.measured) == (6, 600, 600, 4)
+    assert found.usd_low == found.usd_high == pytest.approx(6 * 110e-6)
+    assert found.seconds == 12.0
+    assert estimate("x", SumTask(4).examples(), repeats=1, budget=9, done=done).low == 0
+
+
+def test_a_total_knows_no_more_than_its_parts() -> None:
+    examples = SumTask(2).examples()
+    bounded = estimate("a", examples, repeats=1, budget=100, done=[], usd=usd, speed=1)
+    unbounded = estimate("b", examples, repeats=1, budget=None, done=[], usd=usd, speed=1)
+    assert total([bounded, bounded]).high == 400
+    both = total([bounded, unbounded])
+    assert (both.high, both.usd_high, both.runs) == (None, None, 4)
+    assert both.usd_low == pytest.approx(bounded.usd_low + unbounded.usd_low)

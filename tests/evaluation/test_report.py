@@ -1,0 +1,236 @@
+from __future__ import annotations
+
+import io
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+from rich.console import Console
+
+from reground.core.budget import Budget
+from reground.core.errors import ConfigurationError, DataError
+from reground.core.language import Usage
+from reground.core.trajectory import Failure
+from reground.evaluation.plots import Point, plot
+from reground.evaluation.records import Record, RunConfig
+from reground.evaluation.report import build_reports, write_report
+from reground.evaluation.results import open_run
+from reground.evaluation.summary import summarise
+from reground.evaluation.tables import Table
+from reground.evaluation.task import Score
+
+
+def write_run(
+    path: Path,
+    method: str,
+    values: list[float | None],
+    *,
+    tokens: int | None = 1000,
+    model: str = "m/one",
+    usd: float | None = 0.01,
+    failed: int = 0,
+    finished: bool = True,
+    task: str = "sums",
+    repeats: int = 1,
+    stopped: str | None = None,
+    why: str = "",
+    scoring: str | None = None,
+) -> None:
+    config = RunConfig(
+        task=task,
+        data="d",
+        primary="em",
+        form="phrase",
+        method=method,
+        model=model,
+        budget=Budget(tokens=tokens),
+        repeats=repeats,
+    )
+    usage = Usage(calls=2, prompt=100, cached=40, completion=20, usd=usd)
+    records = [
+        Record(
+            id=f"q{i}~{r}",
+            example=f"q{i}",
+            repeat=r,
+            scores={} if scoring else {"em": Score(value=value, why=why), "f1": Score(value=0.5)},
+            usage=usage,
+            seconds=3.0,
+            stopped=stopped,
+            scoring=scoring,
+            answer="x",
+            metadata={"level": "easy" if i % 2 else "hard"},
+        )
+        for i, value in enumerate(values)
+        for r in range(repeats)
+    ]
+    records += [
+        Record(
+            id=f"f{i}~0",
+            example=f"f{i}",
+            repeat=0,
+            usage=usage,
+            seconds=3.0,
+            failure=Failure(type="ModelError", message="no"),
+        )
+        for i in range(failed)
+    ]
+    with open_run(path, config) as folder:
+        for record in records:
+            folder.append_record(record)
+        folder.write_summary(summarise(config, records, expected=len(records) if finished else 99))
+
+
+def test_the_tables_hold_means_intervals_differences_and_cost(tmp_path: Path) -> None:
+    write_run(tmp_path / "direct", "direct", [1.0, 0.0, 0.0, 0.0])
+    write_run(tmp_path / "rar", "rar", [1.0, 1.0, 1.0, 0.0], failed=1)
+    (report,) = build_reports([tmp_path])
+    scores, cost, every = report.tables
+    assert report.baseline == "direct"
+    direct, rar = scores.rows
+    assert scores.headers[:5] == ["method", "budget", "em", "95 % interval", "minus direct"]
+    assert direct == ["direct", "1k", "0.250", "0.000 to 0.750", "–", "–", "–", "–", "4", "0", "0"]
+    assert rar[:3] == ["rar", "1k", "0.750"]
+    assert rar[4:8] == ["+0.500", "+0.000 to +1.000", "0.500", "0.500"]
+    assert rar[8:] == ["4", "0", "1"]
+    assert cost.rows[0] == ["direct", "1k", "2.0", "100", "40", "20", "0.01000", "3.0", "0"]
+    assert [row[2:4] for row in every.rows] == [["em", "0.250"], ["f1", "0.500"], ["em", "0.750"], ["f1", "0.500"]]
+    assert every.rows[2][5] == "0.600"
+    assert any("rar@1k: 1 of 5 failed (1 x ModelError)" in note and "0.600" in note for note in report.notes)
+
+
+def test_methods_are_compared_at_the_same_budget_and_model_only(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "direct", [0.0] * 6, tokens=1000)
+    write_run(tmp_path / "b", "rar", [1.0] * 6, tokens=1000)
+    write_run(tmp_path / "c", "rar", [1.0] * 6, tokens=2000)
+    write_run(tmp_path / "d", "rar", [1.0] * 6, tokens=1000, model="m/two")
+    (report,) = build_reports([tmp_path])
+    by_label = {(r.config.model, r.config.method, r.config.budget.tokens): r for r in report.rows}
+    assert by_label["m/one", "rar", 1000].comparison is not None
+    assert by_label["m/one", "rar", 1000].comparison.p == 2 / 2**6
+    assert by_label["m/one", "rar", 2000].comparison is None
+    assert by_label["m/two", "rar", 1000].comparison is None
+    assert report.tables[0].headers[2] == "model"
+    assert [row.config.model for row in report.rows] == ["m/one"] * 3 + ["m/two"]
+
+
+def test_a_baseline_can_be_chosen_and_must_be_there(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "cot", [0.0, 1.0])
+    write_run(tmp_path / "b", "rar", [1.0, 1.0])
+    assert build_reports([tmp_path])[0].baseline == "cot"
+    (report,) = build_reports([tmp_path], baseline="rar")
+    assert report.tables[0].rows[0][0] == "rar"
+    assert report.tables[0].rows[1][4] == "-0.500"
+    with pytest.raises(ConfigurationError, match="there are cot, rar"):
+        build_reports([tmp_path], baseline="direct")
+    with pytest.raises(DataError, match="no run folder"):
+        build_reports([tmp_path / "nowhere"])
+
+
+def test_a_single_run_has_no_columns_for_differences(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "rar", [1.0, 0.0])
+    (report,) = build_reports([tmp_path / "a"])
+    assert report.tables[0].headers == ["method", "budget", "em", "95 % interval", "scored", "unscored", "failed"]
+    assert report.tables[0].rows == [["rar", "1k", "0.500", "0.000 to 1.000", "2", "0", "0"]]
+
+
+def test_groups_are_told_apart(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "rar", [1.0, 0.0, 1.0, 0.0])
+    (report,) = build_reports([tmp_path / "a"], by="level")
+    table = report.tables[-1]
+    assert table.title == "sums: em by level"
+    assert [row[2:4] for row in table.rows] == [["easy", "0.000"], ["hard", "1.000"]]
+
+
+def test_what_a_reader_must_know_is_said(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "rar", [1.0, None], why="no gold answer", usd=None, finished=False)
+    write_run(tmp_path / "b", "rat", [1.0, 1.0], repeats=3, stopped="tokens", usd=None)
+    write_run(tmp_path / "c", "cot", [None], scoring="ValueError: broken", usd=None)
+    (report,) = build_reports([tmp_path])
+    said = "\n".join(report.notes)
+    for expected in (
+        "rar@1k is not finished: 2 questions so far",
+        "rar@1k: 1 answered but unscored (no gold answer)",
+        "rat@1k: the budget ended 6 early (6 by tokens)",
+        "rat@1k: 3 repeats gave the same short answer for 2 of 2 questions",
+        "cot@1k: 1 answered but unscored (ValueError: broken)",
+        "USD is unknown",
+    ):
+        assert expected in said
+    assert report.tables[1].rows[0][6] == "–"
+
+
+def test_a_stale_summary_is_made_anew_from_the_scores(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "rar", [1.0, 0.0])
+    (tmp_path / "a" / "summary.json").unlink()
+    (report,) = build_reports([tmp_path / "a"])
+    assert report.rows[0].primary.mean == 0.5
+    assert not report.rows[0].summary.finished
+
+
+def test_the_report_is_written_with_its_plots_the_same_every_time(tmp_path: Path) -> None:
+    for method, values in (("direct", [1.0, 0.0, 0.0, 1.0]), ("rar", [1.0, 1.0, 0.0, 1.0])):
+        for tokens in (1000, 4000, 16000):
+            for model in ("m/one", "m/two"):
+                write_run(
+                    tmp_path / "runs" / f"{method}{tokens}{model[2:]}", method, values, tokens=tokens, model=model
+                )
+    first = write_report(build_reports([tmp_path / "runs"]), tmp_path / "one")
+    second = write_report(build_reports([tmp_path / "runs"]), tmp_path / "two")
+    names = [file.name for file in first]
+    assert names == [
+        "report.md",
+        *(
+            f"sums-{x}-by-{by}.{kind}"
+            for x in ("tokens", "usd")
+            for by in ("method", "model")
+            for kind in ("svg", "png")
+        ),
+    ]
+    for a, b in zip(first, second, strict=True):
+        assert a.read_bytes() == b.read_bytes(), a.name
+    for file in first[1:]:
+        if file.suffix == ".png":
+            assert file.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
+        else:
+            assert ElementTree.parse(file).getroot().tag == "{http://www.w3.org/2000/svg}svg"
+    text = first[0].read_text()
+    assert text.startswith("# sums\n")
+    assert "Baseline: direct." in text
+    assert "| direct | 1k | m/one | 0.500 |" in text
+    assert "](sums-tokens-by-method.svg)" in text
+
+
+def test_several_tasks_have_a_part_each(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "rar", [1.0, 0.0], usd=None)
+    write_run(tmp_path / "b", "rar", [1.0, 0.0], task="Products 2", usd=None)
+    reports = build_reports([tmp_path])
+    files = write_report(reports, tmp_path / "out")
+    assert [r.task for r in reports] == ["sums", "Products 2"]
+    assert [f.name for f in files if f.suffix == ".svg"] == [
+        "sums-tokens-by-method.svg",
+        "products-2-tokens-by-method.svg",
+    ]
+    assert (tmp_path / "out" / "report.md").read_text().count("\n# ") == 1
+
+
+def test_a_run_without_a_single_score_has_no_point_and_no_plot(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "rar", [None, None])
+    files = write_report(build_reports([tmp_path / "a"]), tmp_path / "out")
+    assert [file.name for file in files] == ["report.md"]
+    assert "| rar | 1k | – | – |" in files[0].read_text()
+
+
+def test_more_methods_than_colours_are_still_told_apart(tmp_path: Path) -> None:
+    points = [Point(f"method{i}", "m", 100.0 * (i + 1), None, 0.5, 0.4, 0.6) for i in range(9)]
+    svg, png = plot(points, tmp_path / "p", x="tokens", by="method", metric="em", title="t")
+    assert svg.stat().st_size > 1000
+    assert png.stat().st_size > 1000
+
+
+def test_tables_print_on_a_terminal_and_escape_markdown() -> None:
+    table = Table("a title", ["method", "em"], [["a|b [bold]", "0.5"]], words=1)
+    assert "a\\|b" in table.markdown()
+    assert "| --- | ---: |" in table.markdown()
+    console = Console(file=io.StringIO(), width=80)
+    console.print(table.terminal())
+    assert "a|b [bold]" in console.file.getvalue()

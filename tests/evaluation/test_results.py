@@ -1,0 +1,228 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reground.core.answers import Answer
+from reground.core.errors import ConfigurationError, DataError
+from reground.core.trajectory import Trajectory
+from reground.evaluation.records import Record, RunConfig
+from reground.evaluation.results import check_run, find_runs, open_run, read_records, read_run, versions
+from reground.evaluation.runner import EvalSettings, evaluate
+from reground.evaluation.task import Score
+from reground.models.scripted import ScriptedModel
+from tests.evaluation.fakes import Chain, SumTask, adds
+
+CONFIG = RunConfig(
+    task="sums",
+    data="abc",
+    primary="exact match",
+    form="phrase",
+    method="direct",
+    model="m",
+    settings={"k": 3},
+    limit=5,
+)
+
+
+def trajectory(id: str) -> Trajectory:
+    return Trajectory(id=id, question="?", method="direct", answer=Answer(text="ü"))
+
+
+def record(id: str) -> Record:
+    return Record(id=id, example=id, repeat=0, scores={"exact match": Score(value=1.0)})
+
+
+def filled(path: Path, ids: str = "abc") -> Path:
+    with open_run(path, CONFIG) as folder:
+        for name in ids:
+            folder.append(trajectory(name))
+            folder.append_record(record(name))
+    return path
+
+
+def test_what_was_written_is_read_back(tmp_path: Path) -> None:
+    run = read_run(filled(tmp_path / "run"))
+    assert run.config == CONFIG
+    assert list(run.records()) == ["a", "b", "c"]
+    assert [t.id for t in run.solved()] == ["a", "b", "c"]
+    assert run.records()["a"] == record("a")
+    assert json.loads((run.path / "versions.json").read_text()) == versions()
+    assert {"python", "platform", "pydantic"} <= versions().keys()
+    assert run.summary() is None
+
+
+@pytest.mark.parametrize("name", ["trajectories.jsonl", "scores.jsonl"])
+@pytest.mark.parametrize("cut", [1, 2, 20, 60])
+def test_a_half_written_last_line_is_taken_off_and_named(tmp_path: Path, name: str, cut: int) -> None:
+    path = filled(tmp_path / "run")
+    whole = (path / name).read_bytes()
+    (path / name).write_bytes(whole[:-cut])
+    with open_run(path, CONFIG) as folder:
+        left = [r.id for r in folder.records().values()] if name == "scores.jsonl" else [t.id for t in folder.solved()]
+        if cut == 1:  # only the line end is missing: the line is whole
+            assert (left, folder.notices) == (["a", "b", "c"], [])
+            assert (path / name).read_bytes() == whole
+        else:
+            assert left == ["a", "b"]
+            assert len(folder.notices) == 1
+            assert f"{name}:3: the last line was cut short" in folder.notices[0]
+
+
+def test_a_cut_inside_the_only_line_and_inside_a_character(tmp_path: Path) -> None:
+    path = filled(tmp_path / "run", "a")
+    line = (path / "trajectories.jsonl").read_bytes()
+    (path / "trajectories.jsonl").write_bytes(line[: line.index("ü".encode()) + 1])
+    with open_run(path, CONFIG) as folder:
+        assert list(folder.solved()) == []
+        assert folder.notices
+    assert (path / "trajectories.jsonl").read_bytes() == b""
+
+
+def test_a_reader_leaves_a_line_that_is_being_written_alone(tmp_path: Path) -> None:
+    path = filled(tmp_path / "run")
+    scores = path / "scores.jsonl"
+    torn = scores.read_bytes()[:-10]
+    scores.write_bytes(torn)
+    assert list(read_run(path).records()) == ["a", "b"]
+    assert scores.read_bytes() == torn
+
+
+@pytest.mark.parametrize("name", ["trajectories.jsonl", "scores.jsonl"])
+def test_a_broken_line_is_named_and_nothing_is_changed(tmp_path: Path, name: str) -> None:
+    path = filled(tmp_path / "run")
+    lines = (path / name).read_text().splitlines(keepends=True)
+    lines[1] = '{"id": 7}\n'
+    (path / name).write_text("".join(lines))
+    before = (path / name).read_bytes()
+    with pytest.raises(DataError, match=rf"{name}:2: "), open_run(path, CONFIG) as folder:
+        folder.records()
+        list(folder.solved())
+    assert (path / name).read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"model": "other"}, 'model was "m", now "other"'),
+        ({"settings": {"k": 5}}, "settings.k was 3, now 5"),
+        ({"settings": {"k": 3, "new": True}}, "settings.new was null, now true"),
+        ({"data": "def"}, "data was"),
+        ({"limit": 4}, "limit was 5, now 4"),
+        ({"seed": 1}, "seed was 0, now 1"),
+    ],
+)
+def test_another_configuration_is_refused_with_the_difference(
+    tmp_path: Path, change: dict[str, object], said: str
+) -> None:
+    path = filled(tmp_path / "run")
+    other = CONFIG.model_copy(update=change)
+    with pytest.raises(ConfigurationError, match="holds another run") as refused, open_run(path, other):
+        pass
+    assert said in str(refused.value)
+    with pytest.raises(ConfigurationError, match="holds another run"):
+        check_run(path, other)
+    assert read_run(path).config == CONFIG
+    assert len(read_run(path).records()) == 3
+
+
+def test_limit_and_repeats_may_grow(tmp_path: Path) -> None:
+    path = filled(tmp_path / "run")
+    for change in ({"limit": 9}, {"limit": None, "repeats": 2}):
+        with open_run(path, CONFIG.model_copy(update=change)) as folder:
+            assert len(folder.records()) == 3
+    with pytest.raises(ConfigurationError, match="limit was null, now 9"):
+        check_run(path, CONFIG.model_copy(update={"limit": 9, "repeats": 2}))
+
+
+def test_a_foreign_folder_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    (tmp_path / "thesis.txt").write_text("x")
+    with pytest.raises(ConfigurationError, match=r"thesis\.txt"), open_run(tmp_path, CONFIG):
+        pass
+    assert [p.name for p in tmp_path.iterdir()] == ["thesis.txt"]
+    with pytest.raises(ConfigurationError, match="is a file"), open_run(tmp_path / "thesis.txt", CONFIG):
+        pass
+    with pytest.raises(ConfigurationError, match="cannot make"), open_run(tmp_path / "thesis.txt" / "run", CONFIG):
+        pass
+
+
+def test_results_without_their_configuration_are_never_overwritten(tmp_path: Path) -> None:
+    path = filled(tmp_path / "run")
+    (path / "config.json").unlink()
+    before = (path / "scores.jsonl").read_bytes()
+    with pytest.raises(DataError, match=r"config\.json is missing beside journal|config\.json is missing"):
+        check_run(path, CONFIG)
+    assert (path / "scores.jsonl").read_bytes() == before
+    with pytest.raises(DataError, match="not a run folder"):
+        read_run(path)
+
+
+def test_a_start_that_was_killed_before_it_began_is_a_start(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    run.mkdir()
+    (run / ".lock").touch()
+    (run / "config.json.part").write_text('{"for')
+    filled(run)
+    assert len(read_run(run).records()) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ('{\n"format": 1,\n"task": }', r"config\.json:3: not JSON"),
+        ('{"format": 2}', r"config\.json: format 2; this reground reads 1"),
+        ('{"format": 1, "task": "sums"}', r"config\.json: data: "),
+        ("[]", r"config\.json: "),
+    ],
+)
+def test_a_broken_configuration_is_named(tmp_path: Path, text: str, said: str) -> None:
+    path = filled(tmp_path / "run")
+    (path / "config.json").write_text(text)
+    with pytest.raises(DataError, match=said):
+        check_run(path, CONFIG)
+    (path / "config.json").write_bytes(b"\xff\xfe")
+    with pytest.raises(DataError, match="cannot be read"):
+        read_run(path)
+
+
+def test_two_processes_cannot_work_on_one_folder(tmp_path: Path) -> None:
+    with (
+        open_run(tmp_path / "run", CONFIG),
+        pytest.raises(ConfigurationError, match="another process"),
+        open_run(tmp_path / "run", CONFIG),
+    ):
+        pass
+    with open_run(tmp_path / "run", CONFIG) as folder:
+        assert folder.notices == []
+
+
+def test_runs_are_found_in_a_folder_of_them(tmp_path: Path) -> None:
+    filled(tmp_path / "all" / "b")
+    filled(tmp_path / "all" / "a")
+    (tmp_path / "empty").mkdir()
+    assert [run.path.name for run in find_runs([tmp_path / "all", tmp_path / "all" / "b"])] == ["a", "b", "b"]
+    with pytest.raises(DataError, match="no run folder here"):
+        find_runs([tmp_path / "empty"])
+
+
+def test_scores_that_cannot_be_read_say_so(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot read scores"):
+        list(read_records(tmp_path / "none.jsonl"))
+
+
+async def test_every_cut_of_either_file_is_healed_without_a_call(tmp_path: Path) -> None:
+    settings = EvalSettings(method="chain", model="scripted", limit=None)
+    task, out = SumTask(3), tmp_path / "run"
+    await evaluate(task, lambda seed: Chain(seed(ScriptedModel(adds))), settings, out)
+    for name in ("trajectories.jsonl", "scores.jsonl"):
+        whole = (out / name).read_bytes()
+        for cut in (2, 40, len(whole) // 2, len(whole)):
+            (out / name).write_bytes((out / name).read_bytes()[:-cut])
+            silent = ScriptedModel([])
+            result = await evaluate(task, lambda seed, model=silent: Chain(seed(model)), settings, out)
+            assert silent.calls == []
+            assert result.summary.metrics["exact match"].mean == 1.0
+            assert sorted(t.id for t in read_run(out).solved()) == ["q0~0", "q1~0", "q2~0"]
+            assert sorted(r.id for r in read_records(out / "scores.jsonl")) == ["q0~0", "q1~0", "q2~0"]

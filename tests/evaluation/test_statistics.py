@@ -1,0 +1,173 @@
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reground.evaluation.records import Record, RunConfig
+from reground.evaluation.statistics import (
+    _means_by_numpy,
+    _means_by_python,
+    _sums_by_numpy,
+    _sums_by_python,
+    bootstrap_interval,
+    compare,
+    holm,
+    permutation_p,
+    question_means,
+)
+from reground.evaluation.summary import group_means, pass_at, question_scores, summarise
+from reground.evaluation.task import Score
+
+score = st.floats(0, 1, allow_nan=False).map(lambda x: round(x, 3))
+scores = st.lists(score, min_size=1, max_size=30)
+pairs = st.lists(st.tuples(score, score), min_size=1, max_size=25)
+FEW = 400
+
+
+@given(scores)
+@settings(max_examples=60, deadline=None)
+def test_the_interval_holds_the_mean_and_stays_within_the_values(values: list[float]) -> None:
+    found = bootstrap_interval(values, resamples=FEW)
+    assert found.mean == pytest.approx(sum(values) / len(values))
+    assert min(values) - 1e-9 <= found.low <= found.mean <= found.high <= max(values) + 1e-9
+
+
+@given(scores, st.floats(-5, 5), st.floats(0.1, 10))
+@settings(max_examples=60, deadline=None)
+def test_shift_and_scale_carry_over(values: list[float], shift: float, scale: float) -> None:
+    plain = bootstrap_interval(values, resamples=FEW)
+    moved = bootstrap_interval([scale * v + shift for v in values], resamples=FEW)
+    for before, after in ((plain.mean, moved.mean), (plain.low, moved.low), (plain.high, moved.high)):
+        assert after == pytest.approx(scale * before + shift, abs=1e-6)
+
+
+def test_more_confidence_is_a_wider_interval() -> None:
+    values = [i % 3 / 2 for i in range(40)]
+    narrow, wide = bootstrap_interval(values, confidence=0.5), bootstrap_interval(values, confidence=0.99)
+    assert wide.low < narrow.low < narrow.high < wide.high
+
+
+def test_the_bootstrap_of_a_proportion_agrees_with_the_binomial() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    found = bootstrap_interval([1.0] * 30 + [0.0] * 70)
+    for got, q in ((found.low, 0.025), (found.high, 0.975)):
+        assert got == pytest.approx(stats.binom.ppf(q, 100, 0.3) / 100, abs=0.0101)
+
+
+def test_no_values_have_no_mean_and_equal_values_no_width() -> None:
+    nothing = bootstrap_interval([])
+    assert (nothing.mean, nothing.low, nothing.high) == (None, None, None)
+    same = bootstrap_interval([0.7] * 5)
+    assert (same.mean, same.low, same.high) == (0.7, 0.7, 0.7)
+
+
+@given(scores)
+@settings(max_examples=30, deadline=None)
+def test_a_method_against_itself_has_p_1_and_no_difference(values: list[float]) -> None:
+    mine = {str(i): v for i, v in enumerate(values)}
+    found = compare(mine, dict(mine), resamples=FEW)
+    assert (found.p, found.difference.low, found.difference.mean, found.difference.high) == (1.0, 0.0, 0.0, 0.0)
+
+
+@given(pairs)
+@settings(max_examples=60, deadline=None)
+def test_swapping_sides_mirrors_the_difference_and_keeps_p(both: list[tuple[float, float]]) -> None:
+    one, other = ({str(i): pair[side] for i, pair in enumerate(both)} for side in (0, 1))
+    forth, back = compare(one, other, resamples=FEW), compare(other, one, resamples=FEW)
+    assert forth.p == back.p
+    assert 0 < forth.p <= 1
+    assert forth.difference.mean == pytest.approx(-back.difference.mean, abs=1e-12)
+    assert forth.difference.low == pytest.approx(-back.difference.high, abs=1e-9)
+
+
+def test_only_shared_questions_are_compared() -> None:
+    found = compare({"a": 1.0, "b": 0.0, "x": 1.0}, {"a": 0.0, "b": 0.0, "y": 1.0})
+    assert (found.questions, found.difference.mean) == (2, 0.5)
+
+
+def test_the_exact_test_counts_sign_patterns() -> None:
+    assert permutation_p([1.0] * 5) == 2 / 2**5
+    assert permutation_p([1.0, 0.0, 0.0]) == 1.0
+    assert permutation_p([0.3, 0.1, 0.2]) == 2 / 2**3
+
+
+def test_the_sampled_test_agrees_with_scipy() -> None:
+    stats = pytest.importorskip("scipy.stats")
+    differences = [1.0] * 14 + [-1.0] * 6 + [0.0] * 10
+    assert permutation_p(differences) == pytest.approx(stats.binomtest(14, 20).pvalue, abs=0.015)
+    uneven = [0.5, 0.25, -0.125, 0.3, 0.7, -0.2, 0.1, 0.4, 0.9, -0.6, 0.2, 0.35, 0.15, -0.05, 0.45]
+    expected = stats.permutation_test(
+        (uneven,), lambda x, axis: x.mean(axis=axis), permutation_type="samples", n_resamples=math.inf, vectorized=True
+    ).pvalue
+    assert permutation_p(uneven) == pytest.approx(expected, abs=0.01)
+
+
+def test_a_clear_difference_is_found_and_its_p_is_never_0() -> None:
+    assert permutation_p([1.0] * 60) == pytest.approx(1 / 10_001)
+
+
+@given(st.lists(st.floats(-1, 1, allow_nan=False), min_size=1, max_size=40), st.integers(0, 2**32))
+@settings(max_examples=30, deadline=None)
+def test_numpy_and_python_draw_the_same(values: list[float], seed: int) -> None:
+    pytest.importorskip("numpy")
+    assert _means_by_numpy(values, 50, seed) == pytest.approx(_means_by_python(values, 50, seed), abs=1e-12)
+    assert _sums_by_numpy(values, 50, seed) == pytest.approx(_sums_by_python(values, 50, seed), abs=1e-12)
+
+
+@given(st.lists(st.floats(0, 1, allow_nan=False), max_size=12))
+def test_holm_never_lowers_a_p_and_keeps_their_order(ps: list[float]) -> None:
+    adjusted = holm(ps)
+    assert all(p <= a <= 1 for p, a in zip(ps, adjusted, strict=True))
+    assert [a for _, a in sorted(zip(ps, adjusted, strict=True))] == sorted(adjusted)
+
+
+def test_holm_by_hand() -> None:
+    assert holm([0.01, 0.04, 0.03]) == pytest.approx([0.03, 0.06, 0.06])
+
+
+def records(values: dict[str, list[float | None]], metric: str = "pass@1") -> list[Record]:
+    return [
+        Record(
+            id=f"{q}~{i}", example=q, repeat=i, scores={metric: Score(value=v)}, metadata={"hop": len(q)}, answer=str(v)
+        )
+        for q, each in values.items()
+        for i, v in enumerate(each)
+    ]
+
+
+def test_repeats_are_averaged_before_questions() -> None:
+    assert question_means({"a": [1, 1, 0, 0], "b": [1], "c": []}) == {"a": 0.5, "b": 1.0}
+    uneven = records({"a": [1.0, 1.0, 0.0, 0.0], "b": [1.0, None]}, "em")
+    assert question_scores("em", uneven) == {"a": 0.5, "b": 1.0}
+    config = RunConfig(task="t", data="d", primary="em", form="phrase", method="m", model="x", repeats=4)
+    summary = summarise(config, uneven, expected=8)
+    metric = summary.metrics["em"]
+    assert (metric.mean, metric.scored, metric.unscored, metric.failed) == (0.75, 5, 1, 0)
+    assert not summary.finished
+
+
+def test_pass_at_k_is_unbiased_and_leaves_questions_with_too_few_repeats_unscored() -> None:
+    found = pass_at("pass@1", records({"a": [1.0, 0.0, 0.0], "b": [0.0, 0.0, 0.0], "c": [1.0, None, None]}))
+    assert set(found) == {"pass@2", "pass@3"}
+    assert found["pass@2"].mean == pytest.approx((1 - math.comb(2, 2) / math.comb(3, 2)) / 2)
+    assert found["pass@3"].mean == pytest.approx(0.5)
+    assert (found["pass@2"].scored, found["pass@2"].unscored) == (2, 1)
+    assert pass_at("pass@1", records({"a": [0.5, 1.0]})) == {}
+
+
+def test_a_run_of_several_samples_reports_pass_at_k() -> None:
+    config = RunConfig(task="t", data="d", primary="pass@1", form="program", method="m", model="x", repeats=2)
+    summary = summarise(config, records({"a": [1.0, 0.0], "b": [0.0, 0.0]}), expected=4)
+    assert summary.finished
+    assert summary.metrics["pass@1"].mean == 0.25
+    assert summary.metrics["pass@2"].mean == 0.5
+    assert summary.same_repeats == 1
+
+
+def test_groups_have_their_own_means() -> None:
+    found = group_means("em", "hop", records({"a": [1.0], "b": [0.0], "cc": [1.0]}, "em"))
+    assert {name: metric.mean for name, metric in found.items()} == {"1": 0.5, "2": 1.0}
+    assert set(group_means("em", "level", records({"a": [1.0]}, "em"))) == {"none"}
