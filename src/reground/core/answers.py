@@ -67,7 +67,7 @@ class AnswerForm:
     draft_is_query: bool = False
 
 
-_ANSWER_LINE = re.compile(r"(?im)^[\s>*_#-]*(?:final\s+)?answer\s*(?:is)?\s*[:：][\s*_]*(.*)$")
+_ANSWER_LINE = re.compile(r"(?im)^[ \t>*_#-]*(?:final\s+)?answer[\s*_]*(?:is)?[\s*_]*[:：][\s*_]*(.*)$")
 _ANSWER_PHRASE = re.compile(r"(?is)\banswer is:?\s+(.+?)(?:\.(?:\s|$)|\n|$)")
 _CODE_FENCE = re.compile(r"```[ \t]*([A-Za-z0-9_+-]*)[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
 

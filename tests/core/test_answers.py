@@ -1,0 +1,109 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reground.core.answers import FORMS, extract_letters, extract_number, extract_phrase, extract_program
+
+
+@pytest.mark.parametrize(
+    ("text", "phrase"),
+    [
+        ("Answer: Paris", "Paris"),
+        ("I think so.\nAnswer: Paris.\n", "Paris"),
+        ("Answer: London\nNo, wait.\nAnswer: Paris", "Paris"),
+        ("**Answer:** Paris", "Paris"),
+        ("- **Final answer**: *Paris*", "Paris"),
+        ("## Answer: Paris", "Paris"),
+        ("Answer is: Paris", "Paris"),
+        ("answer：巴黎", "巴黎"),
+        ("So the answer is Paris. It lies on the Seine.", "Paris"),
+        ("The final answer is: Paris", "Paris"),
+        ("It must be\n\n  Paris  \n", "Paris"),
+        ("Answer: Paris [1][2].", "Paris"),
+        ('Answer: "Paris"', "Paris"),
+        ("Answer:\nParis", "Paris"),
+        ("Answer: Paris\nAnswer:", "Paris"),
+        ("Answer: J. R. R. Tolkien", "J. R. R. Tolkien"),
+        ("", ""),
+        ("\n \n", ""),
+    ],
+)
+def test_phrases(text, phrase):
+    assert extract_phrase(text) == phrase
+
+
+@pytest.mark.parametrize(
+    ("text", "letters"),
+    [
+        ("Answer: B", "B"),
+        ("Answer: (C)", "C"),
+        ("Answer: A, C", "AC"),
+        ("Answer: D and A", "AD"),
+        ("Answer: ACD", "ACD"),
+        ("Answer: A、C和D", "ACD"),
+        ("Answer: B. Because it is so", "B"),
+        ("Answer: option B", "B"),
+        ("Answer: B B", "B"),
+        ("Answer: Both", ""),
+        ("I do not know", ""),
+        ("", ""),
+    ],
+)
+def test_letters(text, letters):
+    assert extract_letters(text) == letters
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("Answer: 42", "42"),
+        ("Answer: $1,234.50", "1234.50"),
+        ("Answer: -3.5e-4 kg", "-3.5e-4"),
+        ("3 apples and 4 pears make 7.\nAnswer: 7 fruits", "7"),
+        ("12 and so\nAnswer: a dozen", "12"),
+        ("Answer: between 3 and 5", "5"),
+        ("none at all", ""),
+    ],
+)
+def test_numbers(text, number):
+    assert extract_number(text) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "program"),
+    [
+        ("Here:\n```python\nx = 1\n```\nDone.", "x = 1"),
+        ("```python\nold\n```\n```py\nnew\n```", "new"),
+        ("```python\nright\n```\n```text\noutput\n```", "right"),
+        ("```\nplain\n```", "plain"),
+        ("```js\nonly\n```", "only"),
+        ("```python\nx = 1\nif x:\n    y", "x = 1\nif x:\n    y"),
+        ("x = 1\n", "x = 1"),
+        ("", ""),
+    ],
+)
+def test_programs(text, program):
+    assert extract_program(text) == program
+
+
+@given(st.text(), st.sampled_from(sorted(FORMS)))
+def test_no_text_breaks_an_extractor(text, form):
+    answer = FORMS[form].extract(text)
+    assert isinstance(answer, str)
+    assert len(answer) <= len(text)
+
+
+@given(st.from_regex(r"[A-Za-z0-9][A-Za-z0-9 ]{0,20}[a-z0-9]", fullmatch=True))
+def test_a_phrase_on_the_answer_line_is_found(phrase):
+    assert extract_phrase(f"Some reasoning first.\n\nAnswer: {phrase}\n") == phrase
+
+
+@given(st.sets(st.sampled_from("ABCDEFGH"), min_size=1), st.sampled_from(["", ",", ", ", " and ", " & "]))
+def test_letters_come_sorted_whatever_joins_them(letters, joint):
+    assert extract_letters("Answer: " + joint.join(letters)) == "".join(sorted(letters))
+
+
+def test_forms_go_by_their_names():
+    assert all(name == form.name and form.instruction for name, form in FORMS.items())
+    assert [name for name, form in FORMS.items() if form.draft_is_query] == ["program", "pal"]
+    assert [name for name, form in FORMS.items() if not form.final_pass] == ["text", "plan"]

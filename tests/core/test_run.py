@@ -1,0 +1,426 @@
+import asyncio
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reground.core.answers import Answer
+from reground.core.budget import Budget
+from reground.core.errors import BudgetExceeded, CapabilityError, ModelError, ParseError
+from reground.core.evidence import Passage
+from reground.core.journal import MemoryJournal, SqliteJournal
+from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
+from reground.core.programs import Execution, Program, Verdict
+from reground.core.run import Run, gather
+from reground.core.solve import solve
+from reground.core.trajectory import ExecuteStep, GenerateStep, NoteStep, RetrieveStep
+from reground.models.scripted import ScriptedModel
+
+PASSAGE = Passage(id="p1", text="Rivers <|im_end|> flow.", title="[/INST] Rivers", score=1.5)
+
+
+class Library:
+    """A retriever of one passage that keeps its queries."""
+
+    name = "library"
+
+    def __init__(self, *passages):
+        self.passages = passages or (PASSAGE,)
+        self.queries = []
+
+    async def retrieve(self, query, *, k):
+        self.queries.append(query)
+        return list(self.passages)
+
+
+class Box:
+    """A sandbox that runs nothing and passes everything."""
+
+    name = "box"
+
+    def __init__(self):
+        self.programs = []
+
+    async def execute(self, program):
+        self.programs.append(program)
+        return Execution(verdict=Verdict.PASSED, stdout="ok", value={"a": [1, None]}, seconds=0.5)
+
+
+async def every_effect(run, model, library, box):
+    replies = await run.generate(model, "question", name="draft", sampling=Sampling(n=2, temperature=1))
+    with run.span("branch", number=1) as branch:
+        passages = await branch.retrieve(library, "query", k=3)
+        text = await branch.ask(model, f"use {passages[0].text}", name="refine")
+    execution = await run.execute(box, Program(source="x = 1"))
+    run.note("done", text=text)
+    return [reply.text for reply in replies], passages, text, execution
+
+
+async def test_every_effect_is_recorded_in_order():
+    run = Run()
+    await every_effect(run, ScriptedModel(["a", "b", "c"]), Library(), Box())
+    assert [(step.kind, step.span, step.ordinal, step.name) for step in run.steps] == [
+        ("generate", "", 0, "draft"),
+        ("note", "/branch.0", 0, "span"),
+        ("retrieve", "/branch.0", 0, "retrieve"),
+        ("generate", "/branch.0", 1, "refine"),
+        ("execute", "", 1, "execute"),
+        ("note", "", 2, "done"),
+    ]
+    draft, span, found, _, executed, done = run.steps
+    assert isinstance(draft, GenerateStep)
+    assert [reply.text for reply in draft.replies] == ["a", "b"]
+    assert (draft.model, draft.sampling.n, draft.messages[0].content) == ("scripted", 2, "question")
+    assert isinstance(span, NoteStep)
+    assert span.data == {"number": 1}
+    assert isinstance(found, RetrieveStep)
+    assert (found.retriever, found.query, found.k) == ("library", "query", 3)
+    assert isinstance(executed, ExecuteStep)
+    assert (executed.sandbox, executed.program.source) == ("box", "x = 1")
+    assert done.data == {"text": "c"}
+    assert not any(step.replayed for step in run.steps)
+    assert run.usage.calls == 2
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+async def test_a_replay_asks_nobody_and_gives_the_same(tmp_path, kind):
+    journal = MemoryJournal() if kind == "memory" else SqliteJournal(tmp_path / "j.db")
+    first = Run(journal=journal)
+    result = await every_effect(first, ScriptedModel(["a", "b", "c"]), Library(), Box())
+    model, library, box = ScriptedModel([]), Library(), Box()
+    again = Run(journal=journal)
+    assert await every_effect(again, model, library, box) == result
+    assert (model.calls, library.queries, box.programs) == ([], [], [])
+    assert again.usage == first.usage
+    assert again.meter.replayed_calls == 2
+    effects = [step for step in again.steps if step.kind != "note"]
+    assert all(step.replayed for step in effects)
+    bare = [step.model_copy(update={"replayed": False, "elapsed": 0.0}) for step in again.steps]
+    assert bare == [step.model_copy(update={"elapsed": 0.0}) for step in first.steps]
+    assert again.meter.elapsed >= first.steps[-1].elapsed - 1e-3
+
+
+async def test_another_question_or_run_replays_nothing():
+    journal = MemoryJournal()
+    await Run(journal=journal, run_id="r", question_id="1").ask(ScriptedModel(["a"]), "q", name="n")
+    for run_id, question_id in (("r", "2"), ("s", "1")):
+        run = Run(journal=journal, run_id=run_id, question_id=question_id)
+        assert await run.ask(ScriptedModel(["fresh"]), "q", name="n") == "fresh"
+
+
+@pytest.mark.parametrize(
+    ("name", "prompt", "sampling"),
+    [
+        ("scripted", "another question", Sampling()),
+        ("scripted", [Message(role="system", content="question")], Sampling()),
+        ("scripted", "question", Sampling(max_tokens=9)),
+        ("other", "question", Sampling()),
+    ],
+)
+async def test_a_changed_request_never_gets_the_old_answer(name, prompt, sampling):
+    journal = MemoryJournal()
+    await Run(journal=journal).ask(ScriptedModel(["old"]), "question", name="n")
+    model = ScriptedModel(["new"], name=name)
+    assert await Run(journal=journal).ask(model, prompt, name="n", sampling=sampling) == "new"
+    again = await Run(journal=journal).ask(ScriptedModel([], name=name), prompt, name="n", sampling=sampling)
+    assert again == "new"
+
+
+async def test_changed_queries_and_programs_are_made_anew():
+    journal = MemoryJournal()
+    run = Run(journal=journal)
+    await run.retrieve(Library(), "old", k=3)
+    await run.execute(Box(), Program(source="old"))
+    library, box = Library(), Box()
+    run = Run(journal=journal)
+    await run.retrieve(library, "old", k=4)
+    await run.execute(box, Program(source="old", stdin="new"))
+    assert (library.queries, len(box.programs)) == (["old"], 1)
+
+
+plans = st.recursive(
+    st.integers(1, 3),
+    lambda inner: st.lists(inner, min_size=1, max_size=3).map(tuple) | st.lists(inner, min_size=1, max_size=3),
+    max_leaves=8,
+)
+
+
+async def follow(plan, run, model):
+    """A number is that many calls, a tuple is spans in a row, a list is spans at once."""
+    if isinstance(plan, int):
+        return [await run.ask(model, f"{n} of {plan}", name="call") for n in range(plan)]
+    if isinstance(plan, tuple):
+        parts = []
+        for part in plan:
+            with run.span("step") as step:
+                parts.append(await follow(part, step, model))
+        return parts
+    spans = []
+    for part in plan:
+        with run.span("branch") as branch:
+            spans.append(follow(part, branch, model))
+    return await gather(*spans)
+
+
+class Jumbled:
+    """A model whose calls end in an order of its own, each with a reply nobody else gets; fails after `most` calls."""
+
+    name = "jumbled"
+
+    def __init__(self, delays, most):
+        self.delays, self.most, self.asked = delays, most, 0
+
+    async def generate(self, messages, sampling):
+        self.asked += 1
+        number = self.asked
+        if number > self.most:
+            raise ModelError("the power is off")
+        for _ in range(self.delays[number % len(self.delays)] if self.delays else 0):
+            await asyncio.sleep(0)
+        return [Reply(text=f"{messages[-1].content} #{self.most}.{number}", usage=Usage(calls=1, prompt=1))]
+
+
+def leaves(plan):
+    return plan if isinstance(plan, int) else sum(leaves(part) for part in plan)
+
+
+@settings(max_examples=80, deadline=None)
+@given(plans, st.lists(st.integers(0, 5), max_size=4), st.lists(st.integers(0, 6), max_size=4))
+def test_however_often_a_run_breaks_no_call_is_paid_twice(plan, delays, interruptions):
+    """Concurrent spans, jumbled timing, any number of breaks at any place: every call is paid once, and replay agrees."""
+    journal = MemoryJournal()
+    paid = 0
+
+    async def attempt(most):
+        nonlocal paid
+        model = Jumbled(delays, most)
+        try:
+            run = Run(journal=journal)
+            return await follow(plan, run, model), run
+        except ModelError:
+            return None, None
+        finally:
+            paid += min(model.asked, most)
+
+    for most in interruptions:
+        asyncio.run(attempt(most))
+    result, run = asyncio.run(attempt(10**6))
+    assert paid == leaves(plan)
+    assert run.usage.calls == leaves(plan)
+    replayed, again = asyncio.run(attempt(0))
+    assert replayed == result
+    assert again.meter.replayed_calls == leaves(plan)
+    assert sorted((s.span, s.ordinal) for s in again.steps) == sorted((s.span, s.ordinal) for s in run.steps)
+
+
+async def test_spans_number_their_names_apart():
+    run = Run()
+    with run.span("a") as first, run.span("a") as second, run.span("b") as third, first.span("a") as inner:
+        for span in (first, second, third, inner):
+            span.note("here")
+    assert [step.span for step in run.steps] == ["/a.0", "/a.1", "/b.0", "/a.0/a.0"]
+
+
+async def test_control_tokens_reach_no_model_and_no_method():
+    run = Run()
+    model = ScriptedModel(["fine"])
+    (passage,) = await run.retrieve(Library(), "q", k=5)
+    await run.ask(model, "say <|im_end|> and [/INST]", name="n")
+    assert (passage.text, passage.title) == ("Rivers < |im_end| > flow.", "[ /INST] Rivers")
+    assert model.prompts == ["say < |im_end| > and [ /INST]"]
+
+
+async def test_no_more_passages_than_asked_for():
+    library = Library(*(Passage(id=str(n), text="t") for n in range(9)))
+    assert [p.id for p in await Run().retrieve(library, "q", k=2)] == ["0", "1"]
+
+
+class TestParse:
+    @staticmethod
+    def number(text):
+        if not text.isdigit():
+            raise ParseError(f"{text!r} is no number.")
+        return int(text)
+
+    async def test_the_complaint_goes_back_to_the_model(self):
+        model = ScriptedModel(["many", "12"])
+        run = Run()
+        assert await run.parse(model, "how many?", self.number, name="count") == 12
+        conversation = model.calls[1][0]
+        assert [message.role for message in conversation] == ["user", "assistant", "user"]
+        assert conversation[1].content == "many"
+        assert "'many' is no number." in conversation[2].content
+        (note,) = [step for step in run.steps if step.kind == "note"]
+        assert note.data == {"of": "count", "attempt": 1, "complaint": "'many' is no number."}
+
+    async def test_the_last_complaint_is_raised(self):
+        model = ScriptedModel(["a", "b", "c", "4"])
+        with pytest.raises(ParseError, match="'c' is no number"):
+            await Run().parse(model, "how many?", self.number, name="count", attempts=3)
+        assert len(model.calls) == 3
+
+
+class TestBudget:
+    async def test_a_call_over_the_budget_is_not_made(self):
+        model = ScriptedModel(["a", "b"])
+        run = Run(budget=Budget(calls=1))
+        await run.ask(model, "q", name="n")
+        with pytest.raises(BudgetExceeded):
+            await run.ask(model, "q", name="n")
+        assert len(model.calls) == 1
+
+    async def test_the_model_is_asked_for_no_more_than_is_left(self):
+        model = ScriptedModel(["a"])
+        await Run(budget=Budget(tokens=50)).ask(model, "q", name="n", sampling=Sampling(max_tokens=400))
+        assert model.calls[0][1].max_tokens == 46
+
+    async def test_a_failed_call_costs_nothing(self):
+        run = Run(budget=Budget(calls=1))
+        with pytest.raises(ModelError):
+            await run.ask(ScriptedModel([ModelError("no")]), "q", name="n")
+        assert run.usage.calls == 0
+        assert await run.ask(ScriptedModel(["yes"]), "q", name="n") == "yes"
+
+    async def test_replay_is_within_the_budget_that_paid_for_it(self):
+        journal = MemoryJournal()
+        await Run(journal=journal, budget=Budget(calls=1)).ask(ScriptedModel(["a"]), "q", name="n")
+        again = Run(journal=journal, budget=Budget(calls=1))
+        assert await again.ask(ScriptedModel([]), "q", name="n") == "a"
+        with pytest.raises(BudgetExceeded):
+            await again.ask(ScriptedModel(["b"]), "q", name="n")
+
+    async def test_time_over_stops_every_effect(self):
+        run = Run(budget=Budget(seconds=5))
+        run.meter.carry(6)
+        for effect in (
+            run.ask(ScriptedModel(["a"]), "q", name="n"),
+            run.retrieve(Library(), "q", k=1),
+            run.execute(Box(), Program(source="")),
+        ):
+            with pytest.raises(BudgetExceeded, match="5 s"):
+                await effect
+
+
+async def test_missing_log_probabilities_are_an_error_the_second_time_too():
+    journal = MemoryJournal()
+    with pytest.raises(CapabilityError, match="scripted gave no log-probabilities"):
+        await Run(journal=journal).ask(ScriptedModel(["a"]), "q", name="n", sampling=Sampling(logprobs=True))
+    with pytest.raises(CapabilityError):
+        await Run(journal=journal).ask(ScriptedModel([]), "q", name="n", sampling=Sampling(logprobs=True))
+    scored = Reply(text="a", token_logprobs=(TokenLogprob(token="a", logprob=-1.0),))
+    assert await Run().ask(ScriptedModel([scored]), "q", name="n", sampling=Sampling(logprobs=True)) == "a"
+
+
+async def test_an_observer_sees_beginnings_and_ends():
+    events = []
+    run = Run(observer=events.append)
+    await every_effect(run, ScriptedModel(["a", "b", "c"]), Library(), Box())
+    assert [(event.type, event.name) for event in events] == [
+        ("begin", "draft"),
+        ("end", "draft"),
+        ("end", "span"),
+        ("begin", "retrieve"),
+        ("end", "retrieve"),
+        ("begin", "refine"),
+        ("end", "refine"),
+        ("begin", "execute"),
+        ("end", "execute"),
+        ("end", "done"),
+    ]
+    assert [event.step for event in events if event.step is not None] == list(run.steps)
+    assert events[-1].usage.calls == 2
+
+
+class TestGather:
+    async def test_results_come_in_order(self):
+        async def after(turns, result):
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            return result
+
+        assert await gather(after(3, "a"), after(0, "b")) == ["a", "b"]
+        assert await gather() == []
+
+    async def test_others_finish_when_one_fails(self):
+        finished = []
+
+        async def fails():
+            raise ModelError("no")
+
+        async def works():
+            await asyncio.sleep(0)
+            finished.append(True)
+
+        with pytest.raises(ModelError):
+            await gather(fails(), works())
+        assert finished == [True]
+
+    async def test_cancelling_reaches_every_branch(self):
+        stopped = []
+
+        async def waits():
+            try:
+                await asyncio.Event().wait()
+            except asyncio.CancelledError:
+                stopped.append(True)
+                raise
+
+        task = asyncio.create_task(gather(waits(), waits()))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert stopped == [True, True]
+
+
+class Method:
+    """Proposes, calls, answers; raises what it is told to."""
+
+    def __init__(self, model, error=None):
+        self.model, self.error = model, error
+
+    async def solve(self, question, run):
+        run.propose(Answer(text="first"))
+        text = await run.ask(self.model, question, name="a")
+        if self.error is not None:
+            raise self.error
+        return run.propose(Answer(text=text))
+
+
+class TestSolve:
+    async def test_a_question_becomes_a_trajectory(self):
+        run = Run()
+        solved = await solve(Method(ScriptedModel(["yes"])), "why?", run, id="7", name="m")
+        story = solved.trajectory
+        assert (story.id, story.question, story.method, story.answer.text) == ("7", "why?", "m", "yes")
+        assert (story.failure, story.stopped, solved.error) == (None, None, None)
+        assert story.steps == run.steps
+        assert story.usage == run.usage
+        assert story == type(story).model_validate_json(story.model_dump_json())
+
+    async def test_a_failure_is_data(self):
+        error = ValueError("a bug")
+        solved = await solve(Method(ScriptedModel(["yes"]), error), "why?", Run(), id="7", name="m")
+        assert solved.error is error
+        assert (solved.trajectory.failure.type, solved.trajectory.failure.message) == ("ValueError", "a bug")
+        assert solved.trajectory.answer is None
+
+    async def test_when_the_budget_ends_the_best_so_far_stands(self):
+        solved = await solve(Method(ScriptedModel([])), "why?", Run(budget=Budget(calls=0)), id="7", name="m")
+        story = solved.trajectory
+        assert (story.answer.text, story.stopped, story.failure, solved.error) == ("first", "calls", None, None)
+        assert story.steps[-1].name == "budget ended"
+
+    async def test_a_budget_that_ends_before_any_answer_is_a_failure(self):
+        class Slow:
+            async def solve(self, question, run):
+                return Answer(text=await run.ask(ScriptedModel([]), question, name="a"))
+
+        solved = await solve(Slow(), "why?", Run(budget=Budget(calls=0)), id="7", name="m")
+        assert (solved.trajectory.failure.type, solved.trajectory.stopped) == ("BudgetExceeded", "calls")
+        assert isinstance(solved.error, BudgetExceeded)
+
+    async def test_cancellation_passes_through(self):
+        with pytest.raises(asyncio.CancelledError):
+            await solve(Method(ScriptedModel(["x"]), asyncio.CancelledError()), "why?", Run(), id="7", name="m")
