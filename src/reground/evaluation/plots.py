@@ -63,6 +63,7 @@ def plot(
 def _draw(axes: Any, points: Sequence[Point], x: str, by: str) -> None:
     other = "model" if by == "method" else "method"
     colours = {name: COLOURS[i % len(COLOURS)] for i, name in enumerate(_names(points, by))}
+    dashes = {name: "-" if i < len(COLOURS) else "--" for i, name in enumerate(colours)}
     markers = {name: MARKERS[i % len(MARKERS)] for i, name in enumerate(_names(points, other))}
     alone = len(markers) == 1
     if alone:
@@ -80,6 +81,8 @@ def _draw(axes: Any, points: Sequence[Point], x: str, by: str) -> None:
                 [p.mean for p in line],
                 yerr=[[p.mean - p.low for p in line], [p.high - p.mean for p in line]],
                 color=colour,
+                ecolor=f"{colour}73",
+                linestyle=dashes[name],
                 marker=own[name] if alone else marker,
                 label=name if alone else f"{name}, {second}",
                 linewidth=1.4,
@@ -90,9 +93,14 @@ def _draw(axes: Any, points: Sequence[Point], x: str, by: str) -> None:
 
 
 def _dress(axes: Any, points: Sequence[Point], x: str, metric: str, title: str) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     costs = [_cost(p, x) for p in points]
     if min(costs) > 0 and max(costs) / min(costs) > 3:
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
     axes.set_xlabel("tokens a question (prompt + completion)" if x == "tokens" else "USD a question")
     axes.set_ylabel(f"{metric} (mean, 95 % interval)")
     axes.set_title(title, fontsize=11)
