@@ -1,17 +1,50 @@
-"""When a revision may take the place of what it revises."""
+"""When a revision may take the place of what it revises, and what is left of a reply that never came to an end."""
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+
+from reground.core.answers import AnswerForm
 from reground.core.language import Reply
 from reground.core.run import Run
 
+_SENTENCE = re.compile(r"[^.!?\n]*[.!?\n]+\s*|[^.!?\n]+$")
+_LOOP = 3
 
-def accepted(reply: Reply, run: Run) -> str | None:
+
+def accepted(reply: Reply, run: Run, form: AnswerForm) -> str | None:
     """The revision, or None if it is empty or was cut before its end: then what was there before stands, and a note says why."""
-    if not reply.text.strip():
+    text = readable(reply, form)
+    if not text:
         run.note("revision empty", kept="the text before")
         return None
     if reply.finish_reason == "length":
-        run.note("revision cut", kept="the text before", written=reply.text)
-        return None
+        if text == reply.text.strip():
+            run.note("revision cut", kept="the text before", written=text)
+            return None
+        run.note("loop cut", kept=text)
+    return text
+
+
+def readable(reply: Reply, form: AnswerForm) -> str:
+    """The reply's text. One that the length limit cut while it said the same again and again, as small models do, ends before that.
+
+    Code is left as it is: there lines may well repeat.
+    """
+    if reply.finish_reason == "length" and not form.draft_is_query:
+        return unlooped(reply.text)
     return reply.text.strip()
+
+
+def unlooped(text: str) -> str:
+    """The text up to where a sentence that stands in it three times or more comes for the second time."""
+    sentences = _SENTENCE.findall(text)
+    keys = [" ".join(sentence.split()).casefold() for sentence in sentences]
+    looping = {key for key, count in Counter(keys).items() if key and count >= _LOOP}
+    seen: set[str] = set()
+    for i, key in enumerate(keys):
+        if key in looping and key in seen:
+            return "".join(sentences[:i]).strip()
+        seen.add(key)
+    return text.strip()

@@ -19,7 +19,7 @@ from reground.methods import _prompts
 from reground.methods._budget import INSTRUCTIONS, PASSAGE, affords, tokens_of
 from reground.methods._evidence import Evidence, clean_query, find
 from reground.methods._prompts import QUOTED, cite, render, require, style
-from reground.methods._revision import accepted
+from reground.methods._revision import accepted, readable
 from reground.methods._steps import join_steps, split_answer, split_steps, squeezed
 
 _HEAD = "You check and improve an answer step by step. " + QUOTED + "\n\nQuestion:\n{question}\n\n"
@@ -48,8 +48,8 @@ class Prompts(_prompts.Prompts):
         "the steps. {style} {form}"
     )
     query: str = (
-        _HEAD + "Text:\n{text}\n\nWrite one short, specific search query to find a document "
-        "that the last sentences of the text can be checked against. Write the query only."
+        _HEAD + "Text:\n{text}\n\nThe last sentences of the text may be wrong. Write a search query "
+        "of a few words, with the names that matter, to look up their facts. Write only the query."
     )
     reflect: str = _STEP + "Compare the next step with the passages and the question. " + _REFLECT
     refine: str = (
@@ -185,7 +185,9 @@ class _Solving:
             style="" if not config.form.final_pass else style(config.form),
             form=config.form.instruction,
         )
-        draft = await self.run.ask(config.model, prompt, name="draft", sampling=self._sampling(config.max_tokens))
+        sampling = self._sampling(config.max_tokens)
+        replies = await self.run.generate(config.model, prompt, name="draft", sampling=sampling)
+        draft = readable(replies[0], config.form)
         thoughts, raw = split_draft(draft, config.form, most=self._most_steps())
         for i, thought in enumerate(thoughts):
             self.steps.append(_Step(thought, spans.enter_context(self.run.span("step", step=i + 1))))
@@ -328,11 +330,13 @@ class _Solving:
 
     async def _reflect(self, prompt: str, run: Run) -> str:
         sampling = self._sampling(self.config.reflection_tokens)
-        return (await run.ask(self.config.model, prompt, name="reflect", sampling=sampling)).strip()
+        replies = await run.generate(self.config.model, prompt, name="reflect", sampling=sampling)
+        return readable(replies[0], self.config.form)
 
     async def _refine(self, prompt: str, run: Run) -> str | None:
         sampling = self._sampling(self.config.max_tokens)
-        return accepted((await run.generate(self.config.model, prompt, name="refine", sampling=sampling))[0], run)
+        replies = await run.generate(self.config.model, prompt, name="refine", sampling=sampling)
+        return accepted(replies[0], run, self.config.form)
 
     def _support(self, markers: Sequence[int]) -> None:
         self.support += [marker for marker in markers if marker not in self.support]

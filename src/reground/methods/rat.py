@@ -18,7 +18,7 @@ from reground.methods import _prompts
 from reground.methods._budget import INSTRUCTIONS, PASSAGE, affords, tokens_of
 from reground.methods._evidence import Evidence, clean_query, find
 from reground.methods._prompts import QUOTED, cite, render, require, style
-from reground.methods._revision import accepted
+from reground.methods._revision import accepted, readable
 from reground.methods._steps import align_steps, dropped_steps, join_steps, restore_steps, split_steps
 
 
@@ -37,9 +37,8 @@ class Prompts(_prompts.Prompts):
         "the steps. {style} Write the steps only, with no introduction and no remarks."
     )
     query: str = (
-        "Question:\n{question}\n\nText:\n{text}\n\nThe text answers the question, but its last sentences may be wrong. "
-        "Write one short, specific search query to find a document that they can be checked against. "
-        "Write the query only."
+        "Question:\n{question}\n\nText:\n{text}\n\nThe last sentences of the text may be wrong. Write a search query "
+        "of a few words, with the names that matter, to look up their facts. Write only the query."
     )
     revise: str = (
         "Question:\n{question}\n\nText:\n{text}\n\n{passages}\n\n" + QUOTED + "\n"
@@ -122,7 +121,8 @@ class _Solving:
     async def solve(self) -> Answer:
         config = self.config
         prompt = render(config.prompts.draft, question=self.question, style=style(config.form))
-        draft = await self.run.ask(config.model, prompt, name="draft", sampling=self._sampling())
+        replies = await self.run.generate(config.model, prompt, name="draft", sampling=self._sampling())
+        draft = readable(replies[0], config.form)
         most = None if config.max_contents is None else config.max_contents // config.k
         self.thoughts = split_steps(draft, most=most)
         self.run.propose(self._answer(draft))
@@ -193,7 +193,7 @@ class _Solving:
             cite=cite(config.form),
         )
         replies = await run.generate(config.model, prompt, name="revise", sampling=self._sampling())
-        revised = accepted(replies[0], run)
+        revised = accepted(replies[0], run, config.form)
         if revised is None:
             return text
         self.support += [marker for marker in markers if marker not in self.support]

@@ -1,0 +1,93 @@
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reground.core.answers import FORMS
+from reground.core.errors import ConfigurationError
+from reground.methods import _prompts
+from reground.methods._prompts import cite, places, render, style
+
+METHODS = ["direct", "cot", "few_shot_cot", "self_consistency", "rag", "cot_rag", "rat", "rar"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Example(_prompts.Prompts):
+    ask: str = "{question} and {form}"
+
+
+def test_a_replacement_keeps_the_places():
+    assert Example(ask="{form}: {question} {{literally}}").ask == "{form}: {question} {{literally}}"
+
+
+@pytest.mark.parametrize(
+    ("template", "complaint"),
+    [
+        ("{question} {form} {answer}", r"unknown \{answer\}"),
+        ("{question}", r"missing \{form\}"),
+        ("{question} {form} {", "literal brace twice"),
+        ("{question} {form} {}", "no plain name"),
+        ("{question} {form} {0}", "no plain name"),
+        ("{question.__class__} {form}", "no plain name"),
+        ("{question!r} {form}", "no plain name"),
+        ("{question:>20} {form}", "no plain name"),
+    ],
+)
+def test_a_wrong_template_is_refused_when_it_is_made(template, complaint):
+    with pytest.raises(ConfigurationError, match=complaint):
+        Example(ask=template)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_refuses_prompts_with_an_unknown_place(name):
+    module = import_module(f"reground.methods.{name}")
+    for field in _fields(module.Prompts):
+        default = getattr(module.Prompts(), field)
+        with pytest.raises(ConfigurationError, match=rf"{name}\.{field}: unknown \{{gold\}}"):
+            module.Prompts(**{field: default + " {gold}"})
+        with pytest.raises(ConfigurationError, match="missing"):
+            module.Prompts(**{field: "nothing of it"})
+
+
+def _fields(prompts: type) -> list[str]:
+    return list(prompts.__dataclass_fields__)
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_says_in_one_line_what_it_is(name):
+    module = import_module(f"reground.methods.{name}")
+    first = (module.__doc__ or "").splitlines()[0]
+    assert len(first) > 20
+    assert first.endswith(".")
+    assert module.METHOD.__module__ == module.__name__
+
+
+@given(st.text(), st.text())
+def test_values_are_taken_as_they_are(question, form):
+    shown = render("Q: {question}\nF: {form}\nend", question=question, form=form)
+    assert shown == f"Q: {question.strip() or '(none)'}\nF: {form.strip() or '(none)'}\nend"
+
+
+def test_braces_in_values_are_no_places():
+    assert render("{question} {form}", question="{form}", form="{question}") == "{form} {question}"
+
+
+@given(st.sets(st.from_regex(r"[a-z_]{1,8}", fullmatch=True), max_size=4))
+def test_places_are_the_names_in_braces(names):
+    assert places(" ".join(f"{{{name}}}" for name in names) + "{{no}}") == names
+
+
+def test_only_prose_is_asked_for_markers():
+    assert "[1]" in cite(FORMS["text"])
+    assert "[1]" in cite(FORMS["phrase"])
+    assert all("[1]" not in cite(FORMS[name]) for name in ("program", "pal", "plan", "number"))
+
+
+def test_thoughts_are_written_like_the_answer_where_they_are_the_answer():
+    assert style(FORMS["plan"]) == FORMS["plan"].instruction
+    assert "Python" in style(FORMS["program"])
+    assert FORMS["phrase"].instruction not in style(FORMS["phrase"])

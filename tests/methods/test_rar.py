@@ -1,0 +1,366 @@
+from __future__ import annotations
+
+import pytest
+
+from reground.core.answers import NUMBER, PAL, PHRASE, PLAN, PROGRAM, TEXT
+from reground.core.budget import Budget
+from reground.core.errors import ConfigurationError
+from reground.core.language import Reply
+from reground.core.run import Run
+from reground.core.solve import solve
+from reground.methods.rar import RaR, sound, split_draft
+from reground.models.scripted import ScriptedModel
+from reground.retrieval.scripted import ScriptedRetriever
+from tests.methods.helpers import PASSAGES, Failing, by_job, effects, notes, prompts, queries
+
+QUESTION = "Which is longer, the river of Vienna or that of Cologne?"
+THOUGHTS = ["Vienna lies on the Seine.", "The Danube has 2000 km.", "The Rhine of Cologne has 900 km."]
+RAW = "Answer: the Seine"
+DRAFT = "\n\n".join([*THOUGHTS, RAW])
+REFINED = ["Vienna lies on the Danube [1].", "The Danube has 2850 km [1].", "The Rhine has 1230 km.\n\nAnswer: Danube"]
+WHOLE = "\n\n".join(REFINED)
+DRAFT_JOB, QUERY, REFLECT = "Think step by step", "Write only the query", "write only: OK"
+STEP, LAST, OVERALL = "Write this step only", "give the final answer that follows", "Write the whole answer again"
+
+
+def model(**jobs):
+    return by_job(
+        {
+            OVERALL: jobs.get("overall", WHOLE),
+            STEP: jobs.get("step", REFINED[:2]),
+            LAST: jobs.get("last", REFINED[2]),
+            REFLECT: jobs.get("reflect", "It is the Danube [1]."),
+            QUERY: jobs.get("query", ["vienna danube", "danube km", "rhine km", "danube rhine"]),
+            DRAFT_JOB: jobs.get("draft", DRAFT),
+        }
+    )
+
+
+def rar(scripted=None, retriever=None, form=PHRASE, **settings):
+    return RaR(model=scripted or model(), retriever=retriever or ScriptedRetriever(PASSAGES), form=form, **settings)
+
+
+def searches(count: int = 3) -> list[tuple[str, str]]:
+    return [(f"/step.{i}", name) for i in range(count) for name in ("query", "retrieve")]
+
+
+def cycles(count: int = 3) -> list[tuple[str, str]]:
+    return [(f"/step.{i}", name) for i in range(count) for name in ("reflect", "refine")]
+
+
+def overall(count: int) -> list[tuple[str, str]]:
+    return [(f"/round.{i}", name) for i in range(count) for name in ("query", "retrieve", "reflect", "refine")]
+
+
+async def test_draft_all_queries_then_reflect_and_refine_each_step_then_the_whole():
+    run = Run()
+    answer = await rar().solve(QUESTION, run)
+    found = effects(run)
+    assert found[0] == ("", "draft")
+    assert sorted(found[1:7]) == sorted(searches())
+    assert found[7:13] == cycles()
+    assert found[13:21] == overall(2)
+    assert found[21:] == [("", "converged")]
+    assert answer.text == WHOLE
+    assert run.best == answer
+
+
+async def test_parallel_queries_see_the_raw_thoughts_up_to_their_step_only():
+    run = Run()
+    await rar(max_rounds=0).solve(QUESTION, run)
+    for i, prompt in enumerate(prompts(run, "query")):
+        assert "\n\n".join(THOUGHTS[: i + 1]) in prompt
+        assert all(later not in prompt for later in [*THOUGHTS[i + 1 :], RAW])
+        assert "[1]" not in prompt
+
+
+async def test_sequential_queries_see_what_is_refined_and_the_raw_step():
+    run = Run()
+    await rar(queries="sequential", max_rounds=0).solve(QUESTION, run)
+    order = [(f"/step.{i}", name) for i in range(3) for name in ("query", "retrieve", "reflect", "refine")]
+    assert effects(run) == [("", "draft"), *order]
+    _, second, third = prompts(run, "query")
+    assert f"{REFINED[0]}\n\n{THOUGHTS[1]}" in second
+    assert THOUGHTS[0] not in second
+    assert f"{REFINED[1]}\n\n{THOUGHTS[2]}" in third
+    assert RAW not in third
+
+
+async def test_reflection_sees_refined_steps_evidence_and_the_step_but_nothing_later():
+    run = Run()
+    await rar(max_rounds=0).solve(QUESTION, run)
+    first, second, _ = prompts(run, "reflect")
+    assert "Steps already checked:\n(none)" in first
+    assert REFINED[0] in second
+    assert THOUGHTS[1] in second
+    assert all(absent not in second for absent in (THOUGHTS[0], THOUGHTS[2], RAW))
+    assert second.count("<passage number") == 1
+    assert second.index(QUESTION) < second.index(REFINED[0]) < second.index("<passage n") < second.index(THOUGHTS[1])
+
+
+async def test_refinement_uses_the_reflection_and_only_the_last_step_sees_the_raw_answer():
+    run = Run()
+    await rar(model(reflect=["first flaw", "second flaw", "third flaw"]), max_rounds=0).solve(QUESTION, run)
+    first, second, third = prompts(run, "refine")
+    assert "first flaw" in first
+    assert "second flaw" in second
+    assert "third flaw" in third
+    assert RAW in third
+    assert RAW not in first
+    assert RAW not in second
+    assert third.endswith(PHRASE.instruction)
+
+
+async def test_prompts_of_a_step_share_their_beginning():
+    run = Run()
+    await rar(max_rounds=0).solve(QUESTION, run)
+    reflect, refine = prompts(run, "reflect")[1], prompts(run, "refine")[1]
+    shared = reflect[: reflect.index(THOUGHTS[1]) + len(THOUGHTS[1])]
+    assert refine.startswith(shared)
+
+
+async def test_thoughts_keep_draft_reflection_query_and_markers():
+    answer = await rar(max_rounds=0).solve(QUESTION, Run())
+    first = answer.steps[0]
+    assert first.text == REFINED[0]
+    assert first.draft == THOUGHTS[0]
+    assert first.reflection == "It is the Danube [1]."
+    assert first.query == "vienna danube"
+    assert first.citations == (1,)
+    assert {c.passage_id for c in answer.citations} == {"danube", "rhine"}
+
+
+async def test_phase_2_queries_the_whole_answer_and_looks_for_passages_not_seen():
+    run = Run()
+    await rar(model(overall=["Better.\n\nAnswer: Danube"])).solve(QUESTION, run)
+    asked = prompts(run, "query")
+    assert WHOLE in asked[3]
+    assert "Better." in asked[4]
+    first, second = prompts(run, "refine")[3:5]
+    assert '<passage number="3" title="Seine">' in first
+    assert '<passage number="4" title="Thames">' in second
+    assert "It is the Danube [1]." in first
+    assert first.endswith(PHRASE.instruction)
+
+
+async def test_without_fresh_evidence_phase_2_takes_the_best_passages_again():
+    run = Run()
+    await rar(fresh_evidence=False).solve(QUESTION, run)
+    assert all('number="1" title="Danube"' in prompt for prompt in prompts(run, "refine")[3:])
+
+
+async def test_fresh_evidence_falls_back_to_seen_passages_when_there_are_no_others():
+    run = Run()
+    await rar(retriever=ScriptedRetriever(PASSAGES[1:2])).solve(QUESTION, run)
+    assert all('number="1" title="Danube"' in prompt for prompt in prompts(run, "refine"))
+
+
+@pytest.mark.parametrize(("m", "expected"), [(2, 1), (3, 2), (4, 3)])
+async def test_m_identical_generations_in_a_row_end_phase_2(m, expected):
+    run = Run()
+    same = [WHOLE.replace("\n\n", "  \n\n\n"), WHOLE]
+    await rar(model(overall=same), m=m, max_rounds=9).solve(QUESTION, run)
+    assert effects(run)[13:-1] == overall(expected)
+    assert notes(run, "converged")[0].data == {"identical": m}
+
+
+async def test_a_change_starts_the_count_again():
+    run = Run()
+    answer = await rar(model(overall=[WHOLE, "Answer: x", WHOLE, WHOLE, WHOLE]), max_rounds=9).solve(QUESTION, run)
+    assert len([1 for span, name in effects(run) if span.startswith("/round") and name == "refine"]) == 5
+    assert answer.text == WHOLE
+
+
+async def test_max_rounds_end_phase_2():
+    run = Run()
+    changing = [f"Answer: {i}" for i in range(9)]
+    answer = await rar(model(overall=changing), max_rounds=2).solve(QUESTION, run)
+    assert effects(run)[13:] == overall(2)
+    assert answer.text == "Answer: 1"
+
+
+async def test_contents_are_bounded_over_both_phases():
+    run = Run()
+    changing = [f"Answer: {i}" for i in range(9)]
+    await rar(model(overall=changing), max_contents=3, max_rounds=9).solve(QUESTION, run)
+    assert len(queries(run)) == 3
+    assert [span for span, name in effects(run) if name == "refine"] == ["/step.0", "/step.1", "/round.0"]
+
+
+async def test_long_drafts_have_neighbouring_steps_put_together():
+    run = Run()
+    await rar(max_steps=2, max_rounds=0).solve(QUESTION, run)
+    assert "\n\n".join(THOUGHTS[1:]) in prompts(run, "reflect")[1]
+
+
+async def test_a_sound_step_is_still_refined_as_the_paper_does():
+    run = Run()
+    await rar(model(reflect="OK"), max_rounds=0).solve(QUESTION, run)
+    assert len(prompts(run, "refine")) == 3
+
+
+async def test_skip_if_sound_leaves_out_refinements():
+    run = Run()
+    answer = await rar(model(reflect=["OK.", "wrong river", "**OK**"]), skip_if_sound=True).solve(QUESTION, run)
+    spans = [span for span, name in effects(run) if name == "refine"]
+    assert spans == ["/step.1"]
+    assert answer.text == "\n\n".join([THOUGHTS[0], REFINED[0], THOUGHTS[2], RAW])
+    assert answer.steps[0].reflection == "OK."
+    assert answer.steps[0].citations == ()
+    assert notes(run, "converged")
+
+
+async def test_a_last_refinement_without_an_answer_gets_the_drafts():
+    run = Run()
+    answer = await rar(model(last="The Rhine has 1230 km."), max_rounds=0).solve(QUESTION, run)
+    assert answer.text.endswith(f"The Rhine has 1230 km.\n\n{RAW}")
+    assert notes(run, "answer missing")
+
+
+async def test_an_empty_or_cut_refinement_keeps_the_step():
+    run = Run()
+    cut = Reply(text="Vienna lies on", finish_reason="length")
+    answer = await rar(model(step=["", cut], last=" "), max_rounds=0).solve(QUESTION, run)
+    assert answer.text == DRAFT
+    assert len(notes(run, "revision empty")) == 2
+    assert len(notes(run, "revision cut")) == 1
+    assert answer.citations == ()
+
+
+async def test_a_cut_or_empty_whole_answer_is_not_taken():
+    cut = Reply(text="Vienna", finish_reason="length")
+    answer = await rar(model(overall=[cut, ""])).solve(QUESTION, Run())
+    assert answer.text == WHOLE
+
+
+async def test_a_failed_retrieval_leaves_the_step_and_says_so():
+    run = Run()
+    answer = await rar(model(step=REFINED[1]), Failing(on="vienna"), max_rounds=0).solve(QUESTION, run)
+    assert ("/step.0", "reflect") not in effects(run)
+    assert answer.text == "\n\n".join([THOUGHTS[0], *REFINED[1:]])
+    assert len(notes(run, "retrieval failed")) == 1
+
+
+async def test_nothing_retrieved_in_phase_2_leaves_the_answer():
+    run = Run()
+    answer = await rar(retriever=Failing(nothing_for="danube rhine")).solve(QUESTION, run)
+    assert answer.text == WHOLE
+    assert not [1 for span, name in effects(run) if span.startswith("/round") and name == "reflect"]
+
+
+async def test_for_code_thoughts_and_answer_are_the_queries():
+    draft = "Add them.\n\n```python\nreturn a - b\n```"
+    last = "Add them up.\n\n```python\nreturn a + b\n```"
+    run = Run()
+    answer = await rar(model(draft=draft, last=last, overall=last), form=PROGRAM).solve("Add.", run)
+    assert "query" not in [name for _, name in effects(run)]
+    assert queries(run)[:2] == ["Add them.", last]
+    assert "return a - b" in prompts(run, "refine")[0]
+    assert PROGRAM.extract(answer.text) == "return a + b"
+
+
+async def test_a_draft_that_is_only_a_program_is_one_step_and_the_draft_of_the_answer():
+    draft, better = "```python\nreturn a - b\n```", "```python\nreturn a + b\n```"
+    run = Run()
+    answer = await rar(model(draft=draft, last=better), form=PAL, max_rounds=0).solve("Add.", run)
+    (refine,) = prompts(run, "refine")
+    assert refine.count("return a - b") == 2
+    assert refine.endswith(PAL.instruction)
+    assert answer.text == better
+
+
+async def test_plans_are_their_thoughts_and_have_no_raw_answer():
+    draft = "STEP 1: get 1 log\nSTEP 2: craft 4 planks"
+    scripted = model(draft=draft, step=["STEP 1: get 2 logs", "STEP 2: craft 8 planks"])
+    run = Run()
+    answer = await rar(scripted, form=PLAN, max_rounds=0).solve("Planks.", run)
+    assert PLAN.instruction in prompts(run, "draft")[0]
+    assert answer.text == "STEP 1: get 2 logs\n\nSTEP 2: craft 8 planks"
+
+
+async def test_an_empty_draft_is_no_answer_but_no_error_either():
+    run = Run()
+    answer = await rar(model(draft=" ", overall="Answer: Danube")).solve(QUESTION, run)
+    assert effects(run)[:2] == [("", "draft"), ("/round.0", "query")]
+    assert answer.text == "Answer: Danube"
+
+
+@pytest.mark.parametrize("setting", ["parallel", "sequential"])
+@pytest.mark.parametrize("allowed", range(1, 17))
+async def test_whenever_the_calls_end_the_best_answer_so_far_stands(allowed, setting):
+    run = Run(budget=Budget(calls=allowed))
+    solved = await solve(rar(queries=setting), QUESTION, run, id="q", name="rar")
+    assert run.usage.calls <= allowed
+    text = solved.trajectory.answer.text
+    refines = [span for span, name in effects(run) if name == "refine" and span.startswith("/step")]
+    done = len(refines)
+    expected = WHOLE if done == 3 else "\n\n".join([*REFINED[:done], *THOUGHTS[done:], RAW])
+    assert text == expected
+    assert solved.trajectory.stopped == (None if allowed == 16 else "calls")
+
+
+async def test_a_small_budget_is_not_spent_on_queries_that_no_refinement_can_follow():
+    run = Run(budget=Budget(calls=4))
+    await solve(rar(), QUESTION, run, id="q", name="rar")
+    spent = [("", "draft"), ("", "steps left as drafted"), *searches(1), *cycles(1)]
+    assert effects(run)[: len(spent)] == spent
+
+
+@pytest.mark.parametrize("name", ["draft", "query", "reflect", "refine", "refine_last", "reflect_answer"])
+def test_every_prompt_holds_the_question(name):
+    assert "{question}" in getattr(rar().prompts, name)
+
+
+@pytest.mark.parametrize(
+    ("draft", "form", "thoughts", "raw"),
+    [
+        ("a\n\nb\n\nAnswer: c", PHRASE, ["a", "b"], "Answer: c"),
+        ("a\n\nb\n\nSo it is c.", PHRASE, ["a", "b"], "So it is c."),
+        ("a\n\nb\n\nSo it is c.", TEXT, ["a", "b", "So it is c."], ""),
+        ("a\n\nb\n\nAnswer: c", TEXT, ["a", "b"], "Answer: c"),
+        ("only this", NUMBER, ["only this"], ""),
+        ("Answer: 4", NUMBER, ["Answer: 4"], ""),
+        ("a\n\n```python\nx\n```", PROGRAM, ["a"], "```python\nx\n```"),
+        ("", TEXT, [], ""),
+    ],
+)
+def test_one_reply_holds_thoughts_and_raw_answer(draft, form, thoughts, raw):
+    assert split_draft(draft, form, most=5) == (thoughts, raw)
+
+
+@pytest.mark.parametrize("reflection", ["OK", "ok.", " **OK** ", '"OK"', "`OK`!"])
+def test_a_bare_ok_is_sound(reflection):
+    assert sound(reflection)
+
+
+@pytest.mark.parametrize("reflection", ["", "OK, but the year is wrong", "Not OK", "The year is 1889."])
+def test_anything_more_is_not(reflection):
+    assert not sound(reflection)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"k": 0},
+        {"max_steps": 0},
+        {"max_rounds": -1},
+        {"m": 1},
+        {"k": 2, "max_contents": 1},
+        {"queries": "all"},
+        {"max_tokens": 0},
+        {"reflection_tokens": 0},
+    ],
+)
+def test_wrong_settings_are_refused(settings):
+    with pytest.raises(ConfigurationError):
+        rar(ScriptedModel([]), **settings)
+
+
+def test_a_larger_budget_buys_more_steps_and_then_more_rounds():
+    scaled = [rar().at_budget(tokens) for tokens in (500, 2000, 4000, 8000, 16000)]
+    steps = [method.max_steps for method in scaled]
+    assert steps == sorted(steps)
+    assert steps[0] == 1
+    assert steps[-1] == 5
+    assert scaled[0].max_rounds == 0
+    assert scaled[-1].max_rounds > scaled[-2].max_rounds

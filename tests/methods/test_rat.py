@@ -1,0 +1,313 @@
+from __future__ import annotations
+
+import pytest
+
+from reground.core.answers import NUMBER, PHRASE, PLAN, PROGRAM, TEXT
+from reground.core.budget import Budget
+from reground.core.errors import ConfigurationError, IndexRefused, ModelError
+from reground.core.language import Reply
+from reground.core.run import Run
+from reground.core.solve import solve
+from reground.methods.rat import RAT, Prompts
+from reground.models.scripted import ScriptedModel
+from reground.retrieval.scripted import ScriptedRetriever
+from tests.methods.helpers import PASSAGES, Failing, by_job, effects, notes, prompts, queries
+
+QUESTION = "Which is longer, the river of Vienna or that of Cologne?"
+DRAFT = "Vienna lies on the Danube.\n\nThe Danube has 2000 km.\n\nThe Rhine of Cologne has 900 km."
+DRAFT_JOB, QUERY, REVISE, ANSWER = "Think step by step", "Write only the query", "revised text only", "final answer"
+REVISIONS = [
+    "Vienna lies on the Danube river.",
+    "Vienna lies on the Danube river.\n\nThe Danube has 2850 km [2].",
+    "Vienna lies on the Danube river.\n\nThe Danube has 2850 km [2].\n\nThe Rhine of Cologne has 1230 km [3].",
+]
+
+
+def model(**jobs):
+    return by_job(
+        {
+            REVISE: jobs.get("revise", REVISIONS),
+            QUERY: jobs.get("query", ["vienna danube", "danube km", "rhine km"]),
+            ANSWER: jobs.get("answer", "Answer: the Danube"),
+            DRAFT_JOB: jobs.get("draft", DRAFT),
+        }
+    )
+
+
+def rat(scripted=None, retriever=None, **settings):
+    return RAT(model=scripted or model(), retriever=retriever or ScriptedRetriever(PASSAGES), **settings)
+
+
+def rounds(*names: str, count: int = 3) -> list[tuple[str, str]]:
+    return [(f"/step.{i}", name) for i in range(count) for name in names]
+
+
+async def test_algorithm_1_draft_then_query_retrieve_revise_for_each_step():
+    run = Run()
+    answer = await rat().solve(QUESTION, run)
+    assert effects(run) == [("", "draft"), *rounds("query", "retrieve", "revise")]
+    assert answer.text == REVISIONS[-1]
+    assert run.best == answer
+
+
+async def test_query_i_sees_the_revised_steps_before_and_step_i_and_never_a_future_step():
+    run = Run()
+    await rat().solve(QUESTION, run)
+    first, second, third = prompts(run, "query")
+    assert "Vienna lies on the Danube." in first
+    assert "2000 km" not in first
+    assert "900 km" not in first
+    assert "Vienna lies on the Danube river.\n\nThe Danube has 2000 km." in second
+    assert "900 km" not in second
+    assert "The Danube has 2850 km [2].\n\nThe Rhine of Cologne has 900 km." in third
+    assert all(QUESTION in prompt and "<passage" not in prompt for prompt in (first, second, third))
+
+
+async def test_a_revision_sees_question_text_so_far_and_the_passages_of_its_query():
+    run = Run()
+    await rat().solve(QUESTION, run)
+    assert queries(run) == ["vienna danube", "danube km", "rhine km"]
+    second = prompts(run, "revise")[1]
+    assert QUESTION in second
+    assert "Vienna lies on the Danube river.\n\nThe Danube has 2000 km." in second
+    assert '<passage number="1" title="Danube">' in second
+    assert "Rhine" not in second
+    assert second.index(QUESTION) < second.index("Vienna lies") < second.index("<passage ")
+
+
+async def test_thoughts_tell_where_they_come_from():
+    answer = await rat().solve(QUESTION, Run())
+    last = answer.steps[2]
+    assert last.draft == "The Rhine of Cologne has 900 km."
+    assert last.text == "The Rhine of Cologne has 1230 km [3]."
+    assert last.query == "rhine km"
+    assert [thought.draft for thought in answer.steps] == DRAFT.split("\n\n")
+
+
+async def test_citations_are_the_markers_and_the_passages_that_revised():
+    answer = await rat().solve(QUESTION, Run())
+    assert [(c.marker, c.passage_id) for c in answer.citations] == [(2, "rhine"), (1, "danube")]
+
+
+async def test_a_form_with_a_final_pass_has_the_answer_written_from_the_revised_thoughts():
+    run = Run()
+    answer = await rat(form=PHRASE).solve(QUESTION, run)
+    assert effects(run)[-1] == ("", "answer")
+    (final,) = prompts(run, "answer")
+    assert REVISIONS[-1] in final
+    assert "900 km" not in final
+    assert final.endswith(PHRASE.instruction)
+    assert answer.text == "Answer: the Danube"
+    assert [thought.text for thought in answer.steps] == REVISIONS[-1].split("\n\n")
+    assert answer.citations
+
+
+async def test_for_code_the_draft_is_the_query_and_the_program_comes_from_the_revised_thoughts():
+    draft = "# add\nx = a + b\n\n# give it back\nreturn x"
+    scripted = model(draft=draft, revise=lambda prompt: draft, answer="```python\nreturn a + b\n```")
+    run = Run()
+    answer = await rat(scripted, form=PROGRAM).solve("Add.", run)
+    assert effects(run) == [("", "draft"), *rounds("retrieve", "revise", count=2), ("", "answer")]
+    assert queries(run)[0] == "# add\nx = a + b"
+    assert PROGRAM.extract(answer.text) == "return a + b"
+    assert "Python" in prompts(run, "draft")[0]
+
+
+async def test_plans_are_their_thoughts_and_the_draft_is_told_the_form():
+    run = Run()
+    await rat(form=PLAN).solve(QUESTION, run)
+    assert PLAN.instruction in prompts(run, "draft")[0]
+    assert ("", "answer") not in effects(run)
+
+
+async def test_the_retrievals_are_bounded_and_no_step_stays_unchecked():
+    draft = "\n\n".join(f"Step number {i} says something." for i in range(12))
+    run = Run()
+    answer = await rat(model(draft=draft, query="q", revise=""), k=2, max_contents=6).solve(QUESTION, run)
+    assert len(queries(run)) == 3
+    assert all(f"Step number {i} " in answer.text for i in range(12))
+    unbounded = Run()
+    await rat(model(draft=draft, query="q", revise=""), max_contents=None).solve(QUESTION, unbounded)
+    assert len(queries(unbounded)) == 12
+
+
+async def test_passes_each_revises_with_one_passage_at_a_time():
+    run = Run()
+    await rat(model(revise=DRAFT), k=2, max_contents=2, passes="each").solve(QUESTION, run)
+    assert [name for _, name in effects(run)] == ["draft", "query", "retrieve", "revise", "revise"]
+    assert [prompt.count("<passage number") for prompt in prompts(run, "revise")] == [1, 1]
+
+
+async def test_passes_together_shows_all_passages_at_once():
+    run = Run()
+    await rat(k=2, max_contents=2).solve(QUESTION, run)
+    assert [prompt.count("<passage number") for prompt in prompts(run, "revise")] == [2]
+
+
+async def test_query_from_the_question_asks_no_model():
+    run = Run()
+    await rat(query_from="question").solve(QUESTION, run)
+    assert effects(run) == [("", "draft"), *rounds("retrieve", "revise")]
+    assert queries(run) == [QUESTION] * 3
+
+
+async def test_query_from_the_whole_draft():
+    run = Run()
+    await rat(query_from="whole").solve(QUESTION, run)
+    assert all(DRAFT in prompt for prompt in prompts(run, "query"))
+
+
+async def test_query_from_the_step_alone():
+    run = Run()
+    await rat(query_from="step").solve(QUESTION, run)
+    _, second, _ = prompts(run, "query")
+    assert "The Danube has 2000 km." in second
+    assert "Vienna lies" not in second
+
+
+async def test_non_causal_retrieves_for_all_raw_steps_and_revises_once():
+    run = Run()
+    answer = await rat(model(revise=REVISIONS[-1]), causal=False, form=PHRASE).solve(QUESTION, run)
+    names = [name for _, name in effects(run)]
+    assert names[0] == "draft"
+    assert sorted(names[1:7]) == ["query"] * 3 + ["retrieve"] * 3
+    assert names[7:] == ["revise", "answer"]
+    assert all("2850" not in prompt for prompt in prompts(run, "query"))
+    (revision,) = prompts(run, "revise")
+    assert DRAFT in revision
+    assert revision.count("<passage number") == 2
+    assert answer.steps[2].query == "rhine km"
+
+
+async def test_steps_that_a_revision_drops_are_put_back_and_noted():
+    revise = ["Vienna lies on the Danube river.", "The Danube has 2850 km.", "The Rhine of Cologne has 1230 km."]
+    run = Run()
+    answer = await rat(model(revise=revise)).solve(QUESTION, run)
+    assert answer.text == "\n\n".join(revise)
+    assert [note.data["steps"] for note in notes(run, "step dropped")] == [
+        ["Vienna lies on the Danube river."],
+        ["Vienna lies on the Danube river.", "The Danube has 2850 km."],
+    ]
+
+
+async def test_an_empty_revision_keeps_the_text():
+    run = Run()
+    answer = await rat(model(revise="  ")).solve(QUESTION, run)
+    assert answer.text == DRAFT
+    assert len(notes(run, "revision empty")) == 3
+    assert answer.citations == ()
+
+
+async def test_a_revision_that_was_cut_keeps_the_text():
+    run = Run()
+    answer = await rat(model(revise=Reply(text="Vienna lies on the", finish_reason="length"))).solve(QUESTION, run)
+    assert answer.text == DRAFT
+    assert notes(run, "revision cut")[0].data["written"] == "Vienna lies on the"
+
+
+async def test_a_revision_that_loops_until_it_is_cut_is_taken_up_to_the_loop():
+    looping = Reply(text=REVISIONS[0] + " It is so. It is so. It is so. It is", finish_reason="length")
+    run = Run()
+    answer = await rat(model(draft="Vienna lies on the Danube.", revise=looping)).solve(QUESTION, run)
+    assert answer.text == "Vienna lies on the Danube river. It is so."
+    assert notes(run, "loop cut")
+
+
+async def test_a_failed_retrieval_skips_the_round_and_says_so():
+    run = Run()
+    answer = await rat(model(revise=REVISIONS[1:]), Failing(on="vienna")).solve(QUESTION, run)
+    assert ("/step.0", "revise") not in effects(run)
+    assert notes(run, "retrieval failed")[0].data["why"] == "the index is on fire"
+    assert answer.text == REVISIONS[-1]
+
+
+async def test_nothing_retrieved_skips_the_round_and_says_so():
+    run = Run()
+    await rat(retriever=Failing(nothing_for="danube")).solve(QUESTION, run)
+    assert len(notes(run, "nothing retrieved")) == 2
+    assert len(prompts(run, "revise")) == 1
+
+
+async def test_a_refused_index_ends_the_question():
+    with pytest.raises(IndexRefused):
+        await rat(retriever=Failing(on="vienna", error=IndexRefused)).solve(QUESTION, Run())
+
+
+async def test_a_model_error_ends_the_question():
+    with pytest.raises(ModelError):
+        await rat(model(revise=ModelError("down"))).solve(QUESTION, Run())
+
+
+async def test_an_empty_query_falls_back_to_its_source():
+    run = Run()
+    await rat(model(query="")).solve(QUESTION, run)
+    assert queries(run)[0] == "Vienna lies on the Danube."
+
+
+async def test_an_empty_draft_still_gives_an_answer():
+    run = Run()
+    answer = await rat(model(draft=" "), form=PHRASE).solve(QUESTION, run)
+    assert effects(run) == [("", "draft"), ("", "answer")]
+    assert answer.text == "Answer: the Danube"
+
+
+@pytest.mark.parametrize("allowed", range(1, 9))
+async def test_calls_are_kept_back_for_the_final_answer(allowed):
+    run = Run(budget=Budget(calls=allowed))
+    solved = await solve(rat(form=PHRASE), QUESTION, run, id="q", name="rat")
+    assert run.usage.calls <= allowed
+    assert solved.trajectory.answer is not None
+    if allowed >= 2:
+        assert solved.trajectory.stopped is None
+        assert solved.trajectory.answer.text == "Answer: the Danube"
+    else:
+        assert solved.trajectory.stopped == "calls"
+        assert solved.trajectory.answer.text == DRAFT
+
+
+@pytest.mark.parametrize("allowed", range(1, 8))
+async def test_without_a_final_pass_the_best_thoughts_so_far_stand(allowed):
+    run = Run(budget=Budget(calls=allowed))
+    solved = await solve(rat(form=TEXT), QUESTION, run, id="q", name="rat")
+    done = (allowed - 1) // 2
+    steps = DRAFT.split("\n\n")
+    revised = REVISIONS[done - 1].split("\n\n") if done else []
+    assert solved.trajectory.answer.text == "\n\n".join([*revised, *steps[done:]])
+
+
+async def test_tokens_are_kept_back_for_the_final_answer():
+    run = Run(budget=Budget(tokens=1500))
+    solved = await solve(rat(form=NUMBER, max_tokens=64), QUESTION, run, id="q", name="rat")
+    assert solved.trajectory.stopped is None
+    assert effects(run)[-1] == ("", "answer")
+
+
+async def test_prompts_are_replaceable():
+    custom = Prompts(revise=f"{REVISE}! {{passages}} {{text}} {{question}} {{cite}}")
+    run = Run()
+    await rat(prompts=custom).solve(QUESTION, run)
+    assert all(prompt.startswith(f"{REVISE}! <passage") for prompt in prompts(run, "revise"))
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"k": 0},
+        {"k": 2, "max_contents": 1},
+        {"passes": "both"},
+        {"query_from": "future"},
+        {"max_tokens": 0},
+        {"query_tokens": 0},
+        {"passage_tokens": 0},
+    ],
+)
+def test_wrong_settings_are_refused(settings):
+    with pytest.raises(ConfigurationError):
+        rat(ScriptedModel([]), **settings)
+
+
+def test_a_larger_budget_buys_more_rounds():
+    contents = [rat(form=PHRASE).at_budget(tokens).max_contents for tokens in (500, 2000, 4000, 8000, 16000)]
+    assert contents == sorted(contents)
+    assert contents[0] == 1
+    assert contents[-1] > contents[1]
