@@ -1,0 +1,29 @@
+"""A small corpus of our own, real facts in short articles, and questions that need two or three of them."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from pathlib import Path
+
+
+def corpus_path() -> Path:
+    """The folder of the articles, one Markdown file each."""
+    return _packaged("corpus")
+
+
+def questions_path() -> Path:
+    """The questions as JSONL: id, question, golden_answers, and metadata with gold_ids (file names) and hops."""
+    return _packaged("questions.jsonl")
+
+
+def default_question() -> str:
+    """The question that the demonstration asks: the first of the file."""
+    with questions_path().open(encoding="utf-8") as lines:
+        first: dict[str, str] = json.loads(next(lines))
+    return first["question"]
+
+
+def _packaged(name: str) -> Path:
+    # reground is never installed as a zip archive, so its data files lie on disk.
+    return Path(str(files(__name__).joinpath(name)))
