@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from math import fsum
 
 from reground.core.language import Usage
+from reground.evaluation.metrics.pass_at_k import pass_at_k
 from reground.evaluation.records import MetricSummary, Record, RunConfig, Summary
 from reground.evaluation.statistics import bootstrap_interval, question_means
 
@@ -50,8 +51,6 @@ def pass_at(metric: str, records: Sequence[Record]) -> dict[str, MetricSummary]:
     Unbiased (Chen et al. 2021, arXiv 2107.03374, equation 1) where the metric is 0 or 1. A question with fewer
     than k scored repeats is unscored for that k.
     """
-    from reground.evaluation.metrics import pass_at_k
-
     values = values_by_question(metric, records)
     if any(value not in (0.0, 1.0) for scored in values.values() for value in scored):
         return {}
