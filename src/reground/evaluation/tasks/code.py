@@ -1,0 +1,226 @@
+"""Functions from descriptions: HumanEval, HumanEval+, MBPP and MBPP+, scored by running hidden tests.
+
+HumanEval: Chen et al. 2021. MBPP: Austin et al. 2021. The + sets: Liu et al. 2023 (EvalPlus).
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import textwrap
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reground.core.answers import PROGRAM, AnswerForm, Demonstration
+from reground.core.programs import Limits, Program, Sandbox, Verdict
+from reground.core.trajectory import Trajectory
+from reground.evaluation.task import Example, Score, Task
+from reground.evaluation.tasks._load import Record, data_path, read_records
+
+LIMITS = Limits(seconds=20.0, memory_mib=1024)
+# Its generated test is wrong upstream: it unpacks the answer as if it were a list of arguments.
+WRONG_UPSTREAM = frozenset({"HumanEval/32"})
+_PROMPT_TASKS = range(1, 11)
+_TEST_TASKS = range(11, 511)
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One problem: what a method is shown, how its answer becomes a program, and what no corpus may hold."""
+
+    example: Example
+    program: Callable[[str], Program]
+    solution: str
+    tests: str
+
+
+@dataclass(frozen=True)
+class CodeTask:
+    """A benchmark whose answers are programs; pass@1 of one trajectory is whether its program passed."""
+
+    name: str
+    problems: Mapping[str, Problem]
+    demos: tuple[Demonstration, ...] = ()
+    form: AnswerForm = PROGRAM
+    primary: str = "pass@1"
+
+    def examples(self) -> Sequence[Example]:
+        """The problems in the data's order."""
+        return [problem.example for problem in self.problems.values()]
+
+    def demonstrations(self) -> Sequence[Demonstration]:
+        """Solved problems from outside the evaluated split."""
+        return self.demos
+
+    def solutions(self) -> Sequence[str]:
+        """Reference programs and hidden tests."""
+        return [text for problem in self.problems.values() for text in (problem.solution, problem.tests)]
+
+    async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
+        """Run the answer's program against the hidden tests."""
+        answer = trajectory.answer.text if trajectory.answer else ""
+        return await score_program(self.problems[example.id].program(self.form.extract(answer)), sandbox)
+
+
+async def score_program(program: Program, sandbox: Sandbox | None) -> Mapping[str, Score]:
+    """pass@1 of one program, with the verdict as the reason; unscored where it cannot be run."""
+    if sandbox is None:
+        return {"pass@1": Score(value=None, why="programs run in a sandbox only, and there is none")}
+    missing = absent_packages(imported(program.tests or ""))
+    if missing:
+        return {"pass@1": Score(value=None, why=f"the tests need {', '.join(missing)}: install the extra [eval]")}
+    execution = await sandbox.execute(program)
+    why = str(execution.verdict) + (f": {execution.detail}" if execution.detail else "")
+    return {"pass@1": Score(value=float(execution.verdict is Verdict.PASSED), why=why)}
+
+
+def imported(source: str) -> list[str]:
+    """Top-level modules that trusted code imports from outside the standard library."""
+    found = re.findall(r"^\s*(?:import|from)\s+([A-Za-z_]\w*)", source, re.MULTILINE)
+    import sys
+
+    return sorted({name for name in found if name not in sys.stdlib_module_names})
+
+
+def absent_packages(names: Iterable[str]) -> list[str]:
+    """Those that are not installed here."""
+    return [name for name in names if importlib.util.find_spec(name) is None]
+
+
+def humaneval(root: Path) -> Task:
+    """HumanEval's 164 problems."""
+    return _humaneval("humaneval", data_path(root, "humaneval", "HumanEval.jsonl"))
+
+
+def humaneval_plus(root: Path) -> Task:
+    """HumanEval with EvalPlus' tests, 163 problems: HumanEval/32's generated test is wrong upstream."""
+    return _humaneval("humaneval_plus", data_path(root, "humaneval", "HumanEvalPlus-OriginFmt.jsonl.gz"))
+
+
+def _humaneval(name: str, path: Path) -> Task:
+    fields = ("task_id", "prompt", "entry_point", "canonical_solution", "test")
+    problems = {}
+    for record in read_records(path, required=fields):
+        if name == "humaneval" or record["task_id"] not in WRONG_UPSTREAM:
+            problem = _humaneval_problem(record)
+            problems[problem.example.id] = problem
+    return CodeTask(name, problems, DEMONSTRATIONS)
+
+
+def _humaneval_problem(record: Record) -> Problem:
+    prompt, entry = str(record["prompt"]), str(record["entry_point"])
+    before = prompt[: prompt.index(f"def {entry}(")]
+    # Helpers that the prompt gives run on the tests' side as the prompt has them, not as the program may redefine them.
+    tests = f"{before}\n{record['test']}\n\ncheck({entry})\n"
+
+    def program(code: str) -> Program:
+        source = complete_function(prompt, entry, code)
+        return Program(source=source, tests=tests, exports=(entry,), limits=LIMITS)
+
+    question = f"Write the Python function `{entry}` so that it does what its docstring says.\n\n```python\n{prompt.strip()}\n```"
+    example = Example(id=str(record["task_id"]), question=question, metadata={"entry_point": entry})
+    return Problem(example, program, f"{prompt}{record['canonical_solution']}", str(record["test"]))
+
+
+def complete_function(prompt: str, entry: str, code: str) -> str:
+    """The program of a completion that is a whole program, a function that repeats the signature, or a body alone."""
+    if re.search(rf"^(?:async\s+)?def\s+{entry}\b|^{entry}\s*=|^class\s+{entry}\b", code, re.MULTILINE):
+        before = prompt[: prompt.index(f"def {entry}(")]
+        future = re.findall(r"^from __future__ .*$", code, re.MULTILINE)
+        return "\n".join([*future, before, code, ""])
+    first = next((line for line in code.splitlines() if line.strip()), "")
+    body = code if first[:1].isspace() else textwrap.indent(code, "    ")
+    return f"{prompt.rstrip()}\n{body}\n"
+
+
+def mbpp(root: Path) -> Task:
+    """MBPP's test split, tasks 11 to 510; its prompts' split, tasks 1 to 10, gives the demonstrations."""
+    fields = ("task_id", "text", "code", "test_list", "test_setup_code")
+    records = list(read_records(data_path(root, "mbpp", "mbpp.jsonl"), required=fields))
+    problems = [
+        _mbpp_problem(record, str(record["text"]), "\n".join([_text(record["test_setup_code"]), *_texts(record["test_list"])]))
+        for record in records
+        if record["task_id"] in _TEST_TASKS
+    ]
+    return CodeTask("mbpp", {problem.example.id: problem for problem in problems}, _mbpp_demonstrations(records))
+
+
+def mbpp_plus(root: Path) -> Task:
+    """The 378 problems of MBPP+, with EvalPlus' tests."""
+    fields = ("task_id", "prompt", "code", "test_imports", "test_list", "test")
+    records = read_records(data_path(root, "mbpp", "MbppPlus-OriginFmt.jsonl"), required=fields)
+    problems = [
+        _mbpp_problem(record, str(record["prompt"]), "\n".join([*_texts(record["test_imports"]), str(record["test"])]))
+        for record in records
+    ]
+    return CodeTask("mbpp_plus", {problem.example.id: problem for problem in problems}, DEMONSTRATIONS)
+
+
+def _mbpp_problem(record: Record, text: str, tests: str) -> Problem:
+    reference = str(record["code"])
+    exports = used_definitions(reference, tests)
+
+    def program(code: str) -> Program:
+        return Program(source=code, tests=tests, exports=exports, limits=LIMITS)
+
+    example = Example(id=str(record["task_id"]), question=_mbpp_question(record, text))
+    return Problem(example, program, reference, tests)
+
+
+def _mbpp_question(record: Record, text: str) -> str:
+    shown = "\n".join(_texts(record["test_list"]))
+    return f"{text.strip()}\n\nThe program has to satisfy:\n```python\n{shown}\n```"
+
+
+def _mbpp_demonstrations(records: Sequence[Record]) -> tuple[Demonstration, ...]:
+    return tuple(
+        Demonstration(
+            question=_mbpp_question(record, str(record["text"])), answer=f"```python\n{str(record['code']).strip()}\n```"
+        )
+        for record in records
+        if record["task_id"] in _PROMPT_TASKS
+    )
+
+
+def used_definitions(reference: str, tests: str) -> tuple[str, ...]:
+    """The names that a trusted reference program defines and trusted tests use."""
+    used = {node.id for node in ast.walk(ast.parse(tests)) if isinstance(node, ast.Name)}
+    kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+    defined = [node.name for node in ast.parse(reference).body if isinstance(node, kinds)]
+    return tuple(name for name in dict.fromkeys(defined) if name in used)
+
+
+def _text(value: object) -> str:
+    return str(value or "").replace("\r\n", "\n")
+
+
+def _texts(value: object) -> list[str]:
+    return [_text(item) for item in value] if isinstance(value, list) else []
+
+
+DEMONSTRATIONS = (
+    Demonstration(
+        question="Write the Python function `count_rising` so that it does what its docstring says.\n\n```python\n"
+        "def count_rising(values: list[int]) -> int:\n"
+        '    """How many values are larger than the one before them."""\n```',
+        reasoning="Compare every value with its predecessor and count where it is larger; the first has none.",
+        answer="```python\ndef count_rising(values: list[int]) -> int:\n"
+        "    return sum(later > earlier for earlier, later in zip(values, values[1:]))\n```",
+    ),
+    Demonstration(
+        question="Write the Python function `longest_word` so that it does what its docstring says.\n\n```python\n"
+        "def longest_word(text: str) -> str:\n"
+        '    """The longest word of the text; of several the first; an empty string for no words."""\n```',
+        reasoning="Split at white space. `max` with key=len keeps the first of equals, and a default covers no words.",
+        answer='```python\ndef longest_word(text: str) -> str:\n    return max(text.split(), key=len, default="")\n```',
+    ),
+)
+
+TASKS: dict[str, Callable[[Path], Task]] = {
+    "humaneval": humaneval,
+    "humaneval_plus": humaneval_plus,
+    "mbpp": mbpp,
+    "mbpp_plus": mbpp_plus,
+}
