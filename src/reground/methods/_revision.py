@@ -48,3 +48,8 @@ def unlooped(text: str) -> str:
             return "".join(sentences[:i]).strip()
         seen.add(key)
     return text.strip()
+
+
+def sound(reflection: str) -> bool:
+    """Whether a reflection found no error: it is a bare OK."""
+    return reflection.strip().strip("*_`\"'.! ").casefold() == "ok"

@@ -85,6 +85,21 @@ def split_answer(response: str, form: AnswerForm) -> tuple[str, str]:
     return response[:cut].strip(), response[cut:].strip()
 
 
+def split_draft(draft: str, form: AnswerForm, *, most: int) -> tuple[list[str], str]:
+    """(y^thought, y^raw) in one reply: the steps and the answer behind them.
+
+    The answer is what stands apart as such, else the last section. Where the thoughts are the answer (plans,
+    prose) and none stands apart, every section is a thought and y^raw is empty.
+    """
+    reasoning, raw = split_answer(draft, form)
+    thoughts = split_steps(reasoning)
+    if not raw and form.final_pass and len(thoughts) > 1:
+        raw = thoughts.pop()
+    if not thoughts and raw:
+        return [raw], ""
+    return split_steps(join_steps(thoughts), most=most), raw
+
+
 def squeezed(text: str) -> str:
     """The text with its white space normalised: two generations are identical if these are (RaR, section 3.2)."""
     return " ".join(text.split())

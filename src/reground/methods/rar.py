@@ -19,8 +19,8 @@ from reground.methods import _prompts
 from reground.methods._budget import INSTRUCTIONS, PASSAGE, affords, tokens_of
 from reground.methods._evidence import Evidence, clean_query, find
 from reground.methods._prompts import QUOTED, cite, render, require, style
-from reground.methods._revision import accepted, readable
-from reground.methods._steps import join_steps, split_answer, split_steps, squeezed
+from reground.methods._revision import accepted, readable, sound
+from reground.methods._steps import join_steps, split_answer, split_draft, squeezed
 
 _HEAD = "You check and improve an answer step by step. " + QUOTED + "\n\nQuestion:\n{question}\n\n"
 _STEP = _HEAD + "Steps already checked:\n{verified}\n\n{passages}\n\nNext step:\n{step}\n\n"
@@ -125,15 +125,14 @@ class RaR:
         return await _Solving(self, question, run).solve()
 
     def at_budget(self, tokens: int) -> RaR:
-        """As many steps as fit, then rounds for the rest; both are cycles of three calls that read what there is so far.
+        """As many steps as fit, each a cycle of three calls that read the question, the steps before and the passages.
 
-        A draft is reckoned at a quarter of `max_tokens`; the run's budget ends phase 2 if it lasts longer.
+        Phase 2 has the rest: its rounds are set so that the run's budget or convergence ends them.
         """
-        draft, text = INSTRUCTIONS + self.max_tokens // 4, self.max_tokens // 4
+        text = self.max_tokens // 4
         step = 3 * INSTRUCTIONS + 2 * self.k * PASSAGE + 2 * text
-        whole = 3 * INSTRUCTIONS + 2 * self.k * PASSAGE + 4 * text
-        steps = min(self.max_steps, max(1, (tokens - draft) // step))
-        return replace(self, max_steps=steps, max_rounds=max(0, (tokens - draft - steps * step) // whole))
+        steps = min(self.max_steps, max(1, (tokens - INSTRUCTIONS - text) // step))
+        return replace(self, max_steps=steps, max_rounds=max(1, tokens // step))
 
 
 @dataclass
@@ -359,26 +358,6 @@ class _Solving:
 
     def _sampling(self, max_tokens: int) -> Sampling:
         return Sampling(temperature=self.config.temperature, max_tokens=max_tokens)
-
-
-def split_draft(draft: str, form: AnswerForm, *, most: int) -> tuple[list[str], str]:
-    """(y^thought, y^raw) in one reply: the steps and the answer behind them.
-
-    The answer is what stands apart as such, else the last section. Where the thoughts are the answer (plans,
-    prose) and none stands apart, every section is a thought and y^raw is empty.
-    """
-    reasoning, raw = split_answer(draft, form)
-    thoughts = split_steps(reasoning)
-    if not raw and form.final_pass and len(thoughts) > 1:
-        raw = thoughts.pop()
-    if not thoughts and raw:
-        return [raw], ""
-    return split_steps(join_steps(thoughts), most=most), raw
-
-
-def sound(reflection: str) -> bool:
-    """Whether a reflection found no error: it is a bare OK."""
-    return reflection.strip().strip("*_`\"'.! ").casefold() == "ok"
 
 
 METHOD = RaR
