@@ -73,7 +73,10 @@ def create_embedder(name: str, *, base_url: str | None = None) -> Embedder:
 def _unit(rows: Any) -> Vectors:
     import numpy as np
 
-    vectors = np.asarray(rows, dtype=np.float32)
+    try:
+        vectors = np.asarray(rows, dtype=np.float32)
+    except (TypeError, ValueError):
+        vectors = np.empty(0, dtype=np.float32)
     if vectors.ndim != 2 or not np.isfinite(vectors).all():
         raise ModelError("the embedder gave something other than vectors of numbers")
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)

@@ -20,7 +20,7 @@ import secrets
 import shutil
 import weakref
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -155,14 +155,15 @@ def _is_generation(name: str) -> bool:
 
 
 class Hold:
-    """Keeps a generation's folder from being cleaned away for as long as this object lives."""
+    """Keeps a generation's folder from being cleaned away for as long as this object lives, or until `release`."""
 
     def __init__(self, folder: Path) -> None:
+        self.release: Callable[[], object] = lambda: None
         try:
             handle = os.open(folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return  # the check of the files will say what is wrong
-        weakref.finalize(self, os.close, handle)
+        self.release = weakref.finalize(self, os.close, handle)
         with contextlib.suppress(OSError):  # a file system without locks: the index can be read all the same
             fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
 

@@ -110,21 +110,32 @@ def open_index(path: Path, *, embedder: Embedder | None = None, verify: bool | N
 
 
 def _open(path: Path, manifest: Manifest, embedder: Embedder | None, verify: bool | None) -> IndexRetriever:
+    hold = Hold(path / manifest.generation)
+    try:
+        check_files(path, manifest, whole=verify)
+        bm25, dense = _open_parts(path, manifest, embedder)
+    except BaseException:
+        hold.release()
+        raise
+    return IndexRetriever(manifest, bm25=bm25, dense=dense, hold=hold)
+
+
+def _open_parts(
+    path: Path, manifest: Manifest, embedder: Embedder | None
+) -> tuple[Bm25Index | None, DenseIndex | None]:
     folder = path / manifest.generation
-    hold = Hold(folder)
-    check_files(path, manifest, whole=verify)
     try:
         settings = IndexSettings(**manifest.settings)  # type: ignore[arg-type]
     except (TypeError, ConfigurationError) as error:
         raise IndexRefused(f"the index {path} has settings that this reground does not know: {error}") from None
     bm25 = Bm25Index(folder / _BM25, settings.language) if settings.kind != "dense" else None
-    dense = None
-    if settings.kind != "bm25":
-        embedder = _opening_embedder(path, settings, embedder)
-        dense = DenseIndex(folder / _VECTORS, embedder, prefix=settings.query_prefix)
-        if manifest.embedder is None or manifest.embedder.dimension != dense.dimension:
-            raise IndexRefused(f"the index {path} is damaged: its vectors are not those that its manifest tells of")
-    return IndexRetriever(manifest, bm25=bm25, dense=dense, hold=hold)
+    if settings.kind == "bm25":
+        return bm25, None
+    embedder = _opening_embedder(path, settings, embedder)
+    dense = DenseIndex(folder / _VECTORS, embedder, prefix=settings.query_prefix)
+    if manifest.embedder is None or manifest.embedder.dimension != dense.dimension:
+        raise IndexRefused(f"the index {path} is damaged: its vectors are not those that its manifest tells of")
+    return bm25, dense
 
 
 def _opening_embedder(path: Path, settings: IndexSettings, embedder: Embedder | None) -> Embedder:

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import asyncio
+import math
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reground.core.errors import ConfigurationError, IndexRefused
+from reground.core.evidence import Passage
+from reground.retrieval.bm25 import Bm25Index, Bm25Writer
+from reground.retrieval.languages import analyzer, language_code
+
+PASSAGES = [
+    Passage(id="cats", title="Cats", text="Cats purr when they are content.", url="cats.md"),
+    Passage(id="dogs", title="Dogs", text="Dogs bark at cats and at strangers."),
+    Passage(id="birds", title="", text="A bird sings in the morning."),
+]
+
+
+def make(folder: Path, passages: list[Passage] = PASSAGES, language: str = "en") -> Bm25Index:
+    writer = Bm25Writer(folder, language)
+    for key, passage in enumerate(passages, start=1):
+        writer.add(key, [passage])
+    assert writer.finish() == len(passages)
+    writer.close()
+    return Bm25Index(folder, language)
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Bm25Index:
+    return make(tmp_path_factory.mktemp("bm25"))
+
+
+def test_passages_come_back_as_they_went_in(index: Bm25Index) -> None:
+    found = index.search("purring cat", 5)
+    assert [passage.id for passage in found] == ["cats", "dogs"]
+    assert found[0].model_copy(update={"score": 0.0}) == PASSAGES[0]
+    assert found[0].score > found[1].score > 0
+    assert index.search("birds", 5)[0].model_copy(update={"score": 0.0}) == PASSAGES[2]
+
+
+def test_at_most_k(index: Bm25Index) -> None:
+    assert len(index.search("cats", 1)) == 1
+    assert index.search("cats", 0) == []
+    assert index.search("cats", -1) == []
+
+
+def test_scores_are_bm25(tmp_path: Path) -> None:
+    texts = ["apple", "apple banana", "cherry cherry cherry banana"]
+    index = make(tmp_path, [Passage(id=str(i), text=text) for i, text in enumerate(texts)], "none")
+    length = {0: 1, 1: 2, 2: 4}
+    mean = sum(length.values()) / 3
+
+    def bm25(frequency: int, containing: int, of: int) -> float:
+        idf = math.log(1 + (3 - containing + 0.5) / (containing + 0.5))
+        return idf * frequency * 2.2 / (frequency + 1.2 * (1 - 0.75 + 0.75 * length[of] / mean))
+
+    assert {p.id: p.score for p in index.search("cherry", 3)} == {"2": pytest.approx(bm25(3, 1, 2), rel=1e-4)}
+    both = {p.id: p.score for p in index.search("apple banana apple", 3)}
+    assert both["1"] == pytest.approx(2 * bm25(1, 2, 1) + bm25(1, 2, 1), rel=1e-4)
+    assert both["2"] == pytest.approx(bm25(1, 2, 2), rel=1e-4)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        '"cats',
+        "title:cats AND (",
+        "cats^9~2",
+        "+cats -dogs",
+        "*",
+        "[a TO b]",
+        "cats\0dogs",
+        "\ud800 cats",
+        "🐈",
+        "{}",
+        "\\",
+    ],
+)
+def test_a_query_is_text_and_never_syntax(index: Bm25Index, query: str) -> None:
+    expected = {"cats", "dogs"} if "cats" in query or "dogs" in query else set()
+    assert {passage.id for passage in index.search(query, 5)} == expected
+
+
+def test_operators_mean_nothing(index: Bm25Index) -> None:
+    assert {p.id for p in index.search("cats NOT dogs", 5)} == {"cats", "dogs"}
+    assert {p.id for p in index.search("-cats birds", 5)} == {"cats", "dogs", "birds"}
+
+
+@settings(max_examples=150, deadline=None)
+@given(query=st.text(max_size=200))
+def test_no_query_fails(index: Bm25Index, query: str) -> None:
+    assert len(index.search(query, 3)) <= 3
+
+
+def test_queries_of_nothing_find_nothing(index: Bm25Index) -> None:
+    for query in ("", "  \n", "the of and", "zzz unknown", "!?"):
+        assert index.search(query, 5) == []
+
+
+def test_a_long_query_keeps_its_rarest_words(tmp_path: Path) -> None:
+    common = [Passage(id=f"c{i}", text=" ".join(f"word{j}" for j in range(200))) for i in range(20)]
+    index = make(tmp_path, [*common, Passage(id="needle", text="quokka habitat")])
+    draft = " ".join([f"word{i}" for i in range(200)] * 50 + ["unheard"] * 50 + ["quokka"])
+    assert len(draft.split()) > 10_000
+    found = index.search(draft, 21)
+    assert "needle" in {passage.id for passage in found}
+    assert len(index.search("words " * 100_000 + "quokka", 3)) == 0  # the end of a query beyond all measure is cut off
+
+
+def test_removing_takes_a_documents_passages_out(tmp_path: Path) -> None:
+    make(tmp_path)
+    writer = Bm25Writer(tmp_path, "en")
+    writer.remove(1)
+    writer.add(1, [Passage(id="cats", title="Cats", text="Cats meow.")])
+    writer.remove(3)
+    assert writer.finish() == 2
+    writer.close()
+    index = Bm25Index(tmp_path, "en")
+    assert index.search("meow", 3)[0].text == "Cats meow."
+    assert index.search("purr", 3) == []
+    assert index.search("bird", 3) == []
+
+
+def test_an_open_index_does_not_see_what_is_written_later(tmp_path: Path) -> None:
+    old = make(tmp_path)
+    writer = Bm25Writer(tmp_path, "en")
+    writer.remove(3)
+    writer.finish()
+    writer.close()
+    assert [passage.id for passage in old.search("bird", 3)] == ["birds"]
+
+
+async def test_threads_can_search_at_once(index: Bm25Index) -> None:
+    results = await asyncio.gather(*(asyncio.to_thread(index.search, "cats", 2) for _ in range(50)))
+    assert all([passage.id for passage in found] == ["cats", "dogs"] for found in results)
+
+
+def test_no_index_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(IndexRefused, match="damaged"):
+        Bm25Index(tmp_path, "en")
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "query"),
+    [
+        ("en", "The runners were running.", "run"),
+        ("de", "Die Häuser der Stadt", "Haus Häusern"),
+        ("fr", "les chevaux continuèrent", "continuer"),
+        ("russian", "столица России", "столицей"),
+        ("none", "running shoes", "running"),
+    ],
+)
+def test_the_language_picks_the_stemmer(tmp_path: Path, language: str, text: str, query: str) -> None:
+    passages = [Passage(id="0", text=text), Passage(id="1", text="zzz")]
+    assert [p.id for p in make(tmp_path, passages, language_code(language)).search(query, 2)] == ["0"]
+
+
+def test_unstemmed_words_match_only_themselves(tmp_path: Path) -> None:
+    assert make(tmp_path, [Passage(id="0", text="running")], "none").search("run", 1) == []
+
+
+def test_chinese_is_segmented(tmp_path: Path) -> None:
+    pytest.importorskip("jieba", reason="needs the extra [zh]")
+    passages = [
+        Passage(id="beijing", title="北京", text="中华人民共和国的首都是北京，历史悠久。"),
+        Passage(id="shanghai", title="上海", text="上海是中国最大的城市之一。"),
+        Passage(id="english", text="Hello world from China."),
+    ]
+    index = make(tmp_path, passages, "zh")
+    assert index.search("首都在哪里？", 3)[0].id == "beijing"
+    assert index.search("上海", 3)[0].id == "shanghai"
+    assert index.search("hello", 3)[0].id == "english"
+    assert index.search("首都", 1)[0].text == passages[0].text
+    assert index.search("的是", 3) == []
+
+
+def test_languages_go_by_code_and_name() -> None:
+    assert language_code("German ") == language_code("DE") == "de"
+    assert language_code("Chinese") == "zh"
+    with pytest.raises(ConfigurationError, match=r"'tlh'.*choose one of.*en"):
+        language_code("tlh")
+    assert analyzer("en").analyze("The Quick foxes' jumps") == ["quick", "fox", "jump"]

@@ -1,0 +1,247 @@
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from reground.core.errors import DataError
+from reground.retrieval.documents import Document, SourceFile, find_files
+from reground.retrieval.readers import Unreadable, read_file, read_jsonl
+from tests.retrieval.corpora import jsonl, write
+
+
+def names(source: Path, exclude: Path | None = None) -> list[str]:
+    return [file.name for file in find_files(source, exclude=exclude)]
+
+
+def test_every_readable_file_is_found_in_order(tmp_path: Path) -> None:
+    files = ["b.md", "a/c.TXT", "a/b/d.html", "e.pdf", "f.jsonl", "g.jsonl.gz", "h.rst"]
+    write(tmp_path, dict.fromkeys([*files, "i.png", "j.json", "Makefile"], "x"))
+    assert names(tmp_path) == sorted(files)
+
+
+def test_hidden_and_foreign_folders_are_passed_over(tmp_path: Path) -> None:
+    hidden = [".git/a.md", ".hidden.md", "node_modules/b.md", "__pycache__/c.txt", "out/d.md"]
+    write(tmp_path, dict.fromkeys([*hidden, "kept.md"], "x"))
+    assert names(tmp_path, exclude=tmp_path / "out") == ["kept.md"]
+
+
+def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
+    write(tmp_path, {"outside/secret.txt": "x", "in/real.txt": "x"})
+    (tmp_path / "in/leak.txt").symlink_to(tmp_path / "outside/secret.txt")
+    (tmp_path / "in/folder").symlink_to(tmp_path / "outside")
+    (tmp_path / "in/alias.txt").symlink_to(tmp_path / "in/real.txt")
+    (tmp_path / "in/loop").symlink_to(tmp_path / "in")
+    (tmp_path / "in/broken.txt").symlink_to(tmp_path / "nowhere")
+    assert names(tmp_path / "in") == ["alias.txt", "real.txt"]
+
+
+def test_a_beir_folder_gives_its_corpus_alone(tmp_path: Path) -> None:
+    write(tmp_path, {"corpus.jsonl": "x", "queries.jsonl": "x", "README.md": "x", "qrels/test.tsv": "x"})
+    assert names(tmp_path) == ["corpus.jsonl"]
+
+
+def test_one_file_is_a_corpus_too(tmp_path: Path) -> None:
+    write(tmp_path, {"a.md": "x", "b.md": "x"})
+    assert names(tmp_path / "a.md") == ["a.md"]
+
+
+def test_nothing_to_read_is_an_error_that_says_what_was_looked_for(tmp_path: Path) -> None:
+    write(tmp_path, {"a.png": "x"})
+    for source in (tmp_path, tmp_path / "a.png"):
+        with pytest.raises(DataError, match=r"no document found; looked for files ending in \.md.*\.jsonl\.gz"):
+            find_files(source)
+    with pytest.raises(DataError, match="no such file or folder"):
+        find_files(tmp_path / "absent")
+
+
+def test_keys_follow_ids_and_contents_follow_everything() -> None:
+    document = Document("1", "title", "text")
+    assert document.key == Document("1", "other", "other").key != Document("2", "title", "text").key
+    for other in (Document("1", "title", "text "), Document("1", "Title", "text"), Document("1", "title", "text", "u")):
+        assert other.content != document.content
+    assert 0 <= document.key < 2**63
+
+
+def read(name: str, content: str | bytes) -> Document:
+    data = content.encode() if isinstance(content, str) else content
+    return read_file(SourceFile(Path(name), name, len(data), 0), data)
+
+
+@pytest.mark.parametrize(
+    ("content", "title"),
+    [
+        ("# The Title #\n\nText", "The Title"),
+        ("Intro\n\n## Second level\n", "Second level"),
+        ("The Title\n=========\n\n# Later", "The Title"),
+        ('---\ntitle: "From Front"\ntags: x\n---\n# Heading\n\nText', "From Front"),
+        ("---\nauthor: x\n---\n# Heading\n\nText", "Heading"),
+        ("```\n# comment\n```\n# Real\n", "Real"),
+        ("Just text, #nothing else", "notes"),
+        ("# Windows\r\n\r\nText", "Windows"),
+    ],
+)
+def test_markdown_is_titled_by_its_first_heading(content: str, title: str) -> None:
+    document = read("folder/notes.md", content)
+    assert document.title == title
+    assert (document.id, document.url, document.source) == ("folder/notes.md",) * 3
+    assert "author" not in document.text
+    assert "tags" not in document.text
+
+
+def test_text_is_titled_by_its_file() -> None:
+    assert read("a/On rivers.txt", "Water.").title == "On rivers"
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("naïve".encode(), "naïve"),
+        (b"\xef\xbb\xbfmarked", "marked"),
+        ("naïve".encode("cp1252"), "naïve"),
+        ("北京".encode("utf-16"), "北京"),
+        ("北京".encode("utf-16-be").join([b"\xfe\xff", b""]), "北京"),
+    ],
+)
+def test_encodings_are_made_out(content: bytes, text: str) -> None:
+    assert read("a.txt", content).text == text
+
+
+def test_binary_and_empty_files_are_unreadable() -> None:
+    with pytest.raises(Unreadable, match="binary"):
+        read("a.txt", b"\x00\x01\x02")
+    for name, content in (("a.md", " \n"), ("a.txt", b""), ("a.html", "<html><script>x()</script></html>")):
+        with pytest.raises(Unreadable, match="no text"):
+            read(name, content)
+
+
+ARTICLE = """<html><head><title>Site - Rivers</title><style>p {color: red}</style></head><body>
+<nav><a href="/">Home</a></nav><article><h1>Of <b>rivers</b></h1>
+<p>The Danube rises in the Black Forest and flows for 2850 kilometres through ten countries to the Black Sea.</p>
+<p>It is the second longest river of Europe, after the Volga, and carries ships for most of its length.</p></article>
+<script>alert("no")</script><h1>Second</h1></body></html>"""
+
+
+def test_html_gives_its_article_and_heading() -> None:
+    document = read("a.html", ARTICLE)
+    assert document.title == "Of rivers"
+    assert "Danube rises" in document.text
+    assert "second longest" in document.text
+    assert "alert" not in document.text
+    assert "color" not in document.text
+
+
+def test_html_without_an_article_gives_its_plain_text() -> None:
+    document = read("a.htm", "<title>Tiny</title><p>One &amp; <b>two</b></p><div>three</div><style>x</style>")
+    assert document.title == "Tiny"
+    assert "One & two" in " ".join(document.text.split())
+    assert "three" in document.text
+    assert read("b.html", "<p>no title").title == "b"
+
+
+def pdf(pages: list[str], title: str = "", password: str = "") -> bytes:
+    """A PDF made by hand with one line a page."""
+    from io import BytesIO
+
+    from pypdf import PdfWriter
+    from pypdf.generic import DecodedStreamObject, DictionaryObject, NameObject
+
+    writer = PdfWriter()
+    font = DictionaryObject(
+        {
+            NameObject("/Type"): NameObject("/Font"),
+            NameObject("/Subtype"): NameObject("/Type1"),
+            NameObject("/BaseFont"): NameObject("/Helvetica"),
+        }
+    )
+    for text in pages:
+        page = writer.add_blank_page(300, 300)
+        stream = DecodedStreamObject()
+        stream.set_data(f"BT /F1 12 Tf 20 200 Td ({text}) Tj ET".encode())
+        page[NameObject("/Contents")] = writer._add_object(stream)
+        fonts = DictionaryObject({NameObject("/F1"): writer._add_object(font)})
+        page[NameObject("/Resources")] = DictionaryObject({NameObject("/Font"): fonts})
+    if title:
+        writer.add_metadata({"/Title": title})
+    if password:
+        writer.encrypt(password, algorithm="RC4-128")
+    out = BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+def test_pdf_is_read_page_by_page() -> None:
+    document = read("a/paper.pdf", pdf(["First page", "Second page"], title="On  paper"))
+    assert document.text == "First page\n\nSecond page"
+    assert document.title == "On paper"
+    assert read("a/paper.pdf", pdf(["Text"])).title == "paper"
+
+
+def test_pdfs_that_give_nothing_say_why() -> None:
+    with pytest.raises(Unreadable, match="not a readable PDF"):
+        read("a.pdf", b"%PDF-1.7 nonsense")
+    with pytest.raises(Unreadable, match="password"):
+        read("a.pdf", pdf(["Text"], password="secret"))
+    with pytest.raises(Unreadable, match="no text"):
+        read("a.pdf", pdf([""]))
+
+
+def documents(path: Path) -> list[Document]:
+    return list(read_jsonl(SourceFile(path, path.name, 0, 0)))
+
+
+def test_jsonl_records_of_every_layout(tmp_path: Path) -> None:
+    records = [
+        {"id": "1", "title": "T", "text": "x", "url": "http://x", "metadata": {}},
+        {"_id": "2", "title": "T", "text": "x"},
+        {"id": 3, "contents": '"The Title"\nThe text\nmore'},
+        {"id": "4", "contents": "no title"},
+        {"id": "5", "title": "Only title", "text": ""},
+        {"id": "6", "title": "", "text": " "},
+        {"id": "7", "title": "T", "contents": "all\nof it"},
+    ]
+    write(tmp_path, {"c.jsonl": jsonl(records) + "\n\n"})
+    found = documents(tmp_path / "c.jsonl")
+    assert [(d.id, d.title, d.text, d.url) for d in found] == [
+        ("1", "T", "x", "http://x"),
+        ("2", "T", "x", None),
+        ("3", "The Title", "The text\nmore", None),
+        ("4", "", "no title", None),
+        ("5", "Only title", "Only title", None),
+        ("7", "T", "all\nof it", None),
+    ]
+    with gzip.open(tmp_path / "z.jsonl.gz", "wt") as out:
+        out.write(jsonl(records))
+    assert [d.id for d in documents(tmp_path / "z.jsonl.gz")] == [d.id for d in found]
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("{", "not a JSON record"),
+        ("[1]", "not a JSON object"),
+        ('{"text": "x"}', 'no "id"'),
+        ('{"id": true, "text": "x"}', 'no "id"'),
+        ('{"id": "", "text": "x"}', 'no "id"'),
+        ('{"id": "1"}', 'no "text"'),
+        ('{"id": "1", "text": 5}', 'no "text"'),
+        (b'{"id": "1", "text": "\xff"}', "not a JSON record: not UTF-8"),
+    ],
+)
+def test_a_malformed_line_is_named(tmp_path: Path, line: str | bytes, why: str) -> None:
+    good = jsonl([{"id": "0", "text": "x"}]).encode()
+    write(tmp_path, {"c.jsonl": good + (line.encode() if isinstance(line, str) else line)})
+    with pytest.raises(DataError, match=why) as raised:
+        documents(tmp_path / "c.jsonl")
+    assert str(raised.value).startswith(f"{tmp_path / 'c.jsonl'}:2: ")
+
+
+def test_damaged_compression_is_named(tmp_path: Path) -> None:
+    whole = gzip.compress(jsonl([{"id": str(i), "text": f"text {i * i}"} for i in range(500)]).encode())
+    for content in (whole[: len(whole) // 2], b"not gzip", whole[:20] + b"\xff\xff\xff" + whole[23:]):
+        write(tmp_path, {"c.jsonl.gz": content})
+        with pytest.raises(DataError, match="compressed file is damaged"):
+            documents(tmp_path / "c.jsonl.gz")
+    with pytest.raises(DataError, match="cannot be read"):
+        documents(tmp_path / "absent.jsonl")

@@ -1,0 +1,186 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+from aiohttp import web
+
+from reground.core.errors import (
+    AuthenticationError,
+    ConfigurationError,
+    ContextLengthExceeded,
+    ModelError,
+    TransientModelError,
+)
+from reground.retrieval.embedders import Embedder, EndpointEmbedder, create_embedder
+
+
+@asynccontextmanager
+async def serve(handler: Server) -> AsyncIterator[str]:
+    """An embeddings endpoint on loopback; yields its base URL."""
+    app = web.Application()
+    app.router.add_post("/v1/embeddings", handler.answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0)
+    await site.start()
+    try:
+        yield f"http://127.0.0.1:{runner.addresses[0][1]}/v1"
+    finally:
+        await runner.cleanup()
+
+
+class Server:
+    """Answers with the length and the first letter of each text, in reverse order; or as `replies` say first."""
+
+    def __init__(self, *replies: Callable[[], web.Response]) -> None:
+        self.replies = list(replies)
+        self.bodies: list[dict[str, Any]] = []
+        self.headers: list[Any] = []
+        self.at_once = self.most_at_once = 0
+
+    async def answer(self, request: web.Request) -> web.Response:
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        body = await request.json()
+        self.bodies.append(body)
+        self.headers.append(request.headers)
+        await asyncio.sleep(0.01)
+        self.at_once -= 1
+        if self.replies:
+            return self.replies.pop(0)()
+        data = [{"index": i, "embedding": [len(text), ord(text[0])]} for i, text in enumerate(body["input"])]
+        return web.json_response({"data": data[::-1], "model": body["model"]})
+
+
+def refuse(status: int, said: str = "no", **headers: str) -> Callable[[], web.Response]:
+    names = {name.replace("_", "-"): value for name, value in headers.items()}
+    return lambda: web.json_response({"error": {"message": said}}, status=status, headers=names)
+
+
+async def ask(server: Server, texts: list[str], **options: Any) -> Any:
+    async with serve(server) as url:
+        embedder = EndpointEmbedder("m", base_url=url, wait=0.001, **options)
+        try:
+            return await embedder.embed(texts)
+        finally:
+            await embedder.aclose()
+
+
+async def test_texts_go_in_batches_and_vectors_come_back_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    server = Server()
+    texts = [chr(97 + i) * (i + 1) for i in range(10)]
+    vectors = await ask(server, texts, batch=3, concurrency=2)
+    assert sorted(len(body["input"]) for body in server.bodies) == [1, 3, 3, 3]
+    assert server.most_at_once == 2
+    assert {body["model"] for body in server.bodies} == {"m"}
+    assert server.headers[0]["Authorization"] == "Bearer sk-test"
+    expected = np.array([[len(text), ord(text[0])] for text in texts], dtype=np.float32)
+    np.testing.assert_allclose(vectors, expected / np.linalg.norm(expected, axis=1, keepdims=True), rtol=1e-5)
+    assert vectors.dtype == np.float32
+
+
+async def test_no_key_sends_no_authorization_and_empty_texts_become_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    server = Server()
+    await ask(server, ["", "a"])
+    assert "Authorization" not in server.headers[0]
+    assert server.bodies[0]["input"] == [" ", "a"]
+
+
+@pytest.mark.parametrize("status", [429, 500, 503])
+async def test_what_may_pass_is_tried_again(status: int) -> None:
+    server = Server(refuse(status), refuse(status, Retry_After="0.01"), lambda: web.Response(text="{"))
+    assert (await ask(server, ["a"])).shape == (1, 2)
+    assert len(server.bodies) == 4
+
+
+async def test_it_gives_up_after_so_many_attempts() -> None:
+    server = Server(*[refuse(503, "busy", Retry_After="0.001")] * 10)
+    with pytest.raises(TransientModelError, match=r"answered 503: .*busy") as raised:
+        await ask(server, ["a"], attempts=3)
+    assert len(server.bodies) == 3
+    assert raised.value.retry_after == 0.001
+
+
+@pytest.mark.parametrize(
+    ("reply", "error", "why"),
+    [
+        (refuse(401), AuthenticationError, "OPENAI_API_KEY"),
+        (refuse(403), AuthenticationError, "refused the key"),
+        (refuse(400, "maximum context length is 512 tokens"), ContextLengthExceeded, "fewer --chunk-tokens"),
+        (refuse(404, "no such model"), ModelError, "answered 404: .*no such model"),
+        (refuse(400, "sk-secret is bad"), ModelError, "is bad"),
+    ],
+)
+async def test_what_will_not_pass_is_not_tried_again(
+    reply: Callable[[], web.Response], error: type[ModelError], why: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    server = Server(reply)
+    with pytest.raises(error, match=why) as raised:
+        await ask(server, ["a"])
+    assert len(server.bodies) == 1
+    assert "sk-secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        ({"data": []}, "0 embeddings for 2 texts"),
+        ({"nothing": 1}, "without embeddings"),
+        ([], "without embeddings"),
+        ({"data": [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [1.0, 2.0]}]}, "different lengths"),
+        ({"data": [{"index": 0, "embedding": [None]}, {"index": 1, "embedding": [1.0]}]}, "other than vectors"),
+        ({"data": [{"index": 0, "embedding": ["x"]}, {"index": 1, "embedding": ["y"]}]}, "other than vectors"),
+    ],
+)
+async def test_malformed_replies_are_model_errors(reply: object, why: str) -> None:
+    with pytest.raises(ModelError, match=why):
+        await ask(Server(lambda: web.json_response(reply)), ["a", "b"], attempts=1)
+
+
+async def test_an_unreachable_server_is_named() -> None:
+    embedder = EndpointEmbedder("m", base_url="http://127.0.0.1:9/v1", attempts=2, wait=0.001)
+    with pytest.raises(TransientModelError, match=r"cannot reach http://127\.0\.0\.1:9/v1/embeddings.*server running"):
+        await embedder.embed(["a"])
+    await embedder.aclose()
+
+
+def test_it_works_on_one_loop_after_another() -> None:
+    async def once() -> None:
+        async with serve(Server()) as url:
+            embedder._url = f"{url}/embeddings"
+            assert (await embedder.embed(["a"])).shape == (1, 2)
+
+    embedder = EndpointEmbedder("m", base_url="http://127.0.0.1:9/v1")
+    asyncio.run(once())
+    asyncio.run(once())
+    asyncio.run(embedder.aclose())
+
+
+def test_names_choose_the_embedder(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:1/v1/")
+    embedder = create_embedder("openai/some/model")
+    assert isinstance(embedder, Embedder)
+    assert embedder.name == "openai/some/model"
+    assert embedder.limit is None
+    assert create_embedder("st/all-MiniLM-L6-v2").name == "st/all-MiniLM-L6-v2"
+    for wrong in ("openai", "openai/", "cohere/x", ""):
+        with pytest.raises(ConfigurationError, match="no embedder"):
+            create_embedder(wrong)
+    for url in ("localhost:8000", "http://user:password@host/v1", "ftp://x/y"):
+        with pytest.raises(ConfigurationError, match="must look like"):
+            create_embedder("openai/m", base_url=url)
+
+
+async def test_a_missing_sentence_transformer_is_a_configuration_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sentence_transformers", reason="needs the extra [embed]")
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(ConfigurationError, match="there is no folder /nowhere"):
+        await create_embedder("st//nowhere").embed(["a"])

@@ -1,0 +1,230 @@
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from reground.core.errors import ConfigurationError, IndexRefused
+from reground.retrieval.index import build_index, open_index
+from reground.retrieval.settings import IndexSettings, Progress
+from tests.retrieval.corpora import jsonl, write
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    return write(tmp_path / "notes", {"cats.md": "# Cats\n\nCats purr.", "dogs.txt": "Dogs bark."})
+
+
+@pytest.fixture
+def index(notes: Path, tmp_path: Path) -> Path:
+    build_index(notes, tmp_path / "index")
+    return tmp_path / "index"
+
+
+def generation(index: Path) -> Path:
+    return index / json.loads((index / "manifest.json").read_text())["generation"]
+
+
+def edit(index: Path, **changes: object) -> None:
+    manifest = json.loads((index / "manifest.json").read_text())
+    (index / "manifest.json").write_text(json.dumps({**manifest, **changes}))
+
+
+def largest(index: Path, pattern: str) -> Path:
+    return max(generation(index).rglob(pattern), key=lambda file: file.stat().st_size)
+
+
+def flip(file: Path) -> None:
+    content = bytearray(file.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    file.write_bytes(content)
+
+
+def truncate(file: Path) -> None:
+    file.write_bytes(file.read_bytes()[:-1])
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "manifest cut": (lambda index: truncate(index / "manifest.json"), "manifest.json is not JSON"),
+    "manifest empty": (lambda index: (index / "manifest.json").write_bytes(b""), "is not JSON"),
+    "manifest gone": (lambda index: (index / "manifest.json").unlink(), "did not come to its end"),
+    "fields gone": (lambda index: edit(index, files=None), "no valid files"),
+    "foreign generation": (lambda index: edit(index, generation="../elsewhere"), "names no generation"),
+    "data gone": (lambda index: shutil.rmtree(generation(index)), "is missing"),
+    "file gone": (lambda index: largest(index, "*.store").unlink(), r"\.store is missing"),
+    "file cut": (lambda index: truncate(largest(index, "*.term")), r"\.term has \d+ bytes instead of \d+"),
+    "byte flipped": (lambda index: flip(largest(index, "*.idx")), "has other content"),
+    "ledger flipped": (lambda index: flip(largest(index, "ledger.sqlite")), "has other content"),
+    "meta garbled": (lambda index: flip(largest(index, "meta.json")), "has other content"),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_index_is_refused_and_can_be_built_again(index: Path, notes: Path, damage: str) -> None:
+    inflict, why = DAMAGES[damage]
+    inflict(index)
+    with pytest.raises(IndexRefused, match=why) as raised:
+        open_index(index)
+    assert "build it again: reground index" in str(raised.value) or "names no generation" in str(raised.value)
+    assert "\n" not in str(raised.value)
+    report = build_index(notes, index)
+    assert report.read == 2
+    assert [p.id for p in asyncio.run(open_index(index).retrieve("cats", k=2))] == ["cats.md"]
+    assert len(list(index.glob("data-*"))) == 1
+
+
+def test_damage_that_checks_do_not_see_is_refused_by_the_engine(index: Path) -> None:
+    meta = largest(index, "meta.json")
+    meta.write_text("{}")
+    manifest = json.loads((index / "manifest.json").read_text())
+    del manifest["files"]["bm25/meta.json"]
+    (index / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(IndexRefused, match="BM25 part of the index is damaged"):
+        open_index(index)
+
+
+def test_another_version_or_format_is_refused(index: Path, notes: Path) -> None:
+    edit(index, version=2)
+    with pytest.raises(IndexRefused, match="has format version 2, this reground reads 1; build it again"):
+        open_index(index)
+    edit(index, version=1, settings={"kind": "bm25", "colour": "red"})
+    with pytest.raises(IndexRefused, match="settings that this reground does not know"):
+        open_index(index)
+    edit(index, format="something-else")
+    with pytest.raises(IndexRefused, match="not an index of reground"):
+        open_index(index)
+    (index / "manifest.json").write_text("[]")
+    with pytest.raises(IndexRefused, match="not an index of reground"):
+        open_index(index)
+    assert build_index(notes, index).read == 2
+
+
+def test_a_folder_of_something_else_is_refused_and_left_alone(notes: Path, tmp_path: Path) -> None:
+    with pytest.raises(IndexRefused, match="is not an index"):
+        open_index(notes)
+    with pytest.raises(IndexRefused, match="there is no index at"):
+        open_index(tmp_path / "absent")
+    with pytest.raises(IndexRefused, match="there is no index at"):
+        open_index(notes / "cats.md")
+    with pytest.raises(ConfigurationError, match="holds other files"):
+        build_index(notes / "cats.md", notes)
+    assert sorted(file.name for file in notes.iterdir()) == ["cats.md", "dogs.txt"]
+
+
+def test_a_large_index_is_checked_whole_only_if_asked(index: Path) -> None:
+    flip(largest(index, "ledger.sqlite"))
+    assert open_index(index, verify=False).name
+    with pytest.raises(IndexRefused, match="other content"):
+        open_index(index, verify=True)
+
+
+def test_leftovers_of_a_crash_go_with_the_next_build(index: Path, notes: Path) -> None:
+    write(index / "data-0123abcd", {"bm25/half.store": "x", "lock": ""})
+    (index / "manifest.json.part").write_text("{")
+    assert open_index(index).name
+    write(notes, {"new.txt": "Owls hoot."}, old=False)
+    build_index(notes, index)
+    assert len(list(index.glob("data-*"))) == 1
+
+
+def test_two_builds_at_once_are_refused(index: Path, notes: Path) -> None:
+    write(notes, {"new.txt": "Owls hoot."})
+    handle = os.open(index / "lock", os.O_RDWR)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        with pytest.raises(ConfigurationError, match="being built by another process"):
+            build_index(notes, index)
+    finally:
+        os.close(handle)
+    assert build_index(notes, index).read == 1
+
+
+class Stop(Exception):
+    pass
+
+
+def test_a_build_that_fails_leaves_the_old_index_and_nothing_else(index: Path, notes: Path) -> None:
+    before = open_index(index).name
+    write(notes, {"c.jsonl": jsonl([{"id": str(i), "text": f"text {i}"} for i in range(1000)])})
+
+    def stop(progress: Progress) -> None:
+        raise Stop
+
+    with pytest.raises(Stop):
+        build_index(notes, index, progress=stop)
+    with pytest.raises(Stop):
+        build_index(notes, index, IndexSettings(language="de"), progress=stop)
+    assert open_index(index).name == before
+    assert len(list(index.glob("data-*"))) == 1
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from reground.retrieval.index import build_index
+
+source, out, moment = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3]
+everything_read = False
+
+def die_if(now):
+    if now:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+class Kept:  # looks for nothing; is asked for its fingerprint when the manifest is made
+    @property
+    def fingerprint(self):
+        die_if(moment == "publishing" and everything_read)
+        return "none"
+
+    def overlap(self, text):
+        die_if(moment == "reading" and "900" in text)
+
+def progress(seen):
+    global everything_read
+    everything_read = seen.documents >= 1002
+    die_if(moment == "finishing" and everything_read)
+
+build_index(source, out, progress=progress, decontaminate=Kept())
+die_if(moment == "published")
+"""
+
+
+@pytest.mark.parametrize("moment", ["reading", "finishing", "publishing", "published"])
+def test_a_kill_at_any_moment_leaves_a_whole_index(index: Path, notes: Path, moment: str) -> None:
+    before = open_index(index).name
+    write(notes, {"c.jsonl": jsonl([{"id": str(i), "text": f"text {i}"} for i in range(1000)])})
+    done = subprocess.run([sys.executable, "-c", KILLED, str(notes), str(index), moment], check=False)
+    assert done.returncode == -signal.SIGKILL
+    retriever = open_index(index, verify=True)
+    assert (retriever.name == before) == (moment != "published")
+    assert [p.id for p in asyncio.run(retriever.retrieve("cats", k=1))] == ["cats.md"]
+    del retriever
+    report = build_index(notes, index)
+    assert report.documents == 1002
+    assert len(list(index.glob("data-*"))) == 1
+
+
+def test_updates_share_what_does_not_change(index: Path, notes: Path) -> None:
+    old = {file.stat().st_ino for file in generation(index).rglob("*.store")}
+    holder = open_index(index)  # keeps the old generation
+    write(notes, {"new.txt": "Owls hoot."})
+    build_index(notes, index)
+    assert old <= {file.stat().st_ino for file in generation(index).rglob("*.store")}
+    assert holder.manifest.documents == 2
+
+
+def test_an_index_can_be_moved_and_copied(index: Path, notes: Path, tmp_path: Path) -> None:
+    name = open_index(index).name
+    shutil.copytree(index, tmp_path / "copy")
+    index.rename(tmp_path / "moved")
+    assert open_index(tmp_path / "copy").name == open_index(tmp_path / "moved").name == name
+    assert build_index(notes, tmp_path / "moved").read == 0

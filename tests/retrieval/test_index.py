@@ -1,0 +1,282 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from reground.core.errors import ConfigurationError, DataError
+from reground.core.evidence import Retriever
+from reground.retrieval.decontaminate import Decontaminator
+from reground.retrieval.index import build_index, open_index
+from reground.retrieval.settings import IndexReport, IndexSettings, Progress, Skipped
+from tests.retrieval.corpora import jsonl, write
+
+NOTES: dict[str, str | bytes] = {
+    "cats.md": "# Cats\n\nCats purr.\n",
+    "sub/dogs.txt": "Dogs bark at cats.",
+    "corpus/c.jsonl": jsonl([{"id": "1", "title": "Fish", "text": "Fish swim."}, {"id": "2", "text": "Newts swim."}]),
+}
+
+
+@pytest.fixture
+def notes(tmp_path: Path) -> Path:
+    return write(tmp_path / "notes", NOTES)
+
+
+def search(index: Path, query: str, k: int = 10) -> list[str]:
+    return [passage.id for passage in asyncio.run(open_index(index).retrieve(query, k=k))]
+
+
+def test_documents_are_found_with_title_and_place(notes: Path, tmp_path: Path) -> None:
+    report = build_index(notes, tmp_path / "index")
+    assert (report.documents, report.passages, report.read, report.kept, report.removed) == (4, 4, 4, 0, 0)
+    retriever = open_index(tmp_path / "index")
+    assert isinstance(retriever, Retriever)
+    assert retriever.name == report.name
+    found = asyncio.run(retriever.retrieve("do cats purr?", k=3))
+    assert [(p.id, p.title, p.url) for p in found] == [
+        ("cats.md", "Cats", "cats.md"),
+        ("sub/dogs.txt", "dogs", "sub/dogs.txt"),
+    ]
+    assert asyncio.run(retriever.retrieve("fish", k=1))[0].id == "1"
+
+
+def test_an_index_inside_its_corpus_is_not_indexed(notes: Path) -> None:
+    build_index(notes, notes / "index")
+    (notes / "index" / "stray.md").write_text("stray")
+    assert search(notes / "index", "stray") == []
+    (notes / "index" / "stray.md").unlink()
+    assert build_index(notes, notes / "index").read == 0
+
+
+def test_long_documents_become_numbered_passages(tmp_path: Path) -> None:
+    write(tmp_path / "notes", {"long.md": "# Long\n\n" + "\n\n".join(f"Paragraph about topic{i}." for i in range(20))})
+    report = build_index(tmp_path / "notes", tmp_path / "index", IndexSettings(chunk_tokens=20, overlap=5))
+    assert report.documents == 1
+    assert report.passages > 3
+    found = asyncio.run(open_index(tmp_path / "index").retrieve("topic19", k=1))[0]
+    assert (found.id, found.title, found.url) == (f"long.md#{report.passages}", "Long", "long.md")
+
+
+def test_only_what_changed_is_read(notes: Path, tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    first = build_index(notes, index)
+    again = build_index(notes, index)
+    assert (again.read, again.kept, again.removed, again.name) == (0, 4, 0, first.name)
+    (notes / "sub/dogs.txt").unlink()
+    write(notes, {"cats.md": "# Cats\n\nCats meow.\n", "new.txt": "Owls hoot."}, old=False)
+    changed = build_index(notes, index)
+    assert (changed.documents, changed.read, changed.kept, changed.removed) == (4, 2, 2, 1)
+    assert changed.name != first.name
+    assert search(index, "purr") == []
+    assert search(index, "meow") == ["cats.md"]
+    assert search(index, "hoot") == ["new.txt"]
+    assert search(index, "bark") == []
+    assert search(index, "swim") == ["2", "1"]
+
+
+def test_of_a_jsonl_corpus_only_changed_documents_are_indexed(notes: Path, tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    build_index(notes, index)
+    records = [{"id": "2", "text": "Newts dive."}, {"id": "3", "text": "Eels swim."}]
+    write(notes, {"corpus/c.jsonl": jsonl(records)}, old=False)
+    report = build_index(notes, index)
+    assert (report.documents, report.read, report.kept, report.removed) == (4, 2, 2, 1)
+    assert search(index, "swim") == ["3"]
+    assert search(index, "dive") == ["2"]
+
+
+def test_a_touched_file_is_looked_at_but_not_indexed_again(notes: Path, tmp_path: Path) -> None:
+    first = build_index(notes, tmp_path / "index")
+    for name in NOTES:
+        os.utime(notes / name)
+    again = build_index(notes, tmp_path / "index")
+    assert (again.read, again.kept, again.name) == (0, 4, first.name)
+
+
+def test_a_change_that_leaves_size_and_fresh_time_stamp_is_seen(notes: Path, tmp_path: Path) -> None:
+    write(notes, {"cats.md": "# Cats\n\nCats purr.\n"}, old=False)
+    stamp = (notes / "cats.md").stat()
+    build_index(notes, tmp_path / "index")
+    write(notes, {"cats.md": "# Cats\n\nCats meow.\n"}, old=False)
+    os.utime(notes / "cats.md", ns=(stamp.st_atime_ns, stamp.st_mtime_ns))
+    assert build_index(notes, tmp_path / "index").read == 1
+
+
+def test_another_folder_with_the_same_names_is_read(notes: Path, tmp_path: Path) -> None:
+    build_index(notes, tmp_path / "index")
+    other = write(tmp_path / "other", {**NOTES, "cats.md": "# Cats\n\nCats hiss.\n"})
+    report = build_index(other, tmp_path / "index")
+    assert (report.read, report.kept) == (1, 3)
+    assert search(tmp_path / "index", "hiss") == ["cats.md"]
+
+
+def test_other_settings_make_the_index_anew(notes: Path, tmp_path: Path) -> None:
+    first = build_index(notes, tmp_path / "index")
+    report = build_index(notes, tmp_path / "index", IndexSettings(language="none"))
+    assert (report.read, report.kept) == (4, 0)
+    assert report.name != first.name
+    assert search(tmp_path / "index", "cat") == []
+    assert build_index(notes, tmp_path / "index").name == first.name
+
+
+FILES = st.dictionaries(
+    st.sampled_from(["a.md", "b.txt", "c.jsonl", "d/e.txt"]),
+    st.lists(st.sampled_from("uvwxyz"), max_size=4),
+    max_size=4,
+)
+
+
+def contents(files: dict[str, list[str]]) -> dict[str, str | bytes]:
+    made: dict[str, str | bytes] = {"always.txt": "always"}
+    for name, words in files.items():
+        lines = [{"id": f"{name}-{word}", "text": f"{word} {len(words)}"} for word in dict.fromkeys(words)]
+        made[name] = jsonl(lines) if name.endswith(".jsonl") else " ".join(words)
+    return made
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(versions=st.lists(FILES, min_size=2, max_size=4))
+def test_an_updated_index_equals_a_new_one(
+    tmp_path_factory: pytest.TempPathFactory, versions: list[dict[str, list[str]]]
+) -> None:
+    work = tmp_path_factory.mktemp("versions")
+    updated = None
+    for files in versions:
+        shutil.rmtree(work / "notes", ignore_errors=True)
+        write(work / "notes", contents(files), old=False)
+        updated = build_index(work / "notes", work / "updated")
+    fresh = build_index(work / "notes", work / "fresh")
+    assert updated is not None
+    assert (updated.name, updated.documents, updated.passages) == (fresh.name, fresh.documents, fresh.passages)
+    for word in ["always", *"uvwxyz"]:
+        assert sorted(search(work / "updated", word)) == sorted(search(work / "fresh", word))
+
+
+def test_unreadable_files_are_listed_and_not_fatal(notes: Path, tmp_path: Path) -> None:
+    write(notes, {"bad.pdf": b"%PDF broken", "empty.md": "", "binary.txt": b"\0\0"})
+    report = build_index(notes, tmp_path / "index")
+    assert report.documents == 4
+    reasons = {skipped.path: skipped.why for skipped in report.skipped}
+    assert reasons.keys() == {"bad.pdf", "empty.md", "binary.txt"}
+    assert "PDF" in reasons["bad.pdf"]
+    assert build_index(notes, tmp_path / "index").skipped == report.skipped
+    write(notes, {"empty.md": "No longer empty."}, old=False)
+    later = build_index(notes, tmp_path / "index")
+    assert {skipped.path for skipped in later.skipped} == {"bad.pdf", "binary.txt"}
+    write(notes, {"cats.md": b"\0"}, old=False)
+    last = build_index(notes, tmp_path / "index")
+    assert Skipped(path="cats.md", why="is binary, not text") in last.skipped
+    assert (last.documents, last.removed) == (4, 1)
+
+
+def test_an_unreadable_file_is_looked_at_again_when_touched(notes: Path, tmp_path: Path) -> None:
+    write(notes, {"bad.pdf": b"%PDF broken"})
+    build_index(notes, tmp_path / "index")
+    os.utime(notes / "bad.pdf")
+    assert [skipped.path for skipped in build_index(notes, tmp_path / "index").skipped] == ["bad.pdf"]
+
+
+def test_a_malformed_line_stops_the_build_and_leaves_the_old_index(notes: Path, tmp_path: Path) -> None:
+    first = build_index(notes, tmp_path / "index")
+    write(notes, {"corpus/c.jsonl": '{"id": "1", "text": "x"}\n{broken\n'}, old=False)
+    with pytest.raises(DataError, match=r"c\.jsonl:2: not a JSON record"):
+        build_index(notes, tmp_path / "index")
+    assert open_index(tmp_path / "index").name == first.name
+    assert len(list((tmp_path / "index").glob("data-*"))) == 1
+
+
+def test_an_empty_corpus_says_what_was_looked_for(tmp_path: Path) -> None:
+    write(tmp_path / "notes", {"a.png": "x"})
+    with pytest.raises(DataError, match="looked for files ending in"):
+        build_index(tmp_path / "notes", tmp_path / "index")
+    write(tmp_path / "notes", {"a.md": "", "b.pdf": "x"})
+    with pytest.raises(DataError, match=r"no document with text in 2 files, e\.g\. a\.md holds no text"):
+        build_index(tmp_path / "notes", tmp_path / "index")
+    assert not (tmp_path / "index" / "manifest.json").exists()
+
+
+def test_repeated_ids_are_reported_and_the_first_is_kept(tmp_path: Path) -> None:
+    lines = [{"id": "1", "text": "first"}, {"id": "1", "text": "second"}]
+    write(tmp_path / "notes", {"a.jsonl": jsonl(lines), "b.jsonl": jsonl([{"id": "1", "text": "third"}])})
+    report = build_index(tmp_path / "notes", tmp_path / "index")
+    assert (report.documents, report.duplicates, report.duplicate_count) == (1, ("1", "1"), 2)
+    assert search(tmp_path / "index", "first second third") == ["1"]
+    assert search(tmp_path / "index", "first") == ["1"]
+
+
+def test_a_document_comes_forward_when_the_one_in_its_way_has_gone(tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    write(
+        tmp_path / "notes",
+        {"a.jsonl": jsonl([{"id": "1", "text": "first"}]), "b.jsonl": jsonl([{"id": "1", "text": "third"}])},
+    )
+    build_index(tmp_path / "notes", index)
+    assert build_index(tmp_path / "notes", index).read == 0
+    write(tmp_path / "notes", {"a.jsonl": jsonl([{"id": "2", "text": "else"}])}, old=False)
+    report = build_index(tmp_path / "notes", index)
+    assert (report.documents, report.duplicate_count) == (2, 0)
+    assert search(index, "third") == ["1"]
+
+
+def test_progress_tells_how_far_it_is(tmp_path: Path) -> None:
+    write(tmp_path / "notes", {"c.jsonl": jsonl([{"id": str(i), "text": f"text {i}"} for i in range(1200)])})
+    seen: list[Progress] = []
+    build_index(tmp_path / "notes", tmp_path / "index", progress=seen.append)
+    assert [(p.documents, p.files, p.total, p.file) for p in seen] == [(n, 1, 1, "c.jsonl") for n in (500, 1000, 1200)]
+
+
+SOLUTION = "def solve(n): return sum(i * i for i in range(n) if i % 3 == 0 or i % 5 == 0)"
+
+
+def test_what_overlaps_a_solution_is_dropped_and_named(notes: Path, tmp_path: Path) -> None:
+    write(notes, {"leak.md": f"# Leak\n\nThe answer is {SOLUTION}, they say."})
+    looked_for = Decontaminator([SOLUTION])
+    report = build_index(notes, tmp_path / "index", decontaminate=looked_for)
+    assert (report.documents, report.passages, report.dropped_count) == (5, 4, 1)
+    assert [(dropped.id, len(dropped.ngram.split())) for dropped in report.dropped] == [("leak.md", 10)]
+    assert search(tmp_path / "index", "answer solve sum range") == []
+    assert build_index(notes, tmp_path / "index", decontaminate=looked_for).read == 0
+    assert build_index(notes, tmp_path / "index").passages == 5
+    (tmp_path / "all").mkdir()
+    write(tmp_path / "all", {"leak.md": SOLUTION})
+    with pytest.raises(DataError, match="overlap what must be kept out"):
+        build_index(tmp_path / "all", tmp_path / "none", decontaminate=looked_for)
+
+
+def test_settings_are_checked() -> None:
+    with pytest.raises(ConfigurationError, match="no kind of index 'sparse'"):
+        IndexSettings(kind="sparse")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="smaller than the passage"):
+        IndexSettings(chunk_tokens=100, overlap=100)
+    with pytest.raises(ConfigurationError, match="needs an embedder"):
+        IndexSettings(kind="dense")
+    with pytest.raises(ConfigurationError, match="no stemmer"):
+        IndexSettings(language="klingon")
+    assert IndexSettings(language="German").language == "de"
+
+
+def test_reports_can_be_written_down(notes: Path, tmp_path: Path) -> None:
+    report = build_index(notes, tmp_path / "index")
+    assert IndexReport.model_validate_json(report.model_dump_json()) == report
+    manifest = json.loads((tmp_path / "index/manifest.json").read_text())
+    assert (manifest["format"], manifest["version"], manifest["documents"]) == ("reground-index", 1, 4)
+
+
+def test_an_opened_index_keeps_working_while_it_is_replaced(notes: Path, tmp_path: Path) -> None:
+    build_index(notes, tmp_path / "index")
+    old = open_index(tmp_path / "index")
+    for language in ("none", "de"):
+        build_index(notes, tmp_path / "index", IndexSettings(language=language))
+    assert [p.id for p in asyncio.run(old.retrieve("cat", k=1))] == ["cats.md"]
+    assert len(list((tmp_path / "index").glob("data-*"))) == 2
+    del old
+    write(notes, {"new.txt": "new"}, old=False)
+    build_index(notes, tmp_path / "index", IndexSettings(language="de"))
+    assert len(list((tmp_path / "index").glob("data-*"))) == 1
