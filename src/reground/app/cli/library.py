@@ -110,20 +110,22 @@ def methods(
         if as_json:
             typer.echo(json.dumps({"name": name, "settings": settings}))
             return
-        console.print(f"[bold]{name}[/]  {catalogue.methods()[name].summary}")
+        entry_summary = catalogue.methods()[name].summary if name in catalogue.methods() else ""
+        console.print(f"{name}  {entry_summary}", markup=False)
         for key, default in settings.items():
-            console.print(f"  --set {key}={default}")
+            console.print(f"  --set {key}={default}", markup=False)
         return
     if as_json:
         typer.echo(json.dumps({entry.name: entry.summary for entry in catalogue.methods().values()}))
         return
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=None, pad_edge=False, show_header=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
     for entry in catalogue.methods().values():
-        table.add_row(entry.name, entry.summary)
+        table.add_row(Text(entry.name), Text(entry.summary))
     console.print(table)
 
 
@@ -150,12 +152,15 @@ def models(
         ]
         typer.echo(json.dumps(rows, ensure_ascii=False))
         return
+    from rich.markup import escape
+    from rich.text import Text
+
     console, _ = common.consoles()
     for provider, found in listings.items():
-        console.print(f"[bold]{provider}[/]  [dim]{catalogue.providers()[provider].summary}[/]")
+        console.print(Text.assemble((provider, "bold"), "  ", (catalogue.providers()[provider].summary, "dim")))
         for entry in found:
             mark = "[green]yes[/]" if entry.usable else "[red]no [/]"
-            console.print(f"  {mark} {entry.name}  [dim]{entry.why}[/]")
+            console.print(f"  {mark} {escape(entry.name)}  [dim]{escape(entry.why)}[/]", soft_wrap=True)
 
 
 @models_app.command("pull")
