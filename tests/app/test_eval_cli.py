@@ -63,8 +63,11 @@ class Handler(BaseHTTPRequestHandler):
         if self.server.down is not None and self.server.down in question:
             self._reply(400, {"error": {"message": "this question is refused", "type": "invalid_request_error"}})
             return
-        number = question.split("book ")[1].split("?")[0]
-        message = {"role": "assistant", "content": f"Answer: Writer {number}"}
+        if "implied" in question:
+            said = "implied = True"
+        else:
+            said = f"Answer: Writer {question.split('book ')[1].split('?')[0]}"
+        message = {"role": "assistant", "content": said}
         self._reply(
             200,
             {
@@ -72,7 +75,9 @@ class Handler(BaseHTTPRequestHandler):
                 "object": "chat.completion",
                 "created": 0,
                 "model": "m",
-                "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+                "choices": [
+                    {"index": i, "message": message, "finish_reason": "stop"} for i in range(body.get("n") or 1)
+                ],
                 "usage": {"prompt_tokens": 50, "completion_tokens": 5, "total_tokens": 55},
             },
         )
@@ -204,6 +209,20 @@ def test_a_dry_run_calls_nothing_and_knows_what_is_left(server: Server, data: Pa
     assert call(server, data, "compare", *dry) == 0
     assert "2 measured" in capfd.readouterr().out
     assert len(server.asked) == 2
+
+
+def test_a_judge_rates_long_answers_once(server: Server, data: Path, capfd) -> None:
+    judged = ["--method", "direct", "--judge", "openai/judge", "--limit", "2", "--out", "out"]
+    assert call(server, data, "eval", *judged) == 0
+    summary = json.loads(Path("out/summary.json").read_text())
+    assert summary["metrics"][summary["primary"]]["mean"] == 1.0
+    assert json.loads(Path("out/config.json").read_text())["model_settings"]["judge"] == "openai/judge"
+    asked = len(server.asked)
+    assert call(server, data, "eval", *judged, "--rescore") == 0
+    assert len(server.asked) == asked
+    capfd.readouterr()
+    assert call(server, data, "eval", "--method", "direct", "--limit", "2", "--out", "out") == 2
+    assert "model_settings.judge was" in capfd.readouterr().err
 
 
 def test_real_money_is_asked_about_first(server: Server, data: Path, capfd) -> None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,9 +25,10 @@ if TYPE_CHECKING:
     from reground.core.language import LanguageModel
     from reground.core.method import Method
     from reground.core.programs import Sandbox
+    from reground.core.trajectory import Trajectory
     from reground.evaluation.runner import EvalSettings
     from reground.evaluation.seeding import Seed
-    from reground.evaluation.task import Task
+    from reground.evaluation.task import Example, Task
     from reground.models.options import ModelOptions
     from reground.retrieval.settings import Progress
 
@@ -35,7 +38,7 @@ RUNS_CODE = frozenset({"program", "pal"})
 
 @dataclass(frozen=True)
 class Bench:
-    """Everything that the cells of an evaluation share. `settings` are each method's own."""
+    """Everything that the cells of an evaluation share. `settings` are each method's own; `judge` is a model's name."""
 
     task: Task
     model: LanguageModel
@@ -43,6 +46,7 @@ class Bench:
     settings: Mapping[str, Mapping[str, object]]
     retriever: Retriever | None = None
     sandbox: Sandbox | None = None
+    judge: str | None = None
 
     def method(self, cell: Cell, seed: Seed) -> Method:
         """A cell's method, scaled to its budget. Raises ConfigurationError where something that it needs is missing."""
@@ -68,7 +72,7 @@ class Bench:
             model=self.model.name,
             retriever=self.retriever.name if self.retriever is not None and takes(cell.method, "retriever") else None,
             method_settings=resolved(self.method(cell, lambda model: model)),
-            model_settings=model_settings(self.options),
+            model_settings=model_settings(self.options) | ({} if self.judge is None else {"judge": self.judge}),
             budget=budget.model_copy(update={"tokens": cell.tokens}),
         )
 
@@ -81,6 +85,8 @@ async def open_bench(
     corpus: Path | None,
     options: ModelOptions,
     settings: Mapping[str, Mapping[str, object]],
+    sandbox: str = "bubblewrap",
+    judge: str | None = None,
     on_index: Callable[[Progress], None] | None = None,
 ) -> Bench:
     """Open the documents, those of the task unless others are named, and a sandbox where code is to be run."""
@@ -88,12 +94,38 @@ async def open_bench(
     retriever = None
     if documents is not None and any(takes(name, "retriever") for name in methods):
         retriever = await corpus_retriever(documents, on_index)
-    sandbox = None
+    isolation = None
     if task.form.name in RUNS_CODE or any("sandbox" in catalogue.needs(name) for name in methods):
         from reground.sandbox import find_sandbox
 
-        sandbox = find_sandbox()
-    return Bench(task, model, options, settings, retriever, sandbox)
+        isolation = await asyncio.to_thread(find_sandbox, sandbox, packages=True)
+    return Bench(task, model, options, settings, retriever, isolation, judge)
+
+
+@contextmanager
+def judged(task: Task, judge: LanguageModel | None, out: Path) -> Iterator[Task]:
+    """The task with its answers rated by a model; the ratings have a journal of their own in the run's folder.
+
+    The task itself without a judge.
+    """
+    from reground.core.journal import SqliteJournal
+    from reground.core.run import Run
+    from reground.evaluation.tasks.longform import Judge, JudgedTask
+
+    journals: list[SqliteJournal] = []
+
+    def open_run(example: Example, trajectory: Trajectory) -> Run:
+        if not journals:
+            journals.append(SqliteJournal(out / "judge.sqlite"))
+        said = "" if trajectory.answer is None else trajectory.answer.text
+        question = fingerprint("judged", trajectory.method, trajectory.id, said)
+        return Run(run_id="judge", question_id=question, journal=journals[0])
+
+    try:
+        yield task if judge is None else JudgedTask(task=task, judge=Judge(model=judge), open_run=open_run)
+    finally:
+        for journal in journals:
+            journal.close()
 
 
 def takes(method: str, part: str) -> bool:

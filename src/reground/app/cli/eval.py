@@ -21,6 +21,10 @@ ModelOption = Annotated[str | None, typer.Option("--model", help="provider/model
 CorpusOption = Annotated[
     Path | None, typer.Option("--corpus", "-c", help="Documents or an index; else the task's own corpus.")
 ]
+SandboxOption = Annotated[str, typer.Option("--sandbox", help="Where generated code runs: bubblewrap or docker.")]
+JudgeOption = Annotated[
+    str | None, typer.Option("--judge", help="A model (provider/model) that rates long answers; same server options.")
+]
 OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="The run's folder. [default: below ./runs]")]
 LimitOption = Annotated[int, typer.Option("--limit", min=0, help="Questions, drawn by the seed; 0 is all.")]
 RepeatsOption = Annotated[int, typer.Option("--repeats", min=1, help="Runs of each question.")]
@@ -48,6 +52,8 @@ def evaluate(
     model: ModelOption = None,
     data: DataOption = None,
     corpus: CorpusOption = None,
+    sandbox: SandboxOption = "bubblewrap",
+    judge: JudgeOption = None,
     out: OutOption = None,
     limit: LimitOption = 100,
     repeats: RepeatsOption = 1,
@@ -99,6 +105,8 @@ def evaluate(
             data=data,
             model=named,
             corpus=_corpus(corpus, file),
+            sandbox=sandbox,
+            judge=judge,
             out=out if out is not None else Path("runs") / _slug(task, cell.label, named),
             single=True,
             settings=common.parse_settings(file, setting),
@@ -125,6 +133,8 @@ def compare(
     model: ModelOption = None,
     data: DataOption = None,
     corpus: CorpusOption = None,
+    sandbox: SandboxOption = "bubblewrap",
+    judge: JudgeOption = None,
     out: OutOption = None,
     limit: LimitOption = 100,
     repeats: RepeatsOption = 1,
@@ -178,6 +188,8 @@ def compare(
             data=data,
             model=named,
             corpus=_corpus(corpus, file),
+            sandbox=sandbox,
+            judge=judge,
             out=out if out is not None else Path("runs") / _slug("compare", task, named),
             single=False,
             settings=common.parse_settings(file, setting),

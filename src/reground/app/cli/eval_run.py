@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,6 +16,7 @@ from reground.app.cli import _common as common
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from reground.app.evaluating import Bench
     from reground.core.budget import Budget
     from reground.evaluation.compare import Cell, CompareResult
     from reground.evaluation.estimate import Estimate
@@ -36,6 +38,8 @@ class Order:
     data: Path | None
     model: str
     corpus: Path | None
+    sandbox: str
+    judge: str | None
     out: Path
     single: bool
     settings: dict[str, object]
@@ -74,36 +78,60 @@ async def _run(task: Task, order: Order, settings: dict[str, dict[str, object]],
     from reground.app import catalogue
     from reground.app.asking import close
     from reground.app.cli.ask import _bring_model
-    from reground.app.cli.eval_progress import EvalProgress, Work
     from reground.app.cli.progress import AskProgress
-    from reground.app.evaluating import open_bench
+    from reground.app.evaluating import judged, open_bench
+
+    async with AsyncExitStack() as opened:
+        with AskProgress(err, shown=not order.quiet) as preparing:
+            models = []
+            for name in [order.model] if order.judge is None else [order.model, order.judge]:
+                await asyncio.to_thread(_bring_model, name, preparing.on_pull)
+                models.append(catalogue.load_model(name, order.options))
+                opened.push_async_callback(close, models[-1])
+            task = opened.enter_context(judged(task, models[1] if order.judge is not None else None, order.out))
+            bench = await open_bench(
+                task,
+                models[0],
+                list(dict.fromkeys(cell.method for cell in order.cells)),
+                corpus=order.corpus,
+                options=order.options,
+                settings=settings,
+                sandbox=order.sandbox,
+                judge=order.judge,
+                on_index=preparing.on_index,
+            )
+        return await _run_cells(bench, order, err)
+
+
+async def _run_cells(bench: Bench, order: Order, err: Console) -> CompareResult:
+    from reground.app.cli.eval_progress import EvalProgress, Work
     from reground.evaluation.compare import CompareResult, compare
     from reground.evaluation.runner import choose, evaluate
 
-    methods = list(dict.fromkeys(cell.method for cell in order.cells))
-    with AskProgress(err, shown=not order.quiet) as preparing:
-        await asyncio.to_thread(_bring_model, order.model, preparing.on_pull)
-        model = catalogue.load_model(order.model, order.options)
-        bench = await open_bench(
-            task, model, methods, corpus=order.corpus, options=order.options, settings=settings, on_index=preparing.on_index
-        )  # fmt: skip
     configured = {cell: bench.configure(cell, order.base, order.budget) for cell in order.cells}
-    runs = len(choose(task, order.base)) * order.base.repeats
-    try:
-        with EvalProgress(err, [Work(cell, runs) for cell in order.cells], shown=not order.quiet) as progress:
-            if not order.single:
-                return await compare(
-                    task, order.cells, bench.method, configured.__getitem__, order.out,
-                    baseline=order.baseline, sandbox=bench.sandbox, observer=progress.on_progress,
-                )  # fmt: skip
-            (cell,) = order.cells
-            run = await evaluate(
-                task, lambda seed: bench.method(cell, seed), configured[cell], order.out,
-                sandbox=bench.sandbox, observer=lambda now: progress.on_progress(0, now),
-            )  # fmt: skip
-            return CompareResult({cell.label: run})
-    finally:
-        await close(model)
+    runs = len(choose(bench.task, order.base)) * order.base.repeats
+    with EvalProgress(err, [Work(cell, runs) for cell in order.cells], shown=not order.quiet) as progress:
+        if not order.single:
+            return await compare(
+                bench.task,
+                order.cells,
+                bench.method,
+                configured.__getitem__,
+                order.out,
+                baseline=order.baseline,
+                sandbox=bench.sandbox,
+                observer=progress.on_progress,
+            )
+        (cell,) = order.cells
+        run = await evaluate(
+            bench.task,
+            lambda seed: bench.method(cell, seed),
+            configured[cell],
+            order.out,
+            sandbox=bench.sandbox,
+            observer=lambda now: progress.on_progress(0, now),
+        )
+        return CompareResult({cell.label: run})
 
 
 def _finish(console: Console, err: Console, order: Order, result: CompareResult) -> None:
