@@ -1,0 +1,153 @@
+"""Chain-of-Knowledge: where sampled answers disagree, correct each rationale with retrieved knowledge, one after the other.
+
+Li et al. 2023. Their settings: knowledge is adapted only when self-consistency is below 0.5; later rationales see the
+corrected earlier ones; the answer is consolidated from the corrected chain. Their several knowledge sources are one
+retriever here.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from reground.core.answers import TEXT, Answer, AnswerForm, Thought
+from reground.core.evidence import Retriever
+from reground.core.language import LanguageModel, Sampling
+from reground.core.run import Run
+from reground.methods import _prompts
+from reground.methods._budget import INSTRUCTIONS, PASSAGE
+from reground.methods._evidence import Evidence, clean_query, find
+from reground.methods._prompts import QUOTED, cite, render, require
+from reground.methods._revision import accepted
+from reground.methods._steps import join_steps, split_draft
+from reground.methods.cot import reasoned
+from reground.methods.self_consistency import majority
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompts(_prompts.Prompts):
+    """What the four calls ask.
+
+    sample: places {question} and {form}, what an answer looks like. query: {question} and {thought}.
+    correct: {question}, {before} (the corrected rationales before), {thought}, {passages} and {cite}.
+    answer: {question}, {thoughts} and {form}.
+    """
+
+    sample: str = "{question}\n\nThink step by step. Leave a blank line between the steps. {form}"
+    query: str = (
+        "Question:\n{question}\n\nStatement:\n{thought}\n\nWrite a search query of a few words to look up whether the "
+        "statement is true. Write only the query."
+    )
+    correct: str = (
+        "Question:\n{question}\n\nEarlier steps, already checked:\n{before}\n\n{passages}\n\n" + QUOTED + "\n\n"
+        "Step to check:\n{thought}\n\nWrite this step again, corrected where the passages contradict it. {cite} "
+        "Write only the step."
+    )
+    answer: str = (
+        "Question:\n{question}\n\nSteps, each one checked:\n{thoughts}\n\nFollow the steps and give the final answer. {form}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChainOfKnowledge:
+    """Self-consistency decides whether knowledge is needed; then rationales are corrected in sequence.
+
+    model, retriever: who reasons, and what is searched. form: what an answer looks like. prompts: the templates.
+    n, sample_temperature: the samples that vote. consistent: the share of equal answers from which on no correction is made.
+    max_steps: the most rationales that are corrected; k: passages for each. passage_tokens: where a passage is cut.
+    temperature: of the other calls, 0 is greedy. max_tokens: the most tokens of a chain, a rationale or an answer.
+    """
+
+    model: LanguageModel
+    retriever: Retriever
+    form: AnswerForm = TEXT
+    prompts: Prompts = Prompts()
+    n: int = 5
+    sample_temperature: float = 0.7
+    consistent: float = 0.5
+    max_steps: int = 4
+    k: int = 1
+    passage_tokens: int = 2000
+    temperature: float = 0.0
+    max_tokens: int = 512
+    query_tokens: int = 64
+
+    def __post_init__(self) -> None:
+        require(min(self.n, self.k, self.max_steps) >= 1, "n, k and max_steps must be at least 1")
+        require(0 <= self.consistent <= 1, "consistent must lie between 0 and 1")
+        require(min(self.passage_tokens, self.max_tokens, self.query_tokens) >= 1, "token limits must be at least 1")
+
+    async def solve(self, question: str, run: Run, /) -> Answer:
+        """Answer the question."""
+        prompt = render(self.prompts.sample, question=question, form=self.form.instruction)
+        sampling = Sampling(n=self.n, temperature=self.sample_temperature, max_tokens=self.max_tokens)
+        chains = [reply.text for reply in await run.generate(self.model, prompt, name="sample", sampling=sampling)]
+        answers = [self.form.extract(chain) for chain in chains]
+        chain = chains[majority(answers)]
+        answer = run.propose(reasoned(chain, self.form))
+        share = agreement(answers)
+        run.note("consistency", share=share, threshold=self.consistent)
+        if share >= self.consistent:
+            return answer
+        return await self._adapt(question, chain, run)
+
+    async def _adapt(self, question: str, chain: str, run: Run) -> Answer:
+        evidence = Evidence()
+        drafts, _ = split_draft(chain, self.form, most=self.max_steps)
+        thoughts: list[Thought] = []
+        for number, draft in enumerate(drafts, start=1):
+            with run.span("rationale", step=number) as step:
+                thoughts.append(await self._correct(question, draft, thoughts, evidence, step))
+        prompt = render(
+            self.prompts.answer,
+            question=question,
+            thoughts=join_steps([thought.text for thought in thoughts]),
+            form=self.form.instruction,
+        )
+        text = await run.ask(self.model, prompt, name="answer", sampling=self._sampling(self.max_tokens))
+        support = [marker for thought in thoughts for marker in thought.citations]
+        citations = evidence.citations(text, support=support)
+        return run.propose(Answer(text=text, citations=citations, steps=tuple(thoughts)))
+
+    async def _correct(
+        self, question: str, draft: str, before: Sequence[Thought], evidence: Evidence, run: Run
+    ) -> Thought:
+        prompt = render(self.prompts.query, question=question, thought=draft)
+        reply = await run.ask(self.model, prompt, name="query", sampling=self._sampling(self.query_tokens))
+        query = clean_query(reply, fallback=draft)
+        markers = evidence.add(await find(run, self.retriever, query, k=self.k))
+        if not markers:
+            return Thought(text=draft, draft=draft, query=query)
+        prompt = render(
+            self.prompts.correct,
+            question=question,
+            before=join_steps([thought.text for thought in before]),
+            thought=draft,
+            passages=evidence.show(markers, tokens=self.passage_tokens),
+            cite=cite(self.form),
+        )
+        (corrected,) = await run.generate(
+            self.model, prompt, name="correct", sampling=self._sampling(self.max_tokens)
+        )
+        text = accepted(corrected, run, self.form) or draft
+        return Thought(text=text, draft=draft, query=query, citations=tuple(markers))
+
+    def at_budget(self, tokens: int) -> ChainOfKnowledge:
+        """Half of the budget for samples of half length, the rest for rationales, each a query, a passage and a correction."""
+        half = self.max_tokens // 2
+        samples = max(2, min(10, (tokens // 2 - INSTRUCTIONS) // max(1, half)))
+        each = 2 * INSTRUCTIONS + self.k * PASSAGE + half // 2
+        return replace(self, n=samples, max_steps=max(1, (tokens // 2 - INSTRUCTIONS - half) // each))
+
+    def _sampling(self, max_tokens: int) -> Sampling:
+        return Sampling(temperature=self.temperature, max_tokens=max_tokens)
+
+
+def agreement(answers: Sequence[str]) -> float:
+    """The share of the samples that give the most frequent answer; 0 where none gives any."""
+    votes = Counter(key for key in (" ".join(answer.casefold().split()) for answer in answers) if key)
+    return votes.most_common(1)[0][1] / len(answers) if votes else 0.0
+
+
+METHOD = ChainOfKnowledge

@@ -1,0 +1,175 @@
+"""FLARE (Active RAG): look ahead one sentence; where the model is unsure of a token, retrieve and write the sentence again.
+
+Jiang et al. 2023, FLARE-direct with masked queries (equations 3 to 5). Their settings: look-ahead of 64 tokens, a
+sentence with a token under probability 0.8 triggers retrieval, tokens under 0.4 are masked in the query. It needs real
+log-probabilities: a model that gives none is refused. In RaR (table 1) it is scaled by the documents.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from reground.core.answers import TEXT, Answer, AnswerForm, Thought
+from reground.core.evidence import Retriever
+from reground.core.language import LanguageModel, Reply, Sampling, TokenLogprob
+from reground.core.run import Run
+from reground.methods import _prompts
+from reground.methods._budget import INSTRUCTIONS, PASSAGE
+from reground.methods._evidence import Evidence, find
+from reground.methods._prompts import QUOTED, cite, render, require
+
+_END = re.compile(r"[.!?](?:[\"')\]]*)(?=\s|$)|\n+")
+_ANSWERED = re.compile(r"(?im)^\W*(?:final\s+)?answer\W*:")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompts(_prompts.Prompts):
+    """What the two calls ask, with {question}, {text} (the answer so far) and {form}; `informed` also {passages} and {cite}."""
+
+    ahead: str = (
+        "Question:\n{question}\n\nThink step by step and answer. {form}\n\nWritten so far:\n{text}\n\n"
+        "Go on from there. Do not repeat what is written."
+    )
+    informed: str = (
+        "Question:\n{question}\n\nThink step by step and answer. {form}\n\nWritten so far:\n{text}\n\n{passages}\n\n"
+        + QUOTED
+        + " {cite}\nGo on from there with the help of the passages. Do not repeat what is written."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class FLARE:
+    """Forward-looking active retrieval.
+
+    model, retriever: who writes (with log-probabilities), and what is searched. form: what an answer looks like.
+    prompts: the templates. k: passages a retrieval. threshold: theta, the probability under which a token triggers
+    retrieval; 0 never retrieves, 1 at every sentence. mask: beta, the probability under which a token is left out of the query.
+    lookahead: tokens generated ahead. max_sentences: the most sentences. passage_tokens: where a passage is cut.
+    temperature: 0 is greedy.
+    """
+
+    model: LanguageModel
+    retriever: Retriever
+    form: AnswerForm = TEXT
+    prompts: Prompts = Prompts()
+    k: int = 2
+    threshold: float = 0.8
+    mask: float = 0.4
+    lookahead: int = 64
+    max_sentences: int = 16
+    passage_tokens: int = 2000
+    temperature: float = 0.0
+
+    def __post_init__(self) -> None:
+        require(self.k >= 1 and self.max_sentences >= 1, "k and max_sentences must be at least 1")
+        require(0 <= self.mask <= self.threshold <= 1, "0 <= mask <= threshold <= 1 must hold")
+        require(min(self.lookahead, self.passage_tokens) >= 1, "token limits must be at least 1")
+
+    async def solve(self, question: str, run: Run, /) -> Answer:
+        """Answer the question."""
+        evidence = Evidence()
+        thoughts: list[Thought] = []
+        text = ""
+        for number in range(1, self.max_sentences + 1):
+            with run.span("sentence", sentence=number) as step:
+                reply = await self._ahead(question, text, step)
+                sentence, tokens = first_sentence(reply, self.form)
+                query = None
+                if sentence.strip() and unsure(tokens, self.threshold):
+                    query = masked(tokens, self.mask) or question
+                    reply, markers = await self._informed(question, text, query, evidence, step)
+                    sentence, _ = first_sentence(reply, self.form)
+                    thoughts.append(Thought(text=sentence.strip(), query=query, citations=tuple(markers)))
+                elif sentence.strip():
+                    thoughts.append(Thought(text=sentence.strip()))
+            repeated = bool(sentence.strip()) and sentence.strip() in text
+            if not sentence.strip() or repeated:
+                break
+            text += sentence
+            run.propose(self._answer(text, evidence, thoughts))
+            if finished(reply, sentence) or _ANSWERED.search(sentence):
+                break
+        return self._answer(text, evidence, thoughts)
+
+    async def _ahead(self, question: str, text: str, run: Run) -> Reply:
+        prompt = render(self.prompts.ahead, question=question, text=text, form=self.form.instruction)
+        (reply,) = await run.generate(self.model, prompt, name="look ahead", sampling=self._sampling())
+        return reply
+
+    async def _informed(
+        self, question: str, text: str, query: str, evidence: Evidence, run: Run
+    ) -> tuple[Reply, list[int]]:
+        markers = evidence.add(await find(run, self.retriever, query, k=self.k))
+        prompt = render(
+            self.prompts.informed,
+            question=question,
+            text=text,
+            form=self.form.instruction,
+            passages=evidence.show(markers, tokens=self.passage_tokens),
+            cite=cite(self.form),
+        )
+        (reply,) = await run.generate(self.model, prompt, name="write again", sampling=self._sampling())
+        return reply, markers
+
+    def _answer(self, text: str, evidence: Evidence, thoughts: Sequence[Thought]) -> Answer:
+        support = [marker for thought in thoughts for marker in thought.citations]
+        return Answer(text=text.strip(), citations=evidence.citations(text, support=support), steps=tuple(thoughts))
+
+    def _sampling(self) -> Sampling:
+        """Look-ahead and rewriting both ask for log-probabilities, for a program's lines as for a sentence."""
+        return Sampling(temperature=self.temperature, max_tokens=self.lookahead, logprobs=True)
+
+    def at_budget(self, tokens: int) -> FLARE:
+        """Passages a retrieval that fit when four sentences are written, each looked ahead at and written again."""
+        room = tokens // 4 - 2 * (INSTRUCTIONS + self.lookahead)
+        return replace(self, k=max(1, min(10, room // PASSAGE)))
+
+
+def first_sentence(reply: Reply, form: AnswerForm) -> tuple[str, list[TokenLogprob]]:
+    """The reply's first sentence with its white space, and its tokens.
+
+    A reply without an end of sentence is taken whole. Programs and plans are written in lines, so there a whole
+    look-ahead stands for the sentence.
+    """
+    tokens = list(reply.token_logprobs or ())
+    if form.draft_is_query:
+        return reply.text, tokens
+    lead = len(reply.text) - len(reply.text.lstrip())
+    found = _END.search(reply.text, lead)
+    if found is None:
+        return reply.text + " ", tokens
+    end = found.end()
+    length, kept = 0, []
+    for token in tokens:
+        if length >= end:
+            break
+        kept.append(token)
+        length += len(token.token)
+    return reply.text[:end] + ("" if reply.text[end - 1] == "\n" else " "), kept
+
+
+def unsure(tokens: Sequence[TokenLogprob], threshold: float) -> bool:
+    """Whether a token that says something is less probable than `threshold` (equation 3)."""
+    return any(math.exp(token.logprob) < threshold for token in tokens if _says_something(token))
+
+
+def masked(tokens: Sequence[TokenLogprob], mask: float) -> str:
+    """The sentence as a query: tokens less probable than `mask` are left out (equation 4)."""
+    kept = "".join(token.token if math.exp(token.logprob) >= mask else " " for token in tokens)
+    query = " ".join(kept.split())
+    return query if any(char.isalnum() for char in query) else ""
+
+
+def finished(reply: Reply, sentence: str) -> bool:
+    """Whether the reply came to its own end and holds nothing behind the sentence."""
+    return reply.finish_reason == "stop" and not reply.text[len(sentence.rstrip()) :].strip()
+
+
+def _says_something(token: TokenLogprob) -> bool:
+    return any(char.isalnum() for char in token.token)
+
+
+METHOD = FLARE
