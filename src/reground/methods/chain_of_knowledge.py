@@ -44,9 +44,7 @@ class Prompts(_prompts.Prompts):
         "Step to check:\n{thought}\n\nWrite this step again, corrected where the passages contradict it. {cite} "
         "Write only the step."
     )
-    answer: str = (
-        "Question:\n{question}\n\nSteps, each one checked:\n{thoughts}\n\nFollow the steps and give the final answer. {form}"
-    )
+    answer: str = "Question:\n{question}\n\nSteps, each one checked:\n{thoughts}\n\nFollow the steps and give the final answer. {form}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,9 +125,7 @@ class ChainOfKnowledge:
             passages=evidence.show(markers, tokens=self.passage_tokens),
             cite=cite(self.form),
         )
-        (corrected,) = await run.generate(
-            self.model, prompt, name="correct", sampling=self._sampling(self.max_tokens)
-        )
+        (corrected,) = await run.generate(self.model, prompt, name="correct", sampling=self._sampling(self.max_tokens))
         text = accepted(corrected, run, self.form) or draft
         return Thought(text=text, draft=draft, query=query, citations=tuple(markers))
 

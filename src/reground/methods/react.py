@@ -1,0 +1,174 @@
+"""ReAct: thought, action, observation in turns; the actions are to search and to finish.
+
+Yao et al. 2022. Their settings for question answering: at most 7 steps, greedy decoding, each turn stops before the observation.
+Their Wikipedia look-up inside a page has no counterpart here: passages are short already.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from reground.core.answers import TEXT, Answer, AnswerForm, Thought
+from reground.core.errors import ParseError
+from reground.core.evidence import Retriever
+from reground.core.language import LanguageModel, Sampling
+from reground.core.run import Run
+from reground.methods import _prompts
+from reground.methods._budget import INSTRUCTIONS, PASSAGE
+from reground.methods._evidence import Evidence, find
+from reground.methods._prompts import QUOTED, cite, render, require
+
+_ACTION = re.compile(r"(?im)^[\s*]*action(?:\s*\d+)?[\s*]*:[\s*]*(search|finish)\s*\[(.*)", re.DOTALL)
+_THOUGHT = re.compile(r"(?is)thought(?:\s*\d+)?[\s*]*:(.*?)(?=\baction(?:\s*\d+)?[\s*]*:|\Z)")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompts(_prompts.Prompts):
+    """What the two calls ask.
+
+    act: places {question} and {transcript}, all turns so far. answer, when the steps end without a finish:
+    {question}, {transcript}, {form} (what an answer looks like) and {cite}.
+    """
+
+    act: str = (
+        "Answer the question in turns of a thought and an action. There are two actions:\n"
+        "Search[words] looks the words up and gives passages.\nFinish[answer] gives the answer and ends.\n"
+        + QUOTED
+        + "\n\nA turn looks like this:\nThought: I need to know where the river begins.\nAction: Search[source of the river]"
+        "\n\nQuestion:\n{question}\n\nTurns so far:\n{transcript}\n\nWrite the next turn: one thought and one action."
+    )
+    answer: str = (
+        "Question:\n{question}\n\nWhat was found:\n{transcript}\n\n"
+        + QUOTED
+        + "\n\nGive the final answer now. {cite} {form}"
+    )
+
+
+@dataclass(frozen=True)
+class Action:
+    """A parsed turn."""
+
+    thought: str
+    kind: Literal["search", "finish"]
+    argument: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ReAct:
+    """An agent with one tool.
+
+    model, retriever: who thinks, and what is searched. form: what an answer looks like. prompts: the templates.
+    max_steps: the most turns. k: passages a search. passage_tokens: where a passage is cut. temperature: 0 is greedy.
+    turn_tokens: the most tokens of a turn. max_tokens: the most of an answer after the last turn.
+    """
+
+    model: LanguageModel
+    retriever: Retriever
+    form: AnswerForm = TEXT
+    prompts: Prompts = Prompts()
+    max_steps: int = 7
+    k: int = 2
+    passage_tokens: int = 500
+    temperature: float = 0.0
+    turn_tokens: int = 160
+    max_tokens: int = 512
+
+    def __post_init__(self) -> None:
+        require(self.max_steps >= 1 and self.k >= 1, "max_steps and k must be at least 1")
+        require(min(self.passage_tokens, self.turn_tokens, self.max_tokens) >= 1, "token limits must be at least 1")
+
+    async def solve(self, question: str, run: Run, /) -> Answer:
+        """Answer the question."""
+        state = _Transcript()
+        for number in range(1, self.max_steps + 1):
+            with run.span("turn", turn=number) as turn:
+                action = await self._act(question, state, turn)
+                if action is None:
+                    break
+                if action.kind == "finish" and not self.form.draft_is_query:
+                    return run.propose(self._finish(action, state))
+                if action.kind == "finish" or action.argument in state.searched:
+                    turn.note(
+                        "turns ended",
+                        why="the agent is done" if action.kind == "finish" else "it searched the same again",
+                    )
+                    break
+                await self._search(action, state, turn)
+        return await self._answer(question, state, run)
+
+    async def _act(self, question: str, state: _Transcript, run: Run) -> Action | None:
+        prompt = render(self.prompts.act, question=question, transcript="\n\n".join(state.turns))
+        sampling = Sampling(temperature=self.temperature, max_tokens=self.turn_tokens, stop=("\nObservation",))
+        try:
+            return await run.parse(self.model, prompt, parse_action, name="act", sampling=sampling)
+        except ParseError as error:
+            run.note("turns ended", why=str(error))
+            return None
+
+    async def _search(self, action: Action, state: _Transcript, run: Run) -> None:
+        found = await find(run, self.retriever, action.argument, k=self.k)
+        markers = state.evidence.add(found)
+        shown = state.evidence.show(markers, tokens=self.passage_tokens) if markers else "nothing was found"
+        state.searched.add(action.argument)
+        state.turns.append(f"Thought: {action.thought}\nAction: Search[{action.argument}]\nObservation:\n{shown}")
+        state.thoughts.append(Thought(text=action.thought, query=action.argument, citations=tuple(markers)))
+
+    def _finish(self, action: Action, state: _Transcript) -> Answer:
+        """The answer in the form's shape, so that what reads answers finds it."""
+        text = f"{action.thought}\n\nAnswer: {action.argument}" if self.form.final_pass else action.argument
+        support = [marker for thought in state.thoughts for marker in thought.citations]
+        citations = state.evidence.citations(text, support=support)
+        return Answer(text=text, citations=citations, steps=tuple(state.thoughts))
+
+    async def _answer(self, question: str, state: _Transcript, run: Run) -> Answer:
+        """The turns ended without a finish, or programs are asked for, which do not fit into an action."""
+        prompt = render(
+            self.prompts.answer,
+            question=question,
+            transcript="\n\n".join(state.turns),
+            form=self.form.instruction,
+            cite=cite(self.form),
+        )
+        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
+        text = await run.ask(self.model, prompt, name="answer", sampling=sampling)
+        support = [marker for thought in state.thoughts for marker in thought.citations]
+        citations = state.evidence.citations(text, support=support)
+        return run.propose(Answer(text=text, citations=citations, steps=tuple(state.thoughts)))
+
+    def at_budget(self, tokens: int) -> ReAct:
+        """As many turns as fit: turn i reads what the i - 1 turns before it found."""
+        found = self.k * PASSAGE + self.turn_tokens // 2
+        turns, spent = 0, INSTRUCTIONS + self.max_tokens // 2
+        while spent + INSTRUCTIONS + turns * found + self.turn_tokens <= tokens:
+            spent += INSTRUCTIONS + turns * found + self.turn_tokens
+            turns += 1
+        return replace(self, max_steps=max(1, turns))
+
+
+@dataclass
+class _Transcript:
+    """What has happened so far."""
+
+    evidence: Evidence = field(default_factory=Evidence)
+    turns: list[str] = field(default_factory=list)
+    thoughts: list[Thought] = field(default_factory=list)
+    searched: set[str] = field(default_factory=set)
+
+
+def parse_action(text: str) -> Action:
+    """The first action of a reply and the thought before it. Raises ParseError where there is none."""
+    found = _ACTION.search(text)
+    if found is None:
+        raise ParseError("There is no line 'Action: Search[...]' or 'Action: Finish[...]'.")
+    argument = found.group(2).partition("\n")[0].strip()
+    argument = argument[: argument.rindex("]")].strip() if "]" in argument else argument
+    if not argument:
+        raise ParseError("The square brackets of the action are empty.")
+    thought = _THOUGHT.search(text)
+    said = thought.group(1) if thought is not None else text[: found.start()]
+    return Action(" ".join(said.split()), "finish" if found.group(1).lower() == "finish" else "search", argument)
+
+
+METHOD = ReAct

@@ -1,0 +1,178 @@
+"""Reflexion: write a program, test it on tests of one's own, reflect on what failed, write it again.
+
+Shinn et al. 2023, for code. Internal tests, written by the model before it has seen any program, decide when to stop;
+the benchmark's hidden tests are never seen. At most 2 rounds of reflection, as in the comparisons of CR-Planner.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from reground.core.answers import PROGRAM, Answer, AnswerForm, Thought
+from reground.core.errors import ParseError
+from reground.core.language import LanguageModel, Sampling
+from reground.core.programs import Execution, Limits, Program, Sandbox
+from reground.core.run import Run
+from reground.methods import _prompts
+from reground.methods._budget import INSTRUCTIONS
+from reground.methods._prompts import render, require
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompts(_prompts.Prompts):
+    """What the four calls ask.
+
+    write: places {question} and {form}, what a program looks like. test: {question} and {tests}, how many.
+    reflect: {question}, {program} and {feedback}. again: {question}, {program}, {feedback}, {reflections} and {form}.
+    """
+
+    write: str = "{question}\n\n{form}"
+    test: str = (
+        "Problem:\n{question}\n\nWrite {tests} tests for a correct solution: one assert statement a line, each calling "
+        "the function with small inputs whose results the problem makes certain. Give only these lines in a ```python block."
+    )
+    reflect: str = (
+        "Problem:\n{question}\n\nProgram:\n```python\n{program}\n```\n\nWhat happened when it was tested:\n{feedback}\n\n"
+        "Say in a few sentences what is wrong with the program and what to do about it. Do not write the program."
+    )
+    again: str = (
+        "Problem:\n{question}\n\nLast program:\n```python\n{program}\n```\n\nWhat happened when it was tested:\n{feedback}\n\n"
+        "What was learnt so far:\n{reflections}\n\nWrite the whole program again, correctly. {form}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reflexion:
+    """An actor, an evaluator (the sandbox with the model's own tests) and a memory of reflections.
+
+    model, sandbox: who writes, and where it is tried. form: program or pal; for pal the program is run and has to give a number.
+    prompts: the templates. rounds: the most reflections. tests: how many internal tests are asked for.
+    temperature: 0 is greedy. max_tokens: the most tokens of a program. reflection_tokens: the most of a reflection or the tests.
+    seconds: how long a trial may run.
+    """
+
+    model: LanguageModel
+    sandbox: Sandbox
+    form: AnswerForm = PROGRAM
+    prompts: Prompts = Prompts()
+    rounds: int = 2
+    tests: int = 4
+    temperature: float = 0.0
+    max_tokens: int = 768
+    reflection_tokens: int = 256
+    seconds: float = 5.0
+
+    def __post_init__(self) -> None:
+        require(
+            self.form.draft_is_query, f"reflexion writes programs: use the form program or pal, not {self.form.name}"
+        )
+        require(self.rounds >= 0 and self.tests >= 1, "rounds must be at least 0 and tests at least 1")
+        require(min(self.max_tokens, self.reflection_tokens) >= 1, "token limits must be at least 1")
+
+    async def solve(self, question: str, run: Run, /) -> Answer:
+        """Answer the question."""
+        form = self.form.instruction
+        tests = await self._tests(question, run)
+        prompt = render(self.prompts.write, question=question, form=form)
+        text = await run.ask(self.model, prompt, name="write", sampling=self._sampling(self.max_tokens))
+        reflections: list[Thought] = []
+        answer = run.propose(Answer(text=text))
+        for number in range(self.rounds + 1):
+            with run.span("trial", trial=number) as trial:
+                program = self.form.extract(text)
+                execution = await trial.execute(self.sandbox, self._trial(program, tests))
+                if self._succeeded(execution) or number == self.rounds:
+                    break
+                report = feedback(execution)
+                reflection = await self._reflect(question, program, report, trial)
+                reflections.append(Thought(text=reflection, draft=program))
+                prompt = render(
+                    self.prompts.again,
+                    question=question,
+                    program=program,
+                    feedback=report,
+                    reflections="\n".join(f"- {thought.text}" for thought in reflections),
+                    form=form,
+                )
+                text = await trial.ask(self.model, prompt, name="again", sampling=self._sampling(self.max_tokens))
+                answer = run.propose(Answer(text=text, steps=tuple(reflections)))
+        return answer
+
+    async def _tests(self, question: str, run: Run) -> str:
+        """Internal tests; "" for PAL, where running the program is the test, and where the model wrote none."""
+        if self.form.name == "pal":
+            return ""
+        prompt = render(self.prompts.test, question=question, tests=str(self.tests))
+        sampling = self._sampling(self.reflection_tokens)
+        try:
+            return await run.parse(self.model, prompt, self._read_tests, name="tests", sampling=sampling)
+        except ParseError as error:
+            run.note("no internal tests", why=str(error))
+            return ""
+
+    def _read_tests(self, text: str) -> str:
+        lines = asserts(self.form.extract(text))
+        if not lines:
+            raise ParseError("There is no line with an assert statement.")
+        return "\n".join(lines[: self.tests])
+
+    def _trial(self, program: str, tests: str) -> Program:
+        limits = Limits(seconds=self.seconds)
+        if self.form.name == "pal":
+            return Program(source=program, returns="solution()", limits=limits)
+        return Program(source=program, tests=tests or None, exports=called(tests), limits=limits)
+
+    def _succeeded(self, execution: Execution) -> bool:
+        number = isinstance(execution.value, int | float)
+        return execution.passed and (self.form.name != "pal" or number)
+
+    async def _reflect(self, question: str, program: str, report: str, run: Run) -> str:
+        prompt = render(self.prompts.reflect, question=question, program=program, feedback=report)
+        sampling = self._sampling(self.reflection_tokens)
+        return (await run.ask(self.model, prompt, name="reflect", sampling=sampling)).strip()
+
+    def at_budget(self, tokens: int) -> Reflexion:
+        """As many rounds as fit, each reckoned as a reflection and a program of half length that both read the last program."""
+        program, reflection = self.max_tokens // 2, self.reflection_tokens // 2
+        each = 2 * INSTRUCTIONS + 3 * program + 2 * reflection
+        return replace(self, rounds=max(1, (tokens - 2 * INSTRUCTIONS - program - reflection) // each))
+
+    def _sampling(self, max_tokens: int) -> Sampling:
+        return Sampling(temperature=self.temperature, max_tokens=max_tokens)
+
+
+def asserts(source: str) -> list[str]:
+    """The assert statements of a source, a line each; lines that are no Python are passed over."""
+    found = []
+    for line in source.splitlines():
+        try:
+            statements = ast.parse(line.strip()).body
+        except SyntaxError:
+            continue
+        if len(statements) == 1 and isinstance(statements[0], ast.Assert):
+            found.append(line.strip())
+    return found
+
+
+def called(tests: str) -> tuple[str, ...]:
+    """The names that the tests call and Python does not have: what the program must define."""
+    import builtins
+
+    names = [
+        node.func.id
+        for node in ast.walk(ast.parse(tests))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and not hasattr(builtins, node.func.id)
+    ]
+    return tuple(dict.fromkeys(names))
+
+
+def feedback(execution: Execution) -> str:
+    """An execution's outcome as the model reads it: the verdict and the last lines of what was said."""
+    said: Sequence[str] = [part.strip() for part in (execution.detail, execution.stderr) if part.strip()]
+    tail = "\n".join(said).splitlines()[-8:]
+    return "\n".join([f"Verdict: {execution.verdict.value}", *tail])
+
+
+METHOD = Reflexion
