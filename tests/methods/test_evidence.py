@@ -83,6 +83,8 @@ async def test_a_refused_index_is_no_failed_query():
         ("Danube length", "Danube length"),
         ("query planning in databases", "query planning in databases"),
         ('  "" \n...', "the fallback"),
+        ("[1] [2]", "the fallback"),
+        ("Danube length [2]", "Danube length"),
         ("", "the fallback"),
     ],
 )

@@ -22,7 +22,11 @@ DRAFT = "\n\n".join([*THOUGHTS, RAW])
 REFINED = ["Vienna lies on the Danube [1].", "The Danube has 2850 km [1].", "The Rhine has 1230 km.\n\nAnswer: Danube"]
 WHOLE = "\n\n".join(REFINED)
 DRAFT_JOB, QUERY, REFLECT = "Think step by step", "Write only the query", "write only: OK"
-STEP, LAST, OVERALL = "Write this step only", "give the final answer that follows", "Write the whole answer again"
+STEP, LAST, OVERALL = (
+    "this one step and nothing else",
+    "give the final answer that follows",
+    "Write the whole answer again",
+)
 
 
 def model(**jobs):
@@ -92,7 +96,7 @@ async def test_reflection_sees_refined_steps_evidence_and_the_step_but_nothing_l
     run = Run()
     await rar(max_rounds=0).solve(QUESTION, run)
     first, second, _ = prompts(run, "reflect")
-    assert "Steps already checked:\n(none)" in first
+    assert "Checked so far:\n(none)" in first
     assert REFINED[0] in second
     assert THOUGHTS[1] in second
     assert all(absent not in second for absent in (THOUGHTS[0], THOUGHTS[2], RAW))

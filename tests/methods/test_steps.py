@@ -128,6 +128,23 @@ def test_a_lost_step_goes_back_behind_a_reworded_one():
     assert restore_steps(before, after, lost) == [new, DISTINCT[1], DISTINCT[2]]
 
 
+def test_a_step_is_lost_although_one_like_it_remains():
+    before = ["The Danube is 2850 km long.", "The Rhine is 1230 km long.", "The Danube is longer."]
+    assert dropped_steps(before, before[1:]) == [0]
+    assert dropped_steps(before, [before[0], before[2]]) == [1]
+
+
+def test_a_plan_that_was_numbered_anew_shows_its_lost_step():
+    before = ["STEP 1: get 2 logs", "STEP 2: craft 8 planks", "STEP 3: craft 4 sticks"]
+    after = ["STEP 1: get 2 logs", "STEP 2: craft 4 sticks"]
+    assert dropped_steps(before, after) == [1]
+    assert restore_steps(before, after, [1]) == [
+        "STEP 1: get 2 logs",
+        "STEP 2: craft 8 planks",
+        "STEP 2: craft 4 sticks",
+    ]
+
+
 def test_a_revision_that_adds_steps_loses_nothing():
     assert dropped_steps(DISTINCT[:2], DISTINCT) == []
 

@@ -98,9 +98,9 @@ async def find(run: Run, retriever: Retriever, query: str, *, k: int) -> list[Pa
 
 
 def clean_query(reply: str, *, fallback: str) -> str:
-    """The query in a model's reply: its first line that says something, without label and quotes; `fallback` without one."""
+    """The query in a model's reply: its first line that says something, without label, quotes and markers; `fallback` without one."""
     for line in reply.splitlines():
-        query = _LABEL.sub("", line).strip().strip("\"'`“”*").strip()
+        query = _LABEL.sub("", _MARKER.sub("", line)).strip().strip("\"'`“”*").strip()
         if any(char.isalnum() for char in query):
             return query
     return fallback.strip()

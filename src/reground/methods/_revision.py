@@ -10,12 +10,13 @@ from reground.core.language import Reply
 from reground.core.run import Run
 
 _SENTENCE = re.compile(r"[^.!?\n]*[.!?\n]+\s*|[^.!?\n]+$")
+_LABEL = re.compile(r"^[A-Z][^.!?]{2,60}:$")
 _LOOP = 3
 
 
-def accepted(reply: Reply, run: Run, form: AnswerForm) -> str | None:
+def accepted(reply: Reply, run: Run, form: AnswerForm, *, prompt: str) -> str | None:
     """The revision, or None if it is empty or was cut before its end: then what was there before stands, and a note says why."""
-    text = readable(reply, form)
+    text = without_echo(readable(reply, form), prompt)
     if not text:
         run.note("revision empty", kept="the text before")
         return None
@@ -35,6 +36,18 @@ def readable(reply: Reply, form: AnswerForm) -> str:
     if reply.finish_reason == "length" and not form.draft_is_query:
         return unlooped(reply.text)
     return reply.text.strip()
+
+
+def without_echo(text: str, prompt: str) -> str:
+    """The text without what a small model repeats of its prompt: labels that it begins with, and all from a later label
+    or from the last instruction on. A label is a line of the prompt that ends in a colon."""
+    labels = {line.strip() for line in prompt.splitlines() if _LABEL.match(line)}
+    task = prompt.rstrip().rpartition("\n")[2].strip()
+    lines = text.splitlines()
+    while lines and (not lines[0].strip() or lines[0].strip() in labels):
+        lines.pop(0)
+    end = next((i for i, line in enumerate(lines) if line.strip() in labels or line.strip() == task), len(lines))
+    return "\n".join(lines[:end]).strip()
 
 
 def unlooped(text: str) -> str:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
-from difflib import SequenceMatcher
 from functools import lru_cache
 from itertools import pairwise
 
@@ -12,8 +12,10 @@ from reground.core.answers import AnswerForm
 
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$)")
 _STEP = re.compile(r"^\s*(?:[-*]\s*)?(?:#+\s*)?(?:\*\*)?(?:step\s*)?\d+\s*[.:)]", re.IGNORECASE)
+_LABEL = re.compile(r"^\W*(?:step\s*)?\d+\s*[.:)]", re.IGNORECASE | re.MULTILINE)
 _ANSWER = re.compile(r"(?im)^[\s>*_#-]*(?:final\s+)?answer\s*(?:is)?\s*[*_]*\s*[:：]")
 _FENCED = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+_SAME = 0.9
 _COMMON = frozenset(
     {"a", "an", "and", "are", "as", "at", "be", "by", "for", "from", "has", "have", "in", "is", "it", "its", "of", "on"}
     | {"or", "that", "the", "then", "there", "this", "to", "was", "we", "were", "which", "with"}
@@ -106,18 +108,17 @@ def squeezed(text: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _words(text: str) -> tuple[str, ...]:
-    words = tuple(re.findall(r"\w+", text.lower()))
-    return tuple(word for word in words if word not in _COMMON) or words
+def _words(text: str) -> Counter[str]:
+    """A step's words, without its number and little words, unless it has no others."""
+    words = re.findall(r"\w+", _LABEL.sub("", text).lower())
+    return Counter([word for word in words if word not in _COMMON] or words)
 
 
 def similarity(a: str, b: str) -> float:
-    """How much of the shorter text's words stand in the other, in order; between 0 and 1. Little words do not count."""
-    shorter, longer = sorted((_words(a), _words(b)), key=lambda words: (len(words), words))
-    if not shorter:
-        return 0.0
-    matched = sum(block.size for block in SequenceMatcher(None, shorter, longer, autojunk=False).get_matching_blocks())
-    return matched / len(shorter)
+    """How much of the shorter text's words stand in the other; between 0 and 1. Little words do not count."""
+    x, y = _words(a), _words(b)
+    shorter = min(x.total(), y.total())
+    return (x & y).total() / shorter if shorter else 0.0
 
 
 def align_steps(before: Sequence[str], after: Sequence[str], *, threshold: float = 0.35) -> list[int | None]:
@@ -147,15 +148,29 @@ def align_steps(before: Sequence[str], after: Sequence[str], *, threshold: float
 def dropped_steps(before: Sequence[str], after: Sequence[str], *, threshold: float = 0.35) -> list[int]:
     """Indices of the earlier steps that a whole-answer revision has lost.
 
-    A step is there still if a new one resembles it by `threshold` of its words (two may have been joined,
-    one may have been split), or if a new one that resembles no old step stands at its place: it was reworded.
+    A step without a partner in the alignment is there still if a new one that resembles no old step stands at its
+    place (it was reworded), if `threshold` of its words are in a new step beside those of that one's own partner
+    (two were joined), or if another old step says the same (a model that ran ahead had written it already).
     """
-    partners = _successors(before, after, threshold)
+    partners = align_steps(before, after, threshold=threshold)
+    extra = [_words(new) for new in after]
+    for i, partner in enumerate(partners):
+        if partner is not None:
+            extra[partner] = extra[partner] - _words(before[i])
+    successors = _successors(before, after, threshold)
+    kept = [before[i] for i, successor in enumerate(successors) if successor is not None]
     return [
         i
-        for i, partner in enumerate(partners)
-        if partner is None and all(similarity(before[i], new) < threshold for new in after)
+        for i, successor in enumerate(successors)
+        if successor is None
+        and not _joined(before[i], extra, threshold)
+        and all(similarity(before[i], step) < _SAME for step in kept)
     ]
+
+
+def _joined(step: str, extra: Sequence[Counter[str]], threshold: float) -> bool:
+    words = _words(step)
+    return any((words & more).total() >= threshold * words.total() for more in extra)
 
 
 def restore_steps(before: Sequence[str], after: Sequence[str], lost: Sequence[int]) -> list[str]:

@@ -22,12 +22,12 @@ from reground.methods._prompts import QUOTED, cite, render, require, style
 from reground.methods._revision import accepted, readable, sound
 from reground.methods._steps import join_steps, split_answer, split_draft, squeezed
 
-_HEAD = "You check and improve an answer step by step. " + QUOTED + "\n\nQuestion:\n{question}\n\n"
-_STEP = _HEAD + "Steps already checked:\n{verified}\n\n{passages}\n\nNext step:\n{step}\n\n"
-_WHOLE = _HEAD + "Answer:\n{answer}\n\n{passages}\n\n"
-_REFLECT = (
-    "Write one short line for each error, naming what is wrong and what the passages say instead. "
-    "If there is no error, write only: OK"
+_HEAD = "An answer is checked step by step against documents. " + QUOTED + "\n\nQuestion:\n{question}\n\n"
+_STEP = _HEAD + "Checked so far:\n{verified}\n\n{passages}\n\nStep to check:\n{step}\n\n"
+_WHOLE = _HEAD + "Answer to check:\n{answer}\n\n{passages}\n\n"
+_ERRORS = (
+    "Write one short line for each error: what is wrong, what is right instead, and the number of the passage "
+    "that says so. If there is no error at all, write only: OK"
 )
 
 
@@ -48,27 +48,31 @@ class Prompts(_prompts.Prompts):
         "the steps. {style} {form}"
     )
     query: str = (
-        _HEAD + "Text:\n{text}\n\nThe last sentences of the text may be wrong. Write a search query "
+        _HEAD + "Text:\n{text}\n\nTask: The last sentences of the text may be wrong. Write a search query "
         "of a few words, with the names that matter, to look up their facts. Write only the query."
     )
-    reflect: str = _STEP + "Compare the next step with the passages and the question. " + _REFLECT
+    reflect: str = (
+        _STEP + "Task: Find the errors in the step to check. Does it say what the passages say? "
+        "Does it follow from the question? " + _ERRORS
+    )
     refine: str = (
-        _STEP + "Review of the next step:\n{reflection}\n\nWrite the next step again: correct what the review names "
-        "and keep the rest. If the review names no error, repeat the step unchanged. {cite} Write this step only."
+        _STEP + "Errors found in it:\n{reflection}\n\n"
+        "Task: Write the step to check again, corrected. Put right the errors found and keep what is right. "
+        "Without errors repeat it unchanged. {cite} Write this one step and nothing else."
     )
     refine_last: str = (
-        _STEP + "Review of the next step:\n{reflection}\n\nDraft of the final answer, which may be wrong:\n{draft}\n\n"
-        "Write the next step again: correct what the review names and keep the rest. Then, after a blank line, "
-        "give the final answer that follows from all steps. {cite} {form}"
+        _STEP + "Errors found in it:\n{reflection}\n\nFirst draft of the final answer, which may be wrong:\n{draft}\n\n"
+        "Task: Write the step to check again, corrected. Put right the errors found and keep what is right. "
+        "Then, after a blank line, give the final answer that follows from all steps. {cite} {form}"
     )
     reflect_answer: str = (
-        _WHOLE + "Check the whole answer: is it right, complete and free of contradictions? "
-        "Compare it with the passages and the question. " + _REFLECT
+        _WHOLE + "Task: Find the errors in the answer to check. Does it say what the passages say? Does it answer "
+        "the question, and does each step follow from those before? " + _ERRORS
     )
     refine_answer: str = (
-        _WHOLE + "Review of the answer:\n{reflection}\n\nWrite the whole answer again: correct what the review names "
-        "and keep every other step as it is, with a blank line between the steps. "
-        "If the review names no error, repeat the answer unchanged. {cite} {form}"
+        _WHOLE + "Errors found in it:\n{reflection}\n\n"
+        "Task: Write the whole answer again, corrected, with a blank line between the steps. Put right the errors found "
+        "and keep what is right. Without errors repeat it unchanged. {cite} {form}"
     )
 
 
@@ -247,7 +251,7 @@ class _Solving:
         if config.skip_if_sound and sound(step.reflection):
             return unrefined
         common |= {"reflection": step.reflection, "cite": cite(config.form)}
-        if raw is not None and config.form.final_pass:
+        if raw or (raw is not None and config.form.final_pass):
             prompt = render(prompts.refine_last, **common, draft=raw or step.draft, form=config.form.instruction)
         else:
             prompt = render(prompts.refine, **common)
@@ -259,12 +263,12 @@ class _Solving:
         return refined if raw is None else self._with_answer(refined, raw or step.draft, step.run)
 
     def _with_answer(self, refined: str, draft: str, run: Run) -> str:
-        """The last step as refined, with the draft's answer behind it if the refinement states none."""
+        """A refined ending, with the answer of what it refines behind it if it states none."""
         form = self.config.form
         answer = split_answer(draft, form)[1]
         if not answer or split_answer(refined, form)[1]:
             return refined
-        run.note("answer missing", repair="the draft's answer put behind the step")
+        run.note("answer missing", repair="the answer before put behind it")
         return join_steps([refined, answer])
 
     async def _phase_two(self, answer: str) -> Answer:
@@ -302,7 +306,7 @@ class _Solving:
         if refined is None:
             return answer
         self._support(markers)
-        return refined
+        return self._with_answer(refined, answer, run)
 
     async def _additional(self, query: str, run: Run) -> list[Passage]:
         """Passages for the whole answer, unseen ones where that is asked for and there are any."""
@@ -335,7 +339,7 @@ class _Solving:
     async def _refine(self, prompt: str, run: Run) -> str | None:
         sampling = self._sampling(self.config.max_tokens)
         replies = await run.generate(self.config.model, prompt, name="refine", sampling=sampling)
-        return accepted(replies[0], run, self.config.form)
+        return accepted(replies[0], run, self.config.form, prompt=prompt)
 
     def _support(self, markers: Sequence[int]) -> None:
         self.support += [marker for marker in markers if marker not in self.support]

@@ -37,18 +37,18 @@ class Prompts(_prompts.Prompts):
         "the steps. {style} Write the steps only, with no introduction and no remarks."
     )
     query: str = (
-        "Question:\n{question}\n\nText:\n{text}\n\nThe last sentences of the text may be wrong. Write a search query "
+        "Question:\n{question}\n\nText:\n{text}\n\nTask: The last sentences of the text may be wrong. Write a search query "
         "of a few words, with the names that matter, to look up their facts. Write only the query."
     )
     revise: str = (
-        "Question:\n{question}\n\nText:\n{text}\n\n{passages}\n\n" + QUOTED + "\n"
-        "Check the text against the passages. Correct what is wrong and add what is needed and missing. "
-        "Keep every step, in order, with a blank line between the steps. {cite} "
+        "Question:\n{question}\n\nText:\n{text}\n\n{passages}\n\n"
+        "Task: Check the text against the passages and write it again. Correct what is wrong and add what is needed and "
+        "missing. " + QUOTED + " Keep every step, in order, with a blank line between the steps. {cite} "
         "If nothing is wrong or missing, repeat the text unchanged. Write the revised text only."
     )
     answer: str = (
         "Question:\n{question}\n\nThoughts, checked step by step:\n{text}\n\n"
-        "Follow the thoughts and give the final answer. {form}"
+        "Task: Follow the thoughts and give the final answer. {form}"
     )
 
 
@@ -193,7 +193,7 @@ class _Solving:
             cite=cite(config.form),
         )
         replies = await run.generate(config.model, prompt, name="revise", sampling=self._sampling())
-        revised = accepted(replies[0], run, config.form)
+        revised = accepted(replies[0], run, config.form, prompt=prompt)
         if revised is None:
             return text
         self.support += [marker for marker in markers if marker not in self.support]
@@ -207,11 +207,14 @@ class _Solving:
     async def _final(self, text: str) -> Answer:
         """The thoughts are the answer, or the answer is written from them (section 2.2)."""
         config = self.config
-        answer = self._answer(text)
+        answer = self.run.propose(self._answer(text))
         if not config.form.final_pass:
-            return self.run.propose(answer)
+            return answer
         prompt = render(config.prompts.answer, question=self.question, text=text, form=config.form.instruction)
         response = await self.run.ask(config.model, prompt, name="answer", sampling=self._sampling())
+        if not response.strip():
+            self.run.note("answer empty", kept="the thoughts")
+            return answer
         citations = self.evidence.citations(f"{response}\n{text}", support=self.support)
         return self.run.propose(Answer(text=response, citations=citations, steps=answer.steps))
 
