@@ -12,6 +12,7 @@ from reground.core.errors import (
     TransientModelError,
 )
 from reground.core.language import LanguageModel, Message, Sampling
+from reground.models._openai_protocol import read_complaint, retry_after
 from reground.models.openai import OpenAIModel, available, create
 from reground.models.options import ModelOptions, Price
 from reground.models.wrappers.retry import PartialReplies, Retry
@@ -471,3 +472,35 @@ async def test_the_whole_stack_over_http(tmp_path):
             await model.aclose()
     assert len(mock.received) == 2
     assert mock.completed["one two three"] == 1
+
+
+@pytest.mark.parametrize(
+    ("headers", "seconds"),
+    [
+        ({}, None),
+        ({"Retry-After": "3"}, 3.0),
+        ({"Retry-After": "-3"}, 0.0),
+        ({"Retry-After": "soon"}, None),
+        ({"Retry-After": "9", "retry-after-ms": "250"}, 0.25),
+        ({"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
+    ],
+)
+def test_how_long_a_server_asks_to_wait(headers, seconds):
+    assert retry_after(headers) == seconds
+
+
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"error": "too bad"}', "too bad"),
+        (b'{"message": "too  bad"}', "too bad"),
+        (b'["odd"]', "['odd']"),
+        (b"null", "null"),
+        (b"plain words", "plain words"),
+        (b"<!doctype html><HTML>sorry</HTML>", ""),
+        (b"\xff\xfe", "\ufffd\ufffd"),
+        (b"", ""),
+    ],
+)
+def test_complaints_in_any_form(body, message):
+    assert read_complaint(500, {}, body).message == message
