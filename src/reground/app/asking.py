@@ -37,7 +37,7 @@ class Options(TypedDict, total=False):
     method: a method's name, "rar" unless said otherwise.
     model: `provider/model`, or a LanguageModel of your own.
     corpus: a folder of documents, a JSONL file, an index, or a Retriever of your own.
-    form: what an answer looks like: text, phrase, choice, number, program, pal, plan.
+    form: what an answer looks like: text, phrase, choice, number, program, pal, plan; else what suits the method.
     settings: the method's own settings, e.g. {"k": 3}.
     model_options: where and how to reach the model.
     budget: the most that the question may cost.
@@ -51,7 +51,7 @@ class Options(TypedDict, total=False):
     method: str
     model: str | LanguageModel
     corpus: str | Path | Retriever | None
-    form: str
+    form: str | None
     settings: Mapping[str, object]
     model_options: ModelOptions
     budget: Budget
@@ -98,7 +98,7 @@ async def ask_question(
     method: str = DEFAULT_METHOD,
     model: str | LanguageModel = DEFAULT_MODEL,
     corpus: str | Path | Retriever | None = None,
-    form: str = "text",
+    form: str | None = None,
     settings: Mapping[str, object] | None = None,
     model_options: ModelOptions | None = None,
     budget: Budget | None = None,
@@ -115,7 +115,7 @@ async def ask_question(
     """
     if not question.strip():
         raise ConfigurationError("the question is empty")
-    if form not in FORMS:
+    if form is not None and form not in FORMS:
         raise ConfigurationError(f"no answer form is called {form!r}; {catalogue.did_you_mean(form, FORMS)}")
     catalogue.method_class(method)
     retriever = await corpus_retriever(corpus, on_index) if corpus is not None else None
@@ -126,7 +126,7 @@ async def ask_question(
             model=language_model,
             retriever=retriever,
             sandbox=_sandbox_if_needed(method),
-            form=FORMS[form],
+            form=None if form is None else FORMS[form],
             settings=settings,
         )
         config = {

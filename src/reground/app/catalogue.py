@@ -23,7 +23,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from reground.core.answers import TEXT, AnswerForm
+from reground.core.answers import AnswerForm
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel
@@ -157,7 +157,7 @@ def build_method(
     model: LanguageModel,
     retriever: Retriever | None = None,
     sandbox: Sandbox | None = None,
-    form: AnswerForm = TEXT,
+    form: AnswerForm | None = None,
     settings: Mapping[str, object] | None = None,
 ) -> Method:
     """Put a method together. `settings` are its own fields; strings are read as the field's type.

@@ -77,7 +77,7 @@ class FLARE:
             with run.span("sentence", sentence=number) as step:
                 reply = await self._ahead(question, text, step)
                 sentence, tokens = first_sentence(reply, self.form)
-                query = None
+                run.propose(self._answer(text + sentence, evidence, thoughts))
                 if sentence.strip() and unsure(tokens, self.threshold):
                     query = masked(tokens, self.mask) or question
                     reply, markers = await self._informed(question, text, query, evidence, step)

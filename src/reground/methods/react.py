@@ -95,6 +95,7 @@ class ReAct:
                         why="the agent is done" if action.kind == "finish" else "it searched the same again",
                     )
                     break
+                run.propose(Answer(text=action.thought, steps=tuple(state.thoughts)))
                 await self._search(action, state, turn)
         return await self._answer(question, state, run)
 
@@ -168,7 +169,11 @@ def parse_action(text: str) -> Action:
         raise ParseError("The square brackets of the action are empty.")
     thought = _THOUGHT.search(text)
     said = thought.group(1) if thought is not None else text[: found.start()]
-    return Action(" ".join(said.split()), "finish" if found.group(1).lower() == "finish" else "search", argument)
+    return Action(
+        " ".join(said.replace("**", " ").split()),
+        "finish" if found.group(1).lower() == "finish" else "search",
+        argument,
+    )
 
 
 METHOD = ReAct

@@ -1,6 +1,6 @@
 """Reflexion: write a program, test it on tests of one's own, reflect on what failed, write it again.
 
-Shinn et al. 2023, for code. Internal tests, written by the model before it has seen any program, decide when to stop;
+Shinn et al. 2023, for code. Internal tests, written by the model from the problem alone, decide when to stop;
 the benchmark's hidden tests are never seen. At most 2 rounds of reflection, as in the comparisons of CR-Planner.
 """
 
@@ -74,11 +74,11 @@ class Reflexion:
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
         form = self.form.instruction
-        tests = await self._tests(question, run)
         prompt = render(self.prompts.write, question=question, form=form)
         text = await run.ask(self.model, prompt, name="write", sampling=self._sampling(self.max_tokens))
-        reflections: list[Thought] = []
         answer = run.propose(Answer(text=text))
+        tests = await self._tests(question, run)
+        reflections: list[Thought] = []
         for number in range(self.rounds + 1):
             with run.span("trial", trial=number) as trial:
                 program = self.form.extract(text)

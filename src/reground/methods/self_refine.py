@@ -74,7 +74,7 @@ class SelfRefine:
                 prompt = render(self.prompts.refine, question=question, answer=text, feedback=feedback, form=form)
                 sampling = self._sampling(self.max_tokens)
                 (reply,) = await turn.generate(self.model, prompt, name="refine", sampling=sampling)
-                text = accepted(reply, turn, self.form) or text
+                text = accepted(reply, turn, self.form, prompt=prompt) or text
                 answer = run.propose(reasoned(text, self.form))
         return answer
 

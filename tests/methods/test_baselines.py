@@ -1,0 +1,445 @@
+"""The baselines: the exact calls that their papers prescribe, budgets, replay."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from reground.core.answers import NUMBER, PAL, PHRASE, PROGRAM, TEXT, Demonstration
+from reground.core.budget import Budget
+from reground.core.errors import CapabilityError, ConfigurationError, ParseError
+from reground.core.evidence import Passage
+from reground.core.journal import MemoryJournal
+from reground.core.language import Reply, TokenLogprob
+from reground.core.programs import Execution, Program, Verdict
+from reground.core.run import Run
+from reground.core.solve import solve
+from reground.core.trajectory import ExecuteStep
+from reground.methods.chain_of_knowledge import ChainOfKnowledge, agreement
+from reground.methods.few_shot import FewShot
+from reground.methods.flare import FLARE, masked, unsure
+from reground.methods.ircot import IRCoT, first_sentence
+from reground.methods.react import ReAct, parse_action
+from reground.methods.reflexion import Reflexion, asserts, called, feedback
+from reground.methods.self_refine import SelfRefine
+from reground.models.scripted import ScriptedModel
+from reground.retrieval.scripted import ScriptedRetriever
+from tests.methods.helpers import PASSAGES, by_job, effects, notes, prompts, queries
+
+QUESTION = "Which river is longer, the Seine or the Danube?"
+
+
+def names(run: Run) -> list[str]:
+    return [name for _, name in effects(run)]
+
+
+class TriedInOrder:
+    """A sandbox that gives these executions, one a program, and keeps the programs."""
+
+    name = "scripted"
+
+    def __init__(self, *executions: Execution) -> None:
+        self.executions = list(executions)
+        self.programs: list[Program] = []
+
+    async def execute(self, program: Program, /) -> Execution:
+        self.programs.append(program)
+        return self.executions[min(len(self.programs), len(self.executions)) - 1]
+
+
+def certain(text: str, *, low: dict[str, float] | None = None, finish: str = "stop") -> Reply:
+    """A reply whose words have probability 0.99, but for those in `low`."""
+    words = [f"{'' if i == 0 else ' '}{word}" for i, word in enumerate(text.split(" "))]
+    chances = [(low or {}).get(word.strip(" .,"), 0.99) for word in words]
+    logprobs = tuple(TokenLogprob(token=w, logprob=math.log(c)) for w, c in zip(words, chances, strict=True))
+    return Reply(text=text, finish_reason=finish, token_logprobs=logprobs)
+
+
+# Few-shot
+
+
+async def test_few_shot_shows_answers_without_reasoning_as_earlier_turns() -> None:
+    model = ScriptedModel(["Answer: the Danube"])
+    examples = (Demonstration(question="1+1?", reasoning="One and one are two.", answer="2"),)
+    run = Run()
+    await FewShot(model=model, form=PHRASE, demonstrations=examples).solve(QUESTION, run)
+    (messages, _) = model.calls[0]
+    assert [m.role for m in messages] == ["user", "assistant", "user"]
+    assert messages[1].content == "Answer: 2"
+    assert QUESTION in messages[2].content
+
+
+def test_few_shot_takes_as_many_examples_as_the_budget_holds() -> None:
+    example = Demonstration(question="word " * 400, answer="2")
+    method = FewShot(model=ScriptedModel([]), demonstrations=(example,) * 9, max_tokens=100)
+    assert method.at_budget(300).shots == 1
+    assert 1 < (method.at_budget(3000).shots or 0) < 9
+    assert method.at_budget(100_000).shots == 9
+
+
+# Self-Refine
+
+
+async def test_self_refine_stops_when_the_feedback_finds_nothing() -> None:
+    model = ScriptedModel(["Answer: the Seine", "The Danube is longer.", "Answer: the Danube", "OK"])
+    run = Run()
+    answer = await SelfRefine(model=model, form=PHRASE).solve(QUESTION, run)
+    assert names(run) == ["answer", "feedback", "refine", "feedback"]
+    assert answer.text == "Answer: the Danube"
+    assert "The Danube is longer." in prompts(run, "refine")[0]
+    assert {sampling.temperature for _, sampling in model.calls} == {0.7}
+
+
+async def test_self_refine_stops_after_its_rounds() -> None:
+    model = by_job({"Check the answer": "Wrong.", "": "Answer: the Seine"})
+    run = Run()
+    await SelfRefine(model=model, form=PHRASE, rounds=2).solve(QUESTION, run)
+    assert names(run) == ["answer", "feedback", "refine", "feedback", "refine"]
+
+
+async def test_an_empty_refinement_keeps_the_answer() -> None:
+    model = ScriptedModel(["Answer: the Danube", "Shorter!", "", "OK"])
+    run = Run()
+    answer = await SelfRefine(model=model, form=PHRASE).solve(QUESTION, run)
+    assert answer.text == "Answer: the Danube"
+    assert notes(run, "revision empty")
+
+
+# IRCoT
+
+
+async def test_ircot_takes_the_last_sentence_as_the_next_query_and_stops_at_answer_is() -> None:
+    model = ScriptedModel(
+        [
+            "The Seine is 775 km long. More text that is not read.",
+            "The Danube is 2850 km long.",
+            "So the answer is the Danube.",
+            "Answer: the Danube [2]",
+        ]
+    )
+    run = Run()
+    answer = await IRCoT(model=model, retriever=ScriptedRetriever(PASSAGES), form=PHRASE, k=1).solve(QUESTION, run)
+    assert queries(run) == [QUESTION, "The Seine is 775 km long.", "The Danube is 2850 km long."]
+    assert names(run) == ["retrieve", "reason"] * 3 + ["answer"]
+    assert "More text" not in prompts(run, "reason")[1]
+    assert [thought.text for thought in answer.steps][-1] == "So the answer is the Danube."
+
+
+async def test_ircot_collects_at_most_fifteen_passages() -> None:
+    many = [Passage(id=str(i), text=f"fact {i}") for i in range(40)]
+    model = ScriptedModel([*(f"Thought number {i}." for i in range(8)), "Answer: x"])
+    run = Run()
+    await IRCoT(model=model, retriever=ScriptedRetriever(many), form=PHRASE).solve(QUESTION, run)
+    assert prompts(run, "answer")[0].count("<passage ") <= 15
+    assert names(run).count("reason") == 8
+
+
+async def test_ircot_ends_when_it_repeats_itself_or_says_nothing() -> None:
+    for replies in (["The same.", "The same.", "Answer: x"], ["", "Answer: x"]):
+        run = Run()
+        method = IRCoT(model=ScriptedModel(replies), retriever=ScriptedRetriever(PASSAGES), form=PHRASE)
+        assert (await method.solve(QUESTION, run)).text == "Answer: x"
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("One. Two.", "One."),
+        ("  \n- \nIt is 3.5 km long. Yes", "It is 3.5 km long."),
+        ("no end", "no end"),
+        ("...", ""),
+    ],
+)
+def test_the_first_sentence(text: str, sentence: str) -> None:
+    assert first_sentence(text) == sentence
+
+
+# FLARE
+
+
+async def test_flare_retrieves_only_where_the_model_is_unsure_and_masks_what_it_is_most_unsure_of() -> None:
+    model = ScriptedModel(
+        [
+            certain("The Seine is long. And more", finish="length"),
+            certain("The Danube has 999 km. Rest", low={"999": 0.1, "Danube": 0.7}, finish="length"),
+            certain("The Danube has 2850 km. Rest", finish="length"),
+            certain("Answer: the Danube"),
+        ]
+    )
+    run = Run()
+    retriever = ScriptedRetriever(PASSAGES)
+    answer = await FLARE(model=model, retriever=retriever, form=PHRASE).solve(QUESTION, run)
+    assert names(run) == ["look ahead", "look ahead", "retrieve", "write again", "look ahead"]
+    assert queries(run) == ["The Danube has km."]
+    assert answer.text == "The Seine is long. The Danube has 2850 km. Answer: the Danube"
+    assert all(sampling.logprobs and sampling.max_tokens == 64 for _, sampling in model.calls)
+
+
+async def test_flare_refuses_a_model_without_log_probabilities() -> None:
+    method = FLARE(model=ScriptedModel(["Plain."]), retriever=ScriptedRetriever([]))
+    with pytest.raises(CapabilityError, match="log-probabilities"):
+        await method.solve(QUESTION, Run())
+
+
+async def test_flare_stops_when_it_repeats_itself() -> None:
+    model = ScriptedModel([certain("Again and again. x", finish="length")] * 3)
+    run = Run()
+    answer = await FLARE(model=model, retriever=ScriptedRetriever([])).solve(QUESTION, run)
+    assert answer.text == "Again and again."
+    assert len(model.calls) == 2
+
+
+def test_flares_thresholds() -> None:
+    tokens = list(certain("maybe sure .", low={"maybe": 0.5, "": 0.1}).token_logprobs or ())
+    assert unsure(tokens, 0.8)
+    assert not unsure(tokens, 0.5)
+    assert masked(tokens, 0.4) == "maybe sure"
+    assert masked(tokens, 0.6) == "sure"
+    assert masked(tokens, 1.0) == ""
+    with pytest.raises(ConfigurationError):
+        FLARE(model=ScriptedModel([]), retriever=ScriptedRetriever([]), mask=0.9, threshold=0.8)
+
+
+# Chain-of-Knowledge
+
+
+async def test_chain_of_knowledge_answers_at_once_where_the_samples_agree() -> None:
+    model = by_job({"": "Two rivers.\n\nAnswer: the Danube"})
+    run = Run()
+    answer = await ChainOfKnowledge(model=model, retriever=ScriptedRetriever(PASSAGES), form=PHRASE).solve(
+        QUESTION, run
+    )
+    assert names(run) == ["sample", "consistency"]
+    assert answer.text.endswith("Answer: the Danube")
+
+
+async def test_chain_of_knowledge_corrects_rationales_in_sequence_where_they_do_not() -> None:
+    samples = [f"The Seine has {i} km.\n\nThe Danube has 5 km.\n\nAnswer: {i}" for i in range(5)]
+    model = by_job(
+        {
+            "Write only the query": "river length",
+            "Step to check": ["The Seine has 775 km [1].", "The Danube has 2850 km [2]."],
+            "each one checked": "Answer: the Danube",
+            "": samples,
+        }
+    )
+    run = Run()
+    answer = await ChainOfKnowledge(model=model, retriever=ScriptedRetriever(PASSAGES), form=PHRASE).solve(
+        QUESTION, run
+    )
+    assert names(run) == ["sample", "consistency", *["query", "retrieve", "correct"] * 2, "answer"]
+    assert "The Seine has 775 km [1]." in prompts(run, "correct")[1]
+    assert [thought.text for thought in answer.steps] == ["The Seine has 775 km [1].", "The Danube has 2850 km [2]."]
+    assert answer.text == "Answer: the Danube"
+
+
+async def test_chain_of_knowledge_keeps_a_rationale_for_which_nothing_is_found() -> None:
+    model = by_job(
+        {
+            "Write only the query": "x",
+            "each one checked": "Answer: 1",
+            "": [f"Fact {i}.\n\nAnswer: {i}" for i in range(5)],
+        }
+    )
+    run = Run()
+    answer = await ChainOfKnowledge(model=model, retriever=ScriptedRetriever([]), form=PHRASE).solve(QUESTION, run)
+    assert "correct" not in names(run)
+    assert answer.steps[0].text == "Fact 0."
+
+
+def test_agreement_is_the_share_of_the_most_frequent_answer() -> None:
+    assert agreement(["a", "A ", "b", ""]) == 0.5
+    assert agreement(["", ""]) == 0.0
+
+
+# ReAct
+
+
+async def test_react_searches_until_it_finishes() -> None:
+    model = ScriptedModel(
+        [
+            "Thought: I need the Seine.\nAction: Search[Seine length]",
+            "Thought: Now the other.\nAction: Search[Danube length]",
+            "Thought: 2850 is more than 775.\nAction: Finish[the Danube]",
+        ]
+    )
+    run = Run()
+    answer = await ReAct(model=model, retriever=ScriptedRetriever(PASSAGES), form=PHRASE, k=1).solve(QUESTION, run)
+    assert queries(run) == ["Seine length", "Danube length"]
+    assert PHRASE.extract(answer.text) == "the Danube"
+    assert "775 km" in model.prompts[1] and "2850 km" in model.prompts[2]
+    assert [citation.passage_id for citation in answer.citations] == ["seine", "danube"]
+    assert all("\nObservation" in sampling.stop for _, sampling in model.calls)
+
+
+async def test_react_tells_the_model_when_a_turn_has_no_action() -> None:
+    model = ScriptedModel(["I do not know.", "Thought: done.\nAction: Finish[x]"])
+    run = Run()
+    answer = await ReAct(model=model, retriever=ScriptedRetriever([]), form=PHRASE).solve(QUESTION, run)
+    assert "There is no line" in model.prompts[1]
+    assert PHRASE.extract(answer.text) == "x"
+
+
+@pytest.mark.parametrize(
+    "replies",
+    [
+        ["no action", "still none", "Answer: x"],
+        ["Thought: a\nAction: Search[same]", "Thought: a\nAction: Search[same]", "Answer: x"],
+        ["Thought: a\nAction: Search[1]", "Thought: a\nAction: Search[2]", "Answer: x"],
+    ],
+)
+async def test_react_answers_anyway_when_its_turns_end(replies: list[str]) -> None:
+    run = Run()
+    method = ReAct(model=ScriptedModel(replies), retriever=ScriptedRetriever(PASSAGES), form=PHRASE, max_steps=2)
+    assert (await method.solve(QUESTION, run)).text == "Answer: x"
+
+
+async def test_react_writes_a_program_in_a_call_of_its_own() -> None:
+    model = ScriptedModel(["Thought: easy.\nAction: Finish[see below]", "```python\nx = 1\n```"])
+    answer = await ReAct(model=model, retriever=ScriptedRetriever([]), form=PROGRAM).solve("Write x.", Run())
+    assert PROGRAM.extract(answer.text) == "x = 1"
+
+
+def test_actions_are_parsed_leniently_but_not_guessed() -> None:
+    action = parse_action("Thought 1: Look it up.\n**Action 1:** search[Seine [river]]\nObservation: none")
+    assert (action.thought, action.kind, action.argument) == ("Look it up.", "search", "Seine [river]")
+    for reply in ("Action: Search[]", "Action: Lookup[x]", "nothing"):
+        with pytest.raises(ParseError):
+            parse_action(reply)
+
+
+# Reflexion
+
+FAILED = Execution(verdict=Verdict.WRONG_ANSWER, detail="assert double(2) == 4")
+PASSED = Execution(verdict=Verdict.PASSED)
+
+
+async def test_reflexion_writes_again_with_what_it_learnt_until_its_own_tests_pass() -> None:
+    sandbox = TriedInOrder(FAILED, PASSED)
+    model = ScriptedModel(
+        [
+            "```python\ndef double(x): return x\n```",
+            "```python\nassert double(2) == 4\nassert double(0) == 0\nprint('no test')\n```",
+            "It returns x itself.",
+            "```python\ndef double(x): return 2 * x\n```",
+        ]
+    )
+    run = Run()
+    answer = await Reflexion(model=model, sandbox=sandbox).solve("Write double(x).", run)
+    assert names(run) == ["write", "tests", "execute", "reflect", "again", "execute"]
+    assert sandbox.programs[0].tests == "assert double(2) == 4\nassert double(0) == 0"
+    assert sandbox.programs[0].exports == ("double",)
+    assert "assert double(2) == 4" in prompts(run, "reflect")[0]
+    assert "It returns x itself." in prompts(run, "again")[0]
+    assert PROGRAM.extract(answer.text) == "def double(x): return 2 * x"
+
+
+async def test_reflexion_stops_after_two_rounds() -> None:
+    model = by_job(
+        {"assert statement": "```python\nassert f(1)\n```", "what is wrong": "Wrong.", "": "```python\nf = 1\n```"}
+    )
+    run = Run()
+    await Reflexion(model=model, sandbox=TriedInOrder(FAILED)).solve("Write f.", run)
+    assert names(run).count("again") == 2
+    assert names(run).count("execute") == 3
+
+
+async def test_reflexion_runs_a_pal_program_and_wants_a_number() -> None:
+    sandbox = TriedInOrder(Execution(verdict=Verdict.PASSED, value="four"), Execution(verdict=Verdict.PASSED, value=4))
+    model = ScriptedModel(
+        ["```python\ndef solution(): return 'four'\n```", "Not a number.", "```python\ndef solution(): return 4\n```"]
+    )
+    run = Run()
+    await Reflexion(model=model, sandbox=sandbox, form=PAL).solve("2+2?", run)
+    assert [step.program.returns for step in run.steps if isinstance(step, ExecuteStep)] == ["solution()", "solution()"]
+
+
+async def test_reflexion_without_usable_tests_just_runs_the_program() -> None:
+    sandbox = TriedInOrder(PASSED)
+    model = ScriptedModel(["```python\nx = 1\n```", "no tests", "none again"])
+    run = Run()
+    await Reflexion(model=model, sandbox=sandbox).solve("Write x.", run)
+    assert notes(run, "no internal tests")
+    assert sandbox.programs[0].tests is None
+
+
+def test_reflexion_is_for_programs() -> None:
+    for form in (TEXT, NUMBER):
+        with pytest.raises(ConfigurationError, match="form program"):
+            Reflexion(model=ScriptedModel([]), sandbox=TriedInOrder(PASSED), form=form)
+
+
+def test_reading_asserts_names_and_feedback() -> None:
+    assert asserts("assert f(1) == 2\nassert (\nx = 3\n  assert g(2), 'x'") == ["assert f(1) == 2", "assert g(2), 'x'"]
+    assert called("assert f(len([1])) == g(2)") == ("f", "g")
+    assert feedback(FAILED) == "Verdict: wrong answer\nassert double(2) == 4"
+
+
+# All of them
+
+
+def every_baseline() -> list[object]:
+    unsure_reply = certain("Thought about the answer. Answer: A", low={"the": 0.5})
+
+    def model() -> ScriptedModel:
+        return by_job(
+            {
+                "Write only the query": "river",
+                "one thought and one action": "Thought: look.\nAction: Search[Danube]",
+                "assert statement": "```python\nassert f(1)\n```",
+                "Go on from there": unsure_reply,
+                "Write only OK": "Wrong.",
+                "": "A thought.\n\n```python\nx = 1\n```\n\nAnswer: A",
+            }
+        )
+
+    retriever = ScriptedRetriever(PASSAGES)
+    return [
+        FewShot(model=model(), form=PHRASE),
+        SelfRefine(model=model(), form=PHRASE),
+        IRCoT(model=model(), retriever=retriever, form=PHRASE),
+        FLARE(model=model(), retriever=retriever, form=PHRASE),
+        ChainOfKnowledge(model=model(), retriever=retriever, form=PHRASE, consistent=1.0),
+        ReAct(model=model(), retriever=retriever, form=PHRASE),
+        Reflexion(model=model(), sandbox=TriedInOrder(FAILED)),
+    ]
+
+
+BASELINES = [type(method).__name__ for method in every_baseline()]
+
+
+@pytest.mark.parametrize("index", range(len(BASELINES)), ids=BASELINES)
+async def test_a_budget_that_ends_leaves_the_answer_proposed_last(index: int) -> None:
+    whole = Run()
+    await every_baseline()[index].solve(QUESTION, whole)  # type: ignore[attr-defined]
+    for allowed in range(1, whole.usage.calls):
+        run = Run(budget=Budget(calls=allowed))
+        solved = await solve(every_baseline()[index], QUESTION, run, id="q", name="x")  # type: ignore[arg-type]
+        assert run.usage.calls <= allowed
+        assert solved.error is None
+        assert solved.trajectory.answer is not None and solved.trajectory.answer.text
+
+
+@pytest.mark.parametrize("index", range(len(BASELINES)), ids=BASELINES)
+async def test_a_recorded_run_is_replayed_without_a_call(index: int) -> None:
+    journal = MemoryJournal()
+    first = await every_baseline()[index].solve(QUESTION, Run(journal=journal))  # type: ignore[attr-defined]
+    method = every_baseline()[index]
+    second = await method.solve(QUESTION, Run(journal=journal))  # type: ignore[attr-defined]
+    assert second == first
+    assert method.model.calls == []  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("index", range(len(BASELINES)), ids=BASELINES)
+def test_more_budget_never_makes_a_method_smaller(index: int) -> None:
+    scaled = [every_baseline()[index].at_budget(tokens) for tokens in (500, 2000, 8000, 32000)]  # type: ignore[attr-defined]
+    sizes = [
+        [
+            v
+            for k in ("shots", "rounds", "max_passages", "k", "n", "max_steps")
+            if isinstance(v := getattr(m, k, None), int)
+        ]
+        for m in scaled
+    ]
+    assert all(all(a <= b for a, b in zip(x, y, strict=True)) for x, y in zip(sizes, sizes[1:], strict=False))
