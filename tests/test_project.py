@@ -36,7 +36,8 @@ def test_the_readmes_commands_are_those_of_the_makefile_and_the_check_script() -
 
 def test_the_readme_and_the_reference_name_every_method() -> None:
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    reference = (ROOT / "docs" / "reference" / "methods.md").read_text(encoding="utf-8")
+    folder = ROOT / "docs" / "reference"
+    reference = "".join((folder / page).read_text(encoding="utf-8") for page in ("methods.md", "baselines.md"))
     for name in catalogue.methods():
         assert f"`{name}`" in readme
         assert f"`{name}`" in reference

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -442,4 +443,4 @@ def test_more_budget_never_makes_a_method_smaller(index: int) -> None:
         ]
         for m in scaled
     ]
-    assert all(all(a <= b for a, b in zip(x, y, strict=True)) for x, y in zip(sizes, sizes[1:], strict=False))
+    assert all(all(a <= b for a, b in zip(x, y, strict=True)) for x, y in itertools.pairwise(sizes))
