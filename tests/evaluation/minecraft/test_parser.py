@@ -40,6 +40,10 @@ def one(text):
         ("2x Oak Planks -> 4x Stick", [("Stick", 4)]),
         ("1x Music Disc 13", [("Music Disc 13", 1)]),
         ("1x Empty Map", [("Empty Map", 1)]),
+        ("4x Oak Log [1][2, 3].", [("Oak Log", 4)]),
+        ("1x Chest (8x Oak Planks, 1x Stick)", [("Chest", 1)]),
+        ("Chest, 2", [("Chest", 2)]),
+        ('{"oak_log": 3}', [("oak_log", 3)]),
         ("None", []),
         ("N/A", []),
         ("Empty Inventory", []),
@@ -59,6 +63,11 @@ def test_the_item_may_stand_on_the_same_line():
 def test_item_and_plan_blocks():
     text = "Step 1:\nItem: Acacia Log\nQuantity: 3\nPlan: Break 5 acacia logs.\n\nStep 2:\nItem: Empty hands\nPlan: look around"
     assert goals(text) == [[("Acacia Log", 3)], []]
+
+
+def test_a_count_may_follow_its_item_on_the_line():
+    assert goals("STEP 1: Craft planks.\nObject Minecraft item: Oak Planks, Number: 12") == [[("Oak Planks", 12)]]
+    assert goals("STEP 1: Mine.\nObject: Cobblestone | Quantity: 3") == [[("Cobblestone", 3)]]
 
 
 def test_bulleted_items_below_the_label():
@@ -108,6 +117,8 @@ def test_a_plan_that_calls_every_step_the_first_is_kept_whole():
         ("Craft planks, 4x Oak Planks", [("Oak Planks", 4)]),
         ("1 oak log -> 4 oak planks", [("oak planks", 4)]),
         ("Place the crafting table.", []),
+        ("Oak Log x3", [("Oak Log", 3)]),
+        ("3x Oak Log", [("Oak Log", 3)]),
     ],
 )
 def test_prose_without_an_item_line_is_read_and_marked_uncertain(prose, expected):
@@ -144,9 +155,29 @@ def test_a_rendered_plan_reads_back(plan):
     assert parse_plan(render_plan(steps)) == steps
 
 
+_FRAGMENTS = [
+    "STEP 1:",
+    "STEP 2",
+    "- ",
+    "Minecraft items:",
+    "Item: ",
+    "4x",
+    "Stick",
+    ",",
+    " and ",
+    "(",
+    ")",
+    "\n",
+    "x3",
+    ": ",
+]
+
+
 @given(
-    st.text(max_size=300)
-    | st.from_regex(r"(STEP \d{1,3}[:.] ?[a-z -]{0,20}(Minecraft )?[iI]tems?: ?[\w x,()-]{0,30}\n?){1,5}")
+    st.lists(
+        st.sampled_from([*_FRAGMENTS, "Quantity: 0", "[1]", "->", "craft ", "**", "/", "99999"]) | st.text(max_size=3),
+        max_size=25,
+    ).map("".join)
 )
 def test_any_text_parses(text):
     for step in parse_plan(text):

@@ -67,6 +67,15 @@ async def test_the_target_made_before_a_later_failure_is_full_progress_but_not_e
     assert (scores["executability"].value, scores["partial progress"].value) == (0.0, 1.0)
 
 
+async def test_citation_markers_and_prose_do_not_stand_in_the_way(task):
+    text = (
+        "**STEP 1: Gather wood [1]**\n- **Minecraft items:** 1x Oak Log [1]\n\n"
+        "STEP 2: Open the inventory.\n\nSTEP 3: Craft 4 oak planks from the log [2]. (4x Oak Planks)\n\n"
+        "**STEP 4: Craft sticks**\n- Minecraft Items: 4x Sticks [2][3].\n\nThat is it!"
+    )
+    assert (await scored(task, "stick", text))["executability"].value == 1.0
+
+
 async def test_no_plan_scores_nothing_and_no_answer_is_unscored(task):
     scores = await scored(task, "stick", "I cannot help with that.")
     assert [score.value for score in scores.values()] == [0.0, 0.0]

@@ -28,7 +28,7 @@ class PlanStep:
     text: str = field(default="", compare=False)
 
 
-_MARKUP = re.compile(r"[*`]+|(?<!\w)_+|_+(?!\w)")
+_MARKUP = re.compile(r"[*`\"{}]+|(?<!\w)_+|_+(?!\w)|\[\d+(?:[ \t]*[,;][ \t]*\d+)*\]")  # and citation markers
 _LINE_START = r"(?:^|\n)[ \t>#\-•+]*"
 _STEP = re.compile(
     rf"{_LINE_START}step[ \t]*#?[ \t]*(\d{{1,4}})(?![ \t]*[-–][ \t]*\d)[ \t]*[:.)\]\-–—]*|\bSTEP[ \t]+(\d{{1,4}})[ \t]*[:.)]",
@@ -36,7 +36,7 @@ _STEP = re.compile(
 )
 _NUMBERED = re.compile(rf"{_LINE_START}(\d{{1,3}})[.):][ \t]+")
 _LABEL = re.compile(
-    r"(?:^|\n|[-–—•;.(\[|][ \t]*|[ \t]{2,})[ \t]*(?:the[ \t]+)?"
+    r"(?:^|\n|[-–—•;,.(\[|][ \t]*|[ \t]{2,})[ \t]*(?:the[ \t]+)?"
     r"((?:(?:object|target|resulting|obtained|required|needed|used|necessary|minecraft|goal|input|output)[ \t]+){0,3}"
     r"(?:minecraft[ \t]+)?(?:items?|objects?|obtain(?:ed|s)?|outputs?|results?|produces?|yields?|gain|quantity|number|count|amount"
     r"|materials?|ingredients?|tools?|plan|action|description|recipe|requires?|location|reason|task|note|inventory)"
@@ -63,6 +63,7 @@ _TRAILING = re.compile(
 _PAREN_COUNT = re.compile(
     r"\([ \t]*(?:[x×][ \t]*)?(\d{1,5})[ \t]*[x×]?[ \t]*(?:pieces?|units?|total)?[ \t]*\)", re.IGNORECASE
 )
+_PAREN = re.compile(r"\([^()\n]*\)?")
 _SEPARATOR = re.compile(rf"[,;+&\n]|\band\b(?=[ \t]+(?:\d|(?:{_WORD})\b))", re.IGNORECASE)
 _BULLET = re.compile(r"[ \t]*(?:[-•+>#]+|(?=\d))[ \t]*")
 _NOTHING = re.compile(
@@ -82,6 +83,7 @@ _INTO = re.compile(r"\binto[ \t]+", re.IGNORECASE)
 _EXPLICIT = re.compile(r"\b\d{1,5}[ \t]?[x×][ \t]*[A-Za-z][A-Za-z' _-]*")
 
 _INPUTS = ("material", "ingredient", "tool", "require", "needed", "used", "input", "recipe", "necessary", "inventory")
+_MOST_WORDS = 5  # of a step that may be an item and nothing else
 _TALK = ("plan", "action", "description", "location", "reason", "task", "note")
 _COUNTS = ("quantity", "number", "count", "amount")
 
@@ -159,8 +161,20 @@ def _goals(value: str) -> list[Goal]:
         first = "\n".join(line[mark.end() :] for line in below if (mark := _BULLET.match(line)))
     elif _NOTHING.match(first.strip(" \t.-")):
         return []
-    parts = _SEPARATOR.split(_ARROW.split(first)[-1])
-    return [goal for goal in map(_goal, parts) if goal is not None]
+    obtained = _PAREN.sub(_count_or_nothing, _ARROW.split(first)[-1])
+    goals: list[Goal] = []
+    for part in _SEPARATOR.split(obtained):
+        goal = _goal(part)
+        if goal is not None:
+            goals.append(goal)
+        elif part.strip(" .").isdigit():
+            goals[-1:] = _with_count(goals[-1:], part)
+    return goals
+
+
+def _count_or_nothing(bracket: re.Match[str]) -> str:
+    """A bracket that only counts stays; a remark, which may list what is used, goes."""
+    return bracket.group() if _PAREN_COUNT.fullmatch(bracket.group()) else " "
 
 
 def _goal(part: str) -> Goal | None:
@@ -169,7 +183,7 @@ def _goal(part: str) -> Goal | None:
     inside = _PAREN_COUNT.search(text)
     if inside:
         count, text = int(inside.group(1)), text[: inside.start()] + text[inside.end() :]
-    text = re.sub(r"\([^()]*\)?", " ", text)
+    text = _PAREN.sub(" ", text)
     text = re.split(r"(?:/|\bor\b)", text)[0].strip(" \t.:-–")
     leading = _LEADING.match(text)
     if leading and text[leading.end() :].strip():
@@ -199,7 +213,8 @@ def _from_prose(body: str) -> tuple[Goal, ...]:
     sentence = re.split(r"(?<=[a-z])[.!](?:\s|$)", text)[0]
     verb = _VERB.search(sentence)
     if verb is None:
-        return ()
+        counted = _LEADING.match(sentence) or _TRAILING.search(sentence)
+        return _single(sentence) if counted and len(sentence.split()) <= _MOST_WORDS else ()
     rest = sentence[verb.end() :]
     into = _INTO.search(rest)
     return _single(_PREPOSITION.sub("", rest[into.end() :] if into else rest))
