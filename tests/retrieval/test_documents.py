@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import json
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,16 @@ def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:
 def test_a_beir_folder_gives_its_corpus_alone(tmp_path: Path) -> None:
     write(tmp_path, {"corpus.jsonl": "x", "queries.jsonl": "x", "README.md": "x", "qrels/test.tsv": "x"})
     assert names(tmp_path) == ["corpus.jsonl"]
+
+
+def test_a_name_that_is_no_valid_unicode_is_written_with_escapes(tmp_path: Path) -> None:
+    try:
+        (tmp_path / "caf\udce9.txt").write_text("x")
+    except (OSError, UnicodeError):
+        pytest.skip("needs a file system that takes any bytes for a name")
+    found = find_files(tmp_path)[0]
+    assert found.name == "caf\\udce9.txt"
+    assert found.path.read_text() == "x"
 
 
 def test_one_file_is_a_corpus_too(tmp_path: Path) -> None:
@@ -200,8 +211,17 @@ def test_jsonl_records_of_every_layout(tmp_path: Path) -> None:
         {"id": "5", "title": "Only title", "text": ""},
         {"id": "6", "title": "", "text": " "},
         {"id": "7", "title": "T", "contents": "all\nof it"},
+        {"id": "8", "text": "half a pair: \ud83d"},
     ]
-    write(tmp_path, {"c.jsonl": jsonl(records) + "\n\n"})
+    write(
+        tmp_path,
+        {
+            "c.jsonl": json.dumps(records[0])
+            + "\n\n"
+            + "".join(json.dumps(record) + "\n" for record in records[1:])
+            + "\n"
+        },
+    )
     found = documents(tmp_path / "c.jsonl")
     assert [(d.id, d.title, d.text, d.url) for d in found] == [
         ("1", "T", "x", "http://x"),
@@ -210,9 +230,10 @@ def test_jsonl_records_of_every_layout(tmp_path: Path) -> None:
         ("4", "", "no title", None),
         ("5", "Only title", "Only title", None),
         ("7", "T", "all\nof it", None),
+        ("8", "", "half a pair: ?", None),
     ]
     with gzip.open(tmp_path / "z.jsonl.gz", "wt") as out:
-        out.write(jsonl(records))
+        out.write("".join(json.dumps(record) + "\n" for record in records))
     assert [d.id for d in documents(tmp_path / "z.jsonl.gz")] == [d.id for d in found]
 
 

@@ -225,6 +225,12 @@ def test_a_document_comes_forward_when_the_one_in_its_way_has_gone(tmp_path: Pat
     assert search(index, "third") == ["1"]
 
 
+def test_text_that_is_no_valid_unicode_is_indexed_all_the_same(tmp_path: Path) -> None:
+    write(tmp_path / "notes", {"c.jsonl": '{"id": "a\\ud83d", "title": "\\ud83d", "text": "half a pair \\ud83d"}'})
+    build_index(tmp_path / "notes", tmp_path / "index")
+    assert search(tmp_path / "index", "half \ud83d pair") == ["a?"]
+
+
 def test_progress_tells_how_far_it_is(tmp_path: Path) -> None:
     write(tmp_path / "notes", {"c.jsonl": jsonl([{"id": str(i), "text": f"text {i}"} for i in range(1200)])})
     seen: list[Progress] = []

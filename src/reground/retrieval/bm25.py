@@ -55,9 +55,9 @@ class Bm25Writer:
             entry.add_unsigned("key", key)
             entry.add_text("terms", self._segment(terms) if self._segment else terms)
             for name in ("id", "title", "text"):
-                entry.add_bytes(name, getattr(passage, name).encode("utf-8", "replace"))
+                entry.add_bytes(name, getattr(passage, name).encode())
             if passage.url is not None:
-                entry.add_bytes("url", passage.url.encode("utf-8", "replace"))
+                entry.add_bytes("url", passage.url.encode())
             self._writer.add_document(entry)
 
     def remove(self, key: int) -> None:

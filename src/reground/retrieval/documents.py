@@ -47,7 +47,7 @@ class Document:
 
 
 def _hash(text: str) -> int:
-    digest = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    digest = hashlib.blake2b(text.encode(), digest_size=8).digest()
     return int.from_bytes(digest, "big") >> 1
 
 
@@ -90,7 +90,9 @@ def find_files(source: Path, *, exclude: Path | None = None) -> list[SourceFile]
             stat = path.stat()
         except OSError:
             continue  # gone since it was listed
-        files.append(SourceFile(path, path.relative_to(base).as_posix(), stat.st_size, stat.st_mtime_ns))
+        # A name that is no valid Unicode cannot be written down as it is.
+        name = path.relative_to(base).as_posix().encode("utf-8", "backslashreplace").decode()
+        files.append(SourceFile(path, name, stat.st_size, stat.st_mtime_ns))
     return sorted(files, key=lambda file: file.name)
 
 

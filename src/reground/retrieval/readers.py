@@ -17,6 +17,8 @@ from io import BytesIO
 from pathlib import PurePosixPath
 from typing import IO, Any, cast
 
+from pydantic_core import from_json
+
 from reground.core.errors import DataError
 from reground.retrieval.documents import (
     HTML_SUFFIXES,
@@ -216,10 +218,9 @@ def _open(file: SourceFile) -> IO[bytes]:
 
 def _parse(line: bytes, file: SourceFile, number: int) -> Document:
     try:
-        record = json.loads(line)
-    except ValueError as error:
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else "not UTF-8"
-        raise DataError(f"not a JSON record: {reason}", path=file.path, line=number) from None
+        record = from_json(line)
+    except ValueError:
+        record = _parse_leniently(line, file, number)
     if not isinstance(record, dict):
         raise DataError("not a JSON object", path=file.path, line=number)
     id_ = record.get("id", record.get("_id"))
@@ -231,6 +232,22 @@ def _parse(line: bytes, file: SourceFile, number: int) -> Document:
     url = record.get("url")
     text = text if text.strip() else title  # a title alone can be found too
     return Document(str(id_), title, text, url if isinstance(url, str) and url else None, file.name)
+
+
+def _parse_leniently(line: bytes, file: SourceFile, number: int) -> Any:
+    """What the fast parser refuses: lone surrogates, which become "?", or a broken record. Raises DataError."""
+    try:
+        record = json.loads(line)
+        if not isinstance(record, dict):
+            return record
+        return {name: _encodable(value) if isinstance(value, str) else value for name, value in record.items()}
+    except ValueError as error:
+        reason = error.msg if isinstance(error, json.JSONDecodeError) else "not UTF-8"
+        raise DataError(f"not a JSON record: {reason}", path=file.path, line=number) from None
+
+
+def _encodable(text: str) -> str:
+    return text.encode("utf-8", "replace").decode()
 
 
 def _title_and_text(record: dict[str, Any]) -> tuple[str, str | None]:
