@@ -12,10 +12,9 @@ import json
 import os
 import secrets
 import shutil
-import struct
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -33,12 +32,16 @@ TESTS_MEMORY_MIB = 4096
 
 @dataclass(frozen=True)
 class Job:
-    """What one isolated process is told: its role and what it works on."""
+    """What one isolated process is told: its role and what it works on.
+
+    user: a number that no real user and no other execution has; both processes of an execution share it and `shared`.
+    """
 
     role: str
     data: dict[str, JsonValue]
     limits: Limits
     path: Path
+    user: int
     shared: Path | None = None
 
 
@@ -75,7 +78,18 @@ class Running:
     why: str = ""
     printed: dict[str, bytearray] = field(default_factory=lambda: {"stdout": bytearray(), "stderr": bytearray()})
     watch: Watch | None = None
-    _status: bytes = b""
+    _killed: bool = False
+    _work: list[asyncio.Task[None]] = field(default_factory=list)
+
+    def begin(self, work: Coroutine[None, None, None]) -> None:
+        """Do something beside the process, such as reading what it prints."""
+        self._work.append(asyncio.ensure_future(work))
+
+    async def end(self) -> None:
+        """Kill what is left and wait until every pipe is empty, so that nothing outlives the execution."""
+        self.kill()
+        await self.process.wait()
+        await asyncio.gather(*self._work, return_exceptions=True)
 
     def stop(self, verdict: Verdict, why: str) -> None:
         """Kill everything in the isolation; the first reason stands."""
@@ -85,8 +99,10 @@ class Running:
 
     def kill(self) -> None:
         """Kill the isolation's first process, and with it all others."""
-        with contextlib.suppress(ProcessLookupError):
-            self.process.kill()
+        if self.process.returncode is None:
+            self._killed = True
+            with contextlib.suppress(ProcessLookupError):
+                self.process.kill()
 
     def text(self, stream: str) -> str:
         """What was printed, as far as the limit allowed."""
@@ -115,11 +131,13 @@ class Running:
 
     def ran(self) -> bool:
         """Whether the isolation was set up, so that the exit status is the program's own."""
+        if self._killed:
+            return True
         if self.launch.status is None:
             return self.process.returncode not in (125, 126, 127)
         with contextlib.suppress(BlockingIOError):
-            self._status += os.read(self.launch.status, 1 << 16)
-        return b'"exit-code"' in self._status or (self.stopped is not None and b'"child-pid"' in self._status)
+            return b'"exit-code"' in os.read(self.launch.status, 1 << 16)
+        return False
 
 
 class Engine:
@@ -127,16 +145,23 @@ class Engine:
 
     def __init__(self, launcher: Launcher, *, concurrency: int | None = None) -> None:
         self._launcher = launcher
-        self._places = asyncio.Semaphore(concurrency or os.cpu_count() or 1)
+        self._concurrency = concurrency or os.cpu_count() or 1
+        self._places: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
 
     async def execute(self, program: Program) -> Execution:
         """Run a program and judge it. Raises SandboxUnavailable when the isolation cannot be set up."""
-        async with self._places:
+        async with self._gate():
             began = time.monotonic()
             with _workspace() as folder:
                 if program.tests is not None:
                     return await self._with_tests(program, folder, began)
                 return await self._by_itself(program, folder, began)
+
+    def _gate(self) -> asyncio.Semaphore:
+        loop = asyncio.get_running_loop()
+        if self._places is None or self._places[0] is not loop:
+            self._places = (loop, asyncio.Semaphore(self._concurrency))
+        return self._places[1]
 
     async def _by_itself(self, program: Program, folder: Path, began: float) -> Execution:
         for_value = program.returns is not None
@@ -146,17 +171,12 @@ class Engine:
             "returns": program.returns,
             "stdin": program.stdin,
         }
-        async with self._start(Job("program", data, program.limits, folder / "program.json")) as running:
+        async with self._start(Job("program", data, program.limits, folder / "program.json", _nobody())) as running:
             most = program.limits.output_bytes
-            await _until(
-                program.limits.seconds + STARTUP_SECONDS,
-                [running],
-                running.feed(b"" if for_value else program.stdin.encode(errors="replace")),
-                running.collect("stdout", most),
-                running.collect("stderr", most),
-                running.process.wait(),
-            )
-            await running.process.wait()
+            running.begin(running.feed(b"" if for_value else program.stdin.encode(errors="replace")))
+            running.begin(running.collect("stdout", most))
+            running.begin(running.collect("stderr", most))
+            await _until(program.limits.seconds + STARTUP_SECONDS, [running], running.process)
             _require_isolation(running)
             execution = judge_value(running) if for_value else judge_alone(running)
             return settle(execution, program, running, time.monotonic() - began)
@@ -169,34 +189,31 @@ class Engine:
         source: dict[str, JsonValue] = {"mode": "tests", "source": program.source, "stdin": program.stdin}
         tests: dict[str, JsonValue] = {"tests": program.tests, "exports": list(program.exports), "nonce": nonce}
         judge_limits = program.limits.model_copy(update={"memory_mib": TESTS_MEMORY_MIB, "processes": 64})
+        user = _nobody()
         requests, replies = os.pipe(), os.pipe()
         try:
             async with (
                 self._start(
-                    Job("program", source, program.limits, folder / "program.json", shared), requests[0], replies[1]
+                    Job("program", source, program.limits, folder / "program.json", user, shared),
+                    requests[0],
+                    replies[1],
                 ) as running,
                 self._start(
-                    Job("tests", tests, judge_limits, folder / "tests.json", shared), replies[0], requests[1]
+                    Job("tests", tests, judge_limits, folder / "tests.json", user, shared), replies[0], requests[1]
                 ) as judge,
             ):
                 for end in (*requests, *replies):
                     os.close(end)
                 requests = replies = ()  # type: ignore[assignment]
                 most = program.limits.output_bytes
-                printing = asyncio.ensure_future(running.collect("stderr", most))
-                try:
-                    await _until(
-                        program.limits.seconds + STARTUP_SECONDS,
-                        [running, judge],
-                        judge.collect("stderr", 1 << 20),
-                        judge.process.wait(),
-                    )
-                    with contextlib.suppress(TimeoutError):
-                        await asyncio.wait_for(asyncio.shield(running.process.wait()), 0.2)
-                    running.kill()
-                    await asyncio.gather(running.process.wait(), judge.process.wait())
-                finally:
-                    printing.cancel()
+                running.begin(running.collect("stderr", most))
+                judge.begin(judge.collect("stderr", 1 << 20))
+                await _until(program.limits.seconds + STARTUP_SECONDS, [running, judge], judge.process)
+                # A program that ended by itself says how; one that still serves has nothing more to say.
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(running.process.wait(), 0.1)
+                await running.end()
+                await judge.end()
                 _require_isolation(running)
                 _require_isolation(judge)
                 execution = judge_tests(running, judge, nonce)
@@ -227,15 +244,18 @@ class Engine:
             for inherited in launch.inherit:
                 os.close(inherited)
         running = Running(process, launch, job.limits)
-        running.watch = Watch(process.pid, job.limits.memory_mib, job.limits.processes, job.shared)
+        running.watch = Watch(
+            process.pid,
+            job.limits.memory_mib,
+            job.limits.processes,
+            job.shared if job.role == "program" else None,
+        )
         watching = asyncio.ensure_future(running.watch.follow(running.stop))
         try:
             yield running
         finally:
             watching.cancel()
-            running.kill()
-            with contextlib.suppress(ProcessLookupError):
-                await process.wait()
+            await asyncio.shield(running.end())
             if launch.status is not None:
                 os.close(launch.status)
             if launch.tidy:
@@ -243,15 +263,18 @@ class Engine:
                 await tidying.wait()
 
 
-async def _until(seconds: float, processes: list[Running], *work: object) -> None:
-    """Await the work; when the time is over, stop the processes, which ends the work."""
-    everything = asyncio.gather(*work, return_exceptions=True)  # type: ignore[call-overload]
+def _nobody() -> int:
+    return 0x40000000 + secrets.randbelow(0x30000000)
+
+
+async def _until(seconds: float, processes: list[Running], last: asyncio.subprocess.Process) -> None:
+    """Wait for the last process to end; when the time is over, stop them all."""
     try:
-        await asyncio.wait_for(asyncio.shield(everything), seconds)
+        await asyncio.wait_for(last.wait(), seconds)
     except TimeoutError:
         for running in processes:
             running.stop(Verdict.TIMEOUT, f"ran longer than {running.limits.seconds:g} s")
-        await everything
+        await last.wait()
 
 
 def _require_isolation(running: Running) -> None:
@@ -267,11 +290,3 @@ def _workspace() -> Iterator[Path]:
         yield folder
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def read_frame(data: bytes) -> bytes:
-    """The first frame of a stream; empty when it is not whole."""
-    if len(data) < 4:
-        return b""
-    size = struct.unpack(">I", data[:4])[0]
-    return data[4 : 4 + size] if len(data) >= 4 + size else b""

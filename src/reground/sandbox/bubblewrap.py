@@ -6,7 +6,6 @@ import functools
 import math
 import os
 import platform
-import secrets
 import shutil
 import subprocess
 import sys
@@ -104,10 +103,9 @@ class _Bubblewrap:
     def confine(self, job: Job) -> dict[str, JsonValue]:
         """Limits that the process sets on itself, and where its packages are."""
         limits = job.limits
-        user = 0x40000000 + secrets.randbelow(0x30000000) if self._as_user else None
         seconds = math.ceil(limits.seconds)
         confinement: dict[str, JsonValue] = {
-            "user": user,
+            "user": job.user if self._as_user else None,
             "AS": (limits.memory_mib + _INTERPRETER_MIB) * 2**20,
             "CPU": seconds if job.role == "program" else seconds + 2,
             "FSIZE": FILE_MIB * 2**20,
@@ -164,17 +162,24 @@ class _Bubblewrap:
         return ["--unshare-all", "--unshare-user", *self._if_known("--disable-userns"), *drop, "--uid", "1000"]
 
     def _environment(self) -> list[str]:
-        values = {"PATH": "/usr/bin", "HOME": "/home", "TMPDIR": "/tmp", "LANG": "C.UTF-8", "TZ": "UTC"}  # noqa: S108
+        values = {"PATH": "/usr/bin", "HOME": "/home", "TMPDIR": "/work", "LANG": "C.UTF-8", "TZ": "UTC"}
         values |= {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1"}
         values |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         return ["--clearenv", *(part for name, value in values.items() for part in ("--setenv", name, value))]
 
     def _system(self, packages: str | None) -> list[str]:
-        options: list[str] = []
-        for path in [*python_paths(), *([packages] if packages else [])]:
-            link = Path(path).is_symlink() and path.count("/") == 1
-            options += ["--symlink", str(Path(path).readlink()), path] if link else ["--ro-bind", path, path]
-        return options
+        shown = [*python_paths(), *([packages] if packages else [])]
+        links = [path for path in shown if Path(path).is_symlink() and path.count("/") == 1]
+        bound = [path for path in shown if path not in links]
+        # bubblewrap makes missing parents for its own user alone, and the program is to be another one.
+        parents = dict.fromkeys(str(p) for path in bound for p in reversed(Path(path).parents) if p != Path("/"))
+        scratch = {"/tmp", "/home", "/work"}  # noqa: S108
+        mode = ["--perms", "0755"] if self._if_known("--perms") else []
+        return [
+            *(part for parent in parents if parent not in scratch for part in (*mode, "--dir", parent)),
+            *(part for path in links for part in ("--symlink", str(Path(path).readlink()), path)),
+            *(part for path in bound for part in ("--ro-bind", path, path)),
+        ]
 
     def _scratch(self, path: str, limits: Limits) -> list[str]:
         size = ["--size", str(min(limits.memory_mib, FILE_MIB) * 2**20)] if self._if_known("--size") else []

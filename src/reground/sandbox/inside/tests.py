@@ -37,6 +37,7 @@ class Handle:
         object.__setattr__(self, "_number", number)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
+        """Call it over there."""
         return self._session.call(self, list(args), named)
 
     def __getattr__(self, name: str) -> Any:
@@ -232,7 +233,7 @@ def judge(session: TestsSession, job: Message) -> tuple[str, str]:
     except BaseException as error:
         return _blame(error, loading=True)
     module = types.ModuleType("tests")
-    module.__file__ = os.path.join(os.getcwd(), FILE)  # noqa: PTH118
+    module.__file__ = f"{os.getcwd()}/{FILE}"  # noqa: PTH109
     sys.modules["tests"] = module
     module.__dict__.update(exports)
     try:

@@ -85,7 +85,7 @@ def encode(value: Any, refer: Refer) -> Any:
     if kind is int:
         return value if -_SAFE_INT < value < _SAFE_INT else {"t": "int", "v": hex(value)}
     if kind is list:
-        return [encode(item, refer) for item in value]
+        return _items(value, refer)
     encoder = _ENCODERS.get(f"{kind.__module__}.{kind.__qualname__}")
     if encoder is not None:
         tag, body = encoder(value, refer)
@@ -120,7 +120,15 @@ def _pairs(value: Any, refer: Refer) -> list[Any]:
     return [[encode(k, refer), encode(v, refer)] for k, v in dict.items(value)]
 
 
+_TEXTS = {str, bool, type(None)}
+_NUMBERS = {int, float, bool}
+
+
 def _items(value: Any, refer: Refer) -> list[Any]:
+    kinds = set(map(type, value))
+    # JSON has a form for all of them, so a long list of plain numbers or texts is not walked item by item.
+    if kinds <= _TEXTS or (kinds <= _NUMBERS and min(value) > -_SAFE_INT and max(value) < _SAFE_INT):
+        return list(value)
     return [encode(item, refer) for item in value]
 
 
@@ -199,7 +207,7 @@ def _decode(data: Any, resolve: Resolve) -> Any:
     if not isinstance(data, list | dict):
         return data
     if isinstance(data, list):
-        return [_decode(item, resolve) for item in data]
+        return _many(data, resolve)
     tag, body = data["t"], data.get("v")
     decoder = _DECODERS.get(tag)
     return resolve(data) if decoder is None else decoder(body, resolve)
@@ -227,6 +235,8 @@ def _date(name: str) -> Callable[[Any, Resolve], Any]:
 def _many(body: Any, resolve: Resolve) -> list[Any]:
     if not isinstance(body, list):
         raise ValueError("not a sequence")
+    if not set(map(type, body)) & {list, dict}:
+        return body
     return [_decode(item, resolve) for item in body]
 
 

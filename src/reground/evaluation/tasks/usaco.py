@@ -1,0 +1,111 @@
+"""Competition problems judged by input and output, as USACO's are, each with its own limits on time and memory.
+
+The data is JSONL of `{"id", "question", "time_limit_s", "memory_limit_mib", "cases": [{"input", "output"}]}`, with
+`"solution"` where there is a reference program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from pydantic import Field, ValidationError
+
+from reground.core.answers import PROGRAM, AnswerForm, Demonstration
+from reground.core.errors import DataError
+from reground.core.language import Value
+from reground.core.programs import Limits, Program, Sandbox
+from reground.core.trajectory import Trajectory
+from reground.evaluation.task import Example, Score, Task
+from reground.evaluation.tasks._load import data_path, numbered_records
+
+_HOW = "Write a complete Python program that reads standard input and prints the answer to standard output."
+
+
+class Case(Value):
+    """One hidden test."""
+
+    input: str
+    output: str
+
+
+class ContestProblem(Value):
+    """A problem, its limits (seconds, MiB) and its hidden tests."""
+
+    id: str
+    question: str
+    time_limit_s: float = Field(default=4.0, gt=0)
+    memory_limit_mib: int = Field(default=256, ge=16)
+    cases: tuple[Case, ...] = Field(min_length=1)
+    solution: str = ""
+
+
+@dataclass(frozen=True)
+class ContestTask:
+    """A program passes when every case passes within the problem's limits; `cases passed` is the part that did."""
+
+    name: str
+    problems: Mapping[str, ContestProblem]
+    form: AnswerForm = PROGRAM
+    primary: str = "pass@1"
+
+    def examples(self) -> Sequence[Example]:
+        """The problems in the data's order."""
+        return [
+            Example(
+                id=problem.id,
+                question=f"{problem.question.strip()}\n\n{_HOW} It has {problem.time_limit_s:g} seconds and "
+                f"{problem.memory_limit_mib} MiB for each test.",
+            )
+            for problem in self.problems.values()
+        ]
+
+    def demonstrations(self) -> Sequence[Demonstration]:
+        """None: problems come without a prompts' split."""
+        return ()
+
+    def solutions(self) -> Sequence[str]:
+        """Reference programs, where the data has them."""
+        return [problem.solution for problem in self.problems.values() if problem.solution]
+
+    async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
+        """Judge case by case and stop at the first that fails, as a contest does."""
+        if sandbox is None:
+            why = "programs run in a sandbox only, and there is none"
+            return {name: Score(value=None, why=why) for name in ("pass@1", "cases passed")}
+        problem = self.problems[example.id]
+        source = self.form.extract(trajectory.answer.text if trajectory.answer else "")
+        limits = Limits(seconds=problem.time_limit_s, memory_mib=problem.memory_limit_mib, output_bytes=4 * 2**20)
+        passed, why = 0, "passed"
+        for case in problem.cases:
+            execution = await sandbox.execute(
+                Program(source=source, stdin=case.input, expected_stdout=case.output, limits=limits)
+            )
+            if not execution.passed:
+                why = f"case {passed + 1}: {execution.verdict}: {execution.detail}"
+                break
+            passed += 1
+        whole = len(problem.cases)
+        return {
+            "pass@1": Score(value=float(passed == whole), why=why),
+            "cases passed": Score(value=passed / whole, why=why),
+        }
+
+
+def usaco(root: Path) -> Task:
+    """The problems of `usaco/problems.jsonl`. Raises DataError naming the line that is no problem."""
+    path = data_path(root, "usaco", "problems.jsonl")
+    problems: dict[str, ContestProblem] = {}
+    for line, record in numbered_records(path, ("id", "question", "cases")):
+        try:
+            problem = ContestProblem.model_validate(record)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise DataError(f"the field {where} is unusable: {first['msg']}", path=path, line=line) from None
+        problems[problem.id] = problem
+    return ContestTask("usaco", problems)
+
+
+TASKS: dict[str, Callable[[Path], Task]] = {"usaco": usaco}

@@ -1,0 +1,3 @@
+# expect: syntax, exception, memory
+# repeat: 20000
+(

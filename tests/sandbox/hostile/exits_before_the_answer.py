@@ -1,0 +1,5 @@
+# expect: wrong answer
+# run: stdin
+import os
+
+os._exit(0)

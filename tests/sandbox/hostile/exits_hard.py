@@ -1,0 +1,6 @@
+# expect: exception
+import os
+
+
+def add(a, b):
+    os._exit(0)

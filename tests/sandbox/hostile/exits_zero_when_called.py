@@ -1,0 +1,6 @@
+# expect: exception
+import sys
+
+
+def add(a, b):
+    sys.exit(0)

@@ -1,0 +1,4 @@
+# expect: exception
+import sys
+
+sys.exit(0)

@@ -1,0 +1,7 @@
+# expect: exception, memory
+import os
+import signal
+
+
+def add(a, b):
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,8 @@
+# expect: wrong answer, exception, timeout
+# run: stdin
+import os
+import time
+
+if os.fork() == 0:
+    os.setsid()
+    time.sleep(60)

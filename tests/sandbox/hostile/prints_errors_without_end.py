@@ -1,0 +1,6 @@
+# expect: output limit
+# run: stdin
+import sys
+
+while True:
+    sys.stderr.write("x" * 1000)

@@ -1,0 +1,3 @@
+# expect: wrong answer
+# run: stdin
+print("passed")

@@ -1,0 +1,4 @@
+# expect: output limit
+def add(a, b):
+    while True:
+        print("x" * 1000)

@@ -1,0 +1,5 @@
+# expect: timeout
+# run: stdin
+import time
+
+time.sleep(60)

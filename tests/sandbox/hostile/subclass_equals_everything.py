@@ -1,0 +1,10 @@
+# expect: wrong answer
+class Sum(int):
+    def __eq__(self, other):
+        return True
+
+    __hash__ = int.__hash__
+
+
+def add(a, b):
+    return Sum(41)

@@ -1,0 +1,3 @@
+# expect: syntax
+def add(a, b:
+    return 5

@@ -1,0 +1,58 @@
+"""Every program in `hostile/` gets a verdict that its first line names, and none passes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from reground.core.errors import SandboxUnavailable
+from reground.core.programs import Limits, Program, Sandbox, Verdict
+from reground.sandbox import find_sandbox
+
+PROGRAMS = sorted((Path(__file__).parent / "hostile").glob("*.py"))
+TESTS = "assert add(2, 3) == 5\nassert add(-1, 1) == 0\nassert add(0.5, 0.25) == 0.75\n"
+LIMITS = Limits(seconds=2, memory_mib=256)
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Sandbox:
+    try:
+        return find_sandbox()
+    except SandboxUnavailable as reason:
+        pytest.skip(str(reason))
+
+
+def _said(source: str, name: str) -> list[str]:
+    return re.findall(rf"^# {name}: (.*)$", source, re.MULTILINE)
+
+
+@pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
+async def test_a_hostile_program_gets_its_verdict(path: Path, sandbox: Sandbox) -> None:
+    source = path.read_text()
+    allowed = {Verdict(verdict) for verdict in _said(source, "expect")[0].split(", ")}
+    for times in _said(source, "repeat"):
+        source = source.splitlines()[-1] * int(times)
+    if _said(source, "run") == ["stdin"]:
+        program = Program(source=source, stdin="2 3\n", expected_stdout="5\n", limits=LIMITS)
+    else:
+        tests = "\n".join(_said(source, "tests")) or TESTS
+        program = Program(source=source, tests=tests, exports=("add",), limits=LIMITS)
+
+    execution = await sandbox.execute(program)
+
+    assert Verdict.PASSED not in allowed
+    assert execution.verdict in allowed, execution
+    assert execution.seconds < 30
+
+
+async def test_an_honest_program_passes_the_same_tests(sandbox: Sandbox) -> None:
+    source = "def add(a, b):\n    return a + b\n"
+    assert (await sandbox.execute(Program(source=source, tests=TESTS, exports=("add",), limits=LIMITS))).passed
+    reader = "print(sum(map(int, input().split())))"
+    assert (await sandbox.execute(Program(source=reader, stdin="2 3\n", expected_stdout="5", limits=LIMITS))).passed
+
+
+def test_there_are_enough_of_them() -> None:
+    assert len(PROGRAMS) >= 20
