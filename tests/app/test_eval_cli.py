@@ -307,7 +307,7 @@ def test_settings_go_to_the_methods_that_have_them() -> None:
 
 
 def test_every_method_resolves_to_plain_settings() -> None:
-    from reground.core.answers import PHRASE
+    from reground.core.answers import PHRASE, PROGRAM
     from reground.retrieval.scripted import ScriptedRetriever
 
     class Nowhere:
@@ -317,8 +317,10 @@ def test_every_method_resolves_to_plain_settings() -> None:
             raise AssertionError
 
     for name in catalogue.methods():
+        # Reflexion writes programs only.
+        form = PROGRAM if name == "reflexion" else PHRASE
         built = catalogue.build_method(
-            name, model=ScriptedModel([]), retriever=ScriptedRetriever([]), sandbox=Nowhere(), form=PHRASE
+            name, model=ScriptedModel([]), retriever=ScriptedRetriever([]), sandbox=Nowhere(), form=form
         )
         settings = resolved(built)
         assert json.loads(json.dumps(settings)) == settings
