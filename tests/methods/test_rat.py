@@ -311,3 +311,10 @@ def test_a_larger_budget_buys_more_rounds():
     assert contents == sorted(contents)
     assert contents[0] == 1
     assert contents[-1] > contents[1]
+
+
+async def test_an_empty_final_answer_leaves_the_thoughts():
+    run = Run()
+    answer = await rat(model(answer=" "), form=PHRASE).solve(QUESTION, run)
+    assert answer.text == REVISIONS[-1]
+    assert notes(run, "answer empty")

@@ -65,3 +65,8 @@ def test_an_echo_and_nothing_else_is_an_empty_revision():
     run = Run()
     assert accepted(Reply(text="Step to check:"), run, TEXT, prompt=PROMPT) is None
     assert notes(run, "revision empty")
+
+
+def test_without_a_prompt_nothing_is_taken_for_an_echo():
+    text = "Step to check:\n\nIt is so."
+    assert accepted(Reply(text=text), Run(), TEXT) == text

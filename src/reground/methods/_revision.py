@@ -14,7 +14,7 @@ _LABEL = re.compile(r"^[A-Z][^.!?]{2,60}:$")
 _LOOP = 3
 
 
-def accepted(reply: Reply, run: Run, form: AnswerForm, *, prompt: str) -> str | None:
+def accepted(reply: Reply, run: Run, form: AnswerForm, *, prompt: str = "") -> str | None:
     """The revision, or None if it is empty or was cut before its end: then what was there before stands, and a note says why."""
     text = without_echo(readable(reply, form), prompt)
     if not text:
@@ -46,7 +46,7 @@ def without_echo(text: str, prompt: str) -> str:
     lines = text.splitlines()
     while lines and (not lines[0].strip() or lines[0].strip() in labels):
         lines.pop(0)
-    end = next((i for i, line in enumerate(lines) if line.strip() in labels or line.strip() == task), len(lines))
+    end = next((i for i, line in enumerate(lines) if line.strip() in labels or line.strip() == task != ""), len(lines))
     return "\n".join(lines[:end]).strip()
 
 
