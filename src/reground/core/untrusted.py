@@ -24,7 +24,7 @@ _CONTROL = re.compile(
     r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|IMG|PREFIX|MIDDLE|SUFFIX)\])",
     re.IGNORECASE,
 )
-_FENCE = re.compile(r"<(?=/?passage\b)", re.IGNORECASE)
+_FENCE = re.compile(r"<(?=\s*/?\s*passage\b)", re.IGNORECASE)
 
 
 def neutralise(text: str, extra: Iterable[str] = ()) -> str:
