@@ -103,11 +103,10 @@ LATEX = st.recursive(
         st.tuples(inner, inner).map(lambda ab: rf"{ab[0]} \cdot {ab[1]}"),
         inner.map(lambda a: rf"\sqrt{{{a}}}"),
         inner.map(lambda a: rf"\left({a}\right)^{{2}}"),
-        inner.map(lambda a: rf"(-{a})"),
         inner.map(lambda a: rf"{a} \pi"),
     ),
     max_leaves=4,
-)
+).flatmap(lambda positive: st.sampled_from([positive, f"-{positive}", f"3 - {positive}"]))
 
 
 @settings(deadline=None, max_examples=60)
