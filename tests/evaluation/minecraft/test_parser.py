@@ -141,12 +141,8 @@ def test_rendering_names_an_empty_step():
     assert render_plan([PlanStep(1)]) == "STEP 1: Look around."
 
 
-_NAME = st.from_regex(r"[A-Z][a-z]{2,8}( [A-Z][a-z]{2,8}){0,2}", fullmatch=True).filter(
-    lambda name: (
-        not any(word in name.lower().split() for word in ("or", "and", "none", "nothing", "step", "empty", "item"))
-        and not name.lower().startswith(("ten ", "one ", "six ", "two "))
-    )
-)
+_WORDS = ["Oak", "Log", "Iron", "Pickaxe", "Block", "Of", "Stick", "Redstone", "Torch", "Empty", "Map", "Steel"]
+_NAME = st.lists(st.sampled_from(_WORDS), min_size=1, max_size=3).map(" ".join).filter(lambda name: name != "Empty")
 
 
 @given(st.lists(st.lists(st.builds(Goal, _NAME, st.integers(1, 9999)), min_size=1, max_size=3), max_size=8))
@@ -182,3 +178,9 @@ _FRAGMENTS = [
 def test_any_text_parses(text):
     for step in parse_plan(text):
         assert all(goal.count >= 1 and goal.name.strip() for goal in step.goals)
+
+
+@pytest.mark.parametrize("filler", [" ", "\t", "item ", "1 ", "(", "[1, ", " object target", "\n>#- ", " and ", "* "])
+def test_long_and_odd_text_parses_in_reasonable_time(filler):
+    """Would run for hours with a pattern that backtracks; the suite's time limit guards it."""
+    assert len(parse_plan(f"STEP 1: Items: a{filler * 8000}b")) == 1

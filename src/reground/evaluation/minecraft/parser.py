@@ -28,6 +28,7 @@ class PlanStep:
     text: str = field(default="", compare=False)
 
 
+_SPACES = re.compile(r"[ \t]{2,}")  # long runs would make the patterns below slow
 _MARKUP = re.compile(r"[*`\"{}]+|(?<!\w)_+|_+(?!\w)|\[\d+(?:[ \t]*[,;][ \t]*\d+)*\]")  # and citation markers
 _LINE_START = r"(?:^|\n)[ \t>#\-•+]*"
 _STEP = re.compile(
@@ -95,7 +96,7 @@ def parse_plan(text: str) -> list[PlanStep]:
     explicit "4x Stick" or what follows an arrow, else the object of the first verb ("mine 3 iron ore"). Lines that
     name materials or tools are not goals. Where a text holds several plans, each counting from 1, the last is meant.
     """
-    plain = _MARKUP.sub("", text.replace("\r\n", "\n"))
+    plain = _SPACES.sub("  ", _MARKUP.sub("", text.replace("\r\n", "\n")))
     return [_step(number, body) for number, body in _last_plan(_split(plain))]
 
 
