@@ -1,0 +1,224 @@
+"""`hf`: a model run in this process by transformers, with a LoRA adapter if given (extra [train]).
+
+`hf/<repo>`, `hf/<folder>`, or a GGUF file or alias, whose weights are dequantised. Slower than `gguf`, and the place
+to run what was trained here.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import io
+import threading
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager, redirect_stderr
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from reground.core.errors import ConfigurationError, MissingExtra, ModelError
+from reground.core.language import Message, Reply, Sampling
+from reground.models import pull
+from reground.models.options import Listing, ModelOptions
+
+_BATCH = 8  # replies that are decoded together
+
+
+def create(model: str, options: ModelOptions) -> HfModel:
+    """The model of a repository, a folder or a GGUF file; loaded at the first call.
+
+    Raises MissingExtra where torch or transformers are not installed, ConfigurationError for an absent adapter.
+    """
+    if _missing():
+        raise MissingExtra(f"hf/{model}", "train")
+    if options.adapter is not None and not options.adapter.exists():
+        raise ConfigurationError(f"there is no adapter {options.adapter}")
+    return HfModel(model, options)
+
+
+async def available(options: ModelOptions) -> list[Listing]:
+    """Whether transformers can run here; which repositories there are, only a hub knows."""
+    if _missing():
+        return [Listing("hf/<repo or path>", False, str(MissingExtra("it", "train")))]
+    return [Listing("hf/<repo or path>", True, "a folder, a GGUF file or a model hub's repository")]
+
+
+def _missing() -> bool:
+    return any(importlib.util.find_spec(name) is None for name in ("torch", "transformers"))
+
+
+def load_weights(model: str, *, adapter: Path | None = None) -> tuple[Any, Any]:
+    """A causal language model, ready for inference, and its tokenizer. Blocks for seconds or more."""
+    import torch
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    where, how = _source(model)
+    try:
+        with _quietly():
+            tokenizer = AutoTokenizer.from_pretrained(where, padding_side="left", **how)
+            weights = AutoModelForCausalLM.from_pretrained(
+                where, dtype=torch.bfloat16 if device == "cuda" else torch.float32, **how
+            )
+            if adapter is not None:
+                weights = _adapted(weights, adapter)
+    except (OSError, ValueError, RuntimeError) as error:
+        why = " ".join(str(error).split())[:300]
+        raise ModelError(f"transformers could not load {model}: {why}") from error
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return weights.to(device).eval(), tokenizer
+
+
+def _source(model: str) -> tuple[str, dict[str, str]]:
+    """What transformers is told: a folder or repository, and the GGUF file in it if that is what it is."""
+    if model.lower() in pull.ALIASES or model.endswith(".gguf"):
+        file = pull.pull(model)
+        return str(file.parent), {"gguf_file": file.name}
+    return model, {}
+
+
+def _adapted(weights: Any, adapter: Path) -> Any:
+    if importlib.util.find_spec("peft") is None:
+        raise MissingExtra("a LoRA adapter", "train")
+    from peft import PeftModel
+
+    return PeftModel.from_pretrained(weights, str(adapter if adapter.is_dir() else adapter.parent))
+
+
+@contextmanager
+def _quietly() -> Iterator[None]:
+    """No progress bars and no advice on stderr while loading; one bar has no switch, so stderr waits aside."""
+    from transformers.utils import logging
+
+    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
+    logging.set_verbosity_error()
+    logging.disable_progress_bar()
+    try:
+        with redirect_stderr(io.StringIO()):
+            yield
+    finally:
+        logging.set_verbosity(verbosity)
+        if bars:
+            logging.enable_progress_bar()
+
+
+@dataclass
+class _Job:
+    """A call that waits for its turn or is in it."""
+
+    turns: list[dict[str, str]]
+    sampling: Sampling
+    answered: Future[list[Reply]] = field(default_factory=Future)
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+    def goes_with(self, other: _Job) -> bool:
+        """Whether both may be decoded as one batch; with a seed, a call must not depend on its company."""
+        alone = self.sampling.seed is not None and self.sampling.temperature > 0
+        return not alone and self.sampling == other.sampling
+
+
+class HfModel:
+    """A language model in this process, through transformers.
+
+    Calls that wait at the same time and want the same sampling are decoded together, up to eight replies.
+    Log-probabilities are those of the model before temperature and top-p.
+    """
+
+    def __init__(self, model: str, options: ModelOptions) -> None:
+        self.name = f"hf/{model}"
+        self._model = model
+        self._options = options
+        self._waiting: list[_Job] = []
+        self._lock = threading.Lock()
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="transformers")
+        self._decoder: Any = None
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        """Return `sampling.n` replies. Raises ContextLengthExceeded and ModelError."""
+        job = _Job([{"role": m.role, "content": m.content} for m in messages], sampling)
+        with self._lock:
+            self._waiting.append(job)
+        self._thread.submit(self._next)
+        try:
+            replies = await asyncio.wrap_future(job.answered)
+        except asyncio.CancelledError:
+            job.cancelled.set()
+            raise
+        return self._priced(replies)
+
+    async def aclose(self) -> None:
+        """Free the weights after the batch that is being decoded. A later call loads them again."""
+        await asyncio.wrap_future(self._thread.submit(self._unload))
+
+    def _unload(self) -> None:
+        self._decoder = None
+
+    def _priced(self, replies: list[Reply]) -> list[Reply]:
+        price = self._options.price
+        if price is None:
+            return replies
+        usage = replies[0].usage
+        usd = price.usd(usage.prompt, usage.cached, usage.completion)
+        return [replies[0].model_copy(update={"usage": usage.model_copy(update={"usd": usd})}), *replies[1:]]
+
+    def _next(self) -> None:
+        """Decode the call that has waited longest and those that go with it."""
+        batch = self._take()
+        if not batch:
+            return
+        try:
+            decoder = self._decoder = self._decoder or self._load()
+        except Exception as error:
+            for job in batch:
+                _settle(job, error)
+            return
+        # After a failed batch each goes alone: the fault of one call is not to be the others'.
+        if len(batch) == 1 or not _decode(decoder, batch, last=False):
+            for job in batch:
+                _decode(decoder, [job], last=True)
+
+    def _take(self) -> list[_Job]:
+        with self._lock:
+            self._waiting = [job for job in self._waiting if not job.cancelled.is_set()]
+            batch: list[_Job] = []
+            for job in list(self._waiting):
+                room = _BATCH - sum(taken.sampling.n for taken in batch)
+                if not batch or (job.goes_with(batch[0]) and job.sampling.n <= room):
+                    batch.append(job)
+                    self._waiting.remove(job)
+        return batch
+
+    def _load(self) -> Any:
+        from reground.models._transformers import Decoder
+
+        if self._options.threads is not None:
+            import torch
+
+            torch.set_num_threads(self._options.threads)
+        weights, tokenizer = load_weights(self._model, adapter=self._options.adapter)
+        return Decoder(self.name, weights, tokenizer)
+
+
+def _decode(decoder: Any, batch: list[_Job], *, last: bool) -> bool:
+    """Decode and settle; unless this is the last try, a failure settles nothing and gives False."""
+    try:
+        answers = decoder.decode(batch)
+    except Exception as error:
+        if last:
+            for job in batch:
+                _settle(job, ModelError(f"transformers: {error}") if isinstance(error, RuntimeError) else error)
+        return last
+    for job, replies in zip(batch, answers, strict=True):
+        _settle(job, replies)
+    return True
+
+
+def _settle(job: _Job, outcome: list[Reply] | Exception) -> None:
+    if not job.answered.set_running_or_notify_cancel():
+        return
+    if isinstance(outcome, Exception):
+        job.answered.set_exception(outcome)
+    else:
+        job.answered.set_result(outcome)
