@@ -129,7 +129,7 @@ def test_eval_scores_every_question_and_writes_a_report(server: Server, data: Pa
     summary = json.loads(Path("out/summary.json").read_text())
     assert summary["metrics"]["exact match"]["mean"] == 1.0
     assert summary["usage"]["usd"] == pytest.approx(6 * (50e-6 + 10e-6))
-    assert "1.000 to 1.000" in out
+    assert "1.000–1.000" in out
     assert "6/6 done" in err
     assert (Path("out") / "report.md").exists()
     assert "secret-key" not in "".join(p.read_text(errors="replace") for p in Path("out").iterdir())
@@ -172,7 +172,7 @@ def test_compare_runs_methods_at_equal_budgets_and_reports(server: Server, data:
         "direct@800",
     ]
     assert json.loads(Path("cmp/cot@400/config.json").read_text())["budget"]["tokens"] == 400
-    assert "minus direct" in out
+    assert "cover-EM against direct" in out
     assert "run 4 of 4" in err
     assert "![" in Path("cmp/report.md").read_text()
     asked = len(server.asked)

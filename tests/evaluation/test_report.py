@@ -84,14 +84,14 @@ def test_the_tables_hold_means_intervals_differences_and_cost(tmp_path: Path) ->
     write_run(tmp_path / "direct", "direct", [1.0, 0.0, 0.0, 0.0])
     write_run(tmp_path / "rar", "rar", [1.0, 1.0, 1.0, 0.0], failed=1)
     (report,) = build_reports([tmp_path])
-    scores, cost, every = report.tables
+    scores, differences, cost, every = report.tables
     assert report.baseline == "direct"
-    direct, rar = scores.rows
-    assert scores.headers[:5] == ["method", "budget", "em", "95 % interval", "minus direct"]
-    assert direct == ["direct", "1k", "0.250", "0.000 to 0.750", "–", "–", "–", "–", "4", "0", "0"]
-    assert rar[:3] == ["rar", "1k", "0.750"]
-    assert rar[4:8] == ["+0.500", "+0.000 to +1.000", "0.500", "0.500"]
-    assert rar[8:] == ["4", "0", "1"]
+    assert scores.headers == ["method", "budget", "em", "95 % interval", "scored", "unscored", "failed"]
+    assert scores.rows[0] == ["direct", "1k", "0.250", "0.000–0.750", "4", "0", "0"]
+    assert scores.rows[1][:3] == ["rar", "1k", "0.750"]
+    assert scores.rows[1][4:] == ["4", "0", "1"]
+    assert differences.headers[2] == "minus direct"
+    assert differences.rows == [["rar", "1k", "+0.500", "+0.000 to +1.000", "0.500", "0.500", "4"]]
     assert cost.rows[0] == ["direct", "1k", "2.0", "100", "40", "20", "0.01000", "3.0", "0"]
     assert [row[2:4] for row in every.rows] == [["em", "0.250"], ["f1", "0.500"], ["em", "0.750"], ["f1", "0.500"]]
     assert every.rows[2][5] == "0.600"
@@ -119,18 +119,18 @@ def test_a_baseline_can_be_chosen_and_must_be_there(tmp_path: Path) -> None:
     assert build_reports([tmp_path])[0].baseline == "cot"
     (report,) = build_reports([tmp_path], baseline="rar")
     assert report.tables[0].rows[0][0] == "rar"
-    assert report.tables[0].rows[1][4] == "-0.500"
+    assert report.tables[1].rows == [["cot", "1k", "-0.500", "-1.000 to +0.000", "1.000", "1.000", "2"]]
     with pytest.raises(ConfigurationError, match="there are cot, rar"):
         build_reports([tmp_path], baseline="direct")
     with pytest.raises(DataError, match="no run folder"):
         build_reports([tmp_path / "nowhere"])
 
 
-def test_a_single_run_has_no_columns_for_differences(tmp_path: Path) -> None:
+def test_a_single_run_has_no_table_of_differences(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "rar", [1.0, 0.0])
     (report,) = build_reports([tmp_path / "a"])
-    assert report.tables[0].headers == ["method", "budget", "em", "95 % interval", "scored", "unscored", "failed"]
-    assert report.tables[0].rows == [["rar", "1k", "0.500", "0.000 to 1.000", "2", "0", "0"]]
+    assert [table.title for table in report.tables] == ["sums: em", "sums: cost a question", "sums: every metric"]
+    assert report.tables[0].rows == [["rar", "1k", "0.500", "0.000–1.000", "2", "0", "0"]]
 
 
 def test_groups_are_told_apart(tmp_path: Path) -> None:
@@ -156,7 +156,8 @@ def test_what_a_reader_must_know_is_said(tmp_path: Path) -> None:
         "USD is unknown",
     ):
         assert expected in said
-    assert report.tables[1].rows[0][6] == "–"
+    costs = next(table for table in report.tables if "cost" in table.title)
+    assert costs.rows[0][6] == "–"
 
 
 def test_a_stale_summary_is_made_anew_from_the_scores(tmp_path: Path) -> None:

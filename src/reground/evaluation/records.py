@@ -85,7 +85,7 @@ class Summary(Value):
     """A run in numbers. `usage` is the sum over questions x repeats; `seconds` too, each on its own clock.
 
     finished: whether every question and repeat has been run. same_repeats: questions whose repeats all gave the
-    same short answer. stopped: how many were cut short, by the budget limit that did it.
+    same short answer. stopped: how many answers were cut short, by the budget limit that did it.
     """
 
     finished: bool

@@ -25,7 +25,7 @@ def summarise(config: RunConfig, records: Sequence[Record], *, expected: int) ->
         runs=len(records),
         failed=sum(record.failure is not None for record in records),
         failures=dict(Counter(record.failure.type for record in records if record.failure is not None)),
-        stopped=dict(Counter(record.stopped for record in records if record.stopped is not None)),
+        stopped=dict(Counter(r.stopped for r in records if r.stopped is not None and r.failure is None)),
         same_repeats=_same_repeats(records),
         usage=sum((record.usage for record in records), Usage()),
         seconds=fsum(record.seconds for record in records),

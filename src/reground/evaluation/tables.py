@@ -38,9 +38,10 @@ class Table:
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        table = RichTable(title=self.title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False, padding=(0, 1, 0, 0))
+        table = RichTable(title=self.title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=0)
         for i, header in enumerate(self.headers):
             word = i < self.words
+            header = header if word else header.replace(" ", "\n").replace("95\n%", "95 %").replace("=\n0", "= 0")
             table.add_column(header, justify="left" if word else "right", no_wrap=word, overflow="fold")
         for row in self.rows:
             table.add_row(*(Text(cell) for cell in row))
@@ -69,19 +70,29 @@ class Row:
         return (config.task, config.data, config.model, _plain(config.model_settings), config.budget)
 
 
-def score_table(rows: Sequence[Row], baseline: str) -> Table:
-    """Means, differences to the baseline, and what has no score."""
+def score_table(rows: Sequence[Row]) -> Table:
+    """The primary metric's means, and what has no score."""
     primary = rows[0].summary.primary
-    compared = any(row.comparison is not None for row in rows)
-    headers = ["method", "budget", "model", primary, "95 % interval"]
-    headers += [f"minus {baseline}", "95 % interval", "p", "p (Holm)"] if compared else []
     lines = []
     for row in rows:
         metric = row.primary
-        cells = [*_name_cells(row.config), number(metric.mean), interval(metric.low, metric.high)]
-        cells += _compared(row) if compared else []
-        lines.append([*cells, str(metric.scored), str(metric.unscored), str(row.summary.failed)])
-    return Table(f"{rows[0].config.task}: {primary}", [*headers, "scored", "unscored", "failed"], lines)
+        counts = [str(metric.scored), str(metric.unscored), str(row.summary.failed)]
+        lines.append([*_name_cells(row.config), number(metric.mean), interval(metric.low, metric.high), *counts])
+    headers = ["method", "budget", "model", primary, "95 % interval", "scored", "unscored", "failed"]
+    return Table(f"{rows[0].config.task}: {primary}", headers, lines)
+
+
+def difference_table(rows: Sequence[Row], baseline: str) -> Table:
+    """Each method against the baseline; empty where nothing can be compared."""
+    lines = []
+    for row in rows:
+        if row.comparison is not None and row.adjusted is not None:
+            found = row.comparison
+            low, high = (number(end, sign=True) for end in (found.difference.low, found.difference.high))
+            cells = [number(found.difference.mean, sign=True), f"{low} to {high}", _p(found.p), _p(row.adjusted)]
+            lines.append([*_name_cells(row.config), *cells, str(found.questions)])
+    headers = ["method", "budget", "model", f"minus {baseline}", "95 % interval", "p", "p (Holm)", "questions"]
+    return Table(f"{rows[0].config.task}: {rows[0].summary.primary} against {baseline}", headers, lines)
 
 
 def cost_table(rows: Sequence[Row]) -> Table:
@@ -106,18 +117,6 @@ def without(table: Table, header: str) -> Table:
 
 def _name_cells(config: RunConfig) -> list[str]:
     return [config.method, budget_label(config.budget.tokens), config.model]
-
-
-def _compared(row: Row) -> list[str]:
-    if row.comparison is None or row.adjusted is None:
-        return [NOTHING] * 4
-    difference = row.comparison.difference
-    return [
-        number(difference.mean, sign=True),
-        interval(difference.low, difference.high, sign=True),
-        _p(row.comparison.p),
-        _p(row.adjusted),
-    ]
 
 
 def metrics_table(rows: Sequence[Row]) -> Table:
@@ -160,9 +159,9 @@ def number(value: float | None, *, sign: bool = False) -> str:
     return NOTHING if value is None else f"{value + 0.0:{'+' if sign else ''}.3f}"
 
 
-def interval(low: float | None, high: float | None, *, sign: bool = False) -> str:
+def interval(low: float | None, high: float | None) -> str:
     """Both ends, or a dash for nothing."""
-    return NOTHING if low is None else f"{number(low, sign=sign)} to {number(high, sign=sign)}"
+    return NOTHING if low is None else f"{number(low)}–{number(high)}"
 
 
 def _p(value: float) -> str:
