@@ -30,10 +30,10 @@ def _said(source: str, name: str) -> list[str]:
 
 @pytest.mark.parametrize("path", PROGRAMS, ids=lambda path: path.stem)
 async def test_a_hostile_program_gets_its_verdict(path: Path, sandbox: Sandbox) -> None:
-    source = path.read_text()
+    source = path.read_text()  # noqa: ASYNC240
     allowed = {Verdict(verdict) for verdict in _said(source, "expect")[0].split(", ")}
-    for times in _said(source, "repeat"):
-        source = source.splitlines()[-1] * int(times)
+    for text in _said(source, "append"):
+        source += text * int([*_said(source, "repeat"), "1"][0])
     if _said(source, "run") == ["stdin"]:
         program = Program(source=source, stdin="2 3\n", expected_stdout="5\n", limits=LIMITS)
     else:

@@ -1,4 +1,5 @@
 # expect: wrong answer, exception
+# ruff: noqa
 # Guesses that its answers are taken in order and sends the ones it hopes for.
 import json
 import os

@@ -1,3 +1,4 @@
 # expect: syntax, exception, memory
+# ruff: noqa
 # repeat: 20000
-(
+# append: (

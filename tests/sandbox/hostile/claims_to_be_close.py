@@ -1,4 +1,5 @@
 # expect: exception, wrong answer
+# ruff: noqa
 # tests: assert abs(add(2, 3) - 5) < 1e-6
 class Near:
     def __sub__(self, other):

@@ -1,4 +1,5 @@
 # expect: wrong answer
+# ruff: noqa
 # tests: assert 5 in add(2, 3)
 class Everything:
     def __contains__(self, item):

@@ -1,4 +1,5 @@
 # expect: wrong answer
+# ruff: noqa
 # run: stdin
 import os
 

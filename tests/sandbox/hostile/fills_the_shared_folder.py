@@ -1,4 +1,5 @@
 # expect: output limit
+# ruff: noqa
 import time
 
 

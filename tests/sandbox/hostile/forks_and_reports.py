@@ -1,4 +1,5 @@
 # expect: exception, wrong answer
+# ruff: noqa
 import os
 import sys
 

@@ -1,4 +1,5 @@
 # expect: exception, timeout, memory
+# ruff: noqa
 import os
 
 

@@ -1,4 +1,5 @@
 # expect: exception, memory
+# ruff: noqa
 import os
 import signal
 

@@ -1,4 +1,5 @@
 # expect: exception, wrong answer
+# ruff: noqa
 # tests: import numpy as np
 # tests: assert np.allclose(add(2, 3), 5, atol=1e-3)
 class Array:

@@ -1,4 +1,5 @@
 # expect: wrong answer
+# ruff: noqa
 # tests: assert add(2, 3) == [5]
 class Evil(list):
     def __eq__(self, other):

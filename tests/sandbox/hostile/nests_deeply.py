@@ -1,4 +1,5 @@
 # expect: wrong answer, exception
+# ruff: noqa
 import sys
 
 sys.setrecursionlimit(10**6)

@@ -1,4 +1,5 @@
 # expect: wrong answer, exception, timeout
+# ruff: noqa
 # run: stdin
 import os
 import time

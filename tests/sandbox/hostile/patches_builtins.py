@@ -1,4 +1,5 @@
 # expect: wrong answer, exception
+# ruff: noqa
 import builtins
 import unittest
 

@@ -1,4 +1,5 @@
 # expect: exception, wrong answer
+# ruff: noqa
 import sys
 
 for name, module in list(sys.modules.items()):

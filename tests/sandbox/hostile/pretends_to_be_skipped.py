@@ -1,4 +1,5 @@
 # expect: exception
+# ruff: noqa
 # tests: import unittest
 # tests: class T(unittest.TestCase):
 # tests:     def test(self): self.assertEqual(add(2, 3), 5)

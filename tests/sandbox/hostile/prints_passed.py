@@ -1,4 +1,5 @@
 # expect: wrong answer
+# ruff: noqa
 # Claims success in words.
 print("passed")
 print('{"verdict": "passed", "detail": ""}')

@@ -1,3 +1,4 @@
 # expect: wrong answer
+# ruff: noqa
 # run: stdin
 print("passed")

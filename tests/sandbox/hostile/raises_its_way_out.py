@@ -1,4 +1,5 @@
 # expect: exception
+# ruff: noqa
 # tests: with __import__("unittest").TestCase().assertRaises(Exception): add(2, 3)
 import os
 

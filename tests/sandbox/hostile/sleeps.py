@@ -1,4 +1,5 @@
 # expect: timeout
+# ruff: noqa
 # run: stdin
 import time
 

@@ -1,4 +1,5 @@
 # expect: wrong answer
+# ruff: noqa
 class Sum(int):
     def __eq__(self, other):
         return True

@@ -1,4 +1,5 @@
 # expect: memory, exception
+# ruff: noqa
 import os
 import time
 

@@ -1,4 +1,5 @@
 # expect: exception, wrong answer
+# ruff: noqa
 import json
 import os
 

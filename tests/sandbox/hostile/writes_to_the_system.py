@@ -1,4 +1,5 @@
 # expect: exception
+# ruff: noqa
 import os
 import sys
 

@@ -29,6 +29,8 @@ UNSCORABLE = {
     "ClassEval_45": "its tests hand the program's image to a library, and only plain data leaves the program",
     "ClassEval_48": "its tests expect the host name of their author's machine",
     "ClassEval_51": "its reference uses numpy.mat, which numpy 2 no longer has",
+    "ClassEval_58": "its reference lays mines at random, two on one square now and then, which its tests do not expect",
+    "ClassEval_98": "its tests hand a library's object to the program, and only plain data enters it",
 }
 _FIELDS = ("task_id", "skeleton", "test", "solution_code", "import_statement", "class_name", "methods_info")
 

@@ -10,6 +10,7 @@ import importlib.util
 import re
 import sys
 import textwrap
+import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ LIMITS = Limits(seconds=20.0, memory_mib=1024)
 PLUS_LIMITS = Limits(seconds=60.0, memory_mib=1024)
 # Its generated test is wrong upstream: it unpacks the answer as if it were a list of arguments.
 WRONG_UPSTREAM = frozenset({"HumanEval/32"})
+_FUTURE = re.compile(r"^from __future__ .*$", re.MULTILINE)
 _PROMPT_TASKS = range(1, 11)
 _TEST_TASKS = range(11, 511)
 
@@ -129,8 +131,8 @@ def complete_function(prompt: str, entry: str, code: str) -> str:
     """The program of a completion that is a whole program, a function that repeats the signature, or a body alone."""
     if re.search(rf"^(?:async\s+)?def\s+{entry}\b|^{entry}\s*=|^class\s+{entry}\b", code, re.MULTILINE):
         before = prompt[: prompt.index(f"def {entry}(")]
-        future = re.findall(r"^from __future__ .*$", code, re.MULTILINE)
-        return "\n".join([*future, before, code, ""])
+        future = re.findall(_FUTURE, code)
+        return "\n".join([*future, before, re.sub(_FUTURE, "", code), ""])
     first = next((line for line in code.splitlines() if line.strip()), "")
     body = code if first[:1].isspace() else textwrap.indent(code, "    ")
     return f"{prompt.rstrip()}\n{body}\n"
@@ -195,9 +197,10 @@ def _mbpp_demonstrations(records: Sequence[Record]) -> tuple[Demonstration, ...]
 
 def used_definitions(reference: str, tests: str) -> tuple[str, ...]:
     """The names that a trusted reference program defines and trusted tests use."""
-    used = {node.id for node in ast.walk(ast.parse(tests)) if isinstance(node, ast.Name)}
     kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    defined = [node.name for node in ast.parse(reference).body if isinstance(node, kinds)]
+    with warnings.catch_warnings(action="ignore"):  # about escapes in patterns, which are the data's affair
+        used = {node.id for node in ast.walk(ast.parse(tests)) if isinstance(node, ast.Name)}
+        defined = [node.name for node in ast.parse(reference).body if isinstance(node, kinds)]
     return tuple(name for name in dict.fromkeys(defined) if name in used)
 
 

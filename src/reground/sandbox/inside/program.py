@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import os
 import sys
 import types
@@ -30,7 +31,7 @@ class Peer:
 
 def _builtin_error(data: Message) -> BaseException:
     for name in data["mro"]:
-        kind = getattr(__builtins__, name, None) if not isinstance(__builtins__, dict) else __builtins__.get(name)
+        kind = getattr(builtins, name, None)
         if isinstance(kind, type) and issubclass(kind, Exception):
             return kind(data["text"])
     return RuntimeError(data["text"])
@@ -75,9 +76,9 @@ class ProgramSession(Session):
         reply = self._call(*operands) if op == "call" else {"ok": self.encode(_ACTS[op](self, *operands))}
         if op == "get":
             self._mirror(getattr(operands[0], operands[1]), reply)
-        pull = [[place, new] for place, new in ((i, self._changed(m)) for i, m in enumerate(self._mirrors)) if new]
+        pull = [[place, new[0]] for place, mirror in enumerate(self._mirrors) if (new := self._changed(mirror))]
         if pull:
-            reply["pull"] = [[place, new[0]] for place, new in pull]
+            reply["pull"] = pull
         return reply
 
     def load(self, exports: list[str]) -> dict[str, Any]:
@@ -212,7 +213,8 @@ def _alone(source: str) -> None:
     except Exception as error:
         flush()
         text = f"{type(error).__name__}: {error}"[:4000]
-        sys.__stderr__ and sys.__stderr__.write(f"line {line_of(error, FILE)}\n{text}\n")  # type: ignore[func-returns-value]
+        if sys.__stderr__ is not None:
+            sys.__stderr__.write(f"line {line_of(error, FILE)}\n{text}\n")
         raise SystemExit(1) from None
     raise SystemExit(0)
 

@@ -52,7 +52,8 @@ class Session:
 
     def receive(self) -> Message:
         """Receive a frame, unless the conversation is over."""
-        return self._guard(self._channel.receive)
+        message: Message = self._guard(self._channel.receive)
+        return message
 
     def encode(self, value: Any) -> Any:
         """JSON for a value; a reference where it has to stay."""

@@ -73,7 +73,7 @@ def parse(data: bytes) -> dict[str, Any]:
     return message
 
 
-Refer = Callable[[Any], dict[str, Any]]
+Refer = Callable[[Any], Any]
 Resolve = Callable[[dict[str, Any]], Any]
 
 
@@ -93,27 +93,27 @@ def encode(value: Any, refer: Refer) -> Any:
     return refer(value)
 
 
+_BASES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (int, int.__int__),
+    (float, float.__float__),
+    (complex, lambda value: complex.__add__(value, 0j)),
+    (str, str.__str__),
+    (bytes, lambda value: bytes.__getitem__(value, slice(None))),
+    (bytearray, lambda value: bytearray.__getitem__(value, slice(None))),
+    (list, lambda value: list(list.__iter__(value))),
+    (tuple, lambda value: tuple(tuple.__iter__(value))),
+    (dict, lambda value: dict(dict.items(value))),
+    (set, lambda value: set(set.__iter__(value))),
+    (frozenset, lambda value: frozenset(frozenset.__iter__(value))),
+)
+
+
 def base_value(value: Any) -> Any:
     """A builtin container or scalar inside an instance of a subclass, else the value itself."""
-    for base in (bool, int, float, complex, str, bytes, bytearray, list, tuple, dict, set, frozenset):
-        if isinstance(value, base) and type(value) is not base:
-            return base(base.__iter__(value)) if base in _ITERABLE else _plain_base(base, value)
+    for base, plain in _BASES:
+        if isinstance(value, base) and type(value) not in (base, bool):
+            return plain(value)
     return value
-
-
-_ITERABLE: tuple[Any, ...] = (list, tuple, set, frozenset)
-
-
-def _plain_base(base: Any, value: Any) -> Any:
-    if base is dict:
-        return dict(dict.items(value))
-    if base is str:
-        return str.__str__(value)
-    if base is complex:
-        return complex(float(value.real), float(value.imag))
-    return {int: int.__int__, float: float.__float__, bytes: bytes.__getitem__, bytearray: bytearray.__getitem__}[base](
-        value, *((slice(None),) if base in (bytes, bytearray) else ())
-    )
 
 
 def _pairs(value: Any, refer: Refer) -> list[Any]:

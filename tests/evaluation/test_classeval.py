@@ -1,0 +1,138 @@
+"""ClassEval: whole classes and single methods, on a class of our own and on real ones."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from reground.evaluation.tasks.classeval import TASKS, UNSCORABLE, ClassTask, method_lines
+from reground.evaluation.tasks.code import absent_packages, imported
+from tests.data import need_data
+from tests.evaluation.programs import scored, some_sandbox
+
+SOLUTION = """class Till:
+    def __init__(self):
+        self.sums = []
+
+    def add(self, amount):
+        self.sums.append(amount)
+        return math.fsum(self.sums)
+
+    @staticmethod
+    def zero():
+        return 0
+"""
+ADD = """class TillTestAdd(unittest.TestCase):
+    def test_add(self):
+        till = Till()
+        self.assertEqual(till.add(2), 2)
+        till.sums.append(3)
+        self.assertEqual(till.add(1), 6)
+"""
+ZERO = "class TillTestZero(unittest.TestCase):\n    def test_zero(self):\n        self.assertEqual(Till.zero(), 0)\n"
+RECORD = {
+    "task_id": "C/0",
+    "skeleton": "import math\n\nclass Till:\n    def add(self, amount):\n        '''Add and give the sum.'''\n",
+    "test": f"import unittest\n\n{ADD}\n\n{ZERO}",
+    "solution_code": f"import math\n\n{SOLUTION}",
+    "import_statement": ["import math"],
+    "class_name": "Till",
+    "methods_info": [
+        {
+            "method_name": "add",
+            "method_description": 'def add(self, amount):\n        """The sum."""',
+            "test_code": ADD,
+        },
+        {"method_name": "zero", "method_description": 'def zero():\n        """Zero."""', "test_code": ZERO},
+        {"method_name": "gone", "method_description": "def gone(): pass", "test_code": ZERO},
+        {"method_name": "__init__", "method_description": "def __init__(self): pass", "test_code": ""},
+    ],
+}
+
+
+def load(root: Path, name: str, **more: object) -> ClassTask:
+    (root / "classeval").mkdir(exist_ok=True)
+    (root / "classeval" / "ClassEval_data.jsonl").write_text(json.dumps(RECORD | more))
+    task = TASKS[name](root)
+    assert isinstance(task, ClassTask)
+    return task
+
+
+async def test_a_class_passes_all_its_tests_or_none(tmp_path: Path) -> None:
+    task, sandbox = load(tmp_path, "classeval"), some_sandbox()
+    example = task.examples()[0]
+    assert "Add and give the sum" in example.question
+    assert "assertEqual" not in example.question
+    assert (await scored(task, example, f"```python\n{SOLUTION}```", sandbox))["pass@1"].value == 1.0
+    broken = SOLUTION.replace("return 0", "return 1")
+    score = (await scored(task, example, broken, sandbox))["pass@1"]
+    assert score.value == 0.0
+    assert score.why.startswith("wrong answer")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def add(self, amount):\n    self.sums += [amount]\n    return sum(self.sums)",
+        "    def add(self, amount):\n        self.sums += [amount]\n        return sum(self.sums)",
+        "import itertools\n\ndef add(self, amount):\n    self.sums += [amount]\n    return [*itertools.accumulate(self.sums)][-1]",
+        f"```python\n{SOLUTION}```",
+    ],
+)
+async def test_a_method_takes_its_place_in_the_class(text: str, tmp_path: Path) -> None:
+    task = load(tmp_path, "classeval_method")
+    assert [example.id for example in task.examples()] == ["C/0/add", "C/0/zero"]
+    assert (await scored(task, task.examples()[0], text, some_sandbox()))["pass@1"].value == 1.0
+
+
+async def test_a_decorated_method_takes_its_place(tmp_path: Path) -> None:
+    task, sandbox = load(tmp_path, "classeval_method"), some_sandbox()
+    zero = task.examples()[1]
+    assert "math.fsum" in zero.question
+    assert "return 0" not in zero.question
+    assert (await scored(task, zero, "@staticmethod\ndef zero():\n    return 0", sandbox))["pass@1"].value == 1.0
+    assert (await scored(task, zero, "@staticmethod\ndef zero():\n    return 1", sandbox))["pass@1"].value == 0.0
+
+
+async def test_what_cannot_be_judged_here_is_unscored(tmp_path: Path) -> None:
+    sandbox = some_sandbox()
+    absent = load(tmp_path, "classeval", import_statement=["import no_such_package"])
+    score = (await scored(absent, absent.examples()[0], SOLUTION, sandbox))["pass@1"]
+    assert score.value is None
+    assert "no_such_package" in score.why
+    hidden = load(tmp_path, "classeval", import_statement=["import pydantic"])
+    score = (await scored(hidden, hidden.examples()[0], SOLUTION, sandbox))["pass@1"]
+    assert score.value is None
+    assert "let the sandbox see" in score.why
+    unfit = load(tmp_path, "classeval", task_id="ClassEval_48")
+    score = (await scored(unfit, unfit.examples()[0], SOLUTION, sandbox))["pass@1"]
+    assert (score.value, score.why) == (None, UNSCORABLE["ClassEval_48"])
+
+
+def test_a_method_spans_its_decorators() -> None:
+    assert method_lines(SOLUTION, "Till") == {"__init__": (2, 3), "add": (5, 7), "zero": (9, 11)}
+
+
+async def test_reference_classes_pass_on_the_real_data() -> None:
+    task = TASKS["classeval"](need_data("classeval", "ClassEval_data.jsonl").parent.parent)
+    assert isinstance(task, ClassTask)
+    assert len(task.examples()) == 100
+    sandbox = some_sandbox()
+    chosen = [
+        problem
+        for problem in list(task.problems.values())[::9]
+        if problem.example.id not in UNSCORABLE and not absent_packages(imported(problem.solution + problem.tests))
+    ]
+    assert len(chosen) >= 6
+    plain = [problem for problem in chosen if not imported(problem.solution)]
+    found = await asyncio.gather(*(sandbox.execute(problem.program(problem.solution)) for problem in plain))
+    failed = {p.example.id: e.detail for p, e in zip(plain, found, strict=True) if not e.passed}
+    assert failed == {}
+
+
+def test_most_methods_of_the_real_data_are_there() -> None:
+    task = TASKS["classeval_method"](need_data("classeval", "ClassEval_data.jsonl").parent.parent)
+    assert len(task.examples()) >= 380

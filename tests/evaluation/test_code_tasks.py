@@ -1,0 +1,182 @@
+"""HumanEval and MBPP: reference programs pass, wrong ones do not, and completions come in several forms."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from reground.core.errors import DataError
+from reground.core.programs import Execution
+from reground.core.trajectory import Trajectory
+from reground.evaluation.task import Task
+from reground.evaluation.tasks.code import TASKS, CodeTask, complete_function, used_definitions
+from tests.data import need_data
+from tests.evaluation.programs import answered, scored, some_sandbox
+
+PROMPT = (
+    "from typing import List\n\n\ndef helper(x):\n    return x + 1\n\n\ndef total(values: List[int]) -> int:\n"
+    '    """The sum of the successors.\n    >>> total([1])\n    2\n    """\n'
+)
+RECORD = {
+    "task_id": "T/0",
+    "prompt": PROMPT,
+    "entry_point": "total",
+    "canonical_solution": "    return sum(helper(v) for v in values)\n",
+    "test": "def check(candidate):\n    assert candidate([]) == 0\n    assert candidate([1, 2]) == helper(1) + helper(2)\n",
+}
+BODY = "    return sum(v + 1 for v in values)"
+
+
+def write(root: Path, name: str, *records: dict[str, object]) -> Path:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(record) + "\n" for record in records))
+    return root
+
+
+def human(root: Path) -> Task:
+    return TASKS["humaneval"](write(root, "humaneval/HumanEval.jsonl", RECORD))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"```python\n{PROMPT}{BODY}\n```",
+        f"Here it is:\n```python\ndef total(values: List[int]) -> int:\n{BODY}\n```\nThat is all.",
+        BODY,
+        "return sum(v + 1 for v in values)",
+        "```python\nfrom __future__ import annotations\n\ndef total(values):\n    return sum(map(helper, values))\n```",
+        "```python\ntotal = lambda values: sum(values) + len(values)\n```",
+    ],
+)
+async def test_a_completion_may_be_whole_or_the_body_alone(text: str, tmp_path: Path) -> None:
+    task = human(tmp_path)
+    score = (await scored(task, task.examples()[0], text, some_sandbox()))["pass@1"]
+    assert (score.value, score.why) == (1.0, "passed")
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("return 0", "wrong answer: AssertionError in: assert candidate([1, 2])"),
+        ("```python\ndef helper(x):\n    return 0\n\ndef total(values):\n    return 0\n```", "wrong answer"),
+        ("```python\nprint('passed')\n```", "wrong answer"),
+        ("return 1 / 0", "exception: ZeroDivisionError"),
+        ("", "wrong answer"),
+        ("def total(values) return 5", "syntax"),
+    ],
+)
+async def test_a_wrong_program_does_not_pass(text: str, why: str, tmp_path: Path) -> None:
+    task = human(tmp_path)
+    score = (await scored(task, task.examples()[0], text, some_sandbox()))["pass@1"]
+    assert score.value == 0.0
+    assert score.why.startswith(why)
+
+
+async def test_without_a_sandbox_it_is_unscored_not_wrong(tmp_path: Path) -> None:
+    task = human(tmp_path)
+    score = (await scored(task, task.examples()[0], BODY, None))["pass@1"]
+    assert score.value is None
+    assert "sandbox" in score.why
+
+
+async def test_without_a_package_that_the_tests_need_it_is_unscored(tmp_path: Path) -> None:
+    record = RECORD | {"test": "import no_such_package\n" + RECORD["test"]}
+    task = TASKS["humaneval"](write(tmp_path, "humaneval/HumanEval.jsonl", record))
+    score = (await scored(task, task.examples()[0], BODY, some_sandbox()))["pass@1"]
+    assert score.value is None
+    assert "no_such_package" in score.why
+
+
+def test_what_a_method_sees_has_no_tests_and_no_solution(tmp_path: Path) -> None:
+    task = human(tmp_path)
+    example = task.examples()[0]
+    assert "sum of the successors" in example.question
+    assert "candidate" not in example.question
+    assert example.golden_answers == ()
+    assert any("candidate" in text for text in task.solutions())
+    assert any("helper(v) for v" in text for text in task.solutions())
+    assert task.demonstrations()
+
+
+def test_a_body_is_indented_only_if_it_has_to_be() -> None:
+    assert complete_function("def f():\n", "f", "return 1").endswith("\n    return 1\n")
+    assert complete_function("def f():\n", "f", "  return 1").endswith("\n  return 1\n")
+
+
+def test_exports_are_what_the_reference_defines_and_the_tests_use() -> None:
+    reference = "import math\nclass Node: pass\ndef f(): pass\ndef g(): pass"
+    assert used_definitions(reference, "root = Node()\nassert f(root) == math.pi") == ("Node", "f")
+
+
+def mbpp_record(number: int, **more: object) -> dict[str, object]:
+    return {
+        "task_id": number,
+        "text": "Write a function that doubles.",
+        "code": "def twice(x):\r\n    return 2 * x",
+        "test_list": ["assert twice(2) == 4"],
+        "test_setup_code": "",
+        **more,
+    }
+
+
+async def test_mbpp_shows_its_tests_and_takes_demonstrations_from_its_prompts(tmp_path: Path) -> None:
+    records = [mbpp_record(2), mbpp_record(11, test_setup_code="n = 2"), mbpp_record(600)]
+    task = TASKS["mbpp"](write(tmp_path, "mbpp/mbpp.jsonl", *records))
+    assert [example.id for example in task.examples()] == ["11"]
+    assert "assert twice(2) == 4" in task.examples()[0].question
+    assert [demo.answer for demo in task.demonstrations()] == ["```python\ndef twice(x):\r\n    return 2 * x\n```"]
+    sandbox = some_sandbox()
+    assert (await scored(task, task.examples()[0], "def twice(x):\n    return x + x", sandbox))["pass@1"].value == 1
+    assert (await scored(task, task.examples()[0], "def twice(x):\n    return x", sandbox))["pass@1"].value == 0
+
+
+def test_a_malformed_line_is_named(tmp_path: Path) -> None:
+    root = write(tmp_path, "humaneval/HumanEval.jsonl", RECORD, {"task_id": "T/1"})
+    with pytest.raises(DataError, match=r"HumanEval.jsonl:2: .*prompt"):
+        TASKS["humaneval"](root)
+
+
+async def references(task: Task, ids: list[str]) -> dict[str, Execution]:
+    assert isinstance(task, CodeTask)
+    sandbox = some_sandbox()
+    problems = [task.problems[i] for i in ids]
+    found = await asyncio.gather(*(sandbox.execute(problem.program(problem.solution)) for problem in problems))
+    return dict(zip(ids, found, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "size", "step"),
+    [
+        ("humaneval", "humaneval/HumanEval.jsonl", 164, 16),
+        ("humaneval_plus", "humaneval/HumanEvalPlus-OriginFmt.jsonl.gz", 163, 40),
+        ("mbpp", "mbpp/mbpp.jsonl", 500, 50),
+        ("mbpp_plus", "mbpp/MbppPlus-OriginFmt.jsonl", 378, 90),
+    ],
+)
+async def test_reference_programs_pass_on_the_real_data(name: str, file: str, size: int, step: int) -> None:
+    if "plus" in name:
+        pytest.importorskip("numpy")
+    task = TASKS[name](need_data(*file.split("/")).parent.parent)
+    ids = [example.id for example in task.examples()]
+    assert len(ids) == size
+    found = await references(task, ids[::step])
+    assert {i: execution.detail for i, execution in found.items() if not execution.passed} == {}
+
+
+async def test_helpers_of_a_prompt_cannot_be_redefined_by_the_program() -> None:
+    task = TASKS["humaneval"](need_data("humaneval", "HumanEval.jsonl").parent.parent)
+    example = next(e for e in task.examples() if e.id == "HumanEval/38")
+    cheat = "def encode_cyclic(s):\n    return s\n\ndef decode_cyclic(s):\n    return s\n"
+    score = (await task.score(example, answered(example, cheat), some_sandbox()))["pass@1"]
+    assert score.value == 0.0
+
+
+async def test_no_answer_is_no_pass(tmp_path: Path) -> None:
+    task = human(tmp_path)
+    example = task.examples()[0]
+    silent = Trajectory(id=example.id, question=example.question, method="direct")
+    assert (await task.score(example, silent, some_sandbox()))["pass@1"].value == 0.0

@@ -1,0 +1,80 @@
+"""The Docker sandbox: the command it builds, and its refusals. No daemon is needed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reground.core.errors import SandboxUnavailable
+from reground.core.programs import Limits, Program, Verdict
+from reground.sandbox import find_sandbox
+from reground.sandbox._engine import Job
+from reground.sandbox.docker import DockerLauncher, DockerSandbox
+
+FAKE = """#!{python}
+import json, os, re, subprocess, sys
+if sys.argv[1] != "run":
+    sys.exit(0)
+volumes = dict(reversed(re.fullmatch(r"(.+?):(/[^:]+):r[ow]", v).groups()) for v in sys.argv if v.endswith((":ro", ":rw")))
+boot = sys.argv[-1].replace("/harness", os.path.dirname(volumes["/harness/inside"]))
+boot = boot.replace("/job.json", volumes["/job.json"])
+os.execv({python!r}, ["python", "-c", boot])
+"""
+
+
+def _job(tmp_path: Path, *, shared: bool) -> Job:
+    return Job("program", {}, Limits(), tmp_path / "job.json", 5, tmp_path if shared else None)
+
+
+def test_the_command_isolates(tmp_path: Path) -> None:
+    launch = DockerLauncher("docker", "python:3.12-slim").launch(_job(tmp_path, shared=False))
+    command = " ".join(launch.command)
+    for option in (
+        "--network none",
+        "--read-only",
+        "--cap-drop ALL",
+        "--security-opt no-new-privileges",
+        "--pids-limit 18",
+        "--memory 544m --memory-swap 544m",
+        "--pull never",
+        "--tmpfs /work:",
+    ):
+        assert option in command
+    assert "-v " not in command
+    assert launch.command[launch.command.index("--name") + 1] == launch.tidy[-1]
+
+
+def test_a_shared_folder_is_the_only_one_that_can_be_written(tmp_path: Path) -> None:
+    command = " ".join(DockerLauncher("docker", "image").launch(_job(tmp_path, shared=True)).command)
+    assert f"{tmp_path}:/work:rw" in command
+    assert command.count(":rw ") == 1
+
+
+def test_without_docker_it_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(SandboxUnavailable, match="no docker here"):
+        find_sandbox("docker")
+
+
+@pytest.mark.parametrize(("failing", "said"), [("version", "daemon does not answer"), ("image", "docker pull")])
+def test_without_daemon_or_image_it_is_refused(failing: str, said: str, tmp_path: Path) -> None:
+    docker = tmp_path / "docker"
+    docker.write_text(f'#!/bin/sh\n[ "$1" != {failing} ]\n')
+    docker.chmod(0o755)
+    with pytest.raises(SandboxUnavailable, match=said):
+        DockerSandbox(binary=str(docker))
+
+
+async def test_the_conversation_fits_what_docker_offers(tmp_path: Path) -> None:
+    """A stand-in for docker starts the same harness over the same three streams, without any isolation."""
+    import sys
+
+    docker = tmp_path / "docker"
+    docker.write_text(FAKE.format(python=sys.executable))
+    docker.chmod(0o755)
+    sandbox = DockerSandbox(binary=str(docker))
+    passed = Program(source="def f(x): return x + 1", tests="assert f(1) == 2", exports=("f",))
+    assert (await sandbox.execute(passed)).verdict is Verdict.PASSED
+    assert (await sandbox.execute(Program(source="print(6)", expected_stdout="6"))).passed
+    assert (await sandbox.execute(Program(source="x = 6", returns="x"))).value == 6

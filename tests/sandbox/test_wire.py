@@ -1,0 +1,202 @@
+"""Plain data cross whole and genuine; anything else is refused."""
+
+from __future__ import annotations
+
+import collections
+import datetime
+import decimal
+import fractions
+import json
+import os
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reground.sandbox.inside.wire import Channel, WireError, base_value, decode, describe, encode, overwrite, parse
+
+
+def refuse(value: Any) -> Any:
+    raise AssertionError(f"not plain: {value!r}")
+
+
+def crossed(value: Any) -> Any:
+    return decode(json.loads(json.dumps(encode(value, refuse))), refuse)
+
+
+KEYS = st.one_of(st.none(), st.booleans(), st.integers(), st.text(), st.binary(), st.fractions(), st.dates())
+SCALARS = st.one_of(
+    KEYS,
+    st.floats(allow_nan=False),
+    st.complex_numbers(allow_nan=False),
+    st.decimals(allow_nan=False),
+    st.datetimes(timezones=st.sampled_from([None, datetime.UTC])),
+    st.timedeltas(),
+    st.times(),
+    st.integers(min_value=1 << 80, max_value=1 << 20000),
+    st.sampled_from([..., int, str, ValueError, range(3), range(10**30, 0, -7)]),
+)
+VALUES = st.recursive(
+    SCALARS,
+    lambda inner: st.one_of(
+        st.lists(inner),
+        st.lists(inner).map(tuple),
+        st.dictionaries(KEYS, inner),
+        st.sets(KEYS),
+        st.frozensets(KEYS),
+        st.lists(inner).map(collections.deque),
+        st.binary().map(bytearray),
+    ),
+    max_leaves=12,
+)
+
+
+@given(VALUES)
+def test_plain_data_cross_whole(value: Any) -> None:
+    found = crossed(value)
+    assert found == value
+    assert type(found) is type(value)
+
+
+@given(st.lists(st.one_of(st.integers(), st.booleans(), st.floats(allow_nan=False)), max_size=30))
+def test_numbers_keep_their_kinds(values: list[Any]) -> None:
+    assert list(map(type, crossed(values))) == list(map(type, values))
+
+
+def test_nan_crosses() -> None:
+    assert crossed([float("nan"), 10**400])[0] != 0
+
+
+@pytest.mark.parametrize(
+    "value", [collections.OrderedDict(a=1), collections.Counter("aab"), collections.defaultdict(list, a=[1])]
+)
+def test_kinds_of_dict_cross_as_dicts(value: Any) -> None:
+    assert type(crossed(value)) is dict
+    assert crossed(value) == dict(value)
+
+
+def test_arrays_cross_as_arrays() -> None:
+    numpy = pytest.importorskip("numpy")
+    assert (crossed(numpy.arange(6).reshape(2, 3)) == numpy.arange(6).reshape(2, 3)).all()
+    assert crossed(numpy.float64(0.5)) == 0.5
+    assert crossed(numpy.array(["a", "b"])) == (["a", "b"],)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"t": "int", "v": "zz"},
+        {"t": "tuple", "v": 5},
+        {"t": "set", "v": [[1]]},
+        {"t": "type", "v": "print"},
+        {"t": "array", "v": ["O", [1]]},
+        {"t": "array", "v": ["<f8", ["x"]]},
+        {"t": "datetime", "v": 7},
+        {"t": "fraction", "v": ["0x1", "0x0"]},
+        {"t": "nothing known"},
+        {"v": 5},
+    ],
+)
+def test_what_is_no_value_is_refused(data: Any) -> None:
+    def unknown(reference: dict[str, Any]) -> Any:
+        raise LookupError(reference)
+
+    with pytest.raises(WireError):
+        decode(data, unknown)
+
+
+@given(st.binary(max_size=50))
+def test_what_is_no_message_is_refused(data: bytes) -> None:
+    try:
+        known = isinstance(json.loads(data), dict)
+    except ValueError:
+        known = False
+    if known:
+        assert isinstance(parse(data), dict)
+    else:
+        with pytest.raises(WireError):
+            parse(data)
+
+
+def test_nesting_without_end_is_refused() -> None:
+    with pytest.raises(WireError):
+        parse(b"[" * 200_000)
+
+
+def test_a_frame_crosses_a_pipe_and_the_end_is_noticed() -> None:
+    read, write = os.pipe()
+    Channel(read, write).send({"a": [1, "é"]})
+    assert Channel(read, write).receive() == {"a": [1, "é"]}
+    os.close(write)
+    with pytest.raises(WireError, match="gone"):
+        Channel(read, write).receive()
+    os.close(read)
+
+
+def test_an_oversized_frame_is_refused_before_it_is_read() -> None:
+    read, write = os.pipe()
+    os.write(write, b"\xff\xff\xff\xff")
+    with pytest.raises(WireError, match="too large"):
+        Channel(read, write).receive()
+    os.close(read)
+    os.close(write)
+
+
+class Text(str):
+    pass
+
+
+class Whole(int):
+    def __eq__(self, other: object) -> bool:
+        return True
+
+    __hash__ = int.__hash__
+
+
+Pair = collections.namedtuple("Pair", "a b")
+
+
+@pytest.mark.parametrize(
+    ("value", "plain"),
+    [
+        (Text("a"), "a"),
+        (Whole(3), 3),
+        (Pair(1, 2), (1, 2)),
+        (collections.Counter("a"), {"a": 1}),
+        (True, True),
+        (type("L", (list,), {})([1]), [1]),
+        (type("S", (set,), {})([1]), {1}),
+        (type("F", (frozenset,), {})([1]), frozenset([1])),
+        (type("B", (bytes,), {})(b"x"), b"x"),
+        (type("A", (bytearray,), {})(b"x"), bytearray(b"x")),
+        (type("D", (float,), {})(0.5), 0.5),
+        (type("C", (complex,), {})(1j), 1j),
+    ],
+)
+def test_a_subclass_holds_its_builtin(value: Any, plain: Any) -> None:
+    found = base_value(value)
+    assert type(found) is type(plain)
+    assert found == plain
+
+
+def test_overwriting_keeps_the_objects() -> None:
+    inner = [1]
+    old: list[Any] = [inner, {"a": {1}}, 5]
+    overwrite(old, [[1, 2], {"a": {2}, "b": 3}])
+    assert old == [[1, 2], {"a": {2}, "b": 3}]
+    assert old[0] is inner
+    for before, after in ((bytearray(b"a"), bytearray(b"bc")), (collections.deque([1]), collections.deque([2, 3]))):
+        overwrite(before, after)
+        assert before == after
+
+
+def test_an_exception_is_described_even_if_it_resists() -> None:
+    class Awkward(ValueError):
+        def __str__(self) -> str:
+            raise RuntimeError
+
+    described = describe(Awkward(1, decimal.Decimal(2), fractions.Fraction(1, 2)))
+    assert described["type"] == "Awkward"
+    assert described["mro"][0] == "ValueError"
+    assert described["text"] == ""
