@@ -200,7 +200,25 @@ async def test_models_of_one_file_share_an_engine_until_the_last_lets_go(path, m
     await twin.aclose()
 
 
-async def test_progress_is_told_of_a_pull(path, monkeypatch, tmp_path):
+def test_an_engine_refuses_what_is_malformed_and_calls_after_its_end(path):
+    from reground.models._llama import shared
+
+    engine = shared(path, slots=1, context=256, threads=1)
+    with pytest.raises(ModelError, match="refused the call"):
+        engine.chat({"messages": 3, "stream": True}, lambda chunk: False)
+    assert engine.submit(lambda: 5).result() == 5
+    engine.close()
+    with pytest.raises(ModelError, match="closed"):
+        engine.chat({"messages": []}, lambda chunk: False)
+
+
+def test_threads_default_to_the_cores_at_hand():
+    from reground.models._llama import physical_cores
+
+    assert 1 <= physical_cores() <= os.cpu_count()
+
+
+async def test_what_can_run_here_is_listed(path, monkeypatch, tmp_path):
     from reground.models.pull import ALIASES
 
     home = tmp_path / "models"

@@ -166,16 +166,27 @@ async def test_a_reply_ends_where_the_context_does(model):
     assert reply.usage.prompt + reply.usage.completion <= 128
 
 
-async def test_a_cancelled_call_returns_at_once_and_frees_the_model(model):
-    call = asyncio.create_task(model.generate(says("a"), sampling(max_tokens=100)))
-    await asyncio.sleep(0)
-    waiting = asyncio.create_task(model.generate(says("b"), sampling(max_tokens=100, seed=1, temperature=1.0)))
-    await asyncio.sleep(0.05)
-    call.cancel()
-    waiting.cancel()
-    ended = await asyncio.gather(call, waiting, return_exceptions=True)
+async def test_a_cancelled_call_returns_at_once_and_the_next_is_served(model):
+    calls = [asyncio.create_task(model.generate(says("a"), sampling(max_tokens=100, n=n))) for n in (1, 2)]
+    await asyncio.sleep(0)  # both have been handed over, and no answer can have come back yet
+    for call in calls:
+        call.cancel()
+    ended = await asyncio.gather(*calls, return_exceptions=True)
     assert all(isinstance(end, asyncio.CancelledError) for end in ended)
     assert (await model.generate(says("a"), sampling()))[0].text
+
+
+async def test_a_call_whose_caller_has_gone_stops_at_its_next_token(model):
+    import threading
+    from types import SimpleNamespace
+
+    await model.generate(says("a"), sampling(max_tokens=1))  # loads the weights
+    turns = [{"role": "user", "content": "a b"}]
+    calls = [SimpleNamespace(turns=turns, sampling=sampling(), cancelled=threading.Event()) for _ in range(2)]
+    calls[1].cancelled.set()
+    (here,), (gone,) = model._decoder.decode(calls)
+    assert here.usage.completion == 8
+    assert gone.text.split() == here.text.split()[:1]
 
 
 async def test_a_price_is_charged_where_one_is_given(folder):
