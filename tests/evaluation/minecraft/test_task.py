@@ -105,11 +105,12 @@ def test_the_real_recipes_make_every_target_reachable(version):
     assert len(task.solutions()) == len(examples)
 
 
-def test_the_corpus_is_written_on_demand(task, tmp_path):
-    path = task.corpus(tmp_path / "cache")
+def test_the_corpus_is_written_on_demand(task, tmp_path, monkeypatch):
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path))
+    path = task.corpus
     assert path == tmp_path / "cache" / "minecraft-1.16.5.jsonl"
     assert set(json.loads(path.read_text(encoding="utf-8").splitlines()[0])) == {"id", "title", "text"}
-    assert task.corpus().is_file()
+    assert task.corpus.is_file()
 
 
 def test_absent_and_useless_recipes_are_data_errors(tmp_path):

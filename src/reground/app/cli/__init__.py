@@ -1,7 +1,7 @@
 """The command line: one file a group of commands, and one place where errors become exit codes.
 
 Exit codes: 0 done; 1 no answer; 2 something in the command, the configuration or the surroundings is
-wrong; 70 a bug of ours; 130 interrupted (everything is kept, the same command goes on).
+wrong; 3 an evaluation finished with failed questions; 70 a bug of ours; 130 interrupted (everything is kept, the same command goes on).
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 EXIT_INTERRUPTED = 130
 EXIT_BUG = 70
@@ -21,7 +22,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. No error a user can act on shows a stack trace."""
-    import click
+    import typer
 
     from reground.app.cli.commands import cli
     from reground.core.errors import RegroundError
@@ -29,14 +30,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
     try:
         code = cli(args=None if arguments is None else list(arguments), prog_name="reground", standalone_mode=False)
         return code if isinstance(code, int) else 0
-    except click.exceptions.Exit as leave:
-        return leave.exit_code
-    except click.ClickException as error:
-        error.show()
-        return error.exit_code
-    except (KeyboardInterrupt, click.Abort):
-        _say("interrupted; everything so far is kept: the same command goes on from here")
-        return EXIT_INTERRUPTED
+    except typer.Exit as leave:
+        return _interrupted() if leave.exit_code == EXIT_INTERRUPTED else leave.exit_code
+    except (KeyboardInterrupt, typer.Abort):
+        return _interrupted()
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
@@ -44,10 +41,27 @@ def run(arguments: Sequence[str] | None = None) -> int:
         _say(f"error: {' '.join(str(error).split())}")
         return error.exit_code
     except Exception as error:
+        if _is_usage(error):
+            return _show_usage(error)
         if os.environ.get("REGROUND_DEBUG"):
             raise
         _say(f"internal error: {type(error).__name__}: {error} (set REGROUND_DEBUG=1 to see where; please report it)")
         return EXIT_BUG
+
+
+def _interrupted() -> int:
+    _say("interrupted; everything so far is kept: the same command goes on from here")
+    return EXIT_INTERRUPTED
+
+
+def _is_usage(error: Exception) -> bool:
+    """Whether it is the option parser's complaint; the parser's base class has no public name in every release of typer."""
+    return any(base.__name__ == "ClickException" for base in type(error).__mro__)
+
+
+def _show_usage(error: Any) -> int:
+    error.show()
+    return int(error.exit_code)
 
 
 def _say(line: str) -> None:

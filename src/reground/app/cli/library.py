@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from reground.retrieval.decontaminate import Decontaminator
     from reground.retrieval.settings import IndexReport
 
-models_app = typer.Typer(help="What can be used here, and why not; bring a model.")
+models_app = typer.Typer(
+    help="List the models that can be used here, and why the others cannot; bring a model.\n\nExample:  reground models pull smollm2"
+)
 
 
 def index(

@@ -10,6 +10,7 @@ from math import ceil, inf
 
 from reground.core.errors import ConfigurationError
 from reground.evaluation.minecraft import rules
+from reground.evaluation.minecraft.fuel import FUELS
 from reground.evaluation.minecraft.names import Names
 from reground.evaluation.minecraft.parser import Goal, PlanStep
 from reground.evaluation.minecraft.simulator import Done, Wanted, carry_out
@@ -110,7 +111,7 @@ class Planner:
         for group in way.tools:
             held.add(self._choose(group, {*made, *held}, below))
         if way.kind == "smelt" and self.world.fuel:
-            made[_FUEL] += ceil(times / rules.FUELS[_FUEL])
+            made[_FUEL] += ceil(times / FUELS[_FUEL])
 
     def _choose(self, items: Sequence[str], present: set[str], below: int) -> str:
         """The alternative that is needed anyway, else the cheapest."""

@@ -12,6 +12,7 @@ from typing import Literal
 
 from reground.core.errors import DataError
 from reground.evaluation.minecraft import rules
+from reground.evaluation.minecraft.fuel import FUELS, WOODEN_FUEL
 from reground.evaluation.tasks._load import Record, data_path, read_records
 
 Kind = Literal["gather", "craft", "smelt", "upgrade"]
@@ -82,8 +83,8 @@ class World:
     def fuels(self) -> dict[str, float]:
         """How many items one piece of each fuel smelts."""
         wooden = (name for name in self.display if name.endswith(("_planks", "_log", "_wood")))
-        known = {name: items for name, items in rules.FUELS.items() if name in self.display}
-        return known | dict.fromkeys(wooden, rules.WOODEN_FUEL)
+        known = {name: items for name, items in FUELS.items() if name in self.display}
+        return known | dict.fromkeys(wooden, WOODEN_FUEL)
 
 
 def load_world(folder: Path, *, version: str = VERSION, fuel: bool = False) -> World:

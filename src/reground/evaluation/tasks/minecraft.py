@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import re
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -13,6 +12,7 @@ from pydantic import JsonValue
 
 from reground.core.answers import PLAN, AnswerForm, Demonstration
 from reground.core.errors import DataError
+from reground.core.places import cache_dir
 from reground.core.programs import Sandbox
 from reground.core.trajectory import Trajectory
 from reground.evaluation.minecraft import rules
@@ -118,10 +118,10 @@ class MinecraftTask:
             return 1.0, ""
         return 1 - len(missing) / len(milestones), f"not obtained: {', '.join(missing)}"
 
-    def corpus(self, cache: Path | None = None) -> Path:
-        """A JSONL corpus on every item, written into `cache`, or into a new temporary folder."""
-        folder = cache if cache is not None else Path(tempfile.mkdtemp(prefix="reground-"))
-        path = folder / f"minecraft-{self.world.version}.jsonl"
+    @cached_property
+    def corpus(self) -> Path:
+        """A JSONL corpus with an article on every item, written into the user's cache folder."""
+        path = cache_dir() / f"minecraft-{self.world.version}.jsonl"
         write_corpus(self._data, path, version=self.world.version)
         return path
 

@@ -1,0 +1,256 @@
+"""The command line as a user meets it: helpful errors, exit codes, JSON, progress, Ctrl-C."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reground.app.cli import run
+from reground.core.trajectory import read_trajectories
+from reground.testing.openai_server import MockOpenAI
+from tests.servers import in_order, serving
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-the-test")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    docs = tmp_path / "docs"
+    docs.mkdir()
+    (docs / "danube.md").write_text("# Danube\n\nThe Danube flows through Vienna and is 2850 km long.\n")
+    (docs / "seine.md").write_text("# Seine\n\nThe Seine flows through Paris and is 775 km long.\n")
+    yield tmp_path
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["ask"], "question"),
+        (["askk"], "ask"),
+        (["ask", "Why?", "--budget-tokens", "many"], "--budget-tokens"),
+        (["ask", "Why?", "--method", "raar"], "did you mean rar"),
+        (["ask", "Why?", "--method", "rag"], "--corpus"),
+        (["ask", "Why?", "--method", "direct", "--model", "opnai/x"], "did you mean openai"),
+        (["ask", "Why?", "--method", "direct", "--model", "gguf/nothing-like-it"], "nothing-like-it"),
+        (["ask", "Why?", "--corpus", "nowhere"], "nowhere"),
+        (["ask", "Why?", "--method", "direct", "--set", "k"], "KEY=VALUE"),
+        (["ask", "Why?", "--method", "direct", "--set", "kk=1", "--model", "openai/x"], "no setting"),
+        (["ask", "Why?", "--method", "direct", "--config", "absent.toml"], "absent.toml"),
+        (["index", "nowhere", "--out", "x.idx"], "nowhere"),
+        (["index", "docs", "--out", "x.idx", "--kind", "magic"], "magic"),
+        (["methods", "raar"], "did you mean rar"),
+        (["show", "absent.jsonl"], "absent.jsonl"),
+    ],
+)
+def test_what_is_wrong_is_said_in_one_line_with_exit_code_2(
+    arguments: list[str], says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(arguments) == 2
+    said = capsys.readouterr()
+    assert says in said.err
+    assert "Traceback" not in said.err
+    assert said.out == ""
+
+
+def test_an_unreachable_server_is_named(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    (home / "reground.toml").write_text('base_url = "http://127.0.0.1:9/v1"\nattempts = 1\n')
+    assert run(["ask", "Why?", "--method", "direct", "--model", "openai/x"]) == 2
+    said = capsys.readouterr().err
+    assert "127.0.0.1:9" in said
+    assert len(said.strip().splitlines()) == 1
+
+
+def test_a_wrong_key_is_said_without_showing_it(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    with serving(MockOpenAI(key="another")) as server:
+        assert run(["ask", "Why?", "--method", "direct", "--model", "openai/mock", "--base-url", server.url]) == 2
+    said = capsys.readouterr().err
+    assert "OPENAI_API_KEY" in said
+    assert "sk-secret" not in said
+    assert not any(b"sk-secret" in path.read_bytes() for path in (home / "home").rglob("*") if path.is_file())
+
+
+def test_an_empty_corpus_is_refused(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    (home / "empty").mkdir()
+    assert run(["ask", "Why?", "--corpus", "empty", "--model", "openai/x"]) == 2
+    assert "empty" in capsys.readouterr().err
+
+
+def test_a_model_without_log_probabilities_is_refused_where_they_are_needed(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(MockOpenAI(lambda body: "Plain.", refuses=("logprobs",))) as server:
+        arguments = ["ask", "Why?", "--method", "flare", "--corpus", "docs", "--model", "openai/mock"]
+        assert run([*arguments, "--base-url", server.url]) == 2
+    assert "log-prob" in capsys.readouterr().err
+
+
+def test_json_holds_the_answer_citations_steps_usage_and_the_trajectorys_path(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    with serving(in_order("The Danube is longer [1].")) as server:
+        arguments = ["ask", "Which is longer, Danube or Seine?", "--corpus", "docs", "--model", "openai/mock"]
+        code = run([*arguments, "--base-url", server.url, "--method", "rag", "--json", "--trace", "t.jsonl"])
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    answer = json.loads(said.out)
+    assert set(answer) == {"question", "answer", "method", "citations", "steps", "usage", "stopped", "trajectory"}
+    assert answer["answer"] == "The Danube is longer [1]."
+    assert answer["usage"]["calls"] == 1
+    (trajectory,) = read_trajectories(Path(answer["trajectory"]))
+    assert trajectory.method == "rag"
+    assert run(["show", "t.jsonl"]) == 0
+    assert run(["show", "t.jsonl", "-n", "1"]) == 0
+    assert "The Danube is longer [1]." in capsys.readouterr().out
+
+
+def test_progress_goes_to_standard_error_and_the_answer_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(in_order("Vienna [1].")) as server:
+        arguments = ["ask", "Where is Vienna?", "--corpus", "docs", "--model", "openai/mock", "--base-url", server.url]
+        assert run([*arguments, "--method", "rag"]) == 0
+    said = capsys.readouterr()
+    assert "answer: 1 calls" in said.err
+    assert "Vienna [1]." in said.out and "Evidence" in said.out
+
+
+def test_a_budget_that_ends_is_said(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(MockOpenAI(lambda body: "A thought.\n\nAnother.")) as server:
+        arguments = ["ask", "Where?", "--corpus", "docs", "--model", "openai/mock", "--base-url", server.url]
+        assert run([*arguments, "--budget-calls", "2"]) == 0
+    said = capsys.readouterr()
+    assert "calls budget ended" in said.err
+    assert "stopped early" in said.out
+
+
+def test_the_configuration_file_is_read_flags_override_it_and_unknown_keys_are_refused(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    with serving(in_order("Vienna.")) as server:
+        (home / "reground.toml").write_text(
+            f'model = "openai/mock"\nbase_url = "{server.url}"\nmethod = "rar"\ncorpus = "docs"\n[budget]\ncalls = 5\n[settings]\nk = 1\n'
+        )
+        assert run(["ask", "Where?", "--method", "rag", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["method"] == "rag"
+    (config,) = (home / "home" / "runs").glob("ask-*/config.json")
+    resolved = json.loads(config.read_text())
+    assert resolved["settings"] == {"k": 1}
+    assert resolved["budget"]["calls"] == 5
+    (home / "reground.toml").write_text('modell = "x"\n')
+    assert run(["ask", "Where?"]) == 2
+    assert "did you mean model" in capsys.readouterr().err
+    (home / "reground.toml").write_text("not toml at all")
+    assert run(["ask", "Where?"]) == 2
+
+
+def test_index_builds_updates_and_reports(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    assert run(["index", "docs", "--out", "docs.idx", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["documents"] == 2
+    (home / "docs" / "rhine.md").write_text("# Rhine\n\nThe Rhine flows through Cologne.\n")
+    assert run(["index", "docs", "--out", "docs.idx"]) == 0
+    said = capsys.readouterr().out
+    assert "3 documents" in said and "1 documents read, 2 unchanged" in said
+    with serving(in_order("Cologne [1].")) as server:
+        arguments = ["ask", "Where does the Rhine flow?", "--corpus", "docs.idx", "--method", "rag", "--json"]
+        assert run([*arguments, "--model", "openai/mock", "--base-url", server.url]) == 0
+    assert json.loads(capsys.readouterr().out)["citations"][0]["title"] == "Rhine"
+
+
+def test_decontamination_drops_what_overlaps_a_benchmark_and_lists_it(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    solution = "def add(a, b):\n    total = a + b\n    print('the sum is', total)\n    return total if total else 0\n"
+    record = {
+        "task_id": "X/0",
+        "prompt": "def add(a, b):\n",
+        "entry_point": "add",
+        "canonical_solution": solution,
+        "test": "x",
+    }
+    (home / "data" / "humaneval").mkdir(parents=True)
+    (home / "data" / "humaneval" / "HumanEval.jsonl").write_text(json.dumps(record) + "\n")
+    (home / "docs" / "leak.md").write_text(f"# Leak\n\nA program:\n\n{solution}\n")
+    arguments = ["index", "docs", "--out", "clean.idx", "--decontaminate", "humaneval", "--data", "data"]
+    assert run(arguments) == 0
+    said = capsys.readouterr().out
+    assert "2 passages" in said and "dropped 1" in said and "leak.md" in said
+
+
+def test_methods_and_models_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["methods", "--json"]) == 0
+    assert {"rar", "rat", "direct"} <= set(json.loads(capsys.readouterr().out))
+    assert run(["methods"]) == 0
+    assert run(["methods", "rar"]) == 0
+    assert "--set" in capsys.readouterr().out
+    with serving(MockOpenAI(models=("one-model",))) as server:
+        assert run(["models", "--json", "--base-url", server.url]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert any("smollm2" in entry["name"] for entry in listed)
+    assert any("one-model" in entry["why"] for entry in listed)
+
+
+def test_nothing_at_all_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    run([])
+    said = capsys.readouterr()
+    assert "ask" in said.out + said.err
+
+
+def test_the_real_embedded_model_answers_from_the_command_line(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    from tests.models import small_model
+
+    os.environ.pop("REGROUND_HOME", None)
+    model = small_model()
+    os.environ["REGROUND_HOME"] = str(home / "home")
+    arguments = ["ask", "Which river flows through Vienna?", "--corpus", "docs", "--method", "rag", "--json"]
+    code = run([*arguments, "--model", f"gguf/{model}", "--set", "k=1", "--set", "max_tokens=24"])
+    said = capsys.readouterr()
+    assert code == 0, said.err
+    answer = json.loads(said.out)
+    assert answer["answer"].strip()
+    assert answer["usage"]["completion"] > 0
+    assert answer["citations"]
+
+
+def test_ctrl_c_leaves_everything_resumable(home: Path) -> None:
+    prompts = {"calls": 0}
+
+    def script(body: dict[str, object]) -> str:
+        prompts["calls"] += 1
+        return "A thought.\n\nAnother thought."
+
+    with serving(MockOpenAI(script, latency=0.3)) as server:
+        command = [
+            sys.executable,
+            "-m",
+            "reground",
+            "ask",
+            "Which is longer?",
+            "--corpus",
+            "docs",
+            "--model",
+            "openai/mock",
+        ]
+        command += ["--base-url", server.url]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        deadline = time.monotonic() + 60
+        while prompts["calls"] < 3 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        child.send_signal(signal.SIGINT)
+        _, err = child.communicate(timeout=60)
+        assert child.returncode == 130, err
+        assert "the same command goes on" in err
+        assert "Traceback" not in err
+        done = sum(server.completed.values())
+        again = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+        assert again.returncode == 0, again.stderr
+        assert "replayed, not paid again" in again.stdout
+        whole = sum(server.completed.values())
+    asked_twice = [prompt for prompt, count in server.completed.items() if count > 1]
+    assert len(asked_twice) <= 3, "only calls that were in flight may be asked again"
+    assert whole > done > 0
