@@ -288,7 +288,7 @@ def test_ctrl_c_keeps_everything_and_says_how_to_go_on(server: Server, data: Pat
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130, err.decode()
-    assert b"the same command goes on from there" in err
+    assert b"the same command goes on from here" in err
     assert b"Traceback" not in err
     kept = len(Path("out/scores.jsonl").read_text().splitlines())
     assert kept >= 1

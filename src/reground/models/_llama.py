@@ -96,8 +96,7 @@ def _read(path: str) -> str:
 
 
 def _start(path: Path, slots: int, context: int, threads: int) -> Any:
-    import xllamacpp
-
+    xllamacpp = _library()
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(path)
     parameters.n_parallel = slots
@@ -123,6 +122,23 @@ def _start(path: Path, slots: int, context: int, threads: int) -> Any:
             f"llama.cpp could not load {path}: the file is damaged, of a family that it does not know, or too large "
             f"for the memory ({slots} slots of {context} tokens)"
         ) from error
+
+
+def _library() -> Any:
+    """Import llama.cpp with OpenMP threads that sleep while they wait for each other, unless the user says otherwise.
+
+    Threads that spin, OpenMP's own choice, are a little faster alone and ten times slower as soon as anything else
+    wants a core. OpenMP reads the variable when it is loaded, so nobody else need see it.
+    """
+    unset = not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
+    if unset:
+        os.environ["OMP_WAIT_POLICY"] = "passive"
+    try:
+        import xllamacpp
+    finally:
+        if unset:
+            del os.environ["OMP_WAIT_POLICY"]
+    return xllamacpp
 
 
 @contextmanager

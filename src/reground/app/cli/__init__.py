@@ -29,9 +29,10 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
     try:
         code = cli(args=None if arguments is None else list(arguments), prog_name="reground", standalone_mode=False)
-        return code if isinstance(code, int) else 0
+        # typer makes a Ctrl-C that no command has dealt with into this code
+        return _interrupted() if code == EXIT_INTERRUPTED else code if isinstance(code, int) else 0
     except typer.Exit as leave:
-        return _interrupted() if leave.exit_code == EXIT_INTERRUPTED else leave.exit_code
+        return leave.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
     except BrokenPipeError:
