@@ -2,77 +2,30 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from reground.core.answers import TEXT, Answer, AnswerForm, Demonstration
-from reground.core.language import LanguageModel, Message, Sampling
-from reground.core.run import Run
-from reground.methods import _prompts
-from reground.methods._budget import INSTRUCTIONS, tokens_of
-from reground.methods._demonstrations import general
-from reground.methods._prompts import render, require
-from reground.methods.few_shot_cot import shown
+from reground.core.answers import Answer, Demonstration
+from reground.methods import few_shot_cot
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(_prompts.Prompts):
+class Prompts(few_shot_cot.Prompts):
     """`answer`, for the examples and the question alike: places {question} and {form}."""
 
     answer: str = "{question}\n\n{form}"
 
 
 @dataclass(frozen=True, kw_only=True)
-class FewShot:
-    """Examples as earlier turns of the conversation, then the question.
+class FewShot(few_shot_cot.FewShotChainOfThought):
+    """Few-shot chain of thought without the thoughts: the same settings, and neither the examples nor the prompt reason."""
 
-    model: who answers. form: what an answer looks like. prompts: the template.
-    demonstrations: the examples, never taken from what is being evaluated; None: general ones of our own
-        that suit the form. shots: how many of them, the first ones; None: all.
-    temperature: 0 is greedy. max_tokens: the most tokens of the answer.
-    """
-
-    model: LanguageModel
-    form: AnswerForm = TEXT
-    prompts: Prompts = Prompts()
-    demonstrations: tuple[Demonstration, ...] | None = None
-    shots: int | None = None
-    temperature: float = 0.0
-    max_tokens: int = 512
-
-    def __post_init__(self) -> None:
-        require(self.max_tokens >= 1, "max_tokens must be at least 1")
-        require(self.shots is None or self.shots >= 1, "shots must be at least 1")
-        require(self.demonstrations != (), "few_shot needs at least one demonstration")
-
-    async def solve(self, question: str, run: Run, /) -> Answer:
-        """Answer the question."""
-        messages: list[Message] = []
-        for example in self._examples()[: self.shots]:
-            messages += [self._turn(example.question), Message(role="assistant", content=self._shown(example))]
-        messages.append(self._turn(question))
-        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
-        return run.propose(Answer(text=await run.ask(self.model, messages, name="answer", sampling=sampling)))
-
-    def at_budget(self, tokens: int) -> FewShot:
-        """As many examples as `max_tokens` of answer and the instructions leave room for, one at least."""
-        room = tokens - self.max_tokens - INSTRUCTIONS
-        shots = 0
-        for example in self._examples():
-            room -= tokens_of(self._turn(example.question).content) + tokens_of(self._shown(example))
-            if room < 0:
-                break
-            shots += 1
-        return replace(self, shots=max(1, shots))
-
-    def _examples(self) -> tuple[Demonstration, ...]:
-        return general(self.form) if self.demonstrations is None else self.demonstrations
+    prompts: few_shot_cot.Prompts = Prompts()
 
     def _shown(self, example: Demonstration) -> str:
-        return shown(example.model_copy(update={"reasoning": ""}), self.form)
+        return few_shot_cot.shown(example.model_copy(update={"reasoning": ""}), self.form)
 
-    def _turn(self, question: str) -> Message:
-        prompt = render(self.prompts.answer, question=question, form=self.form.instruction)
-        return Message(role="user", content=prompt)
+    def _answer(self, response: str) -> Answer:
+        return Answer(text=response)
 
 
 METHOD = FewShot

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 from reground.core.answers import TEXT, Answer, AnswerForm, Demonstration
 from reground.core.language import LanguageModel, Message, Sampling
@@ -43,24 +44,24 @@ class FewShotChainOfThought:
     def __post_init__(self) -> None:
         require(self.max_tokens >= 1, "max_tokens must be at least 1")
         require(self.shots is None or self.shots >= 1, "shots must be at least 1")
-        require(self.demonstrations != (), "few_shot_cot needs at least one demonstration")
+        require(self.demonstrations != (), "few-shot prompting needs at least one demonstration")
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
         messages = []
         for example in self._examples()[: self.shots]:
-            messages += [self._turn(example.question), Message(role="assistant", content=shown(example, self.form))]
+            messages += [self._turn(example.question), Message(role="assistant", content=self._shown(example))]
         messages.append(self._turn(question))
         sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
         response = await run.ask(self.model, messages, name="answer", sampling=sampling)
-        return run.propose(reasoned(response, self.form))
+        return run.propose(self._answer(response))
 
-    def at_budget(self, tokens: int) -> FewShotChainOfThought:
+    def at_budget(self, tokens: int) -> Self:
         """As many examples as `max_tokens` of answer and the instructions leave room for, one at least."""
         room = tokens - self.max_tokens - INSTRUCTIONS
         shots = 0
         for example in self._examples():
-            room -= tokens_of(self._turn(example.question).content) + tokens_of(shown(example, self.form))
+            room -= tokens_of(self._turn(example.question).content) + tokens_of(self._shown(example))
             if room < 0:
                 break
             shots += 1
@@ -68,6 +69,12 @@ class FewShotChainOfThought:
 
     def _examples(self) -> tuple[Demonstration, ...]:
         return general(self.form) if self.demonstrations is None else self.demonstrations
+
+    def _shown(self, example: Demonstration) -> str:
+        return shown(example, self.form)
+
+    def _answer(self, response: str) -> Answer:
+        return reasoned(response, self.form)
 
     def _turn(self, question: str) -> Message:
         prompt = render(self.prompts.answer, question=question, form=self.form.instruction)

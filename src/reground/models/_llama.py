@@ -24,14 +24,14 @@ Chunk = Mapping[str, Any]
 _BATCH = 512  # prompt tokens read between two looks at whether a call was cancelled
 _CACHE_MIB = 512  # memory for prompts that have lost their slot
 
-_engines: WeakValueDictionary[tuple[Path, int, int, int], Engine] = WeakValueDictionary()
+_engines: WeakValueDictionary[tuple[Path, int, int, int | None], Engine] = WeakValueDictionary()
 _loading = threading.Lock()
 
 
 class Engine:
     """A loaded model. Calls block and may come from any thread; up to `slots` of them decode together."""
 
-    def __init__(self, path: Path, *, slots: int, context: int, threads: int) -> None:
+    def __init__(self, path: Path, *, slots: int, context: int, threads: int | None) -> None:
         self.slots = slots
         self.context = context
         self._server: Any = _start(path, slots, context, threads)
@@ -58,7 +58,7 @@ class Engine:
         self._server = None
 
 
-def shared(path: Path, *, slots: int, context: int, threads: int) -> Engine:
+def shared(path: Path, *, slots: int, context: int, threads: int | None) -> Engine:
     """The engine of this file and these settings, loaded if this process has none yet. Blocks while it loads."""
     key = (path.resolve(), slots, context, threads)
     with _loading:
@@ -71,8 +71,8 @@ def shared(path: Path, *, slots: int, context: int, threads: int) -> Engine:
 def decoding_threads() -> int:
     """All cores but one, which is left to everything else.
 
-    The threads of one decoding meet at a barrier after every layer and wait for it spinning: when one of them has no core of
-    its own, all wait. On two busy cores two threads were measured to be 15 times slower than one.
+    The threads of one token meet after every layer and wait for each other; when one of them has no core of its own,
+    all wait. Prompts are read hundreds of tokens at a time, so there a wait weighs little and all cores are used.
     """
     return max(1, physical_cores() - 1)
 
@@ -95,7 +95,7 @@ def _read(path: str) -> str:
         return ""
 
 
-def _start(path: Path, slots: int, context: int, threads: int) -> Any:
+def _start(path: Path, slots: int, context: int, threads: int | None) -> Any:
     xllamacpp = _library()
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(path)
@@ -103,8 +103,8 @@ def _start(path: Path, slots: int, context: int, threads: int) -> Any:
     parameters.n_ctx = slots * context
     parameters.n_batch = _BATCH
     parameters.cache_ram_mib = _CACHE_MIB
-    parameters.cpuparams.n_threads = threads
-    parameters.cpuparams_batch.n_threads = threads
+    parameters.cpuparams.n_threads = threads or decoding_threads()
+    parameters.cpuparams_batch.n_threads = threads or physical_cores()
     parameters.warmup = False
     parameters.verbosity = -1
     # The engine also listens on a loopback port of its own choice, which nobody needs: a key that is told to nobody.

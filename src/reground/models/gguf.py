@@ -104,7 +104,7 @@ class GgufModel:
         return engine
 
     def _load(self) -> tuple[Engine, tuple[str, ...]]:
-        from reground.models._llama import decoding_threads, shared
+        from reground.models._llama import shared
 
         path = pull.pull(self._model, progress=self.progress)
         header = read_header(path)
@@ -112,7 +112,7 @@ class GgufModel:
             path,
             slots=self._options.slots or SLOTS,
             context=self._options.context or min(header.context or CONTEXT, CONTEXT),
-            threads=self._options.threads or decoding_threads(),
+            threads=self._options.threads,
         )
         return engine, header.special
 
