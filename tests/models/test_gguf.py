@@ -158,7 +158,7 @@ async def test_a_refused_call_is_a_model_error(model):
 
 
 async def test_a_reply_ends_where_the_context_does(path):
-    narrow = create(str(path), ModelOptions(slots=1, context=256, threads=1))
+    narrow = create(str(path), ModelOptions(slots=1, context=256))
     prompt = [Message(role="user", content="Count from 1 to 1000: 1 2 3 4 " + "and on " * 100)]
     (reply,) = await narrow.generate(prompt, sampling(max_tokens=300))
     assert reply.finish_reason in {"length", "stop"}
@@ -213,9 +213,9 @@ def test_an_engine_refuses_what_is_malformed_and_calls_after_its_end(path):
 
 
 def test_threads_default_to_the_cores_at_hand():
-    from reground.models._llama import physical_cores
+    from reground.models._llama import decoding_threads, physical_cores
 
-    assert 1 <= physical_cores() <= os.cpu_count()
+    assert 1 <= decoding_threads() <= physical_cores() <= os.cpu_count()
 
 
 async def test_what_can_run_here_is_listed(path, monkeypatch, tmp_path):
