@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
@@ -104,9 +103,8 @@ class Run:
         self._shared.best = answer
         return answer
 
-    @contextmanager
-    def span(self, name: str, **data: JsonValue) -> Iterator[Run]:
-        """A child run for one branch; `data` is recorded with it."""
+    def span(self, name: str, **data: JsonValue) -> Run:
+        """A child run for one branch, for use in a with statement; `data` is recorded with it."""
         count = self._children.get(name, 0)
         self._children[name] = count + 1
         child = Run.__new__(Run)
@@ -116,7 +114,13 @@ class Run:
         child._children = {}
         if data:
             child.note("span", **data)
-        yield child
+        return child
+
+    def __enter__(self) -> Run:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        """Nothing to undo: a span only says where its effects belong."""
 
     def note(self, name: str, **data: JsonValue) -> None:
         """Record something worth seeing that is no effect."""
