@@ -7,7 +7,7 @@ from reground.core.errors import BudgetExceeded, ConfigurationError
 from reground.core.language import Message, Sampling, Usage
 from tests.core.strategies import usages
 
-ASK = (Message(role="user", content="a" * 40),)  # 14 tokens by the estimate
+ASK = (Message(role="user", content="a" * 35),)  # 14 tokens by the estimate
 
 
 class Clock:

@@ -24,8 +24,12 @@ class Budget(Value):
 
 
 def estimate_tokens(messages: tuple[Message, ...]) -> int:
-    """A prompt's length in tokens before any tokenizer has seen it: a quarter of its UTF-8 bytes, and 4 a turn."""
-    return sum(4 + len(message.content.encode()) // 4 for message in messages)
+    """A prompt's length in tokens before any tokenizer has seen it: a token for every 3.5 UTF-8 bytes, and 4 a turn.
+
+    Large vocabularies reach 4.5 bytes a token on plain English; a small one on passages full of names was seen at 2.7.
+    What a call really cost is settled afterwards, so an estimate that is off never adds up.
+    """
+    return sum(4 + 2 * len(message.content.encode()) // 7 for message in messages)
 
 
 @dataclass
