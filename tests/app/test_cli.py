@@ -195,6 +195,18 @@ def test_methods_and_models_are_listed(capsys: pytest.CaptureFixture[str]) -> No
     assert any("one-model" in entry["why"] for entry in listed)
 
 
+def test_the_demo_asks_about_the_articles_that_come_along(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with serving(in_order("The Vistula flows into the Baltic Sea [1].")) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        assert run(["demo", "Into which sea does the Vistula flow?", "--method", "rag", "--model", "openai/mock"]) == 0
+    said = capsys.readouterr()
+    assert "Baltic Sea [1]" in said.out
+    assert "vistula.md" in said.out
+    assert "Question" in said.err
+
+
 def test_nothing_at_all_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:
     run([])
     said = capsys.readouterr()

@@ -91,13 +91,16 @@ def demo(
 
     Example:  reground demo --method rat
     """
+    from rich.markup import escape
+
+    from reground.app.asking import DEFAULT_MODEL
     from reground.demo import corpus_path, default_question
     from reground.models.options import ModelOptions
 
     asked = question or default_question()
     _, err = common.consoles()
     err.print(
-        f"[bold]Question[/]  {asked}\n[dim]method {method}, model {model}, corpus: the {corpus_path().name} that comes with reground[/]\n"
+        f"[bold]Question[/]  {escape(asked)}\n[dim]method {method}, model {model}, corpus: the {corpus_path().name} that comes with reground[/]\n"
     )
     _answer(
         asked,
@@ -112,6 +115,11 @@ def demo(
         quiet=False,
         extra={"fresh": fresh},
     )
+    if model == DEFAULT_MODEL:
+        err.print(
+            "[dim]SmolLM2 has 135 million parameters: it shows the machinery and is seldom right. "
+            "Try --model gguf/qwen2.5-coder-1.5b or a server of yours.[/]"
+        )
 
 
 def _answer(
