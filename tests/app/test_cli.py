@@ -42,6 +42,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (["ask", "Why?", "--method", "rag"], "--corpus"),
         (["ask", "Why?", "--method", "direct", "--model", "opnai/x"], "did you mean openai"),
         (["ask", "Why?", "--method", "direct", "--model", "gguf/nothing-like-it"], "nothing-like-it"),
+        (["ask", "Why?", "--method", "direct", "--model", "openai/x", "--budget-usd", "1"], "--price"),
         (["ask", "Why?", "--corpus", "nowhere"], "nowhere"),
         (["ask", "Why?", "--method", "direct", "--set", "k"], "KEY=VALUE"),
         (["ask", "Why?", "--method", "direct", "--set", "kk=1", "--model", "openai/x"], "no setting"),

@@ -118,6 +118,8 @@ async def ask_question(
     if form is not None and form not in FORMS:
         raise ConfigurationError(f"no answer form is called {form!r}; {catalogue.did_you_mean(form, FORMS)}")
     catalogue.method_class(method)
+    if isinstance(model, str):
+        catalogue.check_price(model, model_options, budget)
     retriever = await corpus_retriever(corpus, on_index) if corpus is not None else None
     language_model = catalogue.load_model(model, model_options) if isinstance(model, str) else model
     try:

@@ -31,6 +31,7 @@ from reground.core.method import Method
 from reground.core.programs import Sandbox
 
 if typing.TYPE_CHECKING:
+    from reground.core.budget import Budget
     from reground.models.options import Listing, ModelOptions
 
 
@@ -231,6 +232,14 @@ def load_model(spec: str, options: ModelOptions | None = None) -> LanguageModel:
     module, model = provider_module(spec)
     adapter: LanguageModel = module.create(model, options)
     return wrap(adapter, options)
+
+
+def check_price(spec: str, options: ModelOptions | None, budget: Budget | None) -> None:
+    """Refuse a budget in USD for a model whose price nobody has said, before anything is spent."""
+    if budget is None or budget.usd is None or not spec.startswith("openai/"):
+        return
+    if options is None or options.price is None:
+        raise ConfigurationError("a budget in USD needs the model's price: give it with --price PROMPT,COMPLETION")
 
 
 async def model_listings(options: ModelOptions) -> dict[str, list[Listing]]:

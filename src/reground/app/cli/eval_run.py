@@ -55,11 +55,13 @@ class Order:
 
 def go(order: Order) -> None:
     """Estimate, ask, run, report, and leave with an exit code that says how it went."""
+    from reground.app import catalogue
     from reground.app.evaluating import settings_by_method
     from reground.evaluation.tasks._load import data_root
     from reground.evaluation.tasks._registry import load_task
 
     console, err = common.consoles()
+    catalogue.check_price(order.model, order.options, order.budget)
     settings = settings_by_method(order.settings, list(dict.fromkeys(cell.method for cell in order.cells)))
     task = load_task(order.task, Path() if ":" in order.task else data_root(order.data))
     estimates = _estimates(task, order)
