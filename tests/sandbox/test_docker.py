@@ -38,7 +38,7 @@ def test_the_command_isolates(tmp_path: Path) -> None:
         "--pids-limit 18",
         "--memory 544m --memory-swap 544m",
         "--pull never",
-        "--tmpfs /work:",
+        "--tmpfs /box:",
     ):
         assert option in command
     assert "-v " not in command
@@ -47,7 +47,7 @@ def test_the_command_isolates(tmp_path: Path) -> None:
 
 def test_a_shared_folder_is_the_only_one_that_can_be_written(tmp_path: Path) -> None:
     command = " ".join(DockerLauncher("docker", "image").launch(_job(tmp_path, shared=True)).command)
-    assert f"{tmp_path}:/work:rw" in command
+    assert f"{tmp_path}:/box:rw" in command
     assert command.count(":rw ") == 1
 
 

@@ -18,7 +18,7 @@ class Progress:
 
     resumed: questions x repeats that earlier sessions had finished; done includes them.
     usage: what the finished and the begun ones have cost, over all sessions; paid: in this session alone.
-    left: estimated seconds to the end, from this session's pace; None until one has finished.
+    left: estimated seconds to the end, from this attempt's pace; None until one has finished.
     """
 
     done: int

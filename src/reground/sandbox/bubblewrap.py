@@ -144,13 +144,13 @@ class _Bubblewrap:
             *self._scratch("/dev/shm", limits),  # noqa: S108
             *self._scratch("/tmp", limits),  # noqa: S108
             *self._scratch("/home", limits),
-            *(("--bind", str(shared), "/work") if shared else self._scratch("/work", limits)),
+            *(("--bind", str(shared), "/box") if shared else self._scratch("/box", limits)),
             # After the scratch folders: Python or its packages may lie below one of them.
             *self._system(packages),
             *("--ro-bind", str(HARNESS), "/harness/inside"),
             *("--ro-bind", job, "/job.json"),
             *("--remount-ro", "/dev", "--remount-ro", "/"),
-            *("--chdir", "/work"),
+            *("--chdir", "/box"),
             "--",
         ]
 
@@ -162,7 +162,7 @@ class _Bubblewrap:
         return ["--unshare-all", "--unshare-user", *self._if_known("--disable-userns"), *drop, "--uid", "1000"]
 
     def _environment(self) -> list[str]:
-        values = {"PATH": "/usr/bin", "HOME": "/home", "TMPDIR": "/work", "LANG": "C.UTF-8", "TZ": "UTC"}
+        values = {"PATH": "/usr/bin", "HOME": "/home", "TMPDIR": "/box", "LANG": "C.UTF-8", "TZ": "UTC"}
         values |= {"PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONUTF8": "1"}
         values |= {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
         return ["--clearenv", *(part for name, value in values.items() for part in ("--setenv", name, value))]
@@ -173,7 +173,7 @@ class _Bubblewrap:
         bound = [path for path in shown if path not in links]
         # bubblewrap makes missing parents for its own user alone, and the program is to be another one.
         parents = dict.fromkeys(str(p) for path in bound for p in reversed(Path(path).parents) if p != Path("/"))
-        scratch = {"/tmp", "/home", "/work"}  # noqa: S108
+        scratch = {"/tmp", "/home", "/box"}  # noqa: S108
         mode = ["--perms", "0755"] if self._if_known("--perms") else []
         return [
             *(part for parent in parents if parent not in scratch for part in (*mode, "--dir", parent)),

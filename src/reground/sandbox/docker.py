@@ -81,8 +81,8 @@ class DockerLauncher:
         memory = f"{job.limits.memory_mib + 32}m"
         mounts = [f"{HARNESS}:/harness/inside:ro", f"{job.path}:/job.json:ro"]
         if job.shared is not None:
-            mounts.append(f"{job.shared}:/work:rw")
-        scratch = ["/tmp", "/home", *([] if job.shared else ["/work"])]  # noqa: S108
+            mounts.append(f"{job.shared}:/box:rw")
+        scratch = ["/tmp", "/home", *([] if job.shared else ["/box"])]  # noqa: S108
         command = [
             *(self._binary, "run", "--rm", "--interactive", "--pull", "never", "--name", name),
             *("--network", "none", "--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges"),
@@ -90,7 +90,7 @@ class DockerLauncher:
             *("--pids-limit", str(job.limits.processes + 2), "--memory", memory, "--memory-swap", memory),
             *(part for path in scratch for part in ("--tmpfs", f"{path}:rw,size=64m,mode=1777")),
             *(part for mount in mounts for part in ("--volume", mount)),
-            *("--workdir", "/work", "--env", "HOME=/home", "--env", "PYTHONHASHSEED=0", "--env", "PYTHONUTF8=1"),
+            *("--workdir", "/box", "--env", "HOME=/home", "--env", "PYTHONHASHSEED=0", "--env", "PYTHONUTF8=1"),
             *("--env", "PYTHONDONTWRITEBYTECODE=1", "--entrypoint", "python", self._image),
             *("-sP", "-c", _BOOT),
         ]

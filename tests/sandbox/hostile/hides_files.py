@@ -5,10 +5,10 @@ import time
 
 
 def add(a, b):
-    os.mkdir("/work/hidden")
-    os.chmod("/work/hidden", 0)
+    os.mkdir("/box/hidden")
+    os.chmod("/box/hidden", 0)
     for _ in range(3000):
-        os.mkdir("/work/deep")
-        os.rename("/work/deep", f"/work/deep{_}")
+        os.mkdir("/box/deep")
+        os.rename("/box/deep", f"/box/deep{_}")
     time.sleep(30)
     return a + b

@@ -100,7 +100,7 @@ class EvalProgress:
         return "  ".join(parts)
 
     def seconds_left(self) -> float | None:
-        """Estimated time to the end of all cells, from this session's pace; None until something has finished."""
+        """Estimated time to the end of all cells, from this attempt's pace; None until something has finished."""
         elapsed = sum(progress.elapsed for progress in self._now.values())
         done = sum((p.done - p.resumed) * self._works[i].weight for i, p in self._now.items())
         if not done:
