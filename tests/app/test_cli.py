@@ -17,6 +17,7 @@ from reground.app.cli import run
 from reground.core.trajectory import read_trajectories
 from reground.testing.openai_server import MockOpenAI
 from tests.servers import in_order, serving
+from tests.signals import heed_ctrl_c
 
 
 @pytest.fixture(autouse=True)
@@ -250,7 +251,9 @@ def test_ctrl_c_leaves_everything_resumable(home: Path) -> None:
             "openai/mock",
         ]
         command += ["--base-url", server.url]
-        child = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        child = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_ctrl_c
+        )
         deadline = time.monotonic() + 60
         while prompts["calls"] < 3 and time.monotonic() < deadline:
             time.sleep(0.05)

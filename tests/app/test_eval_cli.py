@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import io
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -28,6 +27,7 @@ from reground.evaluation.compare import Cell
 from reground.evaluation.progress import Progress
 from reground.models.options import ModelOptions
 from reground.models.scripted import ScriptedModel
+from tests.signals import heed_ctrl_c
 
 QUESTIONS = [
     {
@@ -282,7 +282,7 @@ def test_ctrl_c_keeps_everything_and_says_how_to_go_on(server: Server, data: Pat
         "--model", "openai/m", "--base-url", f"http://127.0.0.1:{server.server_port}/v1", "--method", "direct",
         "--out", "out", "--concurrency", "1", "--repeats", "20",
     ]  # fmt: skip
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ})
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c)
     while process.poll() is None and len(server.asked) < 3:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)

@@ -21,6 +21,7 @@ from reground.models._gguf_header import read_header
 from reground.models.gguf import available, create
 from reground.models.options import ModelOptions, Price
 from tests.models import small_model
+from tests.signals import heed_ctrl_c
 
 # One thread: a busy machine makes several wait for each other.
 OPTIONS = ModelOptions(slots=3, context=1024, threads=1)
@@ -333,7 +334,11 @@ def test_a_program_ends_quietly_with_a_model_alive(path):
 @pytest.mark.skipif(sys.platform == "win32", reason="sends SIGINT")
 def test_ctrl_c_reaches_python_while_the_engine_writes(path):
     program = subprocess.Popen(
-        [sys.executable, "-c", SCRIPT, path, "wait"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", SCRIPT, path, "wait"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_ctrl_c,
     )
     assert program.stdout.readline() == "ready\n"
     os.kill(program.pid, signal.SIGINT)
