@@ -55,7 +55,7 @@ class ModelOptions:
     timeout: seconds that one attempt may take.
     context: tokens of context for each slot of an embedded model; None takes what the model was trained with.
     slots: sequences that an embedded model decodes together.
-    threads: processor threads of an embedded model; None takes one for each core.
+    threads: processor threads of an embedded model; None reads prompts with all cores and decodes with all but one.
     adapter: folder or file of a LoRA adapter.
     cache: SQLite file that serves temperature-0 calls across runs; None caches nothing.
     """

@@ -1,8 +1,8 @@
 """Cutting texts into pieces of bounded length that overlap a little.
 
 A token here is a run of at most six letters or digits, or one punctuation mark, or one Chinese, Japanese or
-Korean character; white space is free. It needs no model and no vocabulary, so an index does not depend on one, and
-for English prose it comes within about a tenth of what byte-pair tokenizers count.
+Korean character; white space is free. It needs no model and no vocabulary, so an index does not depend on one; for
+English prose it is meant to come near what byte-pair tokenizers count.
 """
 
 from __future__ import annotations
