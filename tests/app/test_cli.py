@@ -81,6 +81,14 @@ def test_a_wrong_key_is_said_without_showing_it(capsys: pytest.CaptureFixture[st
     assert not any(b"sk-secret" in path.read_bytes() for path in (home / "home").rglob("*") if path.is_file())
 
 
+def test_openai_without_a_key_is_refused_before_any_call(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("OPENAI_API_KEY")
+    assert run(["ask", "Why?", "--method", "direct", "--model", "openai/x"]) == 2
+    assert "OPENAI_API_KEY is not set" in capsys.readouterr().err
+
+
 def test_an_empty_corpus_is_refused(capsys: pytest.CaptureFixture[str], home: Path) -> None:
     (home / "empty").mkdir()
     assert run(["ask", "Why?", "--corpus", "empty", "--model", "openai/x"]) == 2
