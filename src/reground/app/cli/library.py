@@ -44,7 +44,7 @@ def index(
 
     Example:  reground index docs/ --out docs.idx --chunk-tokens 400
     """
-    from reground.app.cli.progress import IndexProgress
+    from reground.app.cli.progress import AskProgress
     from reground.retrieval.index import build_index
     from reground.retrieval.settings import IndexSettings
 
@@ -58,7 +58,7 @@ def index(
     )
     cleaner = _decontaminator(decontaminate, data) if decontaminate else None
     console, err = common.consoles()
-    with IndexProgress(err) as progress:
+    with AskProgress(err, shown=True) as progress:
         report = build_index(source, out, settings, progress=progress.on_index, decontaminate=cleaner)
     if as_json:
         typer.echo(report.model_dump_json())

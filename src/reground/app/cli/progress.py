@@ -73,10 +73,3 @@ class AskProgress:
 
     def _line(self, text: str) -> None:
         self._console.print(Text(text, style="dim"), soft_wrap=True)
-
-
-class IndexProgress(AskProgress):
-    """Documents and passages so far."""
-
-    def __init__(self, console: Console) -> None:
-        super().__init__(console, shown=True)
