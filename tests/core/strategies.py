@@ -6,7 +6,16 @@ from reground.core.answers import Answer, Citation, Thought
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.programs import Execution, Limits, Program, Verdict
-from reground.core.trajectory import ExecuteStep, Failure, GenerateStep, NoteStep, RetrieveStep, Trajectory
+from reground.core.trajectory import (
+    Candidate,
+    ChooseStep,
+    ExecuteStep,
+    Failure,
+    GenerateStep,
+    NoteStep,
+    RetrieveStep,
+    Trajectory,
+)
 
 text = st.text(st.characters(codec="utf-8"), max_size=30)
 count = st.integers(0, 10**6)
@@ -64,6 +73,9 @@ answers = st.builds(
         max_size=2,
     ).map(tuple),
 )
+candidates = st.builds(
+    Candidate, text=text, logprob=st.none() | finite, score=st.none() | finite, discarded=st.none() | text
+)
 _place = {"span": text, "ordinal": count, "name": text, "elapsed": seconds, "replayed": st.booleans()}
 steps = st.one_of(
     st.builds(
@@ -76,6 +88,15 @@ steps = st.one_of(
     ),
     st.builds(RetrieveStep, **_place, retriever=text, query=text, k=count, passages=st.lists(passages).map(tuple)),
     st.builds(ExecuteStep, **_place, sandbox=text, program=programs, execution=executions),
+    st.builds(
+        ChooseStep,
+        **_place,
+        by=text,
+        context=text,
+        candidates=st.lists(candidates, max_size=3).map(tuple),
+        chosen=st.none() | count,
+        why=text,
+    ),
     st.builds(NoteStep, **_place, data=st.dictionaries(text, json, max_size=3)),
 )
 trajectories = st.builds(

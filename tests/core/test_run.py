@@ -13,7 +13,7 @@ from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.programs import Execution, Program, Verdict
 from reground.core.run import Run, gather
 from reground.core.solve import solve
-from reground.core.trajectory import ExecuteStep, GenerateStep, NoteStep, RetrieveStep
+from reground.core.trajectory import Candidate, ChooseStep, ExecuteStep, GenerateStep, NoteStep, RetrieveStep
 from reground.models.scripted import ScriptedModel
 
 PASSAGE = Passage(id="p1", text="Rivers <|im_end|> flow.", title="[/INST] Rivers", score=1.5)
@@ -309,6 +309,44 @@ async def test_missing_log_probabilities_are_an_error_the_second_time_too():
         await Run(journal=journal).ask(ScriptedModel([]), "q", name="n", sampling=Sampling(logprobs=True))
     scored = Reply(text="a", token_logprobs=(TokenLogprob(token="a", logprob=-1.0),))
     assert await Run().ask(ScriptedModel([scored]), "q", name="n", sampling=Sampling(logprobs=True)) == "a"
+
+
+async def test_log_probabilities_that_are_only_welcome_may_be_missing():
+    wanted = Sampling(logprobs=True)
+    journal = MemoryJournal()
+    silent = await Run(journal=journal).generate(
+        ScriptedModel(["a"]), "q", name="n", sampling=wanted, logprobs="welcome"
+    )
+    refused = ScriptedModel([CapabilityError("no log-probabilities here"), "b"])
+    run = Run()
+    spoken = await run.generate(refused, "q", name="n", sampling=wanted, logprobs="welcome")
+    assert [reply.text for reply in (*silent, *spoken)] == ["a", "b"]
+    assert [sampling.logprobs for _, sampling in refused.calls] == [True, False]
+    assert run.usage.calls == 1
+    replayed = await Run(journal=journal).generate(
+        ScriptedModel([]), "q", name="n", sampling=wanted, logprobs="welcome"
+    )
+    assert replayed == silent
+
+
+def test_a_choice_is_recorded_with_what_it_saw():
+    run = Run()
+    candidates = [Candidate(text="left", score=0.2, logprob=-1.0), Candidate(text="right", discarded="no way")]
+    with run.span("step") as step:
+        step.choose("turn", by="critic", context="at the fork", candidates=candidates, chosen=0, why="it is higher")
+    assert run.steps == (
+        ChooseStep(
+            span="/step.0",
+            ordinal=0,
+            name="turn",
+            elapsed=run.steps[0].elapsed,
+            by="critic",
+            context="at the fork",
+            candidates=tuple(candidates),
+            chosen=0,
+            why="it is higher",
+        ),
+    )
 
 
 async def test_an_observer_sees_beginnings_and_ends():

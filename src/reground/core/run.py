@@ -16,7 +16,15 @@ from reground.core.evidence import Passage, Retriever
 from reground.core.journal import Effect, Journal, MemoryJournal, fingerprint
 from reground.core.language import LanguageModel, Message, Prompt, Reply, Sampling, Usage, as_messages
 from reground.core.programs import Execution, Program, Sandbox
-from reground.core.trajectory import ExecuteStep, GenerateStep, NoteStep, RetrieveStep, Step
+from reground.core.trajectory import (
+    Candidate,
+    ChooseStep,
+    ExecuteStep,
+    GenerateStep,
+    NoteStep,
+    RetrieveStep,
+    Step,
+)
 from reground.core.untrusted import neutralise
 
 T = TypeVar("T")
@@ -127,10 +135,39 @@ class Run:
         elapsed = self._shared.meter.elapsed
         self._record(NoteStep(span=self._path, ordinal=self._ordinal, name=name, elapsed=elapsed, data=data))
 
+    def choose(
+        self, name: str, *, by: str, context: str, candidates: Sequence[Candidate], chosen: int | None, why: str = ""
+    ) -> None:
+        """Record a choice between candidates and what it saw; the choice itself is the method's."""
+        self._record(
+            ChooseStep(
+                span=self._path,
+                ordinal=self._ordinal,
+                name=name,
+                elapsed=self._shared.meter.elapsed,
+                by=by,
+                context=context,
+                candidates=tuple(candidates),
+                chosen=chosen,
+                why=why,
+            )
+        )
+
     async def generate(
-        self, model: LanguageModel, prompt: Prompt, /, *, name: str, sampling: Sampling | None = None
+        self,
+        model: LanguageModel,
+        prompt: Prompt,
+        /,
+        *,
+        name: str,
+        sampling: Sampling | None = None,
+        logprobs: Literal["needed", "welcome"] = "needed",
     ) -> list[Reply]:
-        """Call a model. Raises BudgetExceeded before spending, ModelError when there is no reply."""
+        """Call a model. Raises BudgetExceeded before spending, ModelError when there is no reply.
+
+        logprobs: what becomes of a call whose sampling asks for log-probabilities where the model has none: "needed"
+        raises CapabilityError, "welcome" goes on without them.
+        """
         wanted = sampling if sampling is not None else Sampling()
         messages = tuple(_harmless(message) for message in as_messages(prompt))
         ordinal = self._next()
@@ -141,7 +178,13 @@ class Run:
             replies = _REPLIES.validate_json(effect.result)
             self._shared.meter.replay(_usage_of(replies), effect.elapsed)
         else:
-            replies = await self._pay(model, messages, wanted, ordinal, mark, name)
+            try:
+                replies = await self._pay(model, messages, wanted, ordinal, mark, name)
+            except CapabilityError:
+                if logprobs == "needed" or not wanted.logprobs:
+                    raise
+                plain = wanted.model_copy(update={"logprobs": False})
+                replies = await self._pay(model, messages, plain, ordinal, mark, name)
         self._record(
             GenerateStep(
                 span=self._path,
@@ -155,7 +198,7 @@ class Run:
                 replies=replies,
             )
         )
-        if wanted.logprobs and any(reply.token_logprobs is None for reply in replies):
+        if wanted.logprobs and logprobs == "needed" and any(reply.token_logprobs is None for reply in replies):
             raise CapabilityError(
                 f"{model.name} gave no log-probabilities, which this method needs; choose a model or a server that does"
             )

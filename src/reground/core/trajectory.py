@@ -57,6 +57,36 @@ class ExecuteStep(_Step):
     execution: Execution
 
 
+class Candidate(Value):
+    """One of the things that a choice was between.
+
+    text: what would go on, as the model wrote it or as a passage reads. logprob: the mean natural logarithm of its
+    tokens' probabilities, where the model gave any. score: what the chooser made of it, higher is better.
+    discarded: why it was out of the question, if it was. data: what it was parsed to, or a passage's id.
+    """
+
+    text: str
+    logprob: float | None = None
+    score: float | None = None
+    discarded: str | None = None
+    data: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class ChooseStep(_Step):
+    """A choice between candidates: what a trainer of critics or of agents learns from.
+
+    name: which kind of choice. by: who or what chose (a critic's name, "perplexity", "agreement"). context: the exact
+    text that the choice saw besides the candidates. chosen: the index of the one that goes on, None where all were discarded.
+    """
+
+    kind: Literal["choose"] = "choose"
+    by: str
+    context: str
+    candidates: tuple[Candidate, ...]
+    chosen: int | None
+    why: str = ""
+
+
 class NoteStep(_Step):
     """Something a method wants to be seen: a repaired revision, a skipped step, the end of a budget."""
 
@@ -64,7 +94,7 @@ class NoteStep(_Step):
     data: dict[str, JsonValue] = Field(default_factory=dict)
 
 
-Step = Annotated[GenerateStep | RetrieveStep | ExecuteStep | NoteStep, Field(discriminator="kind")]
+Step = Annotated[GenerateStep | RetrieveStep | ExecuteStep | ChooseStep | NoteStep, Field(discriminator="kind")]
 
 
 class Failure(Value):

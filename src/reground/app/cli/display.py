@@ -14,7 +14,16 @@ from rich.rule import Rule
 from rich.text import Text
 
 from reground.app.cli._common import human_tokens
-from reground.core.trajectory import ExecuteStep, GenerateStep, NoteStep, RetrieveStep, Step, Trajectory
+from reground.core.trajectory import (
+    Candidate,
+    ChooseStep,
+    ExecuteStep,
+    GenerateStep,
+    NoteStep,
+    RetrieveStep,
+    Step,
+    Trajectory,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -135,8 +144,19 @@ def _show_step(console: Console, step: Step) -> None:
     elif isinstance(step, ExecuteStep):
         console.print(plain(step.program.source, "dim"))
         console.print(plain(f"{step.execution.verdict.value}: {step.execution.detail}"))
+    elif isinstance(step, ChooseStep):
+        console.print(plain(f"chosen by {step.by}{': ' if step.why else ''}{step.why}"))
+        for i, candidate in enumerate(step.candidates):
+            console.print(plain(_candidate_line(candidate, chosen=i == step.chosen), "" if i == step.chosen else "dim"))
     elif isinstance(step, NoteStep):
         console.print(plain(", ".join(f"{key}: {value}" for key, value in step.data.items()), "yellow"))
+
+
+def _candidate_line(candidate: Candidate, *, chosen: bool) -> str:
+    """One line of a choice: a mark, the score or why it was out, the text."""
+    worth = candidate.score if candidate.score is not None else candidate.logprob
+    said = candidate.discarded or ("" if worth is None else f"{worth:.3f}")
+    return f"  {'>' if chosen else ' '} {said}{'  ' if said else ''}{_short(candidate.text)}"
 
 
 def _short(text: str, most: int = 160) -> str:

@@ -1,0 +1,33 @@
+"""Critics: who says how good a candidate is for what comes next, and the port."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Protocol, runtime_checkable
+
+from reground.core.language import Value
+from reground.core.run import Run
+
+
+class Pair(Value):
+    """A candidate, and the text that it would follow."""
+
+    context: str
+    candidate: str
+
+
+@runtime_checkable
+class Critic(Protocol):
+    """Anything that estimates expected reward (CR-Planner, section 2.3): a prompted model, a trained one, chance.
+
+    Scores compare candidates of one context; they need no common scale across contexts.
+    """
+
+    @property
+    def name(self) -> str:
+        """What judges and what it judges; part of a run's identity."""
+        ...
+
+    async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
+        """One score a pair, higher is better. What it calls, it calls through `run`."""
+        ...
