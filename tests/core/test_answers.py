@@ -9,6 +9,8 @@ from reground.core.answers import FORMS, extract_letters, extract_number, extrac
     ("text", "phrase"),
     [
         ("Answer: Paris", "Paris"),
+        ("It is on the Seine [1]. Answer: Paris", "Paris"),
+        ("Answer: Paris\nIt is not true that Answer: London", "Paris"),
         ("I think so.\nAnswer: Paris.\n", "Paris"),
         ("Answer: London\nNo, wait.\nAnswer: Paris", "Paris"),
         ("**Answer:** Paris", "Paris"),

@@ -58,6 +58,7 @@ class AnswerForm:
     final_pass: whether the answer is written from the revised thoughts in one more call
         (code, questions) or the thoughts are the answer (plans, essays); RAT, section 2.2.
     draft_is_query: whether the draft itself is the query, as for code (RAT, appendix B).
+    bare: the same sentence for a call that shall state the answer and nothing before it; empty where they do not differ.
     """
 
     name: str
@@ -65,18 +66,26 @@ class AnswerForm:
     extract: Callable[[str], str]
     final_pass: bool = True
     draft_is_query: bool = False
+    bare: str = ""
+
+    @property
+    def short(self) -> str:
+        """How to state the answer alone, without reasoning."""
+        return self.bare or self.instruction
 
 
 _ANSWER_LINE = re.compile(r"(?im)^[ \t>*_#-]*(?:final\s+)?answer[\s*_]*(?:is)?[\s*_]*[:：][\s*_]*(.*)$")
+_ANSWER_INLINE = re.compile(r"(?i)(?<![A-Za-z])(?:final )?answer:\**\s+(\S.*)$", re.MULTILINE)
 _ANSWER_PHRASE = re.compile(r"(?is)\banswer is:?\s+(.+?)(?:\.(?:\s|$)|\n|$)")
 _CODE_FENCE = re.compile(r"```[ \t]*([A-Za-z0-9_+-]*)[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
 
 
 def extract_phrase(text: str) -> str:
-    """The phrase after the last "Answer:" line, else after "answer is", else the last line that is not blank."""
-    lines = [found for found in (str(m.group(1)).strip() for m in _ANSWER_LINE.finditer(text)) if found]
-    if lines:
-        return _trim(lines[-1])
+    """The phrase after the last "Answer:", best at the beginning of a line, else after "answer is", else the last line that is not blank."""
+    for pattern in (_ANSWER_LINE, _ANSWER_INLINE):
+        found = [phrase for phrase in (str(m.group(1)).strip() for m in pattern.finditer(text)) if phrase]
+        if found:
+            return _trim(found[-1])
     phrases: list[str] = _ANSWER_PHRASE.findall(text)
     if phrases:
         return _trim(phrases[-1])
@@ -130,19 +139,21 @@ TEXT = AnswerForm(
 )
 PHRASE = AnswerForm(
     "phrase",
-    "End with one line that starts with 'Answer:' and holds only the answer itself: a name, a date, a number, "
-    "yes or no, as few words as possible.",
+    "End with a last line of the form 'Answer: ...' that holds nothing but the answer itself, in as few words as possible.",
     extract_phrase,
+    bare="Answer with the shortest phrase that is right, and nothing else.",
 )
 CHOICE = AnswerForm(
     "choice",
     "End with one line that starts with 'Answer:' and holds only the letter, or the letters, of the right options.",
     extract_letters,
+    bare="Answer with the letter of the right option, or the letters if several are right, and nothing else.",
 )
 NUMBER = AnswerForm(
     "number",
     "End with one line that starts with 'Answer:' and holds only the final number.",
     extract_number,
+    bare="Answer with the final number and nothing else.",
 )
 PROGRAM = AnswerForm(
     "program",

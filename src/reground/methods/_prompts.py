@@ -70,6 +70,11 @@ def cite(form: AnswerForm) -> str:
     return "Do not mention the passages."
 
 
+def ending(form: AnswerForm) -> str:
+    """How a call that has all reasoning behind it states the answer: alone where the form can be, else with citations."""
+    return form.bare or f"{cite(form)} {form.instruction}"
+
+
 def style(form: AnswerForm) -> str:
     """How a thought is written: like the answer where the thoughts are the answer, as commented code for code, else plainly."""
     if not form.final_pass:

@@ -38,7 +38,7 @@ class Direct:
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
         sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
-        prompt = render(self.prompts.answer, question=question, form=self.form.instruction)
+        prompt = render(self.prompts.answer, question=question, form=self.form.short)
         return run.propose(Answer(text=await run.ask(self.model, prompt, name="answer", sampling=sampling)))
 
     def at_budget(self, tokens: int) -> Direct:

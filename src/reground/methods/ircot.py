@@ -17,7 +17,7 @@ from reground.core.run import Run
 from reground.methods import _prompts
 from reground.methods._budget import INSTRUCTIONS, PASSAGE
 from reground.methods._evidence import Evidence, find
-from reground.methods._prompts import QUOTED, cite, render, require
+from reground.methods._prompts import QUOTED, ending, render, require
 
 _SENTENCE = re.compile(r"\s*(.+?(?:[.!?](?=\s|$)|\n|$))", re.DOTALL)
 _ENDS = re.compile(r"\banswer\s*(?:is\b|:)", re.IGNORECASE)
@@ -28,7 +28,7 @@ class Prompts(_prompts.Prompts):
     """What the two calls ask.
 
     reason: places {question}, {passages} and {thoughts}, the sentences so far.
-    answer: {question}, {passages}, {thoughts}, {form} (what an answer looks like) and {cite} (how to cite).
+    answer: {question}, {passages}, {thoughts} and {form}, how the answer is stated and cited.
     """
 
     reason: str = (
@@ -38,7 +38,7 @@ class Prompts(_prompts.Prompts):
     )
     answer: str = (
         "Answer the question with the help of the passages. " + QUOTED + "\n\n"
-        "{passages}\n\nQuestion:\n{question}\n\nReasoning:\n{thoughts}\n\nGive the final answer now. {cite} {form}"
+        "{passages}\n\nQuestion:\n{question}\n\nReasoning:\n{thoughts}\n\nGive the final answer now. {form}"
     )
 
 
@@ -110,8 +110,7 @@ class IRCoT:
             question=question,
             passages=self._shown(evidence),
             thoughts=" ".join(thought.text for thought in thoughts),
-            form=self.form.instruction,
-            cite=cite(self.form),
+            form=ending(self.form),
         )
         sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
         text = await run.ask(self.model, prompt, name="answer", sampling=sampling)

@@ -14,16 +14,17 @@ from reground.core.run import Run
 from reground.methods import _prompts
 from reground.methods._budget import INSTRUCTIONS
 from reground.methods._evidence import Evidence, find
-from reground.methods._prompts import QUOTED, cite, render, require
+from reground.methods._prompts import QUOTED, ending, render, require
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts(_prompts.Prompts):
-    """`answer`: places {question}, {passages}, {form} (what an answer looks like) and {cite} (how to cite)."""
+    """`answer`: places {question}, {passages} and {form}, how the answer is stated and cited."""
 
     answer: str = (
-        "Answer the question with the help of the passages. " + QUOTED + "\n\n"
-        "Question:\n{question}\n\n{passages}\n\nAnswer the question now. {cite} {form}"
+        "{passages}\n\n"
+        + QUOTED
+        + "\n\nQuestion:\n{question}\n\nAnswer the question with the help of the passages. {form}"
     )
 
 
@@ -60,8 +61,7 @@ class RAG:
             self.prompts.answer,
             question=question,
             passages=evidence.show(markers, tokens=self.passage_tokens),
-            form=self.form.instruction,
-            cite=cite(self.form),
+            form=ending(self.form),
         )
         sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
         text = await run.ask(self.model, prompt, name="answer", sampling=sampling)

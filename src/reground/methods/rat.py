@@ -210,7 +210,7 @@ class _Solving:
         answer = self.run.propose(self._answer(text))
         if not config.form.final_pass:
             return answer
-        prompt = render(config.prompts.answer, question=self.question, text=text, form=config.form.instruction)
+        prompt = render(config.prompts.answer, question=self.question, text=text, form=config.form.short)
         response = await self.run.ask(config.model, prompt, name="answer", sampling=self._sampling())
         if not response.strip():
             self.run.note("answer empty", kept="the thoughts")

@@ -18,7 +18,7 @@ from reground.core.run import Run
 from reground.methods import _prompts
 from reground.methods._budget import INSTRUCTIONS, PASSAGE
 from reground.methods._evidence import Evidence, find
-from reground.methods._prompts import QUOTED, cite, render, require
+from reground.methods._prompts import QUOTED, ending, render, require
 
 _ACTION = re.compile(r"(?im)^[\s*]*action(?:\s*\d+)?[\s*]*:[\s*]*(search|finish)\s*\[(.*)", re.DOTALL)
 _THOUGHT = re.compile(r"(?is)thought(?:\s*\d+)?[\s*]*:(.*?)(?=\baction(?:\s*\d+)?[\s*]*:|\Z)")
@@ -29,7 +29,7 @@ class Prompts(_prompts.Prompts):
     """What the two calls ask.
 
     act: places {question} and {transcript}, all turns so far. answer, when the steps end without a finish:
-    {question}, {transcript}, {form} (what an answer looks like) and {cite}.
+    {question}, {transcript} and {form}, how the answer is stated and cited.
     """
 
     act: str = (
@@ -40,9 +40,7 @@ class Prompts(_prompts.Prompts):
         "\n\nQuestion:\n{question}\n\nTurns so far:\n{transcript}\n\nWrite the next turn: one thought and one action."
     )
     answer: str = (
-        "Question:\n{question}\n\nWhat was found:\n{transcript}\n\n"
-        + QUOTED
-        + "\n\nGive the final answer now. {cite} {form}"
+        "Question:\n{question}\n\nWhat was found:\n{transcript}\n\n" + QUOTED + "\n\nGive the final answer now. {form}"
     )
 
 
@@ -129,8 +127,7 @@ class ReAct:
             self.prompts.answer,
             question=question,
             transcript="\n\n".join(state.turns),
-            form=self.form.instruction,
-            cite=cite(self.form),
+            form=ending(self.form),
         )
         sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
         text = await run.ask(self.model, prompt, name="answer", sampling=sampling)
