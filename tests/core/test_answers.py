@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.core.answers import FORMS, extract_letters, extract_number, extract_phrase, extract_program
+from reground.core.answers import FORMS, PHRASE, PLAN, extract_letters, extract_number, extract_phrase, extract_program
 
 
 @pytest.mark.parametrize(
@@ -109,3 +109,8 @@ def test_forms_go_by_their_names():
     assert all(name == form.name and form.instruction for name, form in FORMS.items())
     assert [name for name, form in FORMS.items() if form.draft_is_query] == ["program", "pal"]
     assert [name for name, form in FORMS.items() if not form.final_pass] == ["text", "plan"]
+
+
+def test_a_form_states_the_bare_answer_in_its_own_words_or_as_always():
+    assert PHRASE.short != PHRASE.instruction
+    assert PLAN.short == PLAN.instruction

@@ -96,7 +96,7 @@ async def test_a_form_with_a_final_pass_has_the_answer_written_from_the_revised_
     (final,) = prompts(run, "answer")
     assert REVISIONS[-1] in final
     assert "900 km" not in final
-    assert final.endswith(PHRASE.instruction)
+    assert final.endswith(PHRASE.short)
     assert answer.text == "Answer: the Danube"
     assert [thought.text for thought in answer.steps] == REVISIONS[-1].split("\n\n")
     assert answer.citations
