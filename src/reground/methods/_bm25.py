@@ -1,0 +1,117 @@
+"""Pages cut down to what a query is about: pieces, their BM25 scores, and the best of them in the page's order.
+
+Okapi BM25 after Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond", equation 3.15, with
+the idf of Lucene, which never falls below zero. A word is what stands between white space, or one Chinese or Japanese character.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Sequence
+
+PIECE = 60
+"""Words of a piece: a few sentences."""
+
+_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003134f"
+_WORD = re.compile(rf"[{_CJK}]|[^\s{_CJK}]+")
+_TERM = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+")
+_SENTENCE = re.compile(r".+?(?:[.!?][\"')\]]*(?=\s|$)|[。！？][”’」』）]*|\n|$)", re.DOTALL)
+_PARAGRAPH = re.compile(r"\n[^\S\n]*\n")
+
+
+def bm25(query: Sequence[str], documents: Sequence[Sequence[str]], *, k1: float = 1.2, b: float = 0.75) -> list[float]:
+    """Each document's score: over the query's different terms, idf times tf / (tf + k1 (1 - b + b length / mean length)).
+
+    idf is ln(1 + (N - n + 0.5) / (n + 0.5)) for a term that n of N documents hold. No document is 0 but those without any term.
+    """
+    counts = [Counter(document) for document in documents]
+    mean = sum(map(len, documents)) / max(1, len(documents))
+    scores = [0.0] * len(documents)
+    for term in dict.fromkeys(query):
+        holding = sum(term in count for count in counts)
+        idf = math.log1p((len(documents) - holding + 0.5) / (holding + 0.5))
+        for number, (document, count) in enumerate(zip(documents, counts, strict=True)):
+            if count[term]:
+                length = 1 - b + b * len(document) / mean
+                scores[number] += idf * count[term] / (count[term] + k1 * length)
+    return scores
+
+
+def cut(page: str, query: str, *, words: int) -> str:
+    """At most `words` words of a page: the pieces with the highest scores for the query, in the page's order.
+
+    A page that is short enough stays as it is, and one that shares no term with the query keeps its beginning: nothing would be left.
+    """
+    if count_words(page) <= words:
+        return page
+    parts = pieces(page, words=min(PIECE, words))
+    scores = bm25(terms(query), [terms(part) for part in parts])
+    kept: list[int] = []
+    room = words
+    for number in sorted(range(len(parts)), key=lambda number: -scores[number]):
+        size = count_words(parts[number])
+        if scores[number] > 0 and size <= room:
+            kept.append(number)
+            room -= size
+    return _joined(parts, sorted(kept)) if kept else first_words(page, words)
+
+
+def _joined(parts: Sequence[str], kept: Sequence[int]) -> str:
+    """Pieces as one text; a new line stands where something was left out."""
+    text = ""
+    for number in kept:
+        gap = "" if not text else " " if number - 1 in kept else "\n"
+        text += gap + parts[number]
+    return text
+
+
+def pieces(text: str, *, words: int) -> list[str]:
+    """The text in pieces of at most `words` words, cut between paragraphs and sentences, inside a sentence only if it is longer."""
+    found: list[str] = []
+    for paragraph in _PARAGRAPH.split(text):
+        current: list[str] = []
+        for sentence in _sentences(paragraph, words):
+            if current and count_words(" ".join([*current, sentence])) > words:
+                found.append(" ".join(current))
+                current = []
+            current.append(sentence)
+        if current:
+            found.append(" ".join(current))
+    return found
+
+
+def _sentences(paragraph: str, words: int) -> list[str]:
+    found = []
+    for match in _SENTENCE.finditer(paragraph):
+        sentence = " ".join(match.group().split())
+        places = [word.span() for word in _WORD.finditer(sentence)]
+        for first in range(0, len(places), words):
+            last = min(first + words, len(places)) - 1
+            found.append(sentence[places[first][0] : places[last][1]])
+    return found
+
+
+def first_words(text: str, words: int) -> str:
+    """The text's beginning: at most so many words."""
+    for number, word in enumerate(_WORD.finditer(text), start=1):
+        if number > words:
+            return text[: word.start()].rstrip()
+    return text
+
+
+def count_words(text: str) -> int:
+    """How many words a text has."""
+    return sum(1 for _ in _WORD.finditer(text))
+
+
+def terms(text: str) -> list[str]:
+    """What is compared: words without case and punctuation, and every two neighbours of a run of Chinese or Japanese characters."""
+    found: list[str] = []
+    for run in _TERM.findall(text.casefold()):
+        if re.match(rf"[{_CJK}]", run) and len(run) > 1:
+            found += [run[i : i + 2] for i in range(len(run) - 1)]
+        else:
+            found.append(run)
+    return found

@@ -1,0 +1,83 @@
+"""Search queries in what a rewriter wrote: none, one or several."""
+
+from __future__ import annotations
+
+import re
+
+from reground.methods._bm25 import first_words
+
+LONGEST = 64
+"""Words of a query, the first ones: what is longer is no query, and search engines read no more."""
+
+_LABEL = re.compile(
+    r"[\s>*_#\"'-]*(?:(?:better|rewritten|new)\s+)?(?:(?:web\s+)?search\s+)?(?:engine\s+)?quer(?:y|ies)\s*\(?\d*\)?[\s*_]*[:：]",
+    re.IGNORECASE,
+)
+_ANSWER = re.compile(r"[\s>*_#]*answer[\s*_]*[:：]", re.IGNORECASE)
+_ITEM = re.compile(r"\s*(?:[-*•]\s+|\(?\d{1,2}[.)]\s+)")
+_NEXT = re.compile(r"[\s>*_#]*question\s*\d*[\s*_]*[:：]", re.IGNORECASE)
+_SEPARATOR = re.compile(r"[;；]")
+_NOTHING = re.compile(
+    r"nil|null|n a|not (?:needed|necessary|required|applicable)|无|没有|不需要"
+    r"|(?:none|nothing|no (?:search )?(?:query|queries|search|searches))(?: (?:is |are )?(?:needed|necessary|required))?"
+)
+_AROUND = " \"'`“”‘’«»„*_<>"
+
+
+def parse_queries(text: str, *, most: int, stop: str = "") -> list[str]:
+    """The queries in a reply, at most `most`, each once; [] where it holds none or says that none is needed.
+
+    What stands behind the stop marker does not count. The list begins at the first line with a label ("Queries: a; b"), else
+    at the first that is an item or holds a semicolon; a text with neither is one query, its first line. Never raises.
+    """
+    found: dict[str, str] = {}
+    for line in _listed(before(text, stop).splitlines()):
+        for piece in _SEPARATOR.split(line):
+            query = _clean(piece)
+            key = " ".join(re.findall(r"\w+", query.casefold()))
+            if says_something(query) and not _NOTHING.fullmatch(key):
+                found.setdefault(key, query)
+    return list(found.values())[:most]
+
+
+def before(text: str, stop: str) -> str:
+    """The text before the stop marker; a marker before which nothing is said is left out, as in **bold** type."""
+    if not stop:
+        return text
+    head = text.partition(stop)[0]
+    return head if says_something(head) else text.replace(stop, " ")
+
+
+def says_something(text: str) -> bool:
+    """Whether there is a letter or a digit in it."""
+    return any(char.isalnum() for char in text)
+
+
+def _listed(lines: list[str]) -> list[str]:
+    """The lines that hold queries: from where the list begins as long as it goes on."""
+    begins = (_LABEL.match, _ANSWER.match, lambda line: _ITEM.match(line) or _SEPARATOR.search(line), says_something)
+    start = next((number for begin in begins for number, line in enumerate(lines) if begin(line)), len(lines))
+    kept = lines[start : start + 1]
+    for line in filter(str.strip, lines[start + 1 :]):
+        if _NEXT.match(line) or not (_LABEL.match(line) or _ITEM.match(line) or _unfinished(kept[-1])):
+            break
+        kept.append(line)
+    return kept
+
+
+def _unfinished(line: str) -> bool:
+    """Whether the list goes on in the next line: a label alone, or a separator at the end."""
+    rest = _unlabelled(line).strip(_AROUND)
+    return not rest or rest[-1] in ";；"
+
+
+def _unlabelled(text: str) -> str:
+    for mark in (_ITEM, _LABEL, _ANSWER):
+        text = mark.sub("", text, count=1) if mark.match(text) else text
+    return text
+
+
+def _clean(piece: str) -> str:
+    """A query without its label, its number, quotes and type."""
+    query = " ".join(_unlabelled(piece).strip(_AROUND).split())
+    return first_words(query, LONGEST).strip(_AROUND)

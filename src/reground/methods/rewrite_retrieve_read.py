@@ -1,0 +1,330 @@
+"""Rewrite-Retrieve-Read: write better search queries first, then retrieve with them, then read and answer.
+
+Ma et al. 2023, "Query Rewriting for Retrieval-Augmented Large Language Models", sections 3 and 4; prompts after table 1, part by
+part. The paper's rows are `mode` "reader", "retrieve" and "rewrite", the last with a rewriter of its own or without.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import Literal
+
+from reground.core.answers import TEXT, Answer, AnswerForm, Demonstration, Thought
+from reground.core.evidence import Passage, Retriever
+from reground.core.language import LanguageModel, Reply, Sampling
+from reground.core.run import Run, gather
+from reground.methods import _prompts
+from reground.methods._bm25 import count_words, cut, first_words
+from reground.methods._budget import INSTRUCTIONS, PASSAGE, affords, tokens_of
+from reground.methods._demonstrations import general
+from reground.methods._evidence import Evidence, find
+from reground.methods._prompts import QUOTED, cite, render, require
+from reground.methods._queries import before, parse_queries, says_something
+from reground.methods.few_shot_cot import shown
+from reground.methods.rag import documents
+
+_SHORT = 64  # tokens kept for an answer when passages are fitted to what is left of a budget
+
+_OPEN = (
+    Demonstration(
+        question="Was the railway bridge over the Firth of Forth opened before the tower that Gustave Eiffel's company built?",
+        reasoning="I have to know when the Forth Bridge was opened and when the Eiffel Tower was opened.",
+        answer="Forth Bridge railway bridge opening year; Eiffel Tower opening year",
+    ),
+    Demonstration(
+        question="Who directed the film in which a computer called HAL 9000 steers a spaceship?",
+        reasoning="The computer is in the film 2001: A Space Odyssey, so I have to know who directed that film.",
+        answer="2001: A Space Odyssey film director",
+    ),
+    Demonstration(
+        question="Is a triangle with three equal sides also one with two equal sides?",
+        reasoning="This follows from what the words mean, so nothing has to be looked up.",
+        answer="none",
+    ),
+)
+_CHOICE = (
+    Demonstration(
+        question="A plant cell is put into strong salt water. What does its membrane do?\n"
+        "A. It bursts\nB. It comes off the wall\nC. It grows thicker\nD. Nothing",
+        answer="plant cell in hypertonic solution plasmolysis",
+    ),
+    Demonstration(
+        question="Which peace ended the war that began with the defenestration in Prague?\n"
+        "A. Utrecht\nB. Westphalia\nC. Augsburg\nD. Tilsit",
+        answer="Defenestration of Prague Thirty Years' War peace treaty",
+    ),
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompts(_prompts.Prompts):
+    """One prompt a call: what to do, the worked examples, and then the question (table 1).
+
+    rewrite, rewrite_choice (for multiple choice): places {ending} (the stop marker), {examples} and {question}.
+    trained: what a rewriter of its own was trained to read: {question}. read: {ending}, {examples}, {passages}, {question},
+    {cite} and {form} (what an answer looks like). answer, where nothing was retrieved: {ending}, {examples}, {question} and {form}.
+    """
+
+    rewrite: str = (
+        "A question is to be answered with the help of a search engine. Think step by step, in one or two sentences, which facts "
+        "the answer needs. Then write one line that begins with 'Queries:' and holds what to search for: one short query for "
+        "each fact, with the names that matter, in the language of the question, and a ';' between two queries. If nothing has "
+        "to be looked up, write 'Queries: none'. {ending}\n\n{examples}\n\nQuestion: {question}"
+    )
+    rewrite_choice: str = (
+        "A question with options is to be answered with the help of a search engine. Write a better search query than the question "
+        "is itself: short, with the words that a page about the matter would have, in the language of the question. Write it in one "
+        "line that begins with 'Query:', and nothing else. {ending}\n\n{examples}\n\nQuestion: {question}"
+    )
+    trained: str = "rewrite a better search query: {question}"
+    read: str = (
+        "Answer the question like the examples, with the help of the passages. "
+        + QUOTED
+        + " {ending}\n\n{examples}\n\n{passages}\n\nQuestion: {question}\n\nAnswer this question now. {cite} {form}"
+    )
+    answer: str = (
+        "Answer the question like the examples. {ending}\n\n{examples}\n\nQuestion: {question}\n\n"
+        "Answer this question now. {form}"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewriteRetrieveRead:
+    """A rewriter, a retriever and a reader in a row.
+
+    model: the reader, and the rewriter where there is no other. retriever: what is searched; may be left out in mode "reader".
+    rewriter: a model that only rewrites, such as a trained one (`--rewriter`). form: what an answer looks like. prompts: the templates.
+    mode: "reader" answers without retrieval, "retrieve" takes the question for the query, "rewrite" writes queries first.
+    rewriter_style: "prompted" is instruction and examples; "trained" the bare line that a trained rewriter knows, queries joined
+        by ";"; "auto" is trained for a rewriter of its own and prompted for the reader.
+    demonstrations: worked examples for the reader, never from what is being evaluated; None: general ones of our own that suit the
+        form. shots: how many are shown, the first ones; the paper has 1 to 3.
+    rewrite_demonstrations: worked examples for a prompted rewriter, the queries as the answer, "none" for none; None: our own.
+    max_queries: the most queries taken of a rewriting. k: passages a query.
+    content: "passages" as they were retrieved; "bm25": each is taken for a page and cut to the pieces that BM25 ranks highest for the
+        queries which found it, `page_words` words of it at most (the paper's two retrievals).
+    word_budget: the most words of all passages together, those found first; the last is cut.
+    stop: the marker that ends queries and short answers (phrase, choice, number); "" for none. Other forms may hold it as type or power.
+    temperature, rewrite_temperature: of reader and rewriter; 0 is greedy. logprobs: ask for the log-probabilities of the rewriting, for
+        training; a model that has none goes on without.
+    max_tokens: the most tokens of the answer. rewrite_tokens: of a prompted rewriting with its reasoning. query_tokens: of a trained
+        rewriter's queries, 50 in the official code.
+    """
+
+    model: LanguageModel
+    retriever: Retriever | None = None
+    rewriter: LanguageModel | None = None
+    form: AnswerForm = TEXT
+    prompts: Prompts = Prompts()
+    mode: Literal["reader", "retrieve", "rewrite"] = "rewrite"
+    rewriter_style: Literal["auto", "prompted", "trained"] = "auto"
+    demonstrations: tuple[Demonstration, ...] | None = None
+    shots: int = 3
+    rewrite_demonstrations: tuple[Demonstration, ...] | None = None
+    max_queries: int = 4
+    k: int = 5
+    content: Literal["passages", "bm25"] = "passages"
+    page_words: int = 800
+    word_budget: int = 1600
+    stop: str = "**"
+    temperature: float = 0.0
+    rewrite_temperature: float = 0.0
+    logprobs: bool = False
+    max_tokens: int = 256
+    rewrite_tokens: int = 160
+    query_tokens: int = 50
+
+    def __post_init__(self) -> None:
+        require(self.mode in {"reader", "retrieve", "rewrite"}, 'mode must be "reader", "retrieve" or "rewrite"')
+        styles = {"auto", "prompted", "trained"}
+        require(self.rewriter_style in styles, 'rewriter_style must be "auto", "prompted" or "trained"')
+        require(self.content in {"passages", "bm25"}, 'content must be "passages" or "bm25"')
+        require(
+            self.mode == "reader" or self.retriever is not None, f"mode {self.mode} needs documents: give --corpus DIR"
+        )
+        require(self.mode == "rewrite" or self.rewriter is None, f"mode {self.mode} has no use for a rewriter")
+        require(min(self.k, self.max_queries) >= 1, "k and max_queries must be at least 1")
+        require(self.shots >= 0, "shots must be 0 or more")
+        require(min(self.page_words, self.word_budget) >= 1, "page_words and word_budget must be at least 1")
+        require(min(self.max_tokens, self.rewrite_tokens, self.query_tokens) >= 1, "token limits must be at least 1")
+        require(not says_something(self.stop), "the stop marker must be without letters and digits")
+
+    async def solve(self, question: str, run: Run, /) -> Answer:
+        """Answer the question."""
+        if self.mode == "reader":
+            return await self._read(question, run, Evidence(), [], ())
+        queries = [question] if self.mode == "retrieve" else await self._rewrite(question, run)
+        found = await self._retrieve(queries, run)
+        evidence = Evidence()
+        markers = evidence.add(self._content(queries, found))
+        looked_up = zip(queries, found, strict=True) if self.mode == "rewrite" else ()
+        thoughts = tuple(_thought(query, passages, evidence) for query, passages in looked_up)
+        return await self._read(question, run, evidence, markers, thoughts)
+
+    async def _rewrite(self, question: str, run: Run) -> list[str]:
+        """The queries; none where none is needed, and the question itself where the budget has room for the reader alone."""
+        rewriter = self.model if self.rewriter is None else self.rewriter
+        prompt, sampling = self._rewriting(question)
+        reading = tokens_of(self._reading(question, "(none)")) + PASSAGE
+        if not affords(run, calls=2, tokens=tokens_of(prompt) + sampling.max_tokens + reading):
+            run.note("not rewritten", why="the budget has room for the reader alone: the question is the query")
+            return [question]
+        reply = await self._said(rewriter, prompt, run, name="rewrite", sampling=sampling, then=(1, reading))
+        queries = parse_queries(reply.text, most=self.max_queries, stop=self.stop)
+        run.note("rewritten", queries=list(queries), style=self._style(), by=rewriter.name)
+        if not queries:
+            run.note("nothing to look up", why="the rewriter gave no query: the reader answers alone", reply=reply.text)
+        return queries
+
+    def _rewriting(self, question: str) -> tuple[str, Sampling]:
+        """The rewriter's prompt and how it is decoded."""
+        style, choice = self._style(), self.form.name == "choice"
+        stop = self.stop if style == "prompted" else ""
+        sampling = Sampling(
+            temperature=self.rewrite_temperature,
+            max_tokens=self.rewrite_tokens if style == "prompted" else self.query_tokens,
+            stop=(stop,) if stop else (),
+            logprobs=self.logprobs,
+        )
+        if style == "trained":
+            return render(self.prompts.trained, question=question), sampling
+        own = _CHOICE if choice else _OPEN
+        examples = own if self.rewrite_demonstrations is None else self.rewrite_demonstrations
+        label = "Query" if choice else "Queries"
+        shots = [(each.question, f"{each.reasoning}\n{label}: {each.answer}") for each in examples]
+        template = self.prompts.rewrite_choice if choice else self.prompts.rewrite
+        return render(template, ending=_ending(stop), examples=_examples(shots, stop), question=question), sampling
+
+    def _style(self) -> str:
+        own = "prompted" if self.rewriter is None else "trained"
+        return own if self.rewriter_style == "auto" else self.rewriter_style
+
+    async def _retrieve(self, queries: Sequence[str], run: Run) -> list[list[Passage]]:
+        """What each query finds, all of them at once."""
+        if self.retriever is None or not queries:
+            return []
+        spans = [run.span("query", query=query) for query in queries]
+        return await gather(
+            *(find(span, self.retriever, query, k=self.k) for span, query in zip(spans, queries, strict=True))
+        )
+
+    def _content(self, queries: Sequence[str], found: Sequence[Sequence[Passage]]) -> list[Passage]:
+        """What the reader gets to see: the first of every query, then the second of every query, within the budget of words."""
+        kept: list[Passage] = []
+        room = self.word_budget
+        for passage in interleaved(found):
+            text = passage.text
+            if self.content == "bm25":
+                asked = (q for q, pages in zip(queries, found, strict=True) if any(p.id == passage.id for p in pages))
+                text = cut(text, " ".join(asked), words=self.page_words)
+            text = first_words(text, room)
+            if text.strip():
+                kept.append(passage.model_copy(update={"text": text}))
+                room -= count_words(text)
+        return kept
+
+    async def _read(
+        self, question: str, run: Run, evidence: Evidence, markers: Sequence[int], thoughts: tuple[Thought, ...]
+    ) -> Answer:
+        stop = self._stop()
+        passages, markers = self._shown(question, run, evidence, markers)
+        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens, stop=(stop,) if stop else ())
+        prompt = self._reading(question, passages)
+        reply = await self._said(self.model, prompt, run, name="answer", sampling=sampling)
+        text = before(reply.text, stop).strip()
+        citations = evidence.citations(text, support=markers)
+        return run.propose(Answer(text=text, citations=citations, steps=thoughts))
+
+    def _shown(self, question: str, run: Run, evidence: Evidence, markers: Sequence[int]) -> tuple[str, Sequence[int]]:
+        """The passages as the prompt has them, as many as the run's budget has room for, and their numbers."""
+        each, left = 2 * self.word_budget, run.meter.remaining_tokens()
+        if left is not None:
+            left = max(_SHORT, left - tokens_of(self._reading(question, "(none)")) - _SHORT)
+            each = min(each, left)
+        kept = evidence.fitting(markers, tokens=each, most=left)
+        return evidence.show(kept, tokens=each), kept
+
+    def _reading(self, question: str, passages: str) -> str:
+        """The reader's prompt, the one without passages where there are none."""
+        stop = self._stop()
+        demonstrations = general(self.form) if self.demonstrations is None else self.demonstrations
+        plain = [each.model_copy(update={"reasoning": ""}) for each in demonstrations[: self.shots]]
+        examples = _examples([(each.question, shown(each, self.form)) for each in plain], stop)
+        parts = {"ending": _ending(stop), "examples": examples, "question": question, "form": self.form.instruction}
+        if not passages:
+            return render(self.prompts.answer, **parts)
+        return render(self.prompts.read, passages=passages, cite=cite(self.form), **parts)
+
+    def _stop(self) -> str:
+        """The reader's stop marker; in prose it may be bold type and in a program a power."""
+        return self.stop if self.form.final_pass and not self.form.draft_is_query else ""
+
+    async def _said(
+        self,
+        model: LanguageModel,
+        prompt: str,
+        run: Run,
+        *,
+        name: str,
+        sampling: Sampling,
+        then: tuple[int, int] = (0, 0),
+    ) -> Reply:
+        """The model's reply. One that begins with the stop marker, as bold type does, is empty: then it is asked without the marker.
+
+        then: the calls and tokens that are needed afterwards.
+        """
+        (reply,) = await run.generate(model, prompt, name=name, sampling=sampling, logprobs="welcome")
+        calls, tokens = then
+        again = affords(run, calls=1 + calls, tokens=tokens_of(prompt) + sampling.max_tokens + tokens)
+        if says_something(reply.text) or not sampling.stop or reply.finish_reason != "stop" or not again:
+            return reply
+        run.note("asked again", of=name, why="the reply ended at once: without the stop marker this time")
+        plain = sampling.model_copy(update={"stop": ()})
+        (reply,) = await run.generate(model, prompt, name=name, sampling=plain, logprobs="welcome")
+        return reply
+
+    def at_budget(self, tokens: int) -> RewriteRetrieveRead:
+        """As many passages and words as fill what rewriting, examples and answer leave; a quarter is kept for a long answer.
+
+        A word is reckoned at 7/4 tokens. Examples give way before the last passage does.
+        """
+        prompt, sampling = self._rewriting("")
+        rewriting = min(tokens // 2, tokens_of(prompt) + sampling.max_tokens) if self.mode == "rewrite" else 0
+        room = tokens - rewriting - INSTRUCTIONS - min(self.max_tokens, tokens // 4)
+        costs = [tokens_of(replace(self, shots=shots)._reading("", "(none)")) for shots in range(self.shots + 1)]
+        shots = max(number for number, cost in enumerate(costs) if number == 0 or room - cost + costs[0] >= PASSAGE)
+        room = max(1, room - costs[shots] + costs[0])
+        words = max(1, room * 4 // 7)
+        return replace(self, shots=shots, k=documents(room), word_budget=words, page_words=min(self.page_words, words))
+
+
+def interleaved(found: Sequence[Sequence[Passage]]) -> list[Passage]:
+    """The first of each list, the second of each, and so on; each passage once, where it stands first."""
+    once: dict[str, Passage] = {}
+    for rank in zip_longest(*found):
+        for passage in rank:
+            if passage is not None:
+                once.setdefault(passage.id, passage)
+    return list(once.values())
+
+
+def _thought(query: str, passages: Sequence[Passage], evidence: Evidence) -> Thought:
+    """A query as a step of the answer, with the numbers of what it found and the reader saw."""
+    seen = {passage.id for passage in passages} & {passage.id for passage in evidence.passages}
+    return Thought(
+        text=f"Searched for: {query}", query=query, citations=tuple(evidence.add(p for p in passages if p.id in seen))
+    )
+
+
+def _examples(pairs: Sequence[tuple[str, str]], stop: str) -> str:
+    end = f" {stop}" if stop else ""
+    return "\n\n".join(f"Question: {question}\n{said.strip()}{end}" for question, said in pairs)
+
+
+def _ending(stop: str) -> str:
+    return f"End your reply with {stop} and write nothing behind it." if stop else "Write nothing else."
+
+
+METHOD = RewriteRetrieveRead
