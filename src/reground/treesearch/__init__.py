@@ -1,1 +1,4 @@
-"""Tree search over any state type: pure, no model in sight. The critics' data collection will live here."""
+"""Tree search over any state type: pure, standard library only, no model in sight.
+
+`mcts` searches, `tree` is what a search gives and what can be read off it, `files` keeps trees as JSON.
+"""

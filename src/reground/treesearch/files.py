@@ -1,0 +1,213 @@
+"""Trees as JSON files, for whoever looks at them or trains on them.
+
+    {"format": "reground.tree", "version": 1, "settings": {...}, "stopped": null, "metadata": {...}, "nodes": [
+      {"parent": null, "label": "", "state": ..., "visits": 8, "value": 3.0, "rewards": [], "copies": 1, "expanded": true},
+      {"parent": 0, ...}]}
+
+Nodes stand in one list, parents before their children and siblings in order, so that a deep tree needs no deep file.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from reground.treesearch.settings import Settings
+from reground.treesearch.tree import Node, Tree
+
+S = TypeVar("S")
+
+FORMAT = "reground.tree"
+VERSION = 1
+
+
+def _whole(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)
+
+
+def _finite(value: Any) -> bool:
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+_FIELDS: dict[str, Callable[[Any], bool]] = {
+    "parent": lambda value: value is None or _whole(value),
+    "label": lambda value: isinstance(value, str),
+    "state": lambda value: True,
+    "visits": _whole,
+    "value": _finite,
+    "rewards": lambda value: isinstance(value, list) and all(map(_finite, value)),
+    "copies": lambda value: _whole(value) and value >= 1,
+    "expanded": lambda value: isinstance(value, bool),
+}
+
+
+class TreeFileError(ValueError):
+    """A tree file or its content is not what it should be; the message names the file and the node."""
+
+
+def tree_to_dict(tree: Tree[S], encode: Callable[[S, S | None], Any]) -> dict[str, Any]:
+    """A tree as JSON values.
+
+    encode: a state as a JSON value, given the parent's state too (None for the root), so that a state which holds
+        everything before it may be written as what it adds.
+    """
+    nodes: list[dict[str, Any]] = []
+    waiting: list[tuple[int | None, S | None, Node[S]]] = [(None, None, tree.root)]
+    while waiting:
+        parent, before, node = waiting.pop()
+        number = len(nodes)
+        nodes.append(
+            {
+                "parent": parent,
+                "label": node.label,
+                "state": encode(node.state, before),
+                "visits": node.visits,
+                "value": node.value,
+                "rewards": list(node.rewards),
+                "copies": node.copies,
+                "expanded": node.expanded,
+            }
+        )
+        waiting += [(number, node.state, child) for child in reversed(node.children)]
+    return {
+        "format": FORMAT,
+        "version": VERSION,
+        "settings": dataclasses.asdict(tree.settings),
+        "stopped": tree.stopped,
+        "metadata": dict(tree.metadata),
+        "nodes": nodes,
+    }
+
+
+def tree_from_dict(data: Any, decode: Callable[[Any, S | None], S]) -> Tree[S]:
+    """The tree of `tree_to_dict`.
+
+    decode: the inverse of its `encode`, given the parent's state (None for the root); what it raises as ValueError,
+        TypeError or LookupError becomes part of a TreeFileError.
+
+    Raises TreeFileError when `data` is no tree, is of another version, or does not add up.
+    """
+    _check(isinstance(data, dict) and data.get("format") == FORMAT, f'not a tree: it needs "format": "{FORMAT}"')
+    version = data.get("version")
+    _check(version == VERSION and not isinstance(version, bool), f"version {version!r}, and this reads {VERSION}")
+    stopped, metadata, nodes = data.get("stopped"), data.get("metadata"), data.get("nodes")
+    _check(stopped is None or isinstance(stopped, str), "stopped must be text or null")
+    _check(isinstance(metadata, dict), "metadata must be an object")
+    _check(isinstance(nodes, list) and bool(nodes), "nodes must be a list that is not empty")
+    settings = _settings(data.get("settings"))
+    return Tree(root=_tree(nodes, decode), settings=settings, stopped=stopped, metadata=metadata)
+
+
+def write_tree(path: Path, tree: Tree[S], encode: Callable[[S, S | None], Any]) -> None:
+    """Replace a file whole: a reader sees the old tree or the new one. See `tree_to_dict` for `encode`.
+
+    Raises ValueError or TypeError, and leaves the file as it was, when a state or the metadata is not JSON.
+    """
+    text = json.dumps(tree_to_dict(tree, encode), ensure_ascii=False, allow_nan=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(path.name + ".part")
+    part.write_text(text + "\n", encoding="utf-8")
+    part.replace(path)
+
+
+def _as_it_is(value: Any, parent: Any) -> Any:
+    return value
+
+
+def read_tree(path: Path, decode: Callable[[Any, S | None], S] = _as_it_is) -> Tree[S]:
+    """Read a file of `write_tree`; without `decode`, states are the JSON values that the file holds.
+
+    Raises TreeFileError, naming the file and what is wrong.
+    """
+    try:
+        return tree_from_dict(json.loads(path.read_text(encoding="utf-8")), decode)
+    except TreeFileError as error:
+        raise TreeFileError(f"{path}: {error}") from error.__cause__
+    except OSError as error:
+        raise TreeFileError(f"{path}: cannot be read: {error.strerror}") from error
+    except (ValueError, RecursionError) as error:
+        raise TreeFileError(f"{path}: not JSON: {error}") from None
+
+
+def _check(holds: bool, what: str) -> None:
+    if not holds:
+        raise TreeFileError(what)
+
+
+def _settings(data: Any) -> Settings:
+    _check(isinstance(data, dict), "settings must be an object")
+    try:
+        return Settings(**data)
+    except (TypeError, ValueError) as error:
+        raise TreeFileError(f"settings: {error}") from None
+
+
+def _tree(entries: list[Any], decode: Callable[[Any, S | None], S]) -> Node[S]:
+    children: list[list[int]] = []
+    states: list[S] = []
+    for number, entry in enumerate(entries):
+        _check_entry(entry, number)
+        parent = entry["parent"]
+        states.append(_state(entry["state"], None if parent is None else states[parent], decode, number))
+        children.append([])
+        if parent is not None:
+            children[parent].append(number)
+    nodes: dict[int, Node[S]] = {}
+    for number in range(len(entries) - 1, -1, -1):  # from the leaves up
+        below = tuple([nodes.pop(child) for child in children[number]])
+        nodes[number] = _node(entries[number], states[number], below, number)
+    return nodes[0]
+
+
+def _check_entry(entry: Any, number: int) -> None:
+    _check(isinstance(entry, dict), f"node {number} must be an object")
+    for name, fits in _FIELDS.items():
+        _check(name in entry, f"node {number}: {name} is missing")
+        _check(fits(entry[name]), f"node {number}: {name} cannot be {_short(entry[name])}")
+    parent = entry["parent"]
+    placed = parent is None if number == 0 else parent is not None and 0 <= parent < number
+    _check(placed, f"node {number}: parent {parent!r} must be null for the first and an earlier node for the others")
+
+
+def _state(value: Any, parent: S | None, decode: Callable[[Any, S | None], S], number: int) -> S:
+    try:
+        return decode(value, parent)
+    except (ValueError, TypeError, LookupError) as error:
+        raise TreeFileError(f"node {number}: its state cannot be read: {error}") from error
+
+
+def _node(entry: Mapping[str, Any], state: S, children: tuple[Node[S], ...], number: int) -> Node[S]:
+    rewards = tuple(map(float, entry["rewards"]))
+    visits = len(rewards) + sum(child.visits for child in children)
+    _check(
+        entry["visits"] == visits, f"node {number}: {entry['visits']} visits, and {visits} by its rewards and children"
+    )
+    value = math.fsum([*rewards, *(child.value for child in children)])
+    # the search added the rewards in another order: sums of many may differ in their last digits
+    adds_up = math.isclose(entry["value"], value, rel_tol=1e-6, abs_tol=1e-6)
+    _check(adds_up, f"node {number}: value {entry['value']!r}, and {value!r} by its rewards and children")
+    _check(entry["expanded"] or not children, f"node {number}: it has children and is not expanded")
+    return Node(
+        state=state,
+        label=entry["label"],
+        visits=visits,
+        value=float(entry["value"]),
+        rewards=rewards,
+        copies=entry["copies"],
+        expanded=entry["expanded"],
+        children=children,
+    )
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."

@@ -1,0 +1,312 @@
+"""Monte Carlo tree search with UCB1 (CR-Planner, section 2.3), many simulations in flight, the same tree every time.
+
+One simulation is the paper's four steps. *Selection* goes down from the root by UCB1 to a node without children.
+*Expansion*: if that node was simulated before (or is the root), its children are asked for, and one of them is taken.
+*Simulation* plays on from there to a reward. *Back-propagation* adds the reward and a visit to every node on the way.
+
+With several in flight, the i-th selection sees the rewards of simulations 0 to i - in_flight, all of them and no
+others, and counts those that are unfinished for it as visits (`Settings.virtual_loss`): rewards enter the tree in the
+order of selection, whichever comes first. So the tree, and the calls that made it, are the same whatever the timing
+was, which is what replay needs. A new simulation starts as soon as the oldest ends, and not when a whole batch has
+ended. A selection that arrives at a node whose children are on their way waits for them.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections import deque
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass, field
+from random import Random
+from typing import Generic, Protocol, TypeVar
+
+from reground.treesearch.settings import Settings
+from reground.treesearch.tree import Node, Path, Tree, address
+
+S = TypeVar("S")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child(Generic[S]):
+    """One thing that may follow a state."""
+
+    state: S
+    label: str = ""
+    """What it is, for people."""
+
+    key: Hashable = None
+    """Siblings with one key are one child, the first of them; None is like no other."""
+
+
+class Problem(Protocol[S]):
+    """What is searched. Both coroutines must depend on nothing but their arguments, or be recorded by them."""
+
+    async def expand(self, state: S, path: Path, /) -> Sequence[Child[S]]:
+        """What may follow `state`; nothing when it is terminal. Asked at most once a node."""
+        ...
+
+    async def simulate(self, state: S, path: Path, visit: int, /) -> float:
+        """Play on from `state` to an end and say what it is worth; higher is better.
+
+        visit: how many simulations began at this node before. `path` and `visit` together name the call
+        (`tree.address`), the same in every search with the same settings.
+        """
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Simulation:
+    """A simulation whose reward has entered the tree."""
+
+    index: int
+    path: Path
+    visit: int
+    reward: float
+
+
+def ucb1(value: float, visits: float, parent_visits: float, c: float) -> float:
+    """UCB1 as in section 2.3: v/n + c * sqrt(ln n_parent / n); infinite without a visit."""
+    if not visits:
+        return math.inf
+    return value / visits + c * math.sqrt(math.log(parent_visits) / visits)
+
+
+async def search(
+    problem: Problem[S],
+    state: S,
+    settings: Settings | None = None,
+    /,
+    *,
+    until: tuple[type[Exception], ...] = (),
+    watch: Callable[[Simulation], None] | None = None,
+) -> Tree[S]:
+    """Search from `state`.
+
+    until: errors of the problem that end the search and do not fail it, as a budget's end; the tree then holds every
+        simulation that was finished, and says why it is shorter.
+    watch: is told each simulation when its reward enters the tree, in the order of selection.
+
+    Any other error of the problem is raised, the first in the order of selection, after the simulations in flight have
+    finished, because they are paid for. Cancellation reaches them at once. Raises ValueError for a reward that is no
+    finite number.
+    """
+    return await _Search(problem, state, settings or Settings(), watch).run(until)
+
+
+@dataclass(slots=True, eq=False)
+class _Branch(Generic[S]):
+    """A node while it is searched."""
+
+    state: S
+    label: str
+    index: int
+    copies: int = 1
+    visits: int = 0
+    value: float = 0.0
+    pending: int = 0  # simulations through here whose reward has not entered
+    started: int = 0  # simulations that began at this very node
+    rewards: list[float] = field(default_factory=list)
+    opening: asyncio.Event | None = None  # while its children are on their way
+    children: list[_Branch[S]] | None = None
+    order: list[_Branch[S]] = field(default_factory=list)  # its children, as drawn by lot
+    tried: int = 0  # how many of `order` were ever taken
+
+    def freeze(self, children: tuple[Node[S], ...]) -> Node[S]:
+        return Node(
+            state=self.state,
+            label=self.label,
+            visits=self.visits,
+            value=self.value,
+            rewards=tuple(self.rewards),
+            copies=self.copies,
+            expanded=self.children is not None,
+            children=children,
+        )
+
+
+@dataclass(slots=True, eq=False)
+class _Flight(Generic[S]):
+    """A simulation on its way: the nodes it goes through, which end where it is simulated."""
+
+    line: list[_Branch[S]]
+    visit: int = 0
+    task: asyncio.Task[float] = field(init=False)
+
+    @property
+    def path(self) -> Path:
+        return tuple([branch.index for branch in self.line[1:]])
+
+    def begin(self) -> None:
+        """Take the next ordinal of the node at the end of the line."""
+        leaf = self.line[-1]
+        self.visit = leaf.started
+        leaf.started += 1
+
+
+class _Search(Generic[S]):
+    def __init__(
+        self, problem: Problem[S], state: S, settings: Settings, watch: Callable[[Simulation], None] | None
+    ) -> None:
+        self._problem = problem
+        self._settings = settings
+        self._watch = watch
+        self._root = _Branch(state, "", 0)
+        self._window: deque[_Flight[S]] = deque()
+        self._done = 0
+        self._failing = False
+        self._errors: list[Exception] = []
+
+    async def run(self, until: tuple[type[Exception], ...]) -> Tree[S]:
+        try:
+            await self._simulations()
+        finally:
+            await self._abandon()
+        for error in self._errors:
+            if not isinstance(error, until):
+                raise error
+        stopped = str(self._errors[0]) or type(self._errors[0]).__name__ if self._errors else None
+        return Tree(root=_freeze(self._root), settings=self._settings, stopped=stopped)
+
+    async def _simulations(self) -> None:
+        for _ in range(self._settings.simulations):
+            if len(self._window) == self._settings.in_flight:
+                await self._settle(self._window.popleft())
+            line = await self._select()
+            if self._failing:
+                break
+            self._start(line)
+        while self._window:
+            await self._settle(self._window.popleft())
+
+    async def _select(self) -> list[_Branch[S]]:
+        branch = self._root
+        line = [branch]
+        while True:
+            branch.pending += 1
+            if branch.opening is not None:
+                await branch.opening.wait()
+            if not branch.children:
+                return line
+            branch = self._choose(branch)
+            line.append(branch)
+
+    def _choose(self, parent: _Branch[S]) -> _Branch[S]:
+        """The child never tried that is next by lot, else the one with the highest UCB1; ties go by lot too."""
+        if parent.tried < len(parent.order):
+            parent.tried += 1
+            return parent.order[parent.tried - 1]
+        if len(parent.order) == 1:
+            return parent.order[0]
+        # max() keeps the first of equals, and they come in the order that was drawn
+        c, loss = self._settings.c, self._settings.virtual_loss
+        expected = parent.value / parent.visits if parent.visits else 0.0
+        total = parent.visits + parent.pending - 1  # this selection has entered the parent and no child yet
+        return max(parent.order, key=lambda child: _score(child, total, expected, c, loss))
+
+    def _start(self, line: list[_Branch[S]]) -> None:
+        flight = _Flight(line)
+        leaf, limit = line[-1], self._settings.max_depth
+        deep = limit is not None and len(line) > limit
+        opens = leaf.children is None and not deep and (leaf is self._root or leaf.started > 0)
+        # both are marked now and not in the task: the next selection comes before the task's first step
+        if opens:
+            leaf.opening = asyncio.Event()
+        else:
+            flight.begin()
+        flight.task = asyncio.get_running_loop().create_task(self._play(flight, opens))
+        self._window.append(flight)
+
+    async def _play(self, flight: _Flight[S], opens: bool) -> float:
+        try:
+            if opens:
+                await self._open(flight)
+            reward = await self._problem.simulate(flight.line[-1].state, flight.path, flight.visit)
+            if not math.isfinite(reward):
+                raise ValueError(f"the reward of {address(flight.path, flight.visit)} must be finite, not {reward!r}")
+            return reward
+        except BaseException:
+            self._failing = True
+            raise
+
+    async def _open(self, flight: _Flight[S]) -> None:
+        """Give a leaf its children and take one; no other selection can come between the two."""
+        leaf, path, opening = flight.line[-1], flight.path, flight.line[-1].opening
+        try:
+            leaf.children = _merge(await self._problem.expand(leaf.state, path))
+            leaf.order = _by_lot(leaf.children, f"{self._settings.seed}/{address(path)}")
+            if leaf.children:
+                child = self._choose(leaf)
+                child.pending += 1
+                flight.line.append(child)
+            flight.begin()
+        finally:
+            leaf.opening = None
+            if opening is not None:
+                opening.set()
+
+    async def _settle(self, flight: _Flight[S]) -> None:
+        """Wait for a simulation and let its reward enter the tree."""
+        try:
+            reward = await flight.task
+        except Exception as error:
+            self._errors.append(error)
+            return
+        for branch in flight.line:
+            branch.pending -= 1
+            branch.visits += 1
+            branch.value += reward
+        flight.line[-1].rewards.append(reward)
+        if self._watch is not None:
+            self._watch(Simulation(index=self._done, path=flight.path, visit=flight.visit, reward=reward))
+        self._done += 1
+
+    async def _abandon(self) -> None:
+        """Cancel what is still in flight: nothing, unless the search itself was cancelled."""
+        tasks = [flight.task for flight in self._window]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _score(child: _Branch[S], parent_visits: int, expected: float, c: float, loss: float) -> float:
+    """UCB1 with each unfinished simulation counted as a visit that brings the mean so far, less the virtual loss.
+
+    expected: the mean to assume of a child that has none yet.
+    """
+    mean = child.value / child.visits if child.visits else expected
+    unfinished = child.pending
+    return ucb1(child.value + unfinished * (mean - loss), child.visits + unfinished, parent_visits, c)
+
+
+def _merge(children: Sequence[Child[S]]) -> list[_Branch[S]]:
+    found: dict[Hashable, _Branch[S]] = {}
+    branches: list[_Branch[S]] = []
+    for child in children:
+        known = found.get(child.key) if child.key is not None else None
+        if known is not None:
+            known.copies += 1
+            continue
+        branch = _Branch(child.state, child.label, len(branches))
+        branches.append(branch)
+        if child.key is not None:
+            found[child.key] = branch
+    return branches
+
+
+def _by_lot(branches: list[_Branch[S]], draw: str) -> list[_Branch[S]]:
+    """`branches` in an order that depends on `draw` alone, on every machine and version of Python."""
+    lot = Random(draw)
+    return sorted(branches, key=lambda _: lot.random())
+
+
+def _freeze(root: _Branch[S]) -> Node[S]:
+    """The same tree, unchangeable; built from the leaves up without recursion."""
+    branches = [root]
+    for branch in branches:  # grows while it is read: parents stand before their children
+        branches += branch.children or ()
+    frozen: dict[int, Node[S]] = {}
+    for branch in reversed(branches):
+        children = tuple([frozen.pop(id(child)) for child in branch.children or ()])
+        frozen[id(branch)] = branch.freeze(children)
+    return frozen[id(root)]

@@ -1,0 +1,127 @@
+"""A searched tree: its nodes with visits and values, and the preferences between siblings that training needs.
+
+Trees may be deep, so nothing here recurses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Generic, TypeAlias, TypeVar
+
+from reground.treesearch.settings import Settings
+
+S = TypeVar("S")
+
+Path: TypeAlias = tuple[int, ...]
+"""A node's place: the index of the child taken at each level. The root is ()."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Node(Generic[S]):
+    """One node after the search. Its visits are its own simulations and those of its children."""
+
+    state: S
+    label: str = ""
+    """What leads here from the parent, for people: the action or its kind."""
+
+    visits: int = 0
+    value: float = 0.0
+    """Cumulative reward: the v of UCB1."""
+
+    rewards: tuple[float, ...] = ()
+    """Rewards of the simulations that began at this very node, in the order in which they were selected."""
+
+    copies: int = 1
+    """How many of the candidates that expansion gave were this one (see `mcts.Child.key`)."""
+
+    expanded: bool = False
+    """Whether its children were asked for."""
+
+    children: tuple[Node[S], ...] = field(default=(), repr=False)
+
+    @property
+    def mean(self) -> float | None:
+        """Mean reward a visit, v/n; None without a visit."""
+        return self.value / self.visits if self.visits else None
+
+    @property
+    def terminal(self) -> bool:
+        """Whether expansion found that nothing follows."""
+        return self.expanded and not self.children
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Tree(Generic[S]):
+    """What a search gives."""
+
+    root: Node[S]
+    settings: Settings
+    stopped: str | None = None
+    """Why the search ended before its last simulation, if it did."""
+
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+    """What the caller wants to keep with it: JSON values, as the question's id."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Preference(Generic[S]):
+    """The best of some siblings, and one that did worse (CR-Planner, section 2.3)."""
+
+    path: Path
+    """Where their parent is; `lineage` gives what led there."""
+
+    parent: Node[S]
+    chosen: Node[S]
+    rejected: Node[S]
+    margin: float
+    """Difference of their mean rewards, above 0."""
+
+
+def walk(root: Node[S]) -> Iterator[tuple[Path, Node[S]]]:
+    """Every node with its place: parents before children, siblings in order, depth first."""
+    waiting: list[tuple[Path, Node[S]]] = [((), root)]
+    while waiting:
+        path, node = waiting.pop()
+        yield path, node
+        waiting += [((*path, index), child) for index, child in reversed(list(enumerate(node.children)))]
+
+
+def lineage(root: Node[S], path: Path) -> tuple[Node[S], ...]:
+    """The nodes from the root to `path`, both included. Raises IndexError when there is no such node."""
+    line = [root]
+    for index in path:
+        line.append(line[-1].children[index])
+    return tuple(line)
+
+
+def most_visited(node: Node[S]) -> Node[S]:
+    """The child that the search came to trust: most visits, then the higher mean, then the first.
+
+    Raises ValueError when the node has no child.
+    """
+    return max(node.children, key=lambda child: (child.visits, child.mean or 0.0))
+
+
+def pairs(root: Node[S], *, min_visits: int = 1, min_margin: float = 0.0) -> Iterator[Preference[S]]:
+    """Preferences of a whole tree: at each parent, the child with the highest mean against every lower sibling.
+
+    Children with fewer than `min_visits` visits (at least 1) take no part. A sibling is lower when its mean is, and
+    by `min_margin` or more. Where several share the highest mean, the most visited of them is chosen.
+    """
+    if min_visits < 1:
+        raise ValueError(f"min_visits must be at least 1, not {min_visits!r}")
+    for path, parent in walk(root):
+        known = [(child.value / child.visits, child) for child in parent.children if child.visits >= min_visits]
+        if len(known) < 2:
+            continue
+        best, chosen = max(known, key=lambda pair: (pair[0], pair[1].visits))
+        for mean, child in known:
+            if mean < best and best - mean >= min_margin:
+                yield Preference(path=path, parent=parent, chosen=chosen, rejected=child, margin=best - mean)
+
+
+def address(path: Path, visit: int | None = None) -> str:
+    """A name for a node's place, or for its `visit`-th simulation, to call a span of a run: "root", "0-2", "0-2-v1"."""
+    place = "-".join(map(str, path)) or "root"
+    return place if visit is None else f"{place}-v{visit}"

@@ -1,0 +1,437 @@
+import asyncio
+import math
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reground.treesearch.mcts import Child, Simulation, search, ucb1
+from reground.treesearch.settings import Settings
+from reground.treesearch.tree import most_visited, walk
+from tests.treesearch.games import Chain, Died, Doubling, Leaves, Recorded, Uneven, most, random_game, trees
+from tests.treesearch.reference import reference
+
+some_settings = st.builds(
+    Settings,
+    simulations=st.integers(1, 60),
+    c=st.floats(0, 3),
+    in_flight=st.integers(1, 12),
+    virtual_loss=st.sampled_from([0.0, 0.3, 1.0]),
+    max_depth=st.none() | st.integers(1, 4),
+    seed=st.integers(0, 5),
+)
+
+
+def table(tree):
+    """Visits, value and rewards by path."""
+    return {path: (node.visits, node.value, node.rewards) for path, node in walk(tree.root)}
+
+
+def visited(tree):
+    return {path: row for path, row in table(tree).items() if row[0]}
+
+
+def test_ucb1_is_the_papers_formula():
+    assert ucb1(3.0, 4, 10, 0.5) == pytest.approx(3 / 4 + 0.5 * math.sqrt(math.log(10) / 4))
+    assert ucb1(3.0, 4, 10, 0.5) == pytest.approx(1.1293568, abs=1e-6)
+    assert ucb1(1.0, 2, 8, 1.0) == pytest.approx(1.5196670, abs=1e-6)
+    assert ucb1(5.0, 5, 5, 0.0) == 1.0
+    assert ucb1(0.0, 0, 7, 1.0) == math.inf
+
+
+class Told(Leaves):
+    """Writes down what it is asked."""
+
+    def __init__(self):
+        super().__init__()
+        self.asked = []
+
+    async def expand(self, state, path, /):
+        self.asked.append(("expand", path))
+        return await super().expand(state, path)
+
+    async def simulate(self, state, path, visit, /):
+        self.asked.append(("simulate", path, visit))
+        return await super().simulate(state, path, visit)
+
+
+async def test_the_four_steps_in_order():
+    game = Told()
+    tree = await search(game, [[0.5, 1.0]], Settings(simulations=4, c=0.0))
+    first, second = (0, 0), (0, 1)
+    if game.asked[3][1] == second:  # the lot's to say
+        first, second = second, first
+    assert game.asked == [
+        ("expand", ()),
+        ("simulate", (0,), 0),
+        ("expand", (0,)),
+        ("simulate", first, 0),
+        ("simulate", second, 0),
+        *game.asked[5:],
+    ]
+    # greedy: the better leaf is taken again; it turns out to be terminal, and is simulated where it stands
+    assert game.asked[5:] == [("expand", (0, 1)), ("simulate", (0, 1), 1)]
+    leaf = tree.root.children[0].children[1]
+    assert (leaf.visits, leaf.value, leaf.rewards, leaf.terminal) == (2, 2.0, (1.0, 1.0), True)
+    assert (tree.root.visits, tree.root.rewards, tree.root.terminal) == (4, (), False)
+    assert tree.root.value == sum(node.value for node in tree.root.children)
+
+
+async def test_a_terminal_root_is_simulated_where_it_stands():
+    tree = await search(Leaves(), 0.25, Settings(simulations=3, in_flight=2))
+    assert tree.root.terminal
+    assert tree.root.rewards == (0.25, 0.25, 0.25)
+
+
+async def test_every_child_is_visited_before_any_is_visited_again():
+    for simulations in range(1, 6):
+        tree = await search(Leaves(), [1.0, 0.0, 0.0, 0.0], Settings(simulations=simulations, c=0.0))
+        visits = sorted(child.visits for child in tree.root.children)
+        assert visits == ([0] * (4 - simulations) + [1] * simulations if simulations < 5 else [1, 1, 1, 2])
+
+
+async def test_ties_and_first_visits_go_by_the_seeds_lot():
+    firsts = set()
+    for seed in range(20):
+        tree = await search(Leaves(), [0.0, 0.0, 0.0], Settings(simulations=1, seed=seed))
+        firsts.add(tuple(child.visits for child in tree.root.children))
+        # four equal scores: the lot decides again, and as before
+        again = await search(Leaves(), [0.0, 0.0, 0.0], Settings(simulations=4, seed=seed, c=0.0))
+        assert [child.visits - 1 for child in again.root.children] == [child.visits for child in tree.root.children]
+    assert firsts == {(1, 0, 0), (0, 1, 0), (0, 0, 1)}
+
+
+@given(trees, some_settings, st.integers(0, 3), st.booleans())
+def test_any_timing_gives_the_tree_of_the_plain_reference(game, settings, timing, noise):
+    rules = Leaves(seed=timing, noise=noise)
+    tree = asyncio.run(search(Uneven(rules, timing), game, settings))
+    assert visited(tree) == reference(rules, game, settings)
+
+
+@given(trees, some_settings, st.integers(0, 3))
+def test_what_holds_of_every_tree(game, settings, timing):
+    tree = asyncio.run(search(Uneven(Leaves(), timing), game, settings))
+    assert tree.root.visits == settings.simulations
+    assert tree.settings == settings
+    assert tree.stopped is None
+    values = _numbers(game)
+    for path, node in walk(tree.root):
+        assert node.visits == len(node.rewards) + sum(child.visits for child in node.children)
+        parts = [*node.rewards, *(child.value for child in node.children)]
+        assert node.value == pytest.approx(math.fsum(parts), abs=1e-9)
+        assert node.mean is None or min(values) - 1e-9 <= node.mean <= max(values) + 1e-9
+        assert (node.mean is None) == (node.visits == 0)
+        assert node.expanded or not node.children
+        assert not (node.terminal and isinstance(node.state, list))
+        assert settings.max_depth is None or len(path) <= settings.max_depth
+
+
+def _numbers(game):
+    return [number for item in game for number in _numbers(item)] if isinstance(game, list) else [game]
+
+
+@given(trees, some_settings, st.integers(0, 40), st.integers(0, 3))
+def test_a_search_that_died_and_was_started_again_gives_the_same_tree_and_pays_nothing_twice(game, settings, limit, t):
+    rules = Leaves(noise=True)
+    whole = Recorded(Uneven(rules, t), {})
+    expected = asyncio.run(search(whole, game, settings))
+
+    journal = {}
+    first = Recorded(Uneven(rules, t + 1), journal, limit)
+    try:
+        asyncio.run(search(first, game, settings))
+    except Died:
+        assert first.calls == limit
+    second = Recorded(Uneven(rules, t + 2), journal)
+    tree = asyncio.run(search(second, game, settings))
+
+    assert table(tree) == table(expected)
+    assert journal.keys() == whole.journal.keys()
+    assert first.calls + second.calls == whole.calls
+
+
+@pytest.mark.parametrize("in_flight", [1, 32])
+async def test_the_best_line_is_that_of_exhaustive_search_on_random_games(in_flight):
+    for number in range(12):
+        leaves = [1.0, *(0.8 * reward / 26 for reward in range(26))]  # one is clearly best, wherever it is
+        Random(number).shuffle(leaves)
+        game = [[leaves[at : at + 3] for at in range(start, start + 9, 3)] for start in (0, 9, 18)]
+        tree = await search(Leaves(), game, Settings(simulations=1500, c=1.0, in_flight=in_flight, seed=number))
+        assert most(most_visited(tree.root).state) == 1.0
+        line = tree.root
+        while line.children:
+            line = most_visited(line)
+        assert line.state == most(game) == 1.0
+
+
+@pytest.mark.parametrize("in_flight", [1, 32])
+async def test_a_puzzle_is_solved_as_by_exhaustive_search(in_flight):
+    for goal in (37, 50, 64):
+        game = Doubling(goal, moves=7)
+        assert game.best(1, 7) > max(game.pay(2**7), game.pay(1 + 3 * 7))  # neither move alone will do
+        tree = await search(game, 1, Settings(simulations=2500, c=0.4, in_flight=in_flight))
+        line = tree.root
+        while line.children:
+            line = most_visited(line)
+        assert game.pay(line.state) == game.best(1, 7)
+
+
+async def test_visits_go_to_the_best_of_noisy_arms_and_regret_grows_slowly():
+    arms = [0.3, 0.5, 0.7, 0.4]
+    regret = {}
+    for simulations in (250, 2000):
+        lost = []
+        for seed in range(8):
+            settings = Settings(simulations=simulations, c=0.7, max_depth=1, seed=seed)
+            tree = await search(Leaves(seed, noise=True), arms, settings)
+            assert most_visited(tree.root).state == 0.7
+            for child in tree.root.children:
+                assert child.visits >= 2
+                assert child.mean == pytest.approx(child.state, abs=4 * math.sqrt(0.25 / child.visits))
+            lost.append(sum(child.visits * (0.7 - child.state) for child in tree.root.children))
+        regret[simulations] = sum(lost) / len(lost)
+    # chance would lose 0.225 a simulation; UCB1 loses a logarithm: eight times the simulations, not twice the loss
+    assert regret[250] < 0.225 * 250 / 2
+    assert regret[2000] < 2.5 * regret[250]
+    assert regret[2000] < 0.225 * 2000 / 8
+
+
+async def test_one_and_32_in_flight_give_the_same_distribution():
+    shares, means, best = {}, {}, {}
+    kinds = {"1": (1, 0.0), "32": (32, 0.0), "hasty": (32, 2.0)}
+    games = [random_game(Random(number), depth=2, width=3) for number in (1, 2)]
+    for kind, (in_flight, loss) in kinds.items():
+        shares[kind], means[kind], best[kind] = [], [], []
+        for game in games:
+            found = []
+            for seed in range(8):
+                settings = Settings(simulations=1000, c=1.0, in_flight=in_flight, virtual_loss=loss, seed=seed)
+                found.append((await search(Leaves(seed, noise=True), game, settings)).root)
+            for child in range(3):
+                shares[kind].append(sum(root.children[child].visits for root in found) / 1000 / len(found))
+            means[kind].append(sum(root.mean for root in found) / len(found))
+            best[kind] += [most(most_visited(root).state) for root in found]
+
+    def apart(one, other):
+        return max(abs(a - b) for a, b in zip(one, other, strict=True))
+
+    print(shares, means)
+    assert apart(shares["1"], shares["32"]) < 0.03
+    assert apart(means["1"], means["32"]) < 0.008
+    assert best["1"] == best["32"] == [most(game) for game in games for _ in range(8)]
+    # and the tolerance tells: a search that shuns what is in flight does not pass for the serial one
+    assert apart(shares["1"], shares["hasty"]) > 0.05
+    assert apart(means["1"], means["hasty"]) > 0.016
+
+
+class Gates(Leaves):
+    """Simulations that end when they are told to."""
+
+    def __init__(self):
+        super().__init__()
+        self.gates = []
+        self.running = 0
+        self.most_running = 0
+
+    async def simulate(self, state, path, visit, /):
+        gate = asyncio.Event()
+        self.gates.append(gate)
+        self.running += 1
+        self.most_running = max(self.most_running, self.running)
+        await gate.wait()
+        self.running -= 1
+        return await super().simulate(state, path, visit)
+
+
+async def _turns():
+    for _ in range(20):
+        await asyncio.sleep(0)
+
+
+async def test_a_new_simulation_starts_as_soon_as_the_oldest_ends_while_the_others_go_on():
+    game = Gates()
+    task = asyncio.create_task(
+        search(game, [0.1, 0.2, 0.3, 0.4, 0.5], Settings(simulations=7, in_flight=3, max_depth=1))
+    )
+    await _turns()
+    assert len(game.gates) == 3
+    game.gates[1].set()  # not the oldest: its reward may not be seen yet
+    await _turns()
+    assert len(game.gates) == 3
+    game.gates[0].set()
+    await _turns()
+    assert len(game.gates) == 5  # both places are taken again, and the third simulation is still on its way
+    for _ in range(4):
+        for gate in game.gates:
+            gate.set()
+        await _turns()
+    assert (await task).root.visits == 7
+    assert game.most_running == 3
+
+
+async def test_a_selection_waits_for_children_on_their_way_and_the_others_go_on():
+    class Late(Leaves):
+        def __init__(self):
+            super().__init__()
+            self.gate = asyncio.Event()
+            self.simulated = []
+
+        async def expand(self, state, path, /):
+            if path:
+                await self.gate.wait()
+            return await super().expand(state, path)
+
+        async def simulate(self, state, path, visit, /):
+            self.simulated.append(path)
+            return await super().simulate(state, path, visit)
+
+    game = Late()
+    task = asyncio.create_task(search(game, [[0.1, 0.2]], Settings(simulations=3, in_flight=3)))
+    await _turns()
+    assert game.simulated == [(0,)]
+    game.gate.set()
+    tree = await task
+    assert sorted(game.simulated) == [(0,), (0, 0), (0, 1)]
+    assert [child.visits for child in tree.root.children[0].children] == [1, 1]
+
+
+class Breaks(Leaves):
+    """Fails at the given places."""
+
+    def __init__(self, errors, *, late=()):
+        super().__init__()
+        self.errors = errors
+        self.late = late
+        self.ended = []
+
+    async def simulate(self, state, path, visit, /):
+        if path in self.late:
+            await _turns()
+        if path in self.errors:
+            raise self.errors[path]
+        self.ended.append(path)
+        return await super().simulate(state, path, visit)
+
+
+GAME = [0.1, 0.2, 0.3, 0.4]
+PLACES = [(0,), (1,), (2,), (3,)]
+
+
+async def test_an_error_is_raised_after_those_in_flight_have_finished():
+    game = Breaks({(2,): Died("two")}, late=[(0,), (1,), (3,)])
+    with pytest.raises(Died, match="two"):
+        await search(game, GAME, Settings(simulations=50, in_flight=4))
+    assert sorted(game.ended) == [(0,), (1,), (3,)]
+
+
+async def test_the_first_error_in_the_order_of_selection_is_the_one_raised():
+    for seed in range(5):
+        order = []
+        await search(
+            Leaves(), GAME, Settings(simulations=4, seed=seed), watch=lambda s, order=order: order.append(s.path)
+        )
+        game = Breaks({path: Died(str(path)) for path in PLACES}, late=[order[0]])
+        with pytest.raises(Died) as raised:
+            await search(game, GAME, Settings(simulations=50, in_flight=4, seed=seed))
+        assert str(raised.value) == str(order[0])
+
+
+async def test_an_error_in_expansion_frees_the_selection_that_waits_for_it():
+    class Childless(Leaves):
+        async def expand(self, state, path, /):
+            await _turns()
+            raise Died("no children")
+
+    with pytest.raises(Died, match="no children"):
+        await search(Childless(), GAME, Settings(simulations=50, in_flight=4))
+
+
+async def test_an_end_that_was_foreseen_gives_the_tree_so_far_and_says_so():
+    game = Breaks({(2,): Died("the money is spent")}, late=PLACES)
+    tree = await search(game, GAME, Settings(simulations=50, in_flight=4), until=(Died,))
+    assert tree.stopped == "the money is spent"
+    visits = [child.visits for child in tree.root.children]
+    assert visits[2] == 0
+    assert min(visits[:2] + visits[3:]) == 1  # those in flight have finished and count
+    assert tree.root.visits == sum(visits) < 10
+    tree = await search(Breaks({(2,): Died()}), GAME, Settings(simulations=50, in_flight=4), until=(Died,))
+    assert tree.stopped == "Died"
+
+
+async def test_an_error_that_was_not_foreseen_is_raised_even_where_another_was():
+    for first, second in (((0,), (1,)), ((1,), (0,))):
+        game = Breaks({first: Died("foreseen"), second: KeyError("not")}, late=PLACES)
+        with pytest.raises(KeyError):
+            await search(game, GAME, Settings(simulations=50, in_flight=4), until=(Died,))
+
+
+async def test_cancellation_reaches_every_simulation_at_once():
+    game = Gates()
+    task = asyncio.create_task(search(game, GAME, Settings(simulations=50, in_flight=4)))
+    await _turns()
+    assert game.running == 4
+    before = asyncio.all_tasks()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert len(before) == 6  # this test, the search, four simulations
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
+@pytest.mark.parametrize("reward", [math.nan, math.inf])
+async def test_a_reward_must_be_finite(reward):
+    with pytest.raises(ValueError, match=r"reward of 0-v0 must be finite"):
+        await search(Leaves(), [reward], Settings(simulations=1))
+
+
+async def test_equal_candidates_are_one_child():
+    class Words(Leaves):
+        async def expand(self, state, path, /):
+            words = ["sea", "Sea", "hill", "SEA", "moor"] if not path else []
+            return [Child(state=word, label=word, key=None if word == "hill" else word.lower()) for word in words]
+
+        async def simulate(self, state, path, visit, /):
+            return 0.0
+
+    tree = await search(Words(), "", Settings(simulations=6))
+    assert [(child.label, child.copies) for child in tree.root.children] == [("sea", 3), ("hill", 1), ("moor", 1)]
+    assert sum(child.visits for child in tree.root.children) == 6
+
+
+async def test_nothing_is_expanded_at_the_greatest_depth():
+    tree = await search(Chain(10), 0, Settings(simulations=5, max_depth=2))
+    deepest = tree.root.children[0].children[0]
+    assert (deepest.visits, deepest.expanded, deepest.terminal) == (4, False, False)
+
+
+async def test_a_deep_tree_needs_no_deep_stack():
+    tree = await search(Chain(2000), 0, Settings(simulations=1200, in_flight=4))
+    depth = max(len(path) for path, _ in walk(tree.root))
+    assert depth == 1200
+    assert tree.root.visits == 1200
+
+
+async def test_whoever_watches_is_told_in_the_order_of_selection():
+    told = []
+    tree = await search(Uneven(Leaves(), 1), GAME, Settings(simulations=9, in_flight=4), watch=told.append)
+    assert [simulation.index for simulation in told] == list(range(9))
+    assert told[0] == Simulation(index=0, path=told[0].path, visit=0, reward=GAME[told[0].path[0]])
+    assert sum(simulation.reward for simulation in told) == pytest.approx(tree.root.value)
+    assert len({(simulation.path, simulation.visit) for simulation in told}) == 9
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *[("simulations", value) for value in (0, -1, 2.5, "9", True)],
+        *[("in_flight", value) for value in (0, 1.5)],
+        *[("c", value) for value in (-0.1, math.nan, math.inf, "1")],
+        *[("virtual_loss", value) for value in (-1.0, math.nan)],
+        *[("max_depth", value) for value in (0, 2.0)],
+        ("seed", "a"),
+    ],
+)
+def test_settings_that_cannot_be_are_refused_by_name(name, value):
+    with pytest.raises(ValueError, match=f"^{name} must be a"):
+        Settings(**{name: value})
