@@ -17,7 +17,7 @@ from reground.core.language import Reply, TokenLogprob
 from reground.core.run import Run
 from reground.core.solve import solve
 from reground.core.trajectory import GenerateStep
-from reground.methods.rewrite_retrieve_read import Prompts, RewriteRetrieveRead, interleaved
+from reground.methods.rewrite_retrieve_read import PRESETS, Prompts, RewriteRetrieveRead, interleaved
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, Failing, effects, notes, prompts, queries
@@ -190,6 +190,18 @@ async def test_a_rewriter_without_log_probabilities_goes_on_without():
     run = Run()
     await make(ScriptedModel([ANSWER]), rewriter=refusing, logprobs=True).solve(QUESTION, run)
     assert queries(run) == ["Seine length"]
+
+
+@pytest.mark.parametrize("mode", ["reader", "retrieve"])
+async def test_modes_without_rewriting_leave_the_rewriter_alone(mode):
+    rewriter = ScriptedModel([])
+    await make(ScriptedModel([ANSWER]), rewriter=rewriter, mode=mode).solve(QUESTION, Run())
+    assert rewriter.calls == []
+
+
+@pytest.mark.parametrize("settings", PRESETS.values(), ids=PRESETS)
+def test_presets_are_settings_that_hold(settings):
+    assert make(ScriptedModel([]), **settings) != make(ScriptedModel([]))
 
 
 async def test_a_rewriter_that_fails_fails_the_question():
@@ -399,8 +411,6 @@ def test_prompts_can_be_replaced_with_the_same_places_only():
         {"mode": "write"},
         {"mode": "retrieve", "retriever": None},
         {"mode": "rewrite", "retriever": None},
-        {"mode": "retrieve", "rewriter": ScriptedModel([])},
-        {"mode": "reader", "rewriter": ScriptedModel([])},
         {"rewriter_style": "own"},
         {"content": "pages"},
         {"k": 0},

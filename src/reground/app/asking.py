@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping
+from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
@@ -36,6 +37,7 @@ class Options(TypedDict, total=False):
 
     method: a method's name, "rar" unless said otherwise.
     model: `provider/model`, or a LanguageModel of your own.
+    rewriter: a model that rewrites queries, for methods that take one; without it the model itself does.
     corpus: a folder of documents, a JSONL file, an index, or a Retriever of your own.
     form: what an answer looks like: text, phrase, choice, number, program, pal, plan; else what suits the method.
     settings: the method's own settings, e.g. {"k": 3}.
@@ -50,6 +52,7 @@ class Options(TypedDict, total=False):
 
     method: str
     model: str | LanguageModel
+    rewriter: str | LanguageModel | None
     corpus: str | Path | Retriever | None
     form: str | None
     settings: Mapping[str, object]
@@ -97,6 +100,7 @@ async def ask_question(
     *,
     method: str = DEFAULT_METHOD,
     model: str | LanguageModel = DEFAULT_MODEL,
+    rewriter: str | LanguageModel | None = None,
     corpus: str | Path | Retriever | None = None,
     form: str | None = None,
     settings: Mapping[str, object] | None = None,
@@ -118,16 +122,23 @@ async def ask_question(
     if form is not None and form not in FORMS:
         raise ConfigurationError(f"no answer form is called {form!r}; {catalogue.did_you_mean(form, FORMS)}")
     catalogue.method_class(method)
-    if isinstance(model, str):
-        catalogue.check_price(model, model_options, budget)
+    catalogue.check_rewriter(rewriter, [method])
+    for spec in (model, rewriter):
+        if isinstance(spec, str):
+            catalogue.check_price(spec, model_options, budget)
     retriever = await corpus_retriever(corpus, on_index) if corpus is not None else None
-    language_model = catalogue.load_model(model, model_options) if isinstance(model, str) else model
-    try:
+    async with AsyncExitStack() as opened:
+        language_model = catalogue.load_model(model, model_options) if isinstance(model, str) else model
+        opened.push_async_callback(close, language_model)
+        rewriting_model = catalogue.load_rewriter(rewriter, model_options) if isinstance(rewriter, str) else rewriter
+        if rewriting_model is not None:
+            opened.push_async_callback(close, rewriting_model)
         solver = catalogue.build_method(
             method,
             model=language_model,
             retriever=retriever,
             sandbox=_sandbox_if_needed(method),
+            rewriter=rewriting_model,
             form=None if form is None else FORMS[form],
             settings=settings,
         )
@@ -140,12 +151,11 @@ async def ask_question(
             "corpus": None if retriever is None else retriever.name,
             "form": form,
             "settings": _plain(settings or {}),
+            **({} if rewriting_model is None else {"rewriter": rewriting_model.name}),
         }
         run_id = "ask-" + hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
         folder = (home if home is not None else runs_dir()) / run_id
         return await _solve(solver, config, run_id, folder, budget, trace, fresh, observer)
-    finally:
-        await close(language_model)
 
 
 async def _solve(

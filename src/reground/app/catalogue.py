@@ -15,7 +15,7 @@ import importlib.util
 import pkgutil
 import sys
 import typing
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -158,6 +158,7 @@ def build_method(
     model: LanguageModel,
     retriever: Retriever | None = None,
     sandbox: Sandbox | None = None,
+    rewriter: LanguageModel | None = None,
     form: AnswerForm | None = None,
     settings: Mapping[str, object] | None = None,
 ) -> Method:
@@ -167,7 +168,7 @@ def build_method(
     """
     cls = method_class(name)
     fields = {f.name for f in dataclasses.fields(_as_dataclass(cls))}
-    parts = {"model": model, "retriever": retriever, "sandbox": sandbox, "form": form}
+    parts = {"model": model, "retriever": retriever, "sandbox": sandbox, "rewriter": rewriter, "form": form}
     missing = sorted(part for part in needs(name) if parts[part] is None)
     if missing:
         how = {"retriever": "documents: give --corpus DIR", "sandbox": "a sandbox for generated programs"}
@@ -178,7 +179,7 @@ def build_method(
 
 def setting_names(name: str) -> dict[str, str]:
     """A method's own settings and their defaults, as text."""
-    skip = {"model", "retriever", "sandbox", "form", "prompts"}
+    skip = {"model", "retriever", "sandbox", "rewriter", "form", "prompts"}
     return {
         f.name: "" if f.default is dataclasses.MISSING else repr(f.default)
         for f in dataclasses.fields(_as_dataclass(method_class(name)))
@@ -232,6 +233,25 @@ def load_model(spec: str, options: ModelOptions | None = None) -> LanguageModel:
     module, model = provider_module(spec)
     adapter: LanguageModel = module.create(model, options)
     return wrap(adapter, options)
+
+
+def load_rewriter(spec: str, options: ModelOptions | None = None) -> LanguageModel:
+    """A model that rewrites queries for another, reached like that one; the other's adapter and a server's price are not its own."""
+    from reground.models.options import ModelOptions
+
+    options = options if options is not None else ModelOptions()
+    price = options.price if spec.startswith("openai/") else None
+    return load_model(spec, dataclasses.replace(options, adapter=None, price=price))
+
+
+def check_rewriter(rewriter: object, names: Sequence[str]) -> None:
+    """Refuse a rewriter where no method has a place for it, before anything is spent."""
+    if rewriter is None:
+        return
+    if not any(f.name == "rewriter" for name in names for f in dataclasses.fields(_as_dataclass(method_class(name)))):
+        raise ConfigurationError(
+            f"a rewriter is for methods such as rewrite_retrieve_read; {', '.join(names)} would not use it"
+        )
 
 
 def check_price(spec: str, options: ModelOptions | None, budget: Budget | None) -> None:

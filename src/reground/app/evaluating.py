@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from reground.models.options import ModelOptions
     from reground.retrieval.settings import Progress
 
-PARTS = frozenset({"model", "retriever", "sandbox", "form", "prompts"})
+PARTS = frozenset({"model", "retriever", "sandbox", "rewriter", "form", "prompts"})
 RUNS_CODE = frozenset({"program", "pal"})
 
 
@@ -47,6 +47,7 @@ class Bench:
     retriever: Retriever | None = None
     sandbox: Sandbox | None = None
     judge: str | None = None
+    rewriter: LanguageModel | None = None
 
     def method(self, cell: Cell, seed: Seed) -> Method:
         """A cell's method, scaled to its budget. Raises ConfigurationError where something that it needs is missing."""
@@ -59,6 +60,7 @@ class Bench:
             model=seed(self.model),
             retriever=self.retriever,
             sandbox=self.sandbox,
+            rewriter=None if self.rewriter is None else seed(self.rewriter),
             form=self.task.form,
             settings=settings,
         )
@@ -72,9 +74,15 @@ class Bench:
             model=self.model.name,
             retriever=self.retriever.name if self.retriever is not None and takes(cell.method, "retriever") else None,
             method_settings=resolved(self.method(cell, lambda model: model)),
-            model_settings=model_settings(self.options) | ({} if self.judge is None else {"judge": self.judge}),
+            model_settings=model_settings(self.options) | self._helpers(cell.method),
             budget=budget.model_copy(update={"tokens": cell.tokens}),
         )
+
+    def _helpers(self, method: str) -> dict[str, JsonValue]:
+        """The names of the other models that have a say in a run of the method."""
+        rewriter = self.rewriter if takes(method, "rewriter") else None
+        found = {"judge": self.judge, "rewriter": None if rewriter is None else rewriter.name}
+        return {role: name for role, name in found.items() if name is not None}
 
 
 async def open_bench(
@@ -87,6 +95,7 @@ async def open_bench(
     settings: Mapping[str, Mapping[str, object]],
     sandbox: str = "bubblewrap",
     judge: str | None = None,
+    rewriter: LanguageModel | None = None,
     on_index: Callable[[Progress], None] | None = None,
 ) -> Bench:
     """Open the documents, those of the task unless others are named, and a sandbox where code is to be run."""
@@ -99,7 +108,7 @@ async def open_bench(
         from reground.sandbox import find_sandbox
 
         isolation = await asyncio.to_thread(find_sandbox, sandbox, packages=True)
-    return Bench(task, model, options, settings, retriever, isolation, judge)
+    return Bench(task, model, options, settings, retriever, isolation, judge, rewriter)
 
 
 @contextmanager

@@ -95,7 +95,7 @@ class RewriteRetrieveRead:
     """A rewriter, a retriever and a reader in a row.
 
     model: the reader, and the rewriter where there is no other. retriever: what is searched; may be left out in mode "reader".
-    rewriter: a model that only rewrites, such as a trained one (`--rewriter`). form: what an answer looks like. prompts: the templates.
+    rewriter: a model that only rewrites, such as a trained one (`--rewriter`); of use in mode "rewrite" alone. form: what an answer looks like. prompts: the templates.
     mode: "reader" answers without retrieval, "retrieve" takes the question for the query, "rewrite" writes queries first.
     rewriter_style: "prompted" is instruction and examples; "trained" the bare line that a trained rewriter knows, queries joined
         by ";"; "auto" is trained for a rewriter of its own and prompted for the reader.
@@ -144,7 +144,6 @@ class RewriteRetrieveRead:
         require(
             self.mode == "reader" or self.retriever is not None, f"mode {self.mode} needs documents: give --corpus DIR"
         )
-        require(self.mode == "rewrite" or self.rewriter is None, f"mode {self.mode} has no use for a rewriter")
         require(min(self.k, self.max_queries) >= 1, "k and max_queries must be at least 1")
         require(self.shots >= 0, "shots must be 0 or more")
         require(min(self.page_words, self.word_budget) >= 1, "page_words and word_budget must be at least 1")
@@ -328,3 +327,4 @@ def _ending(stop: str) -> str:
 
 
 METHOD = RewriteRetrieveRead
+PRESETS = {"reader": {"mode": "reader"}, "retrieve": {"mode": "retrieve"}, "pages": {"content": "bm25"}}

@@ -49,6 +49,14 @@ Cache = Annotated[
         "--cache", help="A file that answers repeated temperature-0 calls across runs.", rich_help_panel=_MODEL
     ),
 ]
+Rewriter = Annotated[
+    str | None,
+    typer.Option(
+        "--rewriter",
+        help="A model (provider/model) that rewrites queries, for methods that take one; same server options.",
+        rich_help_panel=_MODEL,
+    ),
+]
 BudgetTokens = Annotated[
     int | None, typer.Option("--budget-tokens", min=1, help="Most tokens, prompts included.", rich_help_panel=_BUDGET)
 ]

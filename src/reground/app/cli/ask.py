@@ -51,6 +51,7 @@ def ask(
     slots: common.Slots = None,
     adapter: common.Adapter = None,
     cache: common.Cache = None,
+    rewriter: common.Rewriter = None,
 ) -> None:
     """Answer a question; the help text is `_ASK_HELP`."""
     file = common.read_config(config)
@@ -77,7 +78,7 @@ def ask(
         budget=budget,
         as_json=as_json,
         quiet=quiet,
-        extra={"trace": trace, "fresh": fresh},
+        extra={"trace": trace, "fresh": fresh, "rewriter": rewriter},
     )
 
 
@@ -145,7 +146,8 @@ def _answer(
         raise ConfigurationError(f"the method {method} needs documents: give --corpus DIR")
     out, err = common.consoles()
     with AskProgress(err, shown=not quiet and not as_json) as progress:
-        _bring_model(model, progress.on_pull)
+        for spec in filter(None, (model, extra.get("rewriter"))):
+            _bring_model(spec, progress.on_pull)
         work = ask_question(
             question,
             method=method,

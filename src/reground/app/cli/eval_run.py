@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from reground.app.evaluating import Bench
     from reground.core.budget import Budget
+    from reground.core.language import LanguageModel
     from reground.evaluation.compare import Cell, CompareResult
     from reground.evaluation.estimate import Estimate
     from reground.evaluation.runner import EvalSettings
@@ -41,6 +42,7 @@ class Order:
     corpus: Path | None
     sandbox: str
     judge: str | None
+    rewriter: str | None
     out: Path
     single: bool
     settings: dict[str, object]
@@ -61,8 +63,11 @@ def go(order: Order) -> None:
     from reground.evaluation.tasks._registry import load_task
 
     console, err = common.consoles()
-    catalogue.check_price(order.model, order.options, order.budget)
-    settings = settings_by_method(order.settings, list(dict.fromkeys(cell.method for cell in order.cells)))
+    for spec in filter(None, (order.model, order.rewriter)):
+        catalogue.check_price(spec, order.options, order.budget)
+    names = list(dict.fromkeys(cell.method for cell in order.cells))
+    catalogue.check_rewriter(order.rewriter, names)
+    settings = settings_by_method(order.settings, names)
     task = load_task(order.task, Path() if ":" in order.task else data_root(order.data))
     estimates = _estimates(task, order)
     if order.dry_run:
@@ -90,21 +95,24 @@ async def _run(task: Task, order: Order, settings: dict[str, dict[str, object]],
 
     async with AsyncExitStack() as opened:
         with AskProgress(err, shown=not order.quiet) as preparing:
-            models = []
-            for name in [order.model] if order.judge is None else [order.model, order.judge]:
-                await asyncio.to_thread(_bring_model, name, preparing.on_pull)
-                models.append(catalogue.load_model(name, order.options))
-                opened.push_async_callback(close, models[-1])
-            task = opened.enter_context(judged(task, models[1] if order.judge is not None else None, order.out))
+            models: dict[str, LanguageModel] = {}
+            for role, name in {"model": order.model, "judge": order.judge, "rewriter": order.rewriter}.items():
+                if name is not None:
+                    await asyncio.to_thread(_bring_model, name, preparing.on_pull)
+                    load = catalogue.load_rewriter if role == "rewriter" else catalogue.load_model
+                    models[role] = load(name, order.options)
+                    opened.push_async_callback(close, models[role])
+            task = opened.enter_context(judged(task, models.get("judge"), order.out))
             bench = await open_bench(
                 task,
-                models[0],
+                models["model"],
                 list(dict.fromkeys(cell.method for cell in order.cells)),
                 corpus=order.corpus,
                 options=order.options,
                 settings=settings,
                 sandbox=order.sandbox,
                 judge=order.judge,
+                rewriter=models.get("rewriter"),
                 on_index=preparing.on_index,
             )
         return await _run_cells(bench, order, err)
