@@ -209,18 +209,18 @@ class _Search(Generic[S]):
         leaf, limit = line[-1], self._settings.max_depth
         deep = limit is not None and len(line) > limit
         opens = leaf.children is None and not deep and (leaf is self._root or leaf.started > 0)
-        # both are marked now and not in the task: the next selection comes before the task's first step
+        # marked now and not in the task: the next selection comes before the task's first step
         if opens:
             leaf.opening = asyncio.Event()
         else:
             flight.begin()
-        flight.task = asyncio.get_running_loop().create_task(self._play(flight, opens))
+        flight.task = asyncio.get_running_loop().create_task(self._play(flight, leaf.opening))
         self._window.append(flight)
 
-    async def _play(self, flight: _Flight[S], opens: bool) -> float:
+    async def _play(self, flight: _Flight[S], opening: asyncio.Event | None) -> float:
         try:
-            if opens:
-                await self._open(flight)
+            if opening is not None:
+                await self._open(flight, opening)
             reward = await self._problem.simulate(flight.line[-1].state, flight.path, flight.visit)
             if not math.isfinite(reward):
                 raise ValueError(f"the reward of {address(flight.path, flight.visit)} must be finite, not {reward!r}")
@@ -229,9 +229,9 @@ class _Search(Generic[S]):
             self._failing = True
             raise
 
-    async def _open(self, flight: _Flight[S]) -> None:
+    async def _open(self, flight: _Flight[S], opening: asyncio.Event) -> None:
         """Give a leaf its children and take one; no other selection can come between the two."""
-        leaf, path, opening = flight.line[-1], flight.path, flight.line[-1].opening
+        leaf, path = flight.line[-1], flight.path
         try:
             leaf.children = _merge(await self._problem.expand(leaf.state, path))
             leaf.order = _by_lot(leaf.children, f"{self._settings.seed}/{address(path)}")
@@ -242,8 +242,7 @@ class _Search(Generic[S]):
             flight.begin()
         finally:
             leaf.opening = None
-            if opening is not None:
-                opening.set()
+            opening.set()
 
     async def _settle(self, flight: _Flight[S]) -> None:
         """Wait for a simulation and let its reward enter the tree."""

@@ -1,0 +1,225 @@
+import asyncio
+import copy
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reground.treesearch.files import TreeFileError, read_tree, tree_from_dict, tree_to_dict, write_tree
+from reground.treesearch.mcts import Child, search
+from reground.treesearch.settings import Settings
+from reground.treesearch.tree import Tree, walk
+from tests.core.strategies import json as json_values
+from tests.treesearch.games import Chain, Leaves, trees
+
+
+def plain(state, parent):
+    return state
+
+
+def rows(tree):
+    return [(path, n.state, n.label, n.visits, n.value, n.rewards, n.copies, n.expanded) for path, n in walk(tree.root)]
+
+
+def searched(game=([1.0, 0.5], 0.25), **settings):
+    return asyncio.run(search(Leaves(), _lists(game), Settings(**{"simulations": 12, **settings})))
+
+
+def _lists(game):
+    return [_lists(item) for item in game] if isinstance(game, list | tuple) else game
+
+
+@settings(deadline=None)
+@given(
+    trees,
+    st.integers(1, 40),
+    st.none() | st.text(st.characters(codec="utf-8")),
+    st.dictionaries(st.text("ab"), json_values),
+)
+def test_a_tree_comes_back_from_its_file(tmp_path_factory, game, simulations, stopped, metadata):
+    path = tmp_path_factory.mktemp("trees") / "deeper" / "tree.json"
+    tree = searched(game, simulations=simulations, in_flight=2, max_depth=3)
+    tree = replace(tree, stopped=stopped, metadata=metadata)
+    write_tree(path, tree, plain)
+    again = read_tree(path)
+    assert rows(again) == rows(tree)
+    assert (again.settings, again.stopped, again.metadata) == (tree.settings, stopped, metadata)
+    assert [p.name for p in path.parent.iterdir()] == ["tree.json"]
+
+
+def test_the_file_is_as_the_module_says():
+    tree = searched((1.0, 0.5), simulations=4, c=0.5)
+    data = tree_to_dict(tree, plain)
+    assert list(data) == ["format", "version", "settings", "stopped", "metadata", "nodes"]
+    assert (data["format"], data["version"], data["stopped"], data["metadata"]) == ("reground.tree", 1, None, {})
+    assert data["settings"]["c"] == 0.5
+    root, good, poor = data["nodes"]
+    assert root == {
+        "parent": None,
+        "label": "",
+        "state": [1.0, 0.5],
+        "visits": 4,
+        "value": 3.5,
+        "rewards": [],
+        "copies": 1,
+        "expanded": True,
+    }
+    assert good == {
+        "parent": 0,
+        "label": "0",
+        "state": 1.0,
+        "visits": 3,
+        "value": 3.0,
+        "rewards": [1.0, 1.0, 1.0],
+        "copies": 1,
+        "expanded": True,
+    }
+    assert (poor["parent"], poor["visits"], poor["expanded"]) == (0, 1, False)
+
+
+class Growing:
+    """States that hold everything before them."""
+
+    async def expand(self, state, path, /):
+        return [Child(state=(*state, word)) for word in ("sea", "hill")] if len(path) < 3 else []
+
+    async def simulate(self, state, path, visit, /):
+        return float(state.count("sea"))
+
+
+async def test_a_state_may_be_written_as_what_it_adds(tmp_path):
+    tree = await search(Growing(), ("moor",), Settings(simulations=20))
+    path = tmp_path / "tree.json"
+    write_tree(path, tree, lambda state, parent: state[len(parent or ()) :])
+    again = read_tree(path, lambda added, parent: (*(parent or ()), *added))
+    assert rows(again) == rows(tree)
+    deepest = [node["state"] for node in json.loads(path.read_text())["nodes"]]
+    assert max(map(len, deepest)) == 1
+
+
+async def test_a_deep_tree_is_written_and_read_without_a_deep_stack(tmp_path):
+    tree = await search(Chain(2000), 0, Settings(simulations=1200, in_flight=4))
+    write_tree(tmp_path / "tree.json", tree, plain)
+    assert max(node.state for _, node in walk(read_tree(tmp_path / "tree.json").root)) == 1200
+
+
+@pytest.mark.parametrize("state", [object(), float("nan"), {1, 2}])
+def test_what_is_not_json_leaves_the_old_file_as_it_was(tmp_path, state):
+    path = tmp_path / "tree.json"
+    write_tree(path, searched(), plain)
+    before = path.read_bytes()
+    with pytest.raises((TypeError, ValueError)):
+        write_tree(path, searched(), lambda *_: state)
+    assert path.read_bytes() == before
+
+
+def _change(*place, to):
+    def change(data):
+        inner = data
+        for key in place[:-1]:
+            inner = inner[key]
+        inner[place[-1]] = to
+
+    return change
+
+
+def _without(*place):
+    def change(data):
+        inner = data
+        for key in place[:-1]:
+            inner = inner[key]
+        del inner[place[-1]]
+
+    return change
+
+
+BROKEN = [
+    (_change("format", to="other"), 'not a tree: it needs "format": "reground.tree"'),
+    (_change("version", to=2), "version 2, and this reads 1"),
+    (_change("version", to=True), "version True"),
+    (_change("stopped", to=1), "stopped must be text or null"),
+    (_without("metadata"), "metadata must be an object"),
+    (_change("nodes", to=[]), "nodes must be a list that is not empty"),
+    (_change("settings", to=None), "settings must be an object"),
+    (_change("settings", "c", to=-1), "settings: c must be a finite number"),
+    (_change("settings", "speed", to=1), "settings: .*speed"),
+    (_change("nodes", 1, to=7), "node 1 must be an object"),
+    (_without("nodes", 2, "state"), "node 2: state is missing"),
+    (_without("nodes", 2, "visits"), "node 2: visits is missing"),
+    (_change("nodes", 2, "visits", to=1.0), "node 2: visits cannot be 1.0"),
+    (_change("nodes", 2, "value", to=True), "node 2: value cannot be True"),
+    (_change("nodes", 2, "value", to=float("nan")), "node 2: value cannot be nan"),
+    (_change("nodes", 2, "value", to=10**400), "node 2: value cannot be 1000"),
+    (_change("nodes", 2, "rewards", to=["x" * 60]), r"node 2: rewards cannot be \['x+\.\.\.$"),
+    (_change("nodes", 2, "rewards", to=[float("inf")]), "node 2: rewards cannot be"),
+    (_change("nodes", 2, "label", to=None), "node 2: label cannot be None"),
+    (_change("nodes", 2, "copies", to=0), "node 2: copies cannot be 0"),
+    (_change("nodes", 2, "expanded", to=1), "node 2: expanded cannot be 1"),
+    (_change("nodes", 0, "parent", to=0), "node 0: parent 0 must be null for the first"),
+    (_change("nodes", 2, "parent", to=2), "node 2: parent 2 must be"),
+    (_change("nodes", 2, "parent", to=-1), "node 2: parent -1 must be"),
+    (_change("nodes", 2, "parent", to=None), "node 2: parent None must be"),
+    (_change("nodes", 0, "visits", to=99), "node 0: 99 visits, and 12 by its rewards and children"),
+    (_change("nodes", 0, "value", to=99.0), "node 0: value 99.0, and .* by its rewards and children"),
+    (_change("nodes", 0, "expanded", to=False), "node 0: it has children and is not expanded"),
+]
+
+
+@pytest.mark.parametrize(("change", "complaint"), BROKEN)
+def test_a_broken_file_is_refused_by_name_and_place(tmp_path, change, complaint):
+    data = tree_to_dict(searched(), plain)
+    change(data)
+    path = tmp_path / "tree.json"
+    path.write_text(json.dumps(data))
+    with pytest.raises(TreeFileError, match=complaint) as refused:
+        read_tree(path)
+    assert str(refused.value).startswith(f"{path}: ")
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"), [("", "not JSON"), ("{", "not JSON"), ("[" * 10**5, "not JSON"), ("[]", "not a tree")]
+)
+def test_what_is_no_tree_at_all_is_refused(tmp_path, text, complaint):
+    path = tmp_path / "tree.json"
+    path.write_text(text)
+    with pytest.raises(TreeFileError, match=complaint):
+        read_tree(path)
+    path.write_bytes(b"\xff")
+    with pytest.raises(TreeFileError, match="not JSON"):
+        read_tree(path)
+    with pytest.raises(TreeFileError, match="cannot be read: No such file"):
+        read_tree(tmp_path / "absent.json")
+
+
+@pytest.mark.parametrize("error", [ValueError("odd"), TypeError("odd"), KeyError("odd")])
+def test_a_state_that_cannot_be_decoded_says_where(tmp_path, error):
+    def decode(value, parent):
+        if value == 0.25:
+            raise error
+        return value
+
+    path = tmp_path / "tree.json"
+    write_tree(path, searched(), plain)
+    with pytest.raises(TreeFileError, match=r"node 4: its state cannot be read: .*odd") as refused:
+        read_tree(path, decode)
+    assert refused.value.__cause__ is error
+
+
+@settings(deadline=None)
+@given(st.data())
+def test_any_damage_is_refused_or_harmless(data):
+    whole = tree_to_dict(searched(), plain)
+    damaged = copy.deepcopy(whole)
+    inner, key = damaged, data.draw(st.sampled_from(sorted(damaged)))
+    while isinstance(inner[key], dict | list) and inner[key] and data.draw(st.booleans()):
+        inner = inner[key]
+        key = data.draw(st.sampled_from(range(len(inner)) if isinstance(inner, list) else sorted(inner)))
+    inner[key] = data.draw(json_values)
+    try:
+        tree = tree_from_dict(damaged, plain)
+    except TreeFileError:
+        return
+    assert isinstance(tree, Tree)
+    assert tree.root.visits == 12
