@@ -1,0 +1,1 @@
+"""The parts of the Search Agent: its actions and their parser, its prompts and exemplars, the choice between samples."""

@@ -1,0 +1,124 @@
+"""Which of a step's samples goes on: the least perplexing one, or without log-probabilities the one that most others agree with."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from reground.core.errors import ParseError
+from reground.core.language import Reply
+from reground.core.trajectory import Candidate
+from reground.methods._search_agent.actions import Action, as_data
+from reground.methods._search_agent.parsing import parse_action
+
+Legal = Callable[[Action], str | None]
+"""What is wrong with an action in the present state; None where nothing is."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A sampled reply, and the action that it is or why it is discarded."""
+
+    reply: Reply
+    action: Action | None = None
+    discarded: str | None = None
+
+    @property
+    def logprob(self) -> float | None:
+        """The mean natural logarithm of the tokens' probabilities; perplexity is exp of its negative."""
+        tokens = self.reply.token_logprobs
+        return sum(token.logprob for token in tokens) / len(tokens) if tokens else None
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What was chosen among samples: an index, None where all were discarded, by what, and why."""
+
+    samples: tuple[Sample, ...]
+    chosen: int | None
+    by: str
+    why: str
+    scores: tuple[float | None, ...]
+
+    @property
+    def action(self) -> Action | None:
+        """The action that goes on."""
+        return None if self.chosen is None else self.samples[self.chosen].action
+
+    @property
+    def discarded(self) -> int:
+        """How many samples were of no use."""
+        return sum(sample.action is None for sample in self.samples)
+
+    def candidates(self) -> list[Candidate]:
+        """The samples for the trajectory."""
+        return [
+            Candidate(
+                text=sample.reply.text,
+                logprob=sample.logprob,
+                score=score,
+                discarded=sample.discarded,
+                data={} if sample.action is None else as_data(sample.action),
+            )
+            for sample, score in zip(self.samples, self.scores, strict=True)
+        ]
+
+
+def read(reply: Reply, kinds: tuple[type[Action], ...], legal: Legal) -> Sample:
+    """Parse a reply; whatever it holds, a sample comes of it."""
+    try:
+        action = parse_action(reply.text)
+    except ParseError as error:
+        cut = " It was cut by the length limit." if reply.finish_reason == "length" else ""
+        return Sample(reply, discarded=f"{error}{cut}")
+    wrong = None if isinstance(action, kinds) else f"{type(action).__name__} is no action of this step."
+    wrong = wrong or legal(action)
+    return Sample(reply, discarded=wrong) if wrong else Sample(reply, action)
+
+
+def choose(samples: Sequence[Sample]) -> Choice:
+    """The usable sample of the lowest perplexity; where one has no log-probabilities, the one that agrees most with the others.
+
+    The first among equals.
+    """
+    usable = [i for i, sample in enumerate(samples) if sample.action is not None]
+    logprobs = [samples[i].logprob for i in usable]
+    measured = [logprob for logprob in logprobs if logprob is not None]
+    if len(measured) == len(usable):
+        by, values, what = "perplexity", measured, "the lowest perplexity"
+    else:
+        by, values, what = "agreement", _agreements([_essence(samples[i].action) for i in usable]), "most agreement"
+    scores: list[float | None] = [None] * len(samples)
+    for i, value in zip(usable, values, strict=True):
+        scores[i] = value
+    if not usable:
+        return Choice(tuple(samples), None, by, "every sample was discarded", tuple(scores))
+    best = usable[values.index(max(values))]
+    return Choice(tuple(samples), best, by, f"{what} of {len(usable)} usable samples", tuple(scores))
+
+
+def _essence(action: Action | None) -> tuple[str, Counter[str]]:
+    """An action's kind and the words of all but its thoughts."""
+    data = {} if action is None else as_data(action)
+    said = " ".join(str(value) for name, value in data.items() if name not in ("action", "thoughts"))
+    return str(data.get("action", "")), Counter(re.findall(r"\w+", said.casefold()))
+
+
+def _agreements(essences: Sequence[tuple[str, Counter[str]]]) -> list[float]:
+    """Each one's mean likeness to the others; 1 where there are no others."""
+    return [
+        sum(_likeness(mine, other) for j, other in enumerate(essences) if j != i) / (len(essences) - 1)
+        if len(essences) > 1
+        else 1.0
+        for i, mine in enumerate(essences)
+    ]
+
+
+def _likeness(a: tuple[str, Counter[str]], b: tuple[str, Counter[str]]) -> float:
+    """Token F1 of two actions of one kind; actions of different kinds have nothing in common."""
+    if a[0] != b[0]:
+        return 0.0
+    total = a[1].total() + b[1].total()
+    return 2 * (a[1] & b[1]).total() / total if total else 1.0

@@ -1,0 +1,189 @@
+"""What a model wrote, read as one typed action: parsed with `ast`, never run."""
+
+from __future__ import annotations
+
+import ast
+import re
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from itertools import islice
+
+from reground.core.errors import ParseError
+from reground.methods._search_agent.actions import (
+    END,
+    Action,
+    CheckAnswer,
+    GivenAnswer,
+    LinkSelection,
+    ReviseAnswer,
+    Search,
+    Terminate,
+)
+
+LONGEST = 20_000
+"""Characters of a reply that are looked at; an action is far shorter, and nesting cannot get deep."""
+
+_STARTS = 8
+"""Lines of a reply that begin like an action and are tried; a model that repeats itself writes hundreds."""
+
+_FENCED = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_FIELDS: dict[str, tuple[str, ...]] = {
+    "ActionWrapper": ("thoughts", "action"),
+    "Search": ("query", "thoughts"),
+    "Terminate": ("thoughts",),
+    "LinkSelection": ("grounded_summarization", "thoughts", "selected_link_ids"),
+    "Answer": ("thoughts", "answer"),
+    "Check_Answer": ("passed",),
+    "Revise_Answer": ("revised_answer", "thoughts"),
+}
+_START = re.compile(
+    rf"^[ \t>`]*(?:[A-Za-z_]\w*\b[^=\n]{{0,60}}=[ \t]*|[A-Za-z_]+:[ \t]*)?((?:\w+\.)?(?:{'|'.join(_FIELDS)})[ \t]*\()",
+    re.MULTILINE,
+)
+_TOKEN = re.compile(r"'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"|#[^\n]*|[()]", re.DOTALL)
+
+
+def parse_action(text: str) -> Action:
+    """The first action in a reply. Raises ParseError, and nothing else, where there is none or it is malformed.
+
+    It may stand in a Markdown fence, behind prose or comments, behind `ACTION_SELECTED =` with or without a type, in an
+    ActionWrapper or bare.
+    """
+    text = text[:LONGEST].partition(END)[0]
+    for source in _sources(text):
+        call = next(_calls(source), None)
+        if call is not None:
+            return _action(call)
+    raise ParseError("There is no action in it that is valid Python.")
+
+
+def _sources(text: str) -> Iterator[str]:
+    """Where the action may stand, the strictest reading first: the whole reply, a fenced block, a line that begins with one."""
+    yield text
+    for block in _FENCED.findall(text)[:_STARTS]:
+        yield str(block)
+    for start in islice(_START.finditer(text), _STARTS):
+        yield _balanced(text[start.start(1) :])
+
+
+def _balanced(text: str) -> str:
+    """The text up to the parenthesis that closes its first one; all of it where none does."""
+    depth = 0
+    for token in _TOKEN.finditer(text):
+        depth += {"(": 1, ")": -1}.get(token.group(), 0)
+        if depth == 0 and token.group() == ")":
+            return text[: token.end()]
+    return text
+
+
+def _calls(source: str) -> Iterator[ast.Call]:
+    """The calls of known names that stand as statements or are assigned."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # "\d" in a string is worth a warning to Python, and nothing here
+            module = ast.parse(source.strip())
+    except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
+        return
+    for statement in module.body:
+        value = statement.value if isinstance(statement, ast.Assign | ast.AnnAssign | ast.Expr) else None
+        if isinstance(value, ast.Call) and _name(value) in _FIELDS:
+            yield value
+
+
+def _name(call: ast.Call) -> str:
+    function = call.func
+    return (
+        function.id if isinstance(function, ast.Name) else function.attr if isinstance(function, ast.Attribute) else ""
+    )
+
+
+def _action(call: ast.Call) -> Action:
+    name, given = _name(call), _arguments(call)
+    if name != "ActionWrapper":
+        return _READERS[name](given)
+    inner = given.get("action")
+    if not isinstance(inner, ast.Call) or _name(inner) not in ("Search", "Terminate"):
+        raise ParseError("The ActionWrapper holds neither Search(...) nor Terminate(...).")
+    return _READERS[_name(inner)]({**given, **_arguments(inner)})
+
+
+def _arguments(call: ast.Call) -> dict[str, ast.expr]:
+    """Arguments by name; those without one are taken in the order of the fields. Unknown names mean nothing."""
+    names = _FIELDS[_name(call)]
+    if len(call.args) > len(names) or any(isinstance(value, ast.Starred) for value in call.args):
+        raise ParseError(f"{_name(call)} has arguments that cannot be told apart.")
+    given = dict(zip(names, call.args, strict=False))
+    for keyword in call.keywords:
+        if keyword.arg is None or keyword.arg in given:
+            raise ParseError(f"{_name(call)} has arguments that cannot be told apart.")
+        given[keyword.arg] = keyword.value
+    return given
+
+
+_Given = Mapping[str, ast.expr]
+
+
+def _search(given: _Given) -> Action:
+    query = " ".join(_text(given, "query").split())
+    if not any(char.isalnum() for char in query):
+        raise ParseError("The query is empty.")
+    return Search(query, _thoughts(given))
+
+
+def _terminate(given: _Given) -> Action:
+    return Terminate(_thoughts(given))
+
+
+def _link_selection(given: _Given) -> Action:
+    listed = given.get("selected_link_ids")
+    if not isinstance(listed, ast.List | ast.Tuple):
+        raise ParseError("selected_link_ids is no list.")
+    values = [each.value for each in listed.elts if isinstance(each, ast.Constant)]
+    ids = [value for value in values if type(value) is int and 0 < value < 1_000_000]
+    if len(ids) != len(listed.elts):
+        raise ParseError("selected_link_ids holds something that is no link id.")
+    return LinkSelection(_filled(given, "grounded_summarization"), tuple(dict.fromkeys(ids)), _thoughts(given))
+
+
+def _answer(given: _Given) -> Action:
+    return GivenAnswer(_filled(given, "answer"), _thoughts(given))
+
+
+def _check(given: _Given) -> Action:
+    passed = given.get("passed")
+    if not isinstance(passed, ast.Constant) or not isinstance(passed.value, bool):
+        raise ParseError("passed is neither True nor False.")
+    return CheckAnswer(passed.value)
+
+
+def _revise(given: _Given) -> Action:
+    return ReviseAnswer(_filled(given, "revised_answer"), _thoughts(given))
+
+
+_READERS: dict[str, Callable[[_Given], Action]] = {
+    "Search": _search,
+    "Terminate": _terminate,
+    "LinkSelection": _link_selection,
+    "Answer": _answer,
+    "Check_Answer": _check,
+    "Revise_Answer": _revise,
+}
+
+
+def _thoughts(given: _Given) -> str:
+    return _text(given, "thoughts").strip() if "thoughts" in given else ""
+
+
+def _filled(given: _Given, name: str) -> str:
+    text = _text(given, name).strip()
+    if not text:
+        raise ParseError(f"{name} is empty.")
+    return text
+
+
+def _text(given: _Given, name: str) -> str:
+    """A string that is written out: no number, no f-string, no expression. Lone surrogates, which cannot be sent, are replaced."""
+    value = given.get(name)
+    if not isinstance(value, ast.Constant) or not isinstance(value.value, str):
+        raise ParseError(f"{name} is missing or no plain string.")
+    return value.value.encode("utf-8", "replace").decode().replace("\0", "")

@@ -1,0 +1,86 @@
+"""The five reasoning steps and their prompts as conversations: code first, then exemplars as turns, then the present state."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from reground.core.budget import estimate_tokens
+from reground.core.language import Message
+from reground.core.untrusted import neutralise
+from reground.methods._search_agent import exemplars
+from reground.methods._search_agent.actions import (
+    Action,
+    CheckAnswer,
+    GivenAnswer,
+    LinkSelection,
+    ReviseAnswer,
+    Search,
+    Terminate,
+    reply,
+)
+from reground.methods._search_agent.exemplars import Exemplar
+from reground.methods._search_agent.view import Cut, View, cuts, show
+
+
+@dataclass(frozen=True)
+class Step:
+    """A kind of reasoning step: its name, the actions it can take, its exemplars, and the tokens that a reply usually takes."""
+
+    name: str
+    kinds: tuple[type[Action], ...]
+    exemplars: tuple[Exemplar, ...]
+    usual: int
+
+
+DECIDE = Step("decide", (Search, Terminate), exemplars.DECIDE, 50)
+SUMMARISE = Step("summarise", (LinkSelection,), exemplars.SUMMARISE, 90)
+ANSWER = Step("answer", (GivenAnswer,), exemplars.ANSWER, 90)
+RELEVANCE = Step("relevance", (CheckAnswer, ReviseAnswer), exemplars.RELEVANCE, 60)
+GROUNDING = Step("grounding", (CheckAnswer, ReviseAnswer), exemplars.GROUNDING, 60)
+STEPS = (DECIDE, SUMMARISE, ANSWER, RELEVANCE, GROUNDING)
+
+_WHOLE = 10_000
+
+
+@dataclass(frozen=True)
+class Fitted:
+    """A prompt, how it was cut, and its length in tokens as budgets estimate it."""
+
+    messages: tuple[Message, ...]
+    cut: Cut
+    size: int
+
+    @property
+    def context(self) -> str:
+        """The turn that holds the present state, as the model gets it."""
+        return self.messages[-1].content
+
+
+def fit(step: Step, system: str, view: View, *, shots: int | None, snippet: int, limit: int | None) -> Fitted:
+    """The fullest prompt that is `limit` tokens long at most; the most strongly cut one where none is."""
+    most = len(step.exemplars) if shots is None else min(shots, len(step.exemplars))
+    for cut in cuts(view, shots=most, snippet=snippet):
+        messages = _messages(step, system, view, cut)
+        size = estimate_tokens(messages)
+        if limit is None or size <= limit:
+            break
+    return Fitted(messages, cut, size)
+
+
+def _messages(step: Step, system: str, view: View, cut: Cut) -> tuple[Message, ...]:
+    state = show(view, snippet=cut.snippet, short=cut.short, left_out=cut.left_out)
+    turns = [turn for i in range(cut.shots) for turn in _turns(step.exemplars[i])]
+    return (
+        Message(role="system", content=system),
+        *turns,
+        Message(role="user", content=neutralise(state)),
+    )
+
+
+@cache
+def _turns(exemplar: Exemplar) -> tuple[Message, Message]:
+    return (
+        Message(role="user", content=show(exemplar.view, snippet=_WHOLE)),
+        Message(role="assistant", content=reply(exemplar.action, exemplar.comments)),
+    )

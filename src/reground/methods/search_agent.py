@@ -1,0 +1,320 @@
+"""Search Agent: a state machine that searches until it knows enough, answers with links, and checks its answer twice.
+
+Aksitov et al. 2023, "ReST meets ReAct", section 2 (figure 2), section 3.2 for the settings and listings 1 to 6 for the prompts, which are
+Python code. Decide; search; summarise, and decide again; or terminate, answer, check relevance, check grounding.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from reground.core.answers import TEXT, Answer, AnswerForm, Thought
+from reground.core.evidence import Retriever
+from reground.core.language import LanguageModel, Sampling
+from reground.core.run import Run
+from reground.core.untrusted import clip
+from reground.methods._budget import affords, tokens_of
+from reground.methods._evidence import Evidence, find
+from reground.methods._prompts import render, require
+from reground.methods._search_agent.actions import (
+    Action,
+    CheckAnswer,
+    GivenAnswer,
+    LinkSelection,
+    Past,
+    ResultItem,
+    ReviseAnswer,
+    Search,
+    SelectLink,
+    Terminate,
+)
+from reground.methods._search_agent.links import as_markers, existing, linked
+from reground.methods._search_agent.prompts import Prompts
+from reground.methods._search_agent.scaling import RUNGS, cost
+from reground.methods._search_agent.steps import ANSWER, DECIDE, GROUNDING, RELEVANCE, SUMMARISE, Step
+from reground.methods._search_agent.taking import After, Taker
+from reground.methods._search_agent.view import View
+
+_PROMPTS = Prompts()
+_NOTHING = "Nothing was found that answers the question."
+_SHORT = 96
+"""The most tokens of an answer that is a phrase, a number or letters."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchAgent:
+    """An agent with a search engine, made of five kinds of reasoning steps.
+
+    model, retriever: who reasons, and what is searched. form: what an answer looks like; the agent's own answer is prose
+    with links, and for forms other than text one more call states the short answer. prompts: the code of the steps.
+    max_searches: the most searches. k: results a search. samples: replies drawn for a step, of which the one of the lowest
+    perplexity goes on; 4 in the paper, 16 for its smallest model. temperature: theirs, 0.5 in the paper.
+    shots: the most exemplars a prompt shows; None is all (9 for decisions, 6 for summaries, 5 for answers, 6 and 5 for checks),
+    some 2,000 tokens a step. retries: how often a step is sampled again when no sample is of use. checks: whether
+    the two self-checks are made. snippet_tokens: where a result is cut. context_tokens: the most tokens of a prompt and its
+    reply; None is no limit. action_tokens: the most tokens of a decision or a summary.
+    max_tokens: the most tokens of an answer or of a check, which may rewrite it.
+    """
+
+    model: LanguageModel
+    retriever: Retriever
+    form: AnswerForm = TEXT
+    prompts: Prompts = _PROMPTS
+    max_searches: int = 10
+    k: int = 3
+    samples: int = 4
+    temperature: float = 0.5
+    shots: int | None = None
+    retries: int = 1
+    checks: bool = True
+    snippet_tokens: int = 160
+    context_tokens: int | None = 8000
+    action_tokens: int = 256
+    max_tokens: int = 512
+
+    def __post_init__(self) -> None:
+        require(min(self.k, self.samples) >= 1, "k and samples must be at least 1")
+        require(min(self.max_searches, self.retries) >= 0, "max_searches and retries must not be negative")
+        require(self.shots is None or self.shots >= 0, "shots must not be negative")
+        require(self.samples == 1 or self.temperature > 0, "at temperature 0 all samples are alike: set samples to 1")
+        lengths = min(self.snippet_tokens, self.action_tokens, self.max_tokens)
+        require(lengths >= 1, "token limits must be at least 1")
+        fits = self.context_tokens is None or self.context_tokens > max(self.action_tokens, self.max_tokens)
+        require(fits, "context_tokens must be more than action_tokens and max_tokens")
+
+    async def solve(self, question: str, run: Run, /) -> Answer:
+        """Answer the question: figure 2."""
+        agent = _Agent(self, question, run)
+        for number in range(1, self.max_searches + 1):
+            with run.span("search", search=number) as turn:
+                action = await agent.decide(turn)
+                if not isinstance(action, Search):
+                    break
+                await agent.search(action, turn)
+        else:
+            agent.terminate("No searches remain.")
+        await agent.answer()
+        given = await agent.give()
+        run.note("answer before checks", text=given.text)
+        if self.checks:
+            await agent.check(RELEVANCE)
+            await agent.check(GROUNDING)
+            given = await agent.give()
+        run.note("samples", drawn=agent.taker.drawn, discarded=agent.taker.discarded)
+        return given
+
+    def at_budget(self, tokens: int) -> SearchAgent:
+        """The richest of a few settings, from one search, one exemplar and one sample a step to the paper's, that fits."""
+        best = RUNGS[0]
+        for rung in RUNGS:
+            if cost(rung, self.prompts, k=self.k, short=self.form.name != TEXT.name) <= tokens:
+                best = rung
+        return replace(
+            self,
+            shots=best.shots if self.shots is None else min(self.shots, best.shots),
+            samples=min(self.samples, best.samples),
+            max_searches=min(self.max_searches, best.searches),
+            snippet_tokens=min(self.snippet_tokens, best.snippet),
+        )
+
+
+@dataclass
+class _Agent:
+    """The state of one question, and the steps that change it."""
+
+    config: SearchAgent
+    question: str
+    run: Run
+    taker: Taker = field(init=False)
+    evidence: Evidence = field(default_factory=Evidence)
+    past: list[Past] = field(default_factory=list)
+    links: dict[int, None] = field(default_factory=dict)
+    """The links that were selected or that a summary names: those that an answer may name."""
+    thoughts: list[Thought] = field(default_factory=list)
+    written: str = ""
+    """The answer with [link_id=N], as it stands now."""
+    given: Answer | None = None
+    stated: str = ""
+    """What was written when the answer was given last."""
+
+    def __post_init__(self) -> None:
+        self.taker = Taker(self.config)
+
+    async def decide(self, run: Run) -> Action:
+        """Search for something more, or end the loop. Without a decision the question itself is searched, once."""
+        searched = {_key(past.query) for past in self.past if isinstance(past, Search)}
+
+        def legal(action: Action) -> str | None:
+            repeated = isinstance(action, Search) and _key(action.query) in searched
+            return "This was searched before." if repeated else None
+
+        view = View(self.question, tuple(self.past), remaining=self.config.max_searches - len(searched))
+        after = self._after_search()
+        hopeless = not self.past and not self.taker.covers(ANSWER, View(self.question), run, After())
+        action = await self.taker.take(DECIDE, view, run, legal, after=after, must=hopeless)
+        if action is None and not self.past:
+            run.note("fallback", step=DECIDE.name, action="the question itself is searched")
+            return Search(" ".join(self.question.split()))
+        if action is None:
+            run.note("fallback", step=DECIDE.name, action="the search ends")
+        if not isinstance(action, Search):
+            self.terminate(action.thoughts if isinstance(action, Terminate) else "")
+        return action or Terminate()
+
+    def terminate(self, thoughts: str) -> None:
+        """The search loop is over."""
+        self.past.append(Terminate(thoughts))
+
+    async def search(self, action: Search, run: Run) -> None:
+        """Search, and summarise what is found."""
+        found = await find(run, self.config.retriever, action.query, k=self.config.k)
+        self.past.append(action)
+        results = tuple(ResultItem.of(i, self.evidence.passages[i - 1]) for i in self.evidence.add(found))
+        if results:
+            await self._summarise(action, results, run)
+        else:
+            self.past.append(SelectLink((), "Nothing was found."))
+
+    async def _summarise(self, search: Search, results: tuple[ResultItem, ...], run: Run) -> None:
+        """Select links and say what they say. Without a selection all of them are kept, with their beginnings for a summary."""
+        shown = {link.link_id: link for link in results}
+
+        def legal(action: Action) -> str | None:
+            selected = action.selected_link_ids if isinstance(action, LinkSelection) else ()
+            unknown = [i for i in selected if i not in shown]
+            return f"It selects links that were not shown: {unknown}." if unknown else None
+
+        view = View(self.question, tuple(self.past), results=results)
+        action = await self.taker.take(SUMMARISE, view, run, legal, after=self._after_search())
+        if not isinstance(action, LinkSelection):
+            run.note(
+                "fallback", step=SUMMARISE.name, action="all results are kept, with their beginnings for a summary"
+            )
+            action = LinkSelection(_beginnings(results), tuple(shown))
+        summary = self._existing(action.grounded_summarization, run, known=[*self.links, *shown])
+        selected = action.selected_link_ids
+        self.links |= dict.fromkeys([*selected, *linked(summary)])
+        self.past.append(SelectLink(tuple(shown[i] for i in selected), summary, action.thoughts))
+        self.thoughts.append(Thought(text=as_markers(summary), query=search.query, citations=selected))
+        self.run.propose(self._answer(as_markers(self._found())))
+
+    async def answer(self) -> None:
+        """Write the answer. Without one the summaries are it."""
+        view = View(self.question, tuple(self.past))
+        action = await self.taker.take(ANSWER, view, self.run, _anything, after=self._after_answer(), must=True)
+        text = self._existing(action.answer, self.run) if isinstance(action, GivenAnswer) else ""
+        if not text:
+            self.run.note("fallback", step=ANSWER.name, action="the summaries are the answer")
+        self.written = text or self._found()
+
+    async def check(self, step: Step) -> None:
+        """Check the answer, and revise it if it fails. Without a verdict it has passed."""
+        view = View(self.question, tuple(self.past), answer=self.written)
+        after = self._after_answer() if self.written != self.stated else After()
+        action = await self.taker.take(step, view, self.run, _decided, after=after)
+        if action is None:
+            self.run.note("fallback", step=step.name, action="the answer stands")
+        text = self._existing(action.revised_answer, self.run) if isinstance(action, ReviseAnswer) else ""
+        if text and text != self.written:
+            self.run.note("answer revised", by=step.name, before=as_markers(self.written), after=as_markers(text))
+            self.written = text
+
+    async def give(self) -> Answer:
+        """The answer as it is written, in the form that is asked for. The one given before stands if nothing was revised."""
+        if self.given is not None and self.written == self.stated:
+            return self.given
+        text = as_markers(self.written)
+        if self.config.form.name != TEXT.name:
+            if self.given is None:
+                self.run.propose(self._answer(text))
+            in_form = await self._finish(text)
+            if in_form is None and self.given is not None:
+                self.run.note("fallback", step="finish", action="the answer before the checks stands")
+                return self.given
+            text = in_form or text
+        self.stated = self.written
+        self.given = self.run.propose(self._answer(text))
+        return self.given
+
+    async def _finish(self, text: str) -> str | None:
+        """The text with the answer in its form behind it, or a program or a plan alone; None without one."""
+        form, prompt = self.config.form, self._finishing(text)
+        if not affords(self.run, calls=1, tokens=tokens_of(prompt) + 16):
+            self.run.note("step left out", step="finish", why="the budget does not cover it")
+            return None
+        reply = await self.run.ask(
+            self.config.model, prompt, name="finish", sampling=Sampling(max_tokens=self._finish_tokens())
+        )
+        short = form.final_pass and not form.draft_is_query
+        said = form.extract(reply)
+        forms = (
+            (f"{text}\n\nAnswer: {said}", f"{text}\n\n{reply.strip()}", reply.strip()) if short else (reply.strip(),)
+        )
+        stated = next((whole for whole in forms if said and form.extract(whole) == said), None)
+        if stated is None:
+            self.run.note("no answer in the form", form=form.name, reply=reply)
+        return stated
+
+    def _finishing(self, text: str) -> str:
+        return render(
+            self.config.prompts.finish, question=self.question, answer=text, form=self.config.form.instruction
+        )
+
+    def _finish_tokens(self) -> int:
+        form = self.config.form
+        return (
+            min(_SHORT, self.config.max_tokens)
+            if form.final_pass and not form.draft_is_query
+            else self.config.max_tokens
+        )
+
+    def _after_answer(self) -> After:
+        """What stating the short answer takes."""
+        if self.config.form.name == TEXT.name:
+            return After()
+        return After(1, tokens_of(self._finishing("x" * 4 * ANSWER.usual)) + self._finish_tokens() // 2)
+
+    def _after_search(self) -> After:
+        """What answering takes, with what a search may still bring."""
+        finish = self._after_answer()
+        found = self.config.k * (self.config.snippet_tokens + 24) // 2 + SUMMARISE.usual
+        answer = self.taker.need(ANSWER, View(self.question, tuple(self.past)))
+        return After(1 + finish.calls, answer + found + finish.tokens)
+
+    def _existing(self, text: str, run: Run, *, known: list[int] | None = None) -> str:
+        """The text without links that there are not; a note names them."""
+        kept, unknown = existing(text, self.links if known is None else known)
+        if unknown:
+            run.note("unknown links removed", links=list(unknown))
+        return kept
+
+    def _found(self) -> str:
+        """What the summaries say, those of selections that hold something."""
+        said = [
+            past.grounded_summarization for past in self.past if isinstance(past, SelectLink) and past.selected_links
+        ]
+        return "\n".join(said) or _NOTHING
+
+    def _answer(self, text: str) -> Answer:
+        support = [marker for thought in self.thoughts for marker in thought.citations]
+        return Answer(text=text, citations=self.evidence.citations(text, support=support), steps=tuple(self.thoughts))
+
+
+def _anything(action: Action) -> str | None:
+    return None
+
+
+def _decided(action: Action) -> str | None:
+    failed = isinstance(action, CheckAnswer) and not action.passed
+    return "It fails the answer and does not revise it." if failed else None
+
+
+def _key(query: str) -> str:
+    return " ".join(query.casefold().split())
+
+
+def _beginnings(results: tuple[ResultItem, ...]) -> str:
+    return " ".join(f"[link_id={link.link_id}] says: {clip(' '.join(link.snippet.split()), 32)}" for link in results)
+
+
+METHOD = SearchAgent

@@ -1,0 +1,311 @@
+"""The Search Agent's parser: whatever a model writes, a typed action or a complaint comes out, never anything else."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from reground.core.errors import ParseError
+from reground.core.language import Reply
+from reground.methods._search_agent.actions import (
+    Action,
+    CheckAnswer,
+    GivenAnswer,
+    LinkSelection,
+    ReviseAnswer,
+    Search,
+    Terminate,
+    as_data,
+    reply,
+)
+from reground.methods._search_agent.choosing import read
+from reground.methods._search_agent.links import as_markers, existing, linked
+from reground.methods._search_agent.parsing import parse_action
+from reground.methods._search_agent.steps import STEPS
+from reground.methods._search_agent.view import show
+
+SEARCH = Search("length of the Danube", "We need it.")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ACTION_SELECTED = ActionWrapper(thoughts='We need it.', action=Search(query='length of the Danube'))  # [END]",
+        "ACTION_SELECTED = ActionWrapper(thoughts='We need it.', action=Search(query='length of the Danube'))",
+        "ActionWrapper(thoughts='We need it.', action=Search(query='length of the Danube'))",
+        "ActionWrapper('We need it.', Search('length of the Danube'))",
+        "ACTION_SELECTED: Action = Search(query='length of the Danube', thoughts='We need it.')",
+        "Search(query='length of the Danube', thoughts='We need it.')",
+        "Search(query=' length of\\n the Danube ', thoughts='We need it.', urgency=3)",
+        "actions.Search(query='length ' 'of the Danube', thoughts='We need it.')",
+        "# One comment.\n# Search(query='not this')\nACTION_SELECTED = Search(query='length of the Danube', thoughts='We need it.')",
+        "```python\nACTION_SELECTED = Search(query='length of the Danube', thoughts='We need it.')\n```",
+        "Here it is:\n\n```\nSearch(query='length of the Danube', thoughts='We need it.')\n```\nI hope it's good.",
+        "Let's see what's next.\nSearch(query='length of the Danube', thoughts='We need it.') and that's all.",
+        "It's this:\nACTION_SELECTED: Action = Search(query='length of the Danube',\n  thoughts='We need it.')\nIsn't it?",
+        "Action: Search(query='length of the Danube', thoughts='We need it.')",
+        "`Search(query='length of the Danube', thoughts='We need it.')`",
+        "Search(query='length of the Danube', thoughts='We need it.')\nTerminate()",
+        "Search(query='length of the Danube', thoughts='We need it.')  # [END]\nACTION_SELECTED = garbage(((",
+        "import dataclasses\naction = Search(query='''length of the Danube''', thoughts='We need it.')",
+    ],
+)
+def test_one_action_in_many_spellings(text: str) -> None:
+    assert parse_action(text) == SEARCH
+
+
+@pytest.mark.parametrize(
+    ("text", "action"),
+    [
+        ("Terminate()", Terminate()),
+        ("ActionWrapper(thoughts='Done.', action=Terminate())", Terminate("Done.")),
+        (
+            "LinkSelection(grounded_summarization='[link_id=3] says so.', thoughts='t', selected_link_ids=[3, 3, 1])",
+            LinkSelection("[link_id=3] says so.", (3, 1), "t"),
+        ),
+        ("LinkSelection('None helps.', 't', ())", LinkSelection("None helps.", (), "t")),
+        ("Answer(thoughts='t', answer='Two\\nlines (with brackets)')", GivenAnswer("Two\nlines (with brackets)", "t")),
+        ("# It is good.\nACTION_SELECTED: Command = Check_Answer(passed=True)  # [END]", CheckAnswer(True)),
+        ("Check_Answer(passed=False)", CheckAnswer(False)),
+        ('Revise_Answer(revised_answer="It\'s 5 (five).")', ReviseAnswer("It's 5 (five).")),
+    ],
+)
+def test_every_action(text: str, action: Action) -> None:
+    assert parse_action(text) == action
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", "no action"),
+        ("I would search for the Danube.", "no action"),
+        ("Search(query='length of the", "no action"),
+        ("Search(query='It's long')", "no action"),
+        ("Lookup(query='x')", "no action"),
+        ("ACTION_SELECTED = Terminate", "no action"),
+        ("\0Search(query='x')\0", "no action"),
+        ("Search()", "query is missing"),
+        ("Search(query=5)", "no plain string"),
+        ("Search(query=b'x')", "no plain string"),
+        ("Search(query=f'{x}')", "no plain string"),
+        ("Search(query='a' + name)", "no plain string"),
+        ("Search(query=open('/etc/passwd').read())", "no plain string"),
+        ("Search(query='  ')", "query is empty"),
+        ("Search(query='?!')", "query is empty"),
+        ("Search(query='x', thoughts=None)", "no plain string"),
+        ("Search('a', 'b', 'c')", "told apart"),
+        ("Search(*['x'])", "told apart"),
+        ("Search(**{'query': 'x'})", "told apart"),
+        ("Search('x', query='y')", "told apart"),
+        ("ActionWrapper(thoughts='t')", "neither Search"),
+        ("ActionWrapper(thoughts='t', action=Answer(answer='x'))", "neither Search"),
+        ("ActionWrapper(thoughts='t', action=ActionWrapper(thoughts='t', action=Terminate()))", "neither Search"),
+        ("ActionWrapper(thoughts='t', action=Search)", "neither Search"),
+        ("LinkSelection(grounded_summarization='x', selected_link_ids=3)", "no list"),
+        ("LinkSelection(grounded_summarization='x')", "no list"),
+        ("LinkSelection(grounded_summarization='x', selected_link_ids=['3'])", "no link id"),
+        ("LinkSelection(grounded_summarization='x', selected_link_ids=[True])", "no link id"),
+        ("LinkSelection(grounded_summarization='x', selected_link_ids=[-1])", "no link id"),
+        (f"LinkSelection(grounded_summarization='x', selected_link_ids=[0x{'f' * 9000}])", "no link id"),
+        ("LinkSelection(grounded_summarization=' ', selected_link_ids=[1])", "grounded_summarization is empty"),
+        ("Answer(thoughts='t', answer='')", "answer is empty"),
+        ("Answer('only one')", "answer is missing"),
+        ("Check_Answer()", "neither True nor False"),
+        ("Check_Answer(passed=1)", "neither True nor False"),
+        ("Check_Answer(passed='True')", "neither True nor False"),
+        ("Revise_Answer(revised_answer='\\n')", "revised_answer is empty"),
+    ],
+)
+def test_what_is_no_action_is_complained_of(text: str, complaint: str) -> None:
+    with pytest.raises(ParseError, match=complaint):
+        parse_action(text)
+
+
+def test_nothing_that_is_written_is_run(tmp_path: Path) -> None:
+    trace = tmp_path / "ran"
+    run = f"open({str(trace)!r}, 'w')"
+    for text in (f"{run}\nSearch(query='x')", f"Search(query={run})", f"x = [{run}]\nTerminate()"):
+        sample = read(Reply(text=text), (Search, Terminate), lambda action: None)
+        assert sample.action is not None or sample.discarded
+    assert not trace.exists()
+
+
+DEEP = [
+    "(" * 10_000,
+    "Search(query=" + "(" * 9_000 + "'x'" + ")" * 9_000 + ")",
+    "Search(query=" + "[" * 15_000,
+    "Search(query=" + "-" * 15_000 + "1)",
+    "Search(query=" + "not " * 4_000 + "1)",
+    "Search(query='x'" + ".a" * 9_000 + ")",
+    "Search(query=" + "'x'+" * 4_000 + "'x')",
+    "Search(query=" + "lambda:" * 2_500 + "1)",
+    "Search(query=" + "f(" * 6_000 + ")" * 6_000 + ")",
+    "Search(query=" + "9" * 10_000 + ")",
+    "Search(query=1e" + "9" * 100 + ")",
+    "if 1:\n" + "".join(" " * i + "if 1:\n" for i in range(1, 150)) + "Search(query='x')",
+    "Search(query='x')\n" * 1_000,
+    "Search(" * 2_000,
+    "Search(\n" * 2_000,
+    "`" * 20_000,
+    "```\n" * 5_000,
+    "Search(query='" + "\\" * 10_001 + "')",
+    "Search(query='\ud800')",
+    "Search(query='\\ud800')",
+    "Search(query='\\x00x')",
+    "Search(query='\\d')",
+    "Search(query='\\N{nothing}')",
+    "'" * 20_000,
+    "#" * 30_000,
+]
+
+
+@pytest.mark.parametrize("text", DEEP, ids=lambda text: text[:24])
+def test_hostile_replies_are_survived(text: str) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        try:
+            action = parse_action(text)
+        except ParseError:
+            return
+    assert isinstance(action, Search)
+    action.query.encode("utf-8")
+    assert "\0" not in action.query
+
+
+NAMES = ["ActionWrapper", "Search", "Terminate", "LinkSelection", "Answer", "Check_Answer", "Revise_Answer", "Nothing"]
+FIELDS = ["query", "thoughts", "action", "answer", "passed", "revised_answer", "selected_link_ids"]
+values = st.recursive(
+    st.one_of(
+        st.text(max_size=8).map(repr),
+        st.integers().map(repr),
+        st.sampled_from(["True", "False", "None", "x", "...", "b''", "f'{x}'", "lambda: 0", "[1, 2]", "*x", "**x"]),
+    ),
+    lambda inner: st.builds(
+        lambda name, names, args: (
+            f"{name}({', '.join(f'{n}={a}' if n else a for n, a in zip(names, args, strict=False))})"
+        ),
+        st.sampled_from(NAMES),
+        st.lists(st.sampled_from(["", "grounded_summarization", *FIELDS]), max_size=3),
+        st.lists(inner, max_size=3),
+    ),
+    max_leaves=8,
+)
+pieces = st.one_of(
+    values,
+    st.text(max_size=20),
+    st.sampled_from(
+        ["ACTION_SELECTED = ", "ACTION_SELECTED: Action = ", "```python\n", "```", "\n", "# ", "  # [END]"]
+    ),
+)
+
+
+@settings(max_examples=300)
+@given(st.one_of(st.text(), st.lists(pieces, max_size=8).map("".join)))
+@example("Search(query='\ud800')")
+def test_any_text_gives_a_typed_action_or_a_counted_discard(text: str) -> None:
+    try:
+        action = parse_action(text)
+    except ParseError as complaint:
+        assert str(complaint)
+    else:
+        assert isinstance(action, Action)
+        assert as_data(action)["action"] == type(action).__name__
+    if text.isprintable():
+        for step in STEPS:
+            sample = read(Reply(text=text), step.kinds, lambda action: None)
+            assert (sample.action is None) == (sample.discarded is not None)
+
+
+filled = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1).filter(str.strip)
+queries = filled.map(lambda text: f"q{' '.join(text.split())}")
+
+
+@given(
+    st.one_of(
+        st.builds(Search, queries, filled.map(str.strip)),
+        st.builds(Terminate, filled.map(str.strip)),
+        st.builds(
+            LinkSelection,
+            filled.map(str.strip),
+            st.lists(st.integers(1, 99), unique=True).map(tuple),
+            filled.map(str.strip),
+        ),
+        st.builds(GivenAnswer, filled.map(str.strip), filled.map(str.strip)),
+        st.builds(CheckAnswer, st.booleans()),
+        st.builds(ReviseAnswer, filled.map(str.strip)),
+    )
+)
+def test_what_is_written_as_code_is_read_back(action: Action) -> None:
+    if "# [END]" not in str(as_data(action)):
+        assert parse_action(reply(action, ["A comment."])) == action
+
+
+def test_the_exemplars_are_as_many_as_in_the_paper_and_are_read_as_they_are_meant() -> None:
+    assert [len(step.exemplars) for step in STEPS] == [9, 6, 5, 6, 5]
+    for step in STEPS:
+        for exemplar in step.exemplars:
+            written = reply(exemplar.action, exemplar.comments)
+            sample = read(Reply(text=written), step.kinds, lambda action: None)
+            assert sample.action == exemplar.action
+
+
+def test_the_exemplars_name_only_links_that_they_show() -> None:
+    for step in STEPS:
+        for exemplar in step.exemplars:
+            shown = show(exemplar.view, snippet=1000)
+            links = [n for n in range(1, 30) if f"link_id={n}," in shown]
+            written = reply(exemplar.action, exemplar.comments)
+            assert existing(written, links)[1] == []
+            if isinstance(exemplar.action, LinkSelection):
+                assert set(exemplar.action.selected_link_ids) <= set(links)
+                assert set(linked(exemplar.action.grounded_summarization)) <= set(exemplar.action.selected_link_ids)
+            if isinstance(exemplar.action, GivenAnswer | ReviseAnswer):
+                said = (
+                    exemplar.action.answer
+                    if isinstance(exemplar.action, GivenAnswer)
+                    else exemplar.action.revised_answer
+                )
+                assert linked(said)
+
+
+def test_both_kinds_of_action_are_shown_for_each_choice() -> None:
+    for step in STEPS:
+        assert {type(exemplar.action) for exemplar in step.exemplars} == set(step.kinds)
+    empty = [
+        not exemplar.action.selected_link_ids
+        for exemplar in STEPS[1].exemplars
+        if isinstance(exemplar.action, LinkSelection)
+    ]
+    assert any(empty) and not all(empty)
+
+
+@pytest.mark.parametrize(
+    ("text", "kept", "unknown"),
+    [
+        ("It is long [link_id=1].", "It is long [link_id=1].", []),
+        ("It is long [link_id=9].", "It is long.", [9]),
+        ("[link_id=1, link_id=9] says so.", "[link_id=1] says so.", [9]),
+        ("See [link_id=1, 2] and (link_id=2).", "See [link_id=1][link_id=2] and [link_id=2].", []),
+        ("By link_id=2 it is 5 km.", "By [link_id=2] it is 5 km.", []),
+        ("By link_id 7 it is.", "By it is.", [7]),
+        ("Long [1] and wide [1, 8].", "Long [link_id=1] and wide [link_id=1].", [8]),
+        ("Year [1989] stays.", "Year [1989] stays.", []),
+        ("`x[3]` and\n```\ny[4]\n```", "`x[3]` and\n```\ny[4]\n```", []),
+        ("[link_id=" + "9" * 5000 + "]", "", [999_999_999]),
+    ],
+)
+def test_only_links_that_exist_stay(text: str, kept: str, unknown: list[int]) -> None:
+    assert existing(text, [1, 2]) == (kept, unknown)
+
+
+@given(st.one_of(st.text(), st.lists(st.sampled_from(["[link_id=1]", "link_id=7", "[3]", "(", ", 2]", "[link_id=", " "]))
+                 .map("".join)), st.sets(st.integers(1, 9)))  # fmt: skip
+def test_no_text_keeps_a_link_that_does_not_exist(text: str, known: set[int]) -> None:
+    kept, unknown = existing(text, known)
+    assert set(linked(kept)) <= known
+    assert not set(unknown) & known
+    assert "[link_id=1]" not in as_markers(kept)
