@@ -179,7 +179,7 @@ def build_method(
 
 def setting_names(name: str) -> dict[str, str]:
     """A method's own settings and their defaults, as text."""
-    skip = {"model", "retriever", "sandbox", "rewriter", "form", "prompts"}
+    skip = {"model", "retriever", "sandbox", "rewriter", "form", "prompts", "critics"}
     return {
         f.name: "" if f.default is dataclasses.MISSING else repr(f.default)
         for f in dataclasses.fields(_as_dataclass(method_class(name)))

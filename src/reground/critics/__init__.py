@@ -1,0 +1,69 @@
+"""Critics: who chooses for CR-Planner. A file here is its own registration, as with methods.
+
+A critic module has `create(kind, *, model, detail) -> Critic`: `kind` says what it judges, `model` is the method's own,
+`detail` is what the user wrote behind the colon (`prompted:rank`, `random:7`, a folder of weights). `create` is called for
+every question and must be cheap: what is dear, such as weights, is loaded at the first score and kept by the module.
+Outsiders come in by entry points in the group `reground.critics`.
+"""
+
+from __future__ import annotations
+
+import difflib
+import importlib
+import pkgutil
+from dataclasses import dataclass
+from importlib.metadata import entry_points
+from typing import ClassVar, Literal
+
+from pydantic import ConfigDict
+
+from reground.core.critic import Critic
+from reground.core.errors import ConfigurationError
+from reground.core.language import LanguageModel
+
+Kind = Literal["subgoal", "rationale", "query", "doc"]
+KINDS: tuple[Kind, ...] = ("subgoal", "rationale", "query", "doc")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Critics:
+    """The four critics of CR-Planner (equation 2): g^g for sub-goals, g^e for rationales, queries and documents."""
+
+    __pydantic_config__: ClassVar[ConfigDict] = ConfigDict(arbitrary_types_allowed=True)
+
+    subgoal: Critic
+    rationale: Critic
+    query: Critic
+    doc: Critic
+
+    def of(self, kind: Kind) -> Critic:
+        """The critic for a kind of choice."""
+        critic: Critic = getattr(self, kind)
+        return critic
+
+
+def names() -> dict[str, str]:
+    """Every critic's name and the module behind it."""
+    here = {
+        found.name: f"{__name__}.{found.name}"
+        for found in pkgutil.iter_modules(__path__)
+        if not found.name.startswith("_")
+    }
+    return here | {point.name: point.value for point in entry_points(group=__name__)}
+
+
+def load(spec: str, *, model: LanguageModel) -> Critics:
+    """All four critics of one kind by name, `name` or `name:detail`.
+
+    Raises ConfigurationError for a name that nothing has, a module that cannot be imported, or an unfit detail.
+    """
+    name, _, detail = spec.partition(":")
+    known = names()
+    if name not in known:
+        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) or sorted(known)
+        raise ConfigurationError(f"no critic is called {name!r}; there are {', '.join(near)}")
+    try:
+        create = importlib.import_module(known[name]).create
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(f"the critic {name} ({known[name]}) cannot be used: {error}") from error
+    return Critics(**{kind: create(kind, model=model, detail=detail) for kind in KINDS})

@@ -1,0 +1,178 @@
+"""A language model as the critic, asked in words (CR-Planner, section 4.1, where GPT-4 stands in for the trained critics).
+
+Two styles. `pointwise` asks about every candidate by itself, all at once, and reads how sure the model is from the
+log-probability of its yes or no. `rank` shows all candidates in one call and asks for the number of the best: a third of
+the cost with three candidates, at the price of a bias for a place in the list and of no score for the others.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from reground.core.critic import Critic, Pair
+from reground.core.errors import ConfigurationError
+from reground.core.language import LanguageModel, Reply, Sampling
+from reground.core.run import Run, gather
+
+Style = Literal["pointwise", "rank"]
+NEUTRAL = 0.5
+"""The score of a candidate on which the reply gave no verdict."""
+
+_VERDICT = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
+_NUMBER = re.compile(r"\d+")
+
+JOBS = {
+    "subgoal": "Below are a question and the work on it so far. You judge what to do next: reason on, write a search query, "
+    "or look up documents with the query at hand. Good is what the work lacks most.",
+    "rationale": "Below are a question and the reasoning so far. You judge the next step of the reasoning. Good is a step "
+    "that is correct, follows from what is there and brings the answer nearer.",
+    "query": "Below are a question and the step of reasoning at hand. You judge a search query. Good is one that would find "
+    "what the step needs in order to be checked or taken further.",
+    "doc": "Below are a question, the step of reasoning at hand and a search query. You judge a document that was found. "
+    "Good is one that holds what the step needs.",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompts:
+    """What is asked: {job}, {context} and the {proposal}, or for `rank` the numbered {proposals}."""
+
+    pointwise: str = (
+        "{job}\n\n{context}\n\nThe proposal:\n{proposal}\n\n"
+        "Is this proposal good? Answer with one word only, yes or no."
+    )
+    rank: str = (
+        "{job}\n\n{context}\n\nThe proposals:\n{proposals}\n\n"
+        "Which of these proposals is the best? Answer with its number only."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PromptedCritic:
+    """A model that is asked for its verdict.
+
+    kind: what is judged, a key of `jobs`. model: who judges. style: one call a candidate, or one for all.
+    prompts, jobs: the words. max_tokens: the most tokens of a verdict.
+    """
+
+    kind: str
+    model: LanguageModel
+    style: Style = "pointwise"
+    prompts: Prompts = Prompts()
+    jobs: dict[str, str] = field(default_factory=lambda: JOBS)
+    max_tokens: int = 4
+
+    @property
+    def name(self) -> str:
+        """The style and the model."""
+        return f"prompted:{self.style} {self.model.name}"
+
+    def calls(self, candidates: int) -> int:
+        """How many calls a choice between so many candidates takes."""
+        return candidates if self.style == "pointwise" else 1
+
+    async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
+        """Between 0 and 1; 0.5, and a note, for each reply without a verdict."""
+        return await (self._pointwise(pairs, run) if self.style == "pointwise" else self._rank(pairs, run))
+
+    async def _pointwise(self, pairs: Sequence[Pair], run: Run) -> list[float]:
+        spans = [run.span("verdict") for _ in pairs]
+        return await gather(*(self._judge(pair, span) for pair, span in zip(pairs, spans, strict=True)))
+
+    async def _judge(self, pair: Pair, run: Run) -> float:
+        prompt = self.prompts.pointwise.format_map(
+            {"job": self.jobs[self.kind], "context": pair.context, "proposal": pair.candidate}
+        )
+        reply = await self._ask(prompt, run)
+        score = read_verdict(reply)
+        if score is None:
+            run.note("no verdict", kind=self.kind, reply=reply.text)
+        return NEUTRAL if score is None else score
+
+    async def _rank(self, pairs: Sequence[Pair], run: Run) -> list[float]:
+        """One call for each context, in the order in which the contexts come."""
+        groups: dict[str, list[int]] = {}
+        for place, pair in enumerate(pairs):
+            groups.setdefault(pair.context, []).append(place)
+        spans = [run.span("verdict") for _ in groups]
+        ranked = await gather(
+            *(
+                self._best(context, [pairs[place].candidate for place in places], span)
+                for (context, places), span in zip(groups.items(), spans, strict=True)
+            )
+        )
+        scores = [NEUTRAL] * len(pairs)
+        for places, found in zip(groups.values(), ranked, strict=True):
+            for place, score in zip(places, found, strict=True):
+                scores[place] = score
+        return scores
+
+    async def _best(self, context: str, candidates: Sequence[str], run: Run) -> list[float]:
+        proposals = "\n\n".join(f"{number}. {candidate}" for number, candidate in enumerate(candidates, start=1))
+        prompt = self.prompts.rank.format_map({"job": self.jobs[self.kind], "context": context, "proposals": proposals})
+        reply = await self._ask(prompt, run)
+        best = read_number(reply, len(candidates))
+        if best is None:
+            run.note("no verdict", kind=self.kind, reply=reply.text)
+            return [NEUTRAL] * len(candidates)
+        place, sure = best
+        return [sure if index == place else 0.0 for index in range(len(candidates))]
+
+    async def _ask(self, prompt: str, run: Run) -> Reply:
+        sampling = Sampling(max_tokens=self.max_tokens, logprobs=True)
+        replies = await run.generate(
+            self.model, prompt, name=f"judge {self.kind}", sampling=sampling, logprobs="welcome"
+        )
+        return replies[0]
+
+
+def read_verdict(reply: Reply) -> float | None:
+    """A reply's yes or no as a score; None where it says neither.
+
+    Yes at probability p is (1 + p) / 2, no is (1 - p) / 2: p alone would put a hesitant yes below a hesitant no, because
+    the rest of the probability lies on words that are neither. Without log-probabilities p is 1.
+    """
+    found, sure = _find(reply, _VERDICT)
+    if found is None:
+        return None
+    return (1 + sure) / 2 if found.group(1).lower() == "yes" else (1 - sure) / 2
+
+
+def read_number(reply: Reply, most: int) -> tuple[int, float] | None:
+    """The place, from 0, of the candidate that a reply names first, and the probability of that; None where it names none."""
+    found, sure = _find(reply, _NUMBER)
+    if found is None:
+        return None
+    digits = found.group().lstrip("0")
+    if not digits.isdecimal() or len(digits) > 3 or not 1 <= int(digits) <= most:
+        return None
+    return int(digits) - 1, sure
+
+
+def _find(reply: Reply, pattern: re.Pattern[str]) -> tuple[re.Match[str] | None, float]:
+    """The first match, and the probability of the tokens that it lies in: 1 where the model gave none."""
+    tokens = reply.token_logprobs or ()
+    said = "".join(token.token for token in tokens)
+    found = pattern.search(said)
+    if found is None:
+        return pattern.search(reply.text), 1.0
+    total, start = 0.0, 0
+    for token in tokens:
+        end = start + len(token.token)
+        if start < found.end() and end > found.start():
+            total += token.logprob
+        start = end
+    return found, min(1.0, math.exp(min(0.0, total))) if not math.isnan(total) else 1.0
+
+
+def create(kind: str, *, model: LanguageModel, detail: str) -> Critic:
+    """A critic for the kind on the given model; the detail is the style. Raises ConfigurationError for another word."""
+    if detail in {"", "pointwise"}:
+        return PromptedCritic(kind=kind, model=model)
+    if detail == "rank":
+        return PromptedCritic(kind=kind, model=model, style="rank")
+    raise ConfigurationError(f"the critic prompted is pointwise or rank, not {detail!r}")

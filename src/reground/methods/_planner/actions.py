@@ -1,0 +1,179 @@
+"""The actions of CR-Planner: what may follow a state (section 2.1, the spaces A_s and the transitions P).
+
+Sub-goals follow by rule. Rationales and queries are sampled from the generator, all in one call; documents are the first k
+of a retrieval. A candidate that cannot go on keeps its place, with the reason, because what was discarded is data too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from reground.core.language import Reply, Sampling
+from reground.core.run import Run
+from reground.core.trajectory import Candidate
+from reground.core.untrusted import clip, fence
+from reground.methods._evidence import clean_query, find
+from reground.methods._planner.costs import covers
+from reground.methods._planner.parsing import END, key, read_step
+from reground.methods._planner.states import GOALS, NOTHING, SAYS, Observation, State, legal, search_query
+
+if TYPE_CHECKING:
+    from reground.core.evidence import Passage
+    from reground.methods.cr_planner import CRPlanner
+
+_FALLBACK = 64
+"""Tokens of the last rationale that stand in for a query where the generator wrote none."""
+
+
+@dataclass(frozen=True)
+class Option:
+    """A candidate action and the state that it leads to; no state where the candidate is out of the question."""
+
+    candidate: Candidate
+    state: State | None = None
+
+
+async def options(planner: CRPlanner, state: State, run: Run, *, thrifty: bool) -> list[Option]:
+    """Everything that may follow the state."""
+    if state.goal is None:
+        return _goals(planner, state, run if thrifty else None)
+    if state.goal == "REASON":
+        return await _rationales(planner, state, run)
+    return await (_queries(planner, state, run) if state.goal == "GENQUERY" else _documents(planner, state, run))
+
+
+def _goals(planner: CRPlanner, state: State, run: Run | None) -> list[Option]:
+    """f_rule: the legal sub-goals, as far as the run's budget, if one is given, covers them and the answer after them."""
+    left = planner.max_steps - len(state.observations)
+    allowed = legal(state, left=left, retrieval=planner.retrieval, mask=planner.mask)
+    found = []
+    for goal in (*allowed, *(goal for goal in GOALS if goal not in allowed)):
+        why = None if goal in allowed else "it cannot help here"
+        if why is None and run is not None and not covers(planner, state, goal, choices=len(allowed), run=run):
+            why = "the budget left does not cover it"
+        candidate = Candidate(text=SAYS[goal], discarded=why, data={"goal": goal})
+        found.append(Option(candidate, None if why else state.after(Observation(goal, SAYS[goal]))))
+    return found
+
+
+async def _rationales(planner: CRPlanner, state: State, run: Run) -> list[Option]:
+    prompt = planner.prompt("reason", state)
+    replies = await _sample(planner, prompt, "reason", planner.longest_step, run, stop=(END,))
+    return _distinct(
+        replies,
+        state,
+        read=lambda text: read_step(text, planner.answer_form),
+        make=lambda text: Observation("RATIONALE", text),
+        before=state.rationales,
+    )
+
+
+async def _queries(planner: CRPlanner, state: State, run: Run) -> list[Option]:
+    replies = await _sample(planner, planner.prompt("query", state), "query", planner.query_tokens, run)
+    found = _distinct(
+        replies,
+        state,
+        read=lambda text: clean_query(text, fallback=""),
+        make=lambda text: Observation("QUERY", text),
+        before=state.queries,
+    )
+    if all(option.state is None for option in found):
+        found += _fallback(state, run)
+    return found
+
+
+def _fallback(state: State, run: Run) -> list[Option]:
+    """The last rationale as the query, else the question: whichever was not asked before."""
+    asked = {key(query) for query in state.queries}
+    for text in (*state.rationales[-1:], state.question):
+        query = clip(" ".join(text.split()), _FALLBACK)
+        if query and key(query) not in asked:
+            run.note("query fell back", query=query, why="the generator wrote no usable one")
+            candidate = Candidate(text=query, data={"fallback": True})
+            return [Option(candidate, state.after(Observation("QUERY", query)))]
+    return []
+
+
+async def _documents(planner: CRPlanner, state: State, run: Run) -> list[Option]:
+    """f_retr: the first documents that were not read yet, as many as there are candidates for everything else.
+
+    Where a ranking is asked for, each retrieval is as deep as the last one is to be, so that an end of the budget
+    leaves a whole one.
+    """
+    if planner.retriever is None:
+        return []
+    read = {passage.id for passage in state.passages}
+    k = max(planner.candidates + len(read), planner.ranked if planner.ranks else 1)
+    found = await find(run, planner.retriever, search_query(state), k=k)
+    made: list[Option] = []
+    fresh = 0
+    for passage in found:
+        why = "it was read before" if passage.id in read else None
+        if why is None and fresh == planner.candidates:
+            break
+        made.append(_document(planner, state, passage, why))
+        fresh += why is None
+    if not fresh:
+        nothing = Candidate(text=NOTHING, data={"passage": None})
+        made.append(Option(nothing, state.after(Observation("DOC", NOTHING))))
+    return made
+
+
+def _document(planner: CRPlanner, state: State, passage: Passage, why: str | None) -> Option:
+    text = shown_document(planner, state, passage)
+    candidate = Candidate(text=text, discarded=why, data={"passage": passage.id, "score": passage.score})
+    return Option(candidate, None if why else state.after(Observation("DOC", passage.text, passage)))
+
+
+def shown_document(planner: CRPlanner, state: State, passage: Passage) -> str:
+    """A document as a candidate in a state: fenced, cut, with the number that it would be cited by."""
+    return fence([passage], markers=[len(state.passages) + 1], tokens=planner.passage_tokens)
+
+
+async def _sample(
+    planner: CRPlanner, prompt: str, name: str, most: int, run: Run, *, stop: tuple[str, ...] = ()
+) -> list[Reply]:
+    sampling = Sampling(
+        n=planner.candidates, temperature=planner.temperature, max_tokens=most, stop=stop, logprobs=True
+    )
+    return await run.generate(planner.model, prompt, name=name, sampling=sampling, logprobs="welcome")
+
+
+def _distinct(
+    replies: Sequence[Reply],
+    state: State,
+    *,
+    read: Callable[[str], str],
+    make: Callable[[str], Observation],
+    before: Sequence[str],
+) -> list[Option]:
+    """Replies as candidates, in order; those that are empty or say what was said already are discarded."""
+    said = {key(text) for text in before}
+    offered: set[str] = set()
+    found = []
+    for reply in replies:
+        text = read(reply.text)
+        why = None
+        if not text:
+            why = "it says nothing"
+        elif key(text) in said:
+            why = "it repeats what was said before"
+        elif key(text) in offered:
+            why = "another candidate says the same"
+        offered.add(key(text))
+        candidate = Candidate(
+            text=text or reply.text,
+            logprob=mean_logprob(reply),
+            discarded=why,
+            data={"finish_reason": reply.finish_reason},
+        )
+        found.append(Option(candidate, None if why else state.after(make(text))))
+    return found
+
+
+def mean_logprob(reply: Reply) -> float | None:
+    """The mean log-probability of a reply's tokens; None without any."""
+    tokens = reply.token_logprobs
+    return sum(token.logprob for token in tokens) / len(tokens) if tokens else None

@@ -1,0 +1,104 @@
+"""What planning costs in tokens: whether a budget still covers a sub-goal, and how large a planner a budget carries."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from reground.critics.prompted import PromptedCritic
+from reground.methods._budget import INSTRUCTIONS, PASSAGE, affords, tokens_of
+from reground.methods._planner.states import JUDGES, Goal, State, context
+
+if TYPE_CHECKING:
+    from reground.core.run import Run
+    from reground.critics import Kind
+    from reground.methods.cr_planner import CRPlanner
+
+_ASKED = 100
+"""Tokens reckoned for the words around what a critic judges."""
+
+_FIRST = 3
+"""Rounds that are wanted before anything else grows: one of each sub-goal."""
+
+
+def covers(planner: CRPlanner, state: State, goal: Goal, *, choices: int, run: Run) -> bool:
+    """Whether the budget left covers the choice of a sub-goal, its execution at full length, and an answer after it."""
+    if run.meter.budget.tokens is None and run.meter.budget.calls is None:
+        return True
+    sizes = {"REASON": planner.longest_step, "GENQUERY": planner.query_tokens, "RETRIEVE": planner.passage_tokens}
+    size = sizes[goal]
+    calls, tokens = _judged(planner, state, "subgoal", choices, 20)
+    more_calls, more = _judged(planner, state, JUDGES[goal], planner.candidates, size)
+    generated = 0 if goal == "RETRIEVE" else 1
+    if generated:
+        more += tokens_of(planner.prompt("reason" if goal == "REASON" else "query", state)) + planner.candidates * size
+    answer = tokens_of(planner.prompt("answer", state)) + size + answer_room(planner)
+    return affords(run, calls=calls + more_calls + generated + 1, tokens=tokens + more + answer)
+
+
+def answer_room(planner: CRPlanner) -> int:
+    """Tokens kept for the forced answer: a short one needs few."""
+    if planner.ranks:
+        return planner.query_tokens
+    return min(planner.max_tokens, 64) if planner.form.bare else planner.max_tokens // 2
+
+
+def _judged(planner: CRPlanner, state: State, kind: Kind, candidates: int, size: int) -> tuple[int, int]:
+    """Calls and tokens of a critic's choice; only a critic that is asked in words costs any."""
+    critic = planner.judges().of(kind)
+    if candidates < 2 or not isinstance(critic, PromptedCritic):
+        return 0, 0
+    seen = tokens_of(context(state, kind, tokens=planner.passage_tokens)) + _ASKED
+    calls = critic.calls(candidates)
+    return calls, calls * seen + candidates * size
+
+
+def scaled(planner: CRPlanner, tokens: int) -> CRPlanner:
+    """The largest planner of a ladder that the budget carries, never larger than the one given.
+
+    First one round of each sub-goal with a single candidate, whose critic then only chooses sub-goals; then more
+    candidates; then, where the prompted critic's style is open, one call a candidate instead of one for all; then rounds.
+    """
+    small = replace(
+        planner,
+        passage_tokens=min(planner.passage_tokens, max(60, tokens // 10)),
+        step_tokens=min(planner.step_tokens, max(48, tokens // 16)),
+    )
+    most, rounds = planner.candidates, planner.max_steps // 2
+    styles = _styles(planner)
+    ladder = [(1, count, styles[0]) for count in range(1, min(_FIRST, rounds) + 1)]
+    ladder += [(count, min(_FIRST, rounds), styles[0]) for count in range(2, most + 1)]
+    ladder += [(most, min(_FIRST, rounds), styles[-1])]
+    ladder += [(most, count, styles[-1]) for count in range(_FIRST + 1, rounds + 1)]
+    fitting = list(takewhile(lambda rung: _cost(small, *rung) <= tokens, ladder))
+    candidates, count, style = (fitting or ladder)[-1 if fitting else 0]
+    return replace(small, candidates=candidates, max_steps=2 * count, critic=style)
+
+
+def _styles(planner: CRPlanner) -> tuple[str, ...]:
+    """The critic's names from cheap to dear."""
+    is_open = planner.critics is None and planner.critic == "prompted"
+    return ("prompted:rank", "prompted:pointwise") if is_open else (planner.critic,)
+
+
+def _cost(planner: CRPlanner, candidates: int, rounds: int, critic: str) -> int:
+    """Tokens of a usual run: rounds of reasoning, query and retrieval in turn, and the forced answer."""
+    step = max(40, planner.longest_step // 2)
+    sizes = (step, 20, min(planner.passage_tokens, PASSAGE))
+    spent = read = 0
+    for number in range(rounds):
+        kind = number % 3 if planner.retrieval else 0
+        size = sizes[kind]
+        spent += _choice(critic, 2, read, 20) if planner.retrieval else 0
+        spent += _choice(critic, candidates, read, size)
+        spent += INSTRUCTIONS + read + candidates * size if kind < 2 else 0
+        read += size
+    return spent + INSTRUCTIONS + read + answer_room(planner)
+
+
+def _choice(critic: str, candidates: int, read: int, size: int) -> int:
+    if candidates < 2 or not critic.startswith("prompted"):
+        return 0
+    calls = 1 if critic == "prompted:rank" else candidates
+    return calls * (INSTRUCTIONS + read) + candidates * size

@@ -1,0 +1,107 @@
+"""How CR-Planner ends: the complete answer as it was written, a forced one, or a ranking of documents."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from reground.core.answers import Answer, Citation, Thought
+from reground.core.language import Sampling
+from reground.methods._evidence import Evidence, clean_query, find
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from reground.core.evidence import Passage
+    from reground.core.run import Run
+    from reground.methods._planner.states import State
+    from reground.methods.cr_planner import CRPlanner
+
+
+async def forced(planner: CRPlanner, state: State, run: Run, *, temperature: float = 0.0) -> Answer:
+    """One more call concludes (section 2.2, termination); what was reasoned last stands in for an empty reply."""
+    sampling = Sampling(temperature=temperature, max_tokens=planner.max_tokens)
+    text = await run.ask(planner.model, planner.prompt("answer", state), name="answer", sampling=sampling)
+    if not text.strip():
+        run.note("answer empty", kept="the last step")
+        return so_far(planner, state)
+    return answer_of(planner, state, text)
+
+
+async def ranking(planner: CRPlanner, state: State, run: Run, *, temperature: float = 0.0) -> Answer:
+    """The last retrieval (section 3.4), with the query that the reasoning ended in, else the last that was chosen.
+
+    Where there is neither, the generator writes one. A query that brings nothing is replaced by the question.
+    """
+    query = planner.answer_form.extract(planner.complete(state)) or "".join(state.queries[-1:])
+    if not query:
+        sampling = Sampling(temperature=temperature, max_tokens=planner.query_tokens)
+        reply = await run.ask(planner.model, planner.prompt("search", state), name="search", sampling=sampling)
+        query = clean_query(reply, fallback=state.question)
+    found: Sequence[Passage] = ()
+    for attempt in dict.fromkeys((query, state.question)):
+        if planner.retriever is not None and not found:
+            found = await find(run, planner.retriever, attempt, k=planner.ranked)
+    return _listed(found, state)
+
+
+def so_far(planner: CRPlanner, state: State) -> Answer:
+    """What could be given if everything ended here: the last step, or the documents read."""
+    if planner.ranks:
+        return _listed(state.passages, state)
+    return answer_of(planner, state, "".join(state.rationales[-1:]))
+
+
+def answer_of(planner: CRPlanner, state: State, text: str) -> Answer:
+    """A text with its citations, and the reasoning as steps."""
+    evidence = Evidence()
+    evidence.add(state.passages)
+    support = range(1, len(evidence.passages) + 1)
+    return Answer(text=text, citations=evidence.citations(text, support=support), steps=thoughts(state))
+
+
+def _listed(found: Sequence[Passage], state: State) -> Answer:
+    """Documents as an answer, one a line in their order."""
+    lines = [f"{place}. {passage.title or passage.id}" for place, passage in enumerate(found, start=1)]
+    citations = tuple(
+        Citation(
+            marker=place,
+            passage_id=passage.id,
+            title=passage.title,
+            url=passage.url,
+            quote=" ".join(passage.text.split())[:200],
+        )
+        for place, passage in enumerate(found, start=1)
+    )
+    return Answer(text="\n".join(lines), citations=citations, steps=thoughts(state))
+
+
+def thoughts(state: State) -> tuple[Thought, ...]:
+    """The rationales, each with the last query written for it and the documents found before the next one.
+
+    What comes before the first rationale belongs to that.
+    """
+    groups = [_Group()]
+    documents = 0
+    for seen in state.observations:
+        if seen.stage == "RATIONALE":
+            if groups[-1].text:
+                groups.append(_Group())
+            groups[-1].text = seen.text
+        elif seen.stage == "QUERY":
+            groups[-1].query = seen.text
+        elif seen.passage is not None:
+            documents += 1
+            groups[-1].citations.append(documents)
+    return tuple(
+        Thought(text=group.text, query=group.query, citations=tuple(group.citations)) for group in groups if group.text
+    )
+
+
+@dataclass
+class _Group:
+    """A rationale and what belongs to it, while they are collected."""
+
+    text: str = ""
+    query: str | None = None
+    citations: list[int] = field(default_factory=list)

@@ -1,0 +1,89 @@
+"""The states of CR-Planner as a problem for tree search: where the critics' training data comes from (section 2.3)."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from pydantic import JsonValue, TypeAdapter
+
+from reground.core.answers import Answer
+from reground.core.critic import Pair
+from reground.core.run import Run
+from reground.critics import Kind
+from reground.methods._planner.actions import shown_document
+from reground.methods._planner.states import JUDGES, Observation, State, context
+from reground.methods.cr_planner import CRPlanner
+from reground.treesearch.mcts import Child
+from reground.treesearch.tree import Path, address
+
+_STATE: TypeAdapter[State] = TypeAdapter(State)
+_OBSERVATION: TypeAdapter[Observation] = TypeAdapter(Observation)
+
+Reward = Callable[[Answer], float | Awaitable[float]]
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlannerProblem:
+    """What `treesearch.mcts.search` searches; start it at `State(question)`.
+
+    planner: whose candidates are the children; its critics are never asked. run: every call goes through it, in a span named
+    by its place in the tree; answers are sampled at its temperature. reward: what an answer is worth, higher is better; only the caller knows the gold answer.
+    rollout: "answer" forces the answer at once, one call a simulation, as the paper's "generate the final answer based on
+    existing observations"; "first" plays on with the first candidate of every choice to the end.
+    """
+
+    planner: CRPlanner
+    run: Run
+    reward: Reward
+    rollout: Literal["answer", "first"] = "answer"
+
+    async def expand(self, state: State, path: Path, /) -> Sequence[Child[State]]:
+        """Legal sub-goals of a state that chooses one, candidates of a state that executes one, nothing of a terminal one."""
+        with self.run.span(f"expand {address(path)}") as span:
+            offered = await self.planner.expand(state, span, thrifty=False)
+        return [
+            Child(state=option.state, label=option.state.stage, key=option.candidate.text)
+            for option in offered
+            if option.state is not None
+        ]
+
+    async def simulate(self, state: State, path: Path, visit: int, /) -> float:
+        """The reward of the answer that the generator comes to from here."""
+        with self.run.span(f"simulate {address(path, visit)}") as span:
+            end = await self._play(state, span) if self.rollout == "first" else state
+            answer = await self.planner.finish(end, span, temperature=self.planner.temperature)
+        worth = self.reward(answer)
+        return float(await worth if inspect.isawaitable(worth) else worth)
+
+    async def _play(self, state: State, run: Run) -> State:
+        """On to the end with the first candidate everywhere."""
+        while following := [
+            option.state for option in await self.planner.expand(state, run) if option.state is not None
+        ]:
+            state = following[0]
+        return state
+
+
+def judged(planner: CRPlanner, parent: State, child: State) -> tuple[Kind, Pair]:
+    """Which critic chooses between a parent's children, and what it is shown for this one: the same as in solving."""
+    kind: Kind = "subgoal" if parent.goal is None else JUDGES[parent.goal]
+    last = child.observations[-1]
+    text = last.text if last.passage is None else shown_document(planner, parent, last.passage)
+    return kind, Pair(context=context(parent, kind, tokens=planner.passage_tokens), candidate=text)
+
+
+def encode(state: State, parent: State | None) -> JsonValue:
+    """A state as JSON for a tree's file: whole at the root, elsewhere what it adds to its parent."""
+    if parent is None:
+        whole: JsonValue = _STATE.dump_python(state, mode="json")
+        return whole
+    added: JsonValue = _OBSERVATION.dump_python(state.observations[-1], mode="json")
+    return added
+
+
+def decode(value: JsonValue, parent: State | None) -> State:
+    """The state back. Raises pydantic's ValidationError, which is a ValueError, where the value is no such thing."""
+    return _STATE.validate_python(value) if parent is None else parent.after(_OBSERVATION.validate_python(value))

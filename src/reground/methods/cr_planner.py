@@ -1,0 +1,184 @@
+"""CR-Planner: critics choose what to do next, to reason, to write a query or to retrieve, and the best of several ways to do it.
+
+"Can We Further Elicit Reasoning in LLMs? Critic-Guided Planning with Retrieval-Augmentation for Solving Challenging Tasks",
+sections 2.1 and 2.2, appendices A.1 and C. Solving is a walk through the decision process of `_planner/states.py`: in every
+state the possible actions are laid out and the critic for that state takes the one with the highest expected reward
+(equations 1 and 2), until a rationale holds the complete answer or T observations are made and the answer is forced.
+The paper gives no T, and its critics are trained; here a prompted model is the critic unless another is named.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from reground.core.answers import PHRASE, TEXT, Answer, AnswerForm
+from reground.core.critic import Pair
+from reground.core.evidence import Retriever
+from reground.core.language import LanguageModel
+from reground.core.run import Run
+from reground.critics import Critics, Kind, load
+from reground.methods._planner import costs, endings
+from reground.methods._planner.actions import Option, options
+from reground.methods._planner.parsing import complete_answer
+from reground.methods._planner.prompts import Prompts, kind_of, last_step
+from reground.methods._planner.states import JUDGES, Mask, State, context, history, legal
+from reground.methods._prompts import ending, render, require
+
+
+@dataclass(frozen=True, kw_only=True)
+class CRPlanner:
+    """Planning by critics.
+
+    model, retriever: the generator, and what is searched. form: what an answer looks like; it decides between the prompts
+    for questions, maths and code. prompts: the templates.
+    critic: who chooses, by name: prompted (prompted:pointwise, or prompted:rank, which is cheaper), random, first, or another
+    file of reground/critics. critics: the four critics themselves, instead of a name.
+    candidates: rationales and queries sampled, and documents offered, for each choice, 3 in the paper; with 1 only sub-goals
+    are chosen. temperature: of the samples, 0.7 in the paper.
+    max_steps: T, the most observations; a sub-goal and its execution are two.
+    retrieval: false leaves reasoning as the only sub-goal (section 4.3).
+    mask: useful leaves out sub-goals that cannot help; paper allows all of them always (table 6).
+    answer: form, or ranking for retrieval tasks: the answer is then what a last retrieval of `ranked` documents brings.
+    ranked: documents of a ranking, 10 for nDCG@10 (section 3.4). passage_tokens: where a document is cut.
+    step_tokens: the most tokens of a rationale; `max_tokens` where the form is a program. query_tokens: of a query.
+    max_tokens: of the forced answer.
+    """
+
+    model: LanguageModel
+    retriever: Retriever | None = None
+    form: AnswerForm = TEXT
+    prompts: Prompts = field(default_factory=Prompts)
+    critic: str = "prompted"
+    critics: Critics | None = None
+    candidates: int = 3
+    temperature: float = 0.7
+    max_steps: int = 16
+    retrieval: bool = True
+    mask: Mask = "useful"
+    answer: Literal["form", "ranking"] = "form"
+    ranked: int = 10
+    passage_tokens: int = 500
+    step_tokens: int = 256
+    query_tokens: int = 48
+    max_tokens: int = 512
+
+    def __post_init__(self) -> None:
+        limits = (self.passage_tokens, self.step_tokens, self.query_tokens, self.max_tokens)
+        require(self.candidates >= 1, "candidates must be at least 1")
+        require(self.max_steps >= 2, "max_steps must be at least 2: a sub-goal and its execution")
+        require(self.ranked >= 1, "ranked must be at least 1")
+        require(min(limits) >= 1, "token limits must be at least 1")
+        require(self.retrieval or not self.ranks, "answer=ranking needs retrieval")
+        has_documents = self.retriever is not None or not self.retrieval
+        require(has_documents, "the method cr_planner needs documents: give --corpus DIR, or set retrieval=false")
+        self.judges()
+
+    async def solve(self, question: str, run: Run, /) -> Answer:
+        """Answer the question."""
+        state = State(question)
+        while not self.terminal(state):
+            with run.span("step", number=len(state.observations) + 1) as step:
+                following = await self.choose(state, await self.expand(state, step), step)
+            if following is None:
+                run.note("planning ended", why=f"no candidate is left in a {state.stage} state")
+                break
+            state = following
+            if (so_far := endings.so_far(self, state)).text:
+                run.propose(so_far)
+        return run.propose(await self.finish(state, run))
+
+    def terminal(self, state: State) -> bool:
+        """Whether the last observation holds the complete answer, or too few observations are left for another sub-goal."""
+        out = state.goal is None and not legal(state, left=self.max_steps - len(state.observations), mask="paper")
+        return out or bool(self.complete(state))
+
+    def complete(self, state: State) -> str:
+        """The complete answer in the last observation; empty where there is none. Only rationales are read for one."""
+        return complete_answer(state.observations[-1].text, self.answer_form) if state.stage == "RATIONALE" else ""
+
+    async def expand(self, state: State, run: Run, *, thrifty: bool = True) -> list[Option]:
+        """The actions of a state and where they lead: sub-goals, or candidates for the execution of one. None at the end.
+
+        thrifty: whether sub-goals are discarded that the run's budget does not cover together with the answer after them.
+        """
+        return [] if self.terminal(state) else await options(self, state, run, thrifty=thrifty)
+
+    async def choose(self, state: State, offered: Sequence[Option], run: Run) -> State | None:
+        """Equation 1: on to the option of the highest expected reward, the first of equals; None where all were discarded."""
+        kind: Kind = "subgoal" if state.goal is None else JUDGES[state.goal]
+        critic, seen = self.judges().of(kind), context(state, kind, tokens=self.passage_tokens)
+        candidates = [option.candidate for option in offered]
+        live = [place for place, option in enumerate(offered) if option.state is not None]
+        best, why = (live[0], "only one") if live else (None, "all were discarded")
+        if len(live) > 1:
+            pairs = [Pair(context=seen, candidate=candidates[place].text) for place in live]
+            scores = [_finite(score) for score in await critic.score(pairs, run)]
+            for place, score in zip(live, scores, strict=True):
+                candidates[place] = candidates[place].model_copy(update={"score": score})
+            best, why = live[scores.index(max(scores))], "highest score"
+        run.choose(kind, by=critic.name, context=seen, candidates=candidates, chosen=best, why=why)
+        return None if best is None else offered[best].state
+
+    async def finish(self, state: State, run: Run, *, temperature: float = 0.0) -> Answer:
+        """The answer of a state: the complete one that it holds, else one more call that forces it; or the last retrieval."""
+        if self.ranks:
+            return await endings.ranking(self, state, run, temperature=temperature)
+        if complete := self.complete(state):
+            return endings.answer_of(self, state, complete)
+        return await endings.forced(self, state, run, temperature=temperature)
+
+    def at_budget(self, tokens: int) -> CRPlanner:
+        """As many candidates and steps as fit, never more than set; the prompted critic asks once for all where that is dear."""
+        return costs.scaled(self, tokens)
+
+    @property
+    def ranks(self) -> bool:
+        """Whether the answer is a ranking of documents."""
+        return self.answer == "ranking"
+
+    @property
+    def answer_form(self) -> AnswerForm:
+        """What a step's complete answer looks like: a query where a ranking is asked for."""
+        return PHRASE if self.ranks else self.form
+
+    @property
+    def longest_step(self) -> int:
+        """The most tokens of a rationale: the last one holds the program where one is asked for."""
+        return max(self.step_tokens, self.max_tokens) if self.answer_form.draft_is_query else self.step_tokens
+
+    def judges(self) -> Critics:
+        """The critics in use."""
+        return self.critics if self.critics is not None else load(self.critic, model=self.model)
+
+    def prompt(self, name: Literal["reason", "query", "answer", "search"], state: State) -> str:
+        """One of the templates, filled for a state."""
+        kind = kind_of(self.form, ranking=self.ranks)
+        if name == "query":
+            return render(
+                self.prompts.query,
+                question=state.question,
+                step=state.rationales[-1] if state.rationales else "",
+                asked="\n".join(state.queries),
+                guide=self.prompts.guide(kind),
+            )
+        seen = {
+            "task": self.prompts.task(kind),
+            "question": state.question,
+            "history": history(state, tokens=self.passage_tokens),
+        }
+        if name == "reason":
+            return render(self.prompts.reason, **seen, last=last_step(self.form, ranking=self.ranks))
+        if name == "search":
+            return render(self.prompts.search, **seen)
+        return render(self.prompts.answer, **seen, form=ending(self.form))
+
+
+def _finite(score: float) -> float:
+    """A score that can be compared and kept as JSON: what is no number is the lowest."""
+    return score if math.isfinite(score) else math.copysign(1e308, score) if math.isinf(score) else -1e308
+
+
+METHOD = CRPlanner

@@ -1,0 +1,191 @@
+"""CR-Planner's states as a problem for tree search."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from reground.core.answers import PHRASE, Answer
+from reground.core.budget import Budget
+from reground.core.errors import BudgetExceeded
+from reground.core.evidence import Passage
+from reground.core.journal import MemoryJournal
+from reground.core.language import Message, Reply, Sampling, Usage
+from reground.core.run import Run
+from reground.core.trajectory import GenerateStep
+from reground.methods._planner.states import State, legal
+from reground.methods._planner.tree import PlannerProblem, decode, encode, judged
+from reground.methods.cr_planner import CRPlanner
+from reground.retrieval.scripted import ScriptedRetriever
+from reground.treesearch.files import read_tree, tree_from_dict, tree_to_dict, write_tree
+from reground.treesearch.mcts import search
+from reground.treesearch.settings import Settings
+from reground.treesearch.tree import Tree, lineage, pairs, walk
+from tests.methods.helpers import PASSAGES
+from tests.methods.planner import QUESTION, generator, planner
+
+
+class Guide:
+    """A model whose answer is right when the Danube's passage stands in the prompt; it never answers by itself."""
+
+    name = "guide"
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        self.calls += 1
+        prompt = messages[-1].content
+        lot = Random(prompt)
+        if "Write only the query" in prompt:
+            texts = [lot.choice(["Seine length", "Danube length", "Thames length"]) for _ in range(sampling.n)]
+        elif "the next step of the reasoning" in prompt:
+            texts = [f"Thought {place} after {len(prompt)}." for place in range(sampling.n)]
+        else:
+            texts = ["Answer: the Danube" if "2850 km" in prompt else "Answer: unknown"] * sampling.n
+        return [Reply(text=text, usage=Usage(calls=int(place == 0))) for place, text in enumerate(texts)]
+
+
+def right(answer: Answer) -> float:
+    return float(PHRASE.extract(answer.text) == "the Danube")
+
+
+def problem(run: Run | None = None, **settings: object) -> PlannerProblem:
+    made = planner(Guide(), candidates=2, max_steps=8, **settings)  # type: ignore[arg-type]
+    return PlannerProblem(planner=made, run=run if run is not None else Run(), reward=right)
+
+
+async def grown(
+    simulations: int = 60, in_flight: int = 1, run: Run | None = None
+) -> tuple[PlannerProblem, Tree[State]]:
+    searched = problem(run)
+    settings = Settings(simulations=simulations, in_flight=in_flight)
+    return searched, await search(searched, State(QUESTION), settings)
+
+
+async def test_children_are_the_legal_sub_goals_and_then_the_candidates() -> None:
+    _, tree = await grown()
+    kinds: set[str] = set()
+    for path, node in walk(tree.root):
+        stages = [child.state.stage for child in node.children]
+        kinds.update(stages)
+        if not stages:
+            continue
+        if node.state.goal is None:
+            left = 8 - len(node.state.observations)
+            assert stages == list(legal(node.state, left=left))
+        else:
+            assert len(set(stages)) == 1
+        assert all(child.state.observations[:-1] == node.state.observations for child in node.children)
+        assert [child.label for child in node.children] == stages
+        assert lineage(tree.root, path)[-1] is node
+    assert kinds == {"REASON", "GENQUERY", "RETRIEVE", "RATIONALE", "QUERY", "DOC"}
+
+
+async def test_the_tree_learns_that_the_right_document_matters() -> None:
+    searched, tree = await grown(simulations=120)
+    found = [
+        (judged(searched.planner, pair.parent.state, pair.chosen.state), pair)
+        for pair in pairs(tree.root)
+        if pair.parent.state.goal == "RETRIEVE"
+    ]
+    assert found
+    for (kind, shown), pair in found:
+        assert kind == "doc"
+        assert shown.context == judged(searched.planner, pair.parent.state, pair.rejected.state)[1].context
+        assert "Search query:" in shown.context
+        assert shown.candidate.startswith("<passage number=")
+    assert any("2850 km" in shown.candidate for (_, shown), _ in found)
+
+
+async def test_what_is_judged_is_what_the_critic_sees_in_solving() -> None:
+    searched, run = problem(), Run()
+    state = State(QUESTION)
+    for _ in range(6):
+        offered = await searched.planner.expand(state, run)
+        following = await searched.planner.choose(state, offered, run)
+        assert following is not None
+        recorded = run.steps[-1]
+        assert recorded.kind == "choose"
+        for option in offered:
+            if option.state is not None:
+                kind, pair = judged(searched.planner, state, option.state)
+                assert (kind, pair.context, pair.candidate) == (recorded.name, recorded.context, option.candidate.text)
+        state = following
+
+
+async def test_the_tree_is_the_same_again_and_a_replay_calls_nothing() -> None:
+    journal = MemoryJournal()
+    first, tree = await grown(30, in_flight=4, run=Run(journal=journal))
+    again, same = await grown(30, in_flight=4, run=Run(journal=journal))
+    assert tree_to_dict(same, encode) == tree_to_dict(tree, encode)
+    assert first.planner.model.calls > 0  # type: ignore[attr-defined]
+    assert again.planner.model.calls == 0  # type: ignore[attr-defined]
+
+
+async def test_a_tree_goes_into_a_file_and_back(tmp_path: Path) -> None:
+    _, tree = await grown(20)
+    write_tree(tmp_path / "tree.json", tree, encode)
+    back = read_tree(tmp_path / "tree.json", decode)
+    assert [node.state for _, node in walk(back.root)] == [node.state for _, node in walk(tree.root)]
+    data = tree_to_dict(tree, encode)
+    data["nodes"][1]["state"]["stage"] = "NAP"
+    with pytest.raises(ValueError, match="NAP"):
+        tree_from_dict(data, decode)
+
+
+async def test_a_terminal_state_has_no_children_and_costs_no_call() -> None:
+    searched = PlannerProblem(planner=planner(generator(reason="Answer: the Danube")), run=Run(), reward=right)
+    state = State(QUESTION)
+    while children := await searched.expand(state, (len(state.observations),)):
+        state = children[0].state
+    assert state.stage == "RATIONALE"
+    calls = len(searched.planner.model.calls)  # type: ignore[attr-defined]
+    assert await searched.simulate(state, (), 0) == 1.0
+    assert len(searched.planner.model.calls) == calls  # type: ignore[attr-defined]
+
+
+async def test_answers_are_sampled_in_simulations_and_rewards_may_be_awaited() -> None:
+    async def late(answer: Answer) -> float:
+        return 0.25
+
+    run = Run()
+    searched = PlannerProblem(planner=planner(generator()), run=run, reward=late)
+    assert await searched.simulate(State(QUESTION), (1, 0), 2) == 0.25
+    (step,) = run.steps
+    assert isinstance(step, GenerateStep)
+    assert (step.name, step.sampling.temperature, step.span) == ("answer", 0.7, "/simulate 1-0-v2.0")
+
+
+async def test_a_rollout_plays_on_with_the_first_candidates() -> None:
+    run = Run()
+    made = planner(generator(reason=["One.", "Answer: the Danube"]))
+    searched = PlannerProblem(planner=made, run=run, reward=right, rollout="first")
+    assert await searched.simulate(State(QUESTION), (), 0) == 1.0
+    assert [step.name for step in run.steps if step.kind != "note"] == ["reason", "query", "retrieve", "reason"]
+
+
+async def test_the_end_of_a_budget_ends_the_search_with_what_there_is() -> None:
+    searched = problem(Run(budget=Budget(calls=12)))
+    tree = await search(searched, State(QUESTION), Settings(simulations=500), until=(BudgetExceeded,))
+    assert tree.stopped is not None
+    assert 0 < tree.root.visits < 500
+
+
+async def test_rankings_can_be_rewarded_by_their_documents() -> None:
+    passages = [*PASSAGES, Passage(id="other", text="other")]
+    made = CRPlanner(
+        model=generator(reason="Answer: Danube"),
+        retriever=ScriptedRetriever(passages),
+        answer="ranking",
+        critic="first",
+    )
+    searched = PlannerProblem(
+        planner=made, run=Run(), reward=lambda answer: float(answer.citations[0].passage_id == "danube")
+    )
+    (reason, *_) = await searched.expand(State(QUESTION), ())
+    (rationale, *_) = await searched.expand(reason.state, (0,))
+    assert await searched.simulate(rationale.state, (0, 0), 0) == 1.0
