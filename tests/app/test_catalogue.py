@@ -92,3 +92,15 @@ def test_a_method_file_that_is_missing_broken_or_without_a_method_is_refused(tmp
     empty.write_text("x = 1")
     with pytest.raises(ConfigurationError, match="METHOD"):
         catalogue.method_class(str(empty))
+
+
+def test_a_preset_is_a_methods_name_with_a_plus_and_gives_way_to_what_is_set() -> None:
+    built = catalogue.build_method(
+        "rar+paper", model=ScriptedModel([]), retriever=ScriptedRetriever([]), settings={"max_rounds": 7}
+    )
+    plain = catalogue.build_method("rar", model=ScriptedModel([]), retriever=ScriptedRetriever([]))
+    assert built.max_rounds == 7
+    assert type(built) is type(plain)
+    assert "grounded" in catalogue.presets("rar")
+    with pytest.raises(ConfigurationError, match="rar has no preset 'ground'; did you mean grounded"):
+        catalogue.method_class("rar+ground")

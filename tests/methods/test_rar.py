@@ -348,7 +348,10 @@ def test_anything_more_is_not(reflection):
     "settings",
     [
         {"k": 0},
-        {"max_steps": 0},
+        {"max_steps": -1},
+        {"ground": -1},
+        {"query_from": "luck"},
+        {"evidence": "some"},
         {"max_rounds": -1},
         {"m": 1},
         {"k": 2, "max_contents": 1},
@@ -360,6 +363,53 @@ def test_anything_more_is_not(reflection):
 def test_wrong_settings_are_refused(settings):
     with pytest.raises(ConfigurationError):
         rar(ScriptedModel([]), **settings)
+
+
+GROUNDED = {"ground": 2, "max_steps": 0, "query_from": "thought", "reflect": False, "evidence": "all", "k": 1, "m": 2}
+FIRST, REVISE = "First state in one or two", "An answer given before all passages were found"
+
+
+async def test_a_grounded_draft_is_written_from_passages_and_revised_from_all_evidence_without_reflections():
+    scripted = by_job(
+        {REVISE: "The Danube has 2850 km.\nAnswer: Danube", FIRST: "The Seine has 775 km [1].\nAnswer: Seine"}
+    )
+    run = Run()
+    answer = await rar(scripted, **GROUNDED).solve(QUESTION, run)
+    rounds = [(f"/round.{i}", name) for i in range(2) for name in ("retrieve", "refine")]
+    assert effects(run) == [("", "retrieve"), ("", "draft"), *rounds, ("", "converged")]
+    assert queries(run) == [QUESTION, "The Seine has 775 km .", "The Danube has 2850 km."]
+    first, second, third = scripted.prompts
+    assert [prompt.count("<passage number") for prompt in (first, second, third)] == [2, 3, 4]
+    assert first.index("<passage n") < first.index(QUESTION) < first.index(FIRST)
+    assert "The Seine has 775 km [1].\n\nAnswer: Seine" in second
+    assert "The Danube has 2850 km.\nAnswer: Danube" in third
+    assert answer.text.endswith("Answer: Danube")
+    assert [citation.marker for citation in answer.citations] == [1, 2, 3, 4]
+
+
+async def test_grounded_rounds_end_where_nothing_new_is_found():
+    scripted = by_job({REVISE: "no call", FIRST: "Answer: Seine"})
+    run = Run()
+    answer = await rar(scripted, retriever=Failing(nothing_for="Which"), **GROUNDED).solve(QUESTION, run)
+    assert answer.text == "Answer: Seine"
+    assert len(scripted.calls) == 1
+    assert len(notes(run, "nothing retrieved")) >= 1
+
+
+async def test_a_round_may_read_its_own_passages_alone():
+    scripted = by_job({REVISE: "Answer: Danube", FIRST: "Answer: Seine"})
+    run = Run()
+    await rar(scripted, **(GROUNDED | {"evidence": "new"})).solve(QUESTION, run)
+    assert [prompt.count("<passage number") for prompt in scripted.prompts[1:]] == [1] * (len(scripted.prompts) - 1)
+
+
+def test_the_grounded_preset_is_a_rar_like_any_other():
+    from reground.app.catalogue import build_method
+
+    built = build_method("rar+grounded", model=ScriptedModel([]), retriever=ScriptedRetriever([]), settings={"k": 2})
+    assert isinstance(built, RaR)
+    assert built.ground > 0
+    assert built.k == 2
 
 
 def test_a_larger_budget_buys_more_steps_and_then_more_rounds():

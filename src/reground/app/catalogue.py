@@ -125,17 +125,36 @@ def _load_file(path: Path) -> ModuleType:
     return module
 
 
+def _method_module(name: str) -> ModuleType:
+    name = name if name.endswith(".py") else name.partition("+")[0]
+    if name.endswith(".py"):
+        return _load_file(Path(name))
+    if name in methods():
+        return _load(methods()[name])
+    raise ConfigurationError(f"no method is called {name!r}; {did_you_mean(name, methods())}")
+
+
+def presets(name: str) -> dict[str, Mapping[str, object]]:
+    """A method's named settings. "paper" is the defaults; a module adds others in PRESETS."""
+    return {"paper": {}, **getattr(_method_module(name), "PRESETS", {})}
+
+
+def _preset(name: str) -> Mapping[str, object]:
+    """The settings behind `method+preset`; none behind a bare name."""
+    preset = "" if name.endswith(".py") else name.partition("+")[2]
+    known = presets(name)
+    if preset and preset not in known:
+        raise ConfigurationError(f"{name.partition('+')[0]} has no preset {preset!r}; {did_you_mean(preset, known)}")
+    return known[preset] if preset else {}
+
+
 def method_class(name: str) -> type[Method]:
-    """The class behind a method's name, or in a file of the user's own that ends in .py.
+    """The class behind `method` or `method+preset`, or in a file of the user's own that ends in .py.
 
     Raises ConfigurationError with near names.
     """
-    if name.endswith(".py"):
-        module = _load_file(Path(name))
-    elif name in methods():
-        module = _load(methods()[name])
-    else:
-        raise ConfigurationError(f"no method is called {name!r}; {did_you_mean(name, methods())}")
+    module = _method_module(name)
+    _preset(name)
     found = getattr(module, "METHOD", None)
     if not isinstance(found, type):
         raise ConfigurationError(f"{name} names no class in METHOD")
@@ -162,7 +181,7 @@ def build_method(
     form: AnswerForm | None = None,
     settings: Mapping[str, object] | None = None,
 ) -> Method:
-    """Put a method together. `settings` are its own fields; strings are read as the field's type.
+    """Put a method together. `settings` are its own fields, over those of the preset; strings are read as the field's type.
 
     Raises ConfigurationError where something that it needs is missing or a setting is unknown or unfit.
     """
@@ -174,7 +193,7 @@ def build_method(
         how = {"retriever": "documents: give --corpus DIR", "sandbox": "a sandbox for generated programs"}
         raise ConfigurationError(f"the method {name} needs {' and '.join(how[part] for part in missing)}")
     given = {key: part for key, part in parts.items() if key in fields and part is not None}
-    return cls(**given, **_read_settings(name, cls, settings or {}, fields - parts.keys()))
+    return cls(**given, **_read_settings(name, cls, {**_preset(name), **(settings or {})}, fields - parts.keys()))
 
 
 def setting_names(name: str) -> dict[str, str]:

@@ -12,6 +12,9 @@ INSTRUCTIONS = 160
 PASSAGE = 250
 """Tokens reckoned for a passage when a method is scaled to a budget; retrieved pieces are often shorter."""
 
+SHORT = 100
+"""Tokens reckoned for a passage where a limit of tokens cuts those that are too many."""
+
 
 def tokens_of(text: str) -> int:
     """A text's length in tokens as budgets estimate it."""

@@ -75,6 +75,15 @@ def ending(form: AnswerForm) -> str:
     return form.bare or f"{cite(form)} {form.instruction}"
 
 
+def weigh(form: AnswerForm) -> str:
+    """What to do with passages before an answer is stated from them."""
+    if not form.final_pass:
+        return "Follow the passages where they help."
+    if form.draft_is_query:
+        return "Use what helps of the passages."
+    return "First state in one or two short sentences what the passages say about it."
+
+
 def style(form: AnswerForm) -> str:
     """How a thought is written: like the answer where the thoughts are the answer, as commented code for code, else plainly."""
     if not form.final_pass:

@@ -16,9 +16,9 @@ from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel, Sampling
 from reground.core.run import Run, gather
 from reground.methods import _prompts
-from reground.methods._budget import INSTRUCTIONS, PASSAGE, affords, tokens_of
+from reground.methods._budget import INSTRUCTIONS, PASSAGE, SHORT, affords, tokens_of
 from reground.methods._evidence import Evidence, clean_query, find
-from reground.methods._prompts import QUOTED, cite, render, require, style
+from reground.methods._prompts import QUOTED, cite, render, require, style, weigh
 from reground.methods._revision import accepted, readable, sound
 from reground.methods._steps import join_steps, split_answer, split_draft, squeezed
 
@@ -41,6 +41,8 @@ class Prompts(_prompts.Prompts):
     refine (Eq. 5, first and second case; B.3): those, {reflection} and {cite}.
     refine_last (Eq. 5, third case): those, {draft}, the draft's answer, and {form}.
     reflect_answer: {question}, {answer} and {passages}. refine_answer (Eq. 6): those, {reflection}, {cite} and {form}.
+    grounded_draft, where passages are found before the draft: {passages}, {question}, {weigh} (what to do before
+        the answer) and {form}. revise_answer, where nothing is reflected on: those and {answer}.
     """
 
     draft: str = (
@@ -74,6 +76,13 @@ class Prompts(_prompts.Prompts):
         "Task: Write the whole answer again, corrected, with a blank line between the steps. Put right the errors found "
         "and keep what is right. Without errors repeat it unchanged. {cite} {form}"
     )
+    grounded_draft: str = "{passages}\n\n" + QUOTED + "\n\nQuestion:\n{question}\n\n{weigh} {form}"
+    revise_answer: str = (
+        "{passages}\n\n"
+        + QUOTED
+        + "\n\nQuestion:\n{question}\n\nAn answer given before all passages were found:\n{answer}\n\n"
+        "Task: Answer the question. Keep the answer given before unless the passages contradict it. {weigh} {form}"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -84,7 +93,12 @@ class RaR:
     k: passages a retrieval; the paper shows one content at a time, so that prompts stay short.
     queries: "parallel", every phase-1 query from the raw thoughts, all at once (Eq. 4); "sequential", query i
         from what is refined already and the raw step i (algorithm 1, line 4).
-    max_steps: phase 1 works on at most so many steps; in a longer draft neighbouring steps are put together.
+    ground: passages found with the question itself before anything is written, for the draft to be written from; 0, as in the
+        paper, drafts from memory, which misleads the queries of a model that knows little.
+    query_from: "model", a call writes each query (Eq. 4); "thought", the thought or the answer is the query as it stands.
+    reflect: whether errors are put into words before a refinement; without, one call reads the passages and revises (phase 2).
+    evidence: what a refinement reads in phase 2: "new", the passages of its round; "all", everything found so far.
+    max_steps: phase 1 works on at most so many steps; in a longer draft neighbouring steps are put together. 0 leaves phase 1 out.
     max_rounds: the most rounds of phase 2; 0 leaves it out.
     m: so many identical generations in a row end phase 2, the answer of phase 1 counted as the first.
     max_contents: the most passages retrieved in all (the paper's comparison with RAG-5 has 5): phase 1 then works on
@@ -92,6 +106,8 @@ class RaR:
     fresh_evidence: phase 2 looks for passages that were not seen before ("additional related documents", algorithm 1,
         line 12), and takes seen ones only when there are no others.
     skip_if_sound: leave out a refinement whose reflection is a bare OK; the paper always refines.
+    context_tokens: the most tokens of all passages in one prompt of a grounded draft or of phase 2, the newest first and at
+        least one; None is no limit.
     passage_tokens: where a passage is cut; pages had at most 2000 tokens (appendix A.3).
     temperature: 0 is greedy. max_tokens: the most tokens of a draft or of a refined step or answer.
     reflection_tokens, query_tokens: the most tokens of a reflection and of a query.
@@ -103,12 +119,17 @@ class RaR:
     prompts: Prompts = Prompts()
     k: int = 1
     queries: Literal["parallel", "sequential"] = "parallel"
+    ground: int = 0
+    query_from: Literal["model", "thought"] = "model"
+    reflect: bool = True
+    evidence: Literal["new", "all"] = "new"
     max_steps: int = 5
     max_rounds: int = 3
     m: int = 3
     max_contents: int | None = None
     fresh_evidence: bool = True
     skip_if_sound: bool = False
+    context_tokens: int | None = None
     passage_tokens: int = 2000
     temperature: float = 0.0
     max_tokens: int = 1024
@@ -116,8 +137,12 @@ class RaR:
     query_tokens: int = 64
 
     def __post_init__(self) -> None:
-        require(min(self.k, self.max_steps) >= 1, "k and max_steps must be at least 1")
-        require(self.max_rounds >= 0, "max_rounds must be 0 or more")
+        require(self.k >= 1, "k must be at least 1")
+        require(
+            min(self.ground, self.max_steps, self.max_rounds) >= 0, "ground, max_steps and max_rounds must be 0 or more"
+        )
+        require(self.query_from in {"model", "thought"}, 'query_from must be "model" or "thought"')
+        require(self.evidence in {"new", "all"}, 'evidence must be "new" or "all"')
         require(self.m >= 2, "m must be at least 2")
         require(self.max_contents is None or self.max_contents >= self.k, "max_contents must be at least k")
         require(self.queries in {"parallel", "sequential"}, 'queries must be "parallel" or "sequential"')
@@ -133,10 +158,27 @@ class RaR:
 
         Phase 2 has the rest: its rounds are set so that the run's budget or convergence ends them.
         """
+        if self.ground:
+            return self._grounded_at(tokens)
         text = self.max_tokens // 4
         step = 3 * INSTRUCTIONS + 2 * self.k * PASSAGE + 2 * text
         steps = min(self.max_steps, max(1, (tokens - INSTRUCTIONS - text) // step))
         return replace(self, max_steps=steps, max_rounds=max(1, tokens // step))
+
+    def _grounded_at(self, tokens: int) -> RaR:
+        """A draft and one round up to 3,000 tokens, another round for every 3,000 more; a round's call reads 1.5 times as
+        much as the draft's, and its new passages fill the difference."""
+        rounds = max(1, min(self.max_rounds, tokens // 3000))
+        fixed = INSTRUCTIONS + self.max_tokens // 2
+        share = tokens / (1 + 1.5 * rounds)
+        draft, whole = (max(1, int(part - fixed)) for part in (share, 1.5 * share))
+        return replace(
+            self,
+            ground=max(1, draft // SHORT),
+            k=max(1, (whole - draft) // SHORT),
+            max_rounds=rounds,
+            context_tokens=whole,
+        )
 
 
 @dataclass
@@ -172,30 +214,47 @@ class _Solving:
         self.support: list[int] = []
         self.steps: list[_Step] = []
         self.contents = 0
+        self.held: list[int] = []
 
     async def solve(self) -> Answer:
         with ExitStack() as spans:
             raw = await self._draft(spans)
-            answer = await self._phase_one(raw)
+            answer = (
+                await self._phase_one(raw)
+                if self.config.max_steps
+                else join_steps([*(step.draft for step in self.steps), raw])
+            )
         return await self._phase_two(answer)
 
     async def _draft(self, spans: ExitStack) -> str:
         """(y^thought, y^raw) ~ p(. | x*), equation 3; returns y^raw, which is empty where the thoughts are the answer."""
         config = self.config
-        prompt = render(
-            config.prompts.draft,
-            question=self.question,
-            style="" if not config.form.final_pass else style(config.form),
-            form=config.form.instruction,
-        )
+        prompt = await self._grounded_prompt() if config.ground else self._draft_prompt()
         sampling = self._sampling(config.max_tokens)
         replies = await self.run.generate(config.model, prompt, name="draft", sampling=sampling)
         draft = readable(replies[0], config.form)
-        thoughts, raw = split_draft(draft, config.form, most=self._most_steps())
+        thoughts, raw = split_draft(draft, config.form, most=max(1, self._most_steps()))
         for i, thought in enumerate(thoughts):
             self.steps.append(_Step(thought, spans.enter_context(self.run.span("step", step=i + 1))))
         self._propose(draft)
         return raw
+
+    def _draft_prompt(self) -> str:
+        form = self.config.form
+        written = style(form) if form.final_pass else ""
+        return render(self.config.prompts.draft, question=self.question, style=written, form=form.instruction)
+
+    async def _grounded_prompt(self) -> str:
+        config = self.config
+        self.held = self.evidence.add(await find(self.run, config.retriever, self.question, k=config.ground))
+        self._support(self.held)
+        return render(
+            config.prompts.grounded_draft,
+            passages=self._shown([]),
+            question=self.question,
+            weigh=weigh(config.form),
+            form=config.form.instruction,
+        )
 
     def _most_steps(self) -> int:
         config = self.config
@@ -293,10 +352,14 @@ class _Solving:
         markers = self.evidence.add(await self._additional(query, run))
         if not markers:
             return answer
+        passages = self._shown(markers)
+        self.held += [marker for marker in markers if marker not in self.held]
+        if not config.reflect:
+            return await self._revise_answer(answer, passages, markers, run)
         common = {
             "question": self.question,
             "answer": answer,
-            "passages": self.evidence.show(markers, tokens=config.passage_tokens),
+            "passages": passages,
         }
         reflection = await self._reflect(render(prompts.reflect_answer, **common), run)
         if config.skip_if_sound and sound(reflection):
@@ -307,6 +370,31 @@ class _Solving:
             return answer
         self._support(markers)
         return self._with_answer(refined, answer, run)
+
+    async def _revise_answer(self, answer: str, passages: str, markers: list[int], run: Run) -> str:
+        """Eq. 6 without a reflection: one call reads the evidence and keeps or corrects the answer."""
+        form = self.config.form
+        prompt = render(
+            self.config.prompts.revise_answer,
+            passages=passages,
+            question=self.question,
+            answer=answer,
+            weigh=weigh(form),
+            form=form.instruction,
+        )
+        refined = await self._refine(prompt, run)
+        if refined is None:
+            return answer
+        self._support(markers)
+        return self._with_answer(refined, answer, run)
+
+    def _shown(self, markers: list[int]) -> str:
+        """The passages of a prompt: the new ones, and those held from before where all are to be read."""
+        config = self.config
+        held = [marker for marker in self.held if marker not in markers]
+        wanted = [*markers, *held] if config.evidence == "all" or not markers else markers
+        fitting = self.evidence.fitting(wanted, tokens=config.passage_tokens, most=config.context_tokens)
+        return self.evidence.show(sorted(fitting), tokens=config.passage_tokens)
 
     async def _additional(self, query: str, run: Run) -> list[Passage]:
         """Passages for the whole answer, unseen ones where that is asked for and there are any."""
@@ -327,6 +415,8 @@ class _Solving:
         config = self.config
         if config.form.draft_is_query:
             return text
+        if config.query_from == "thought":
+            return clean_query(" ".join(split_answer(text, config.form)[0].split()), fallback=self.question)
         prompt = render(config.prompts.query, question=self.question, text=text)
         reply = await run.ask(config.model, prompt, name="query", sampling=self._sampling(config.query_tokens))
         return clean_query(reply, fallback=text)
@@ -365,3 +455,17 @@ class _Solving:
 
 
 METHOD = RaR
+
+PRESETS = {
+    "grounded": {
+        "ground": 4,
+        "k": 3,
+        "max_steps": 0,
+        "max_rounds": 2,
+        "m": 2,
+        "query_from": "thought",
+        "reflect": False,
+        "evidence": "all",
+    }
+}
+"""What a small model needs (docs/reproduction): a draft from evidence, and one call that keeps or corrects it."""

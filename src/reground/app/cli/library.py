@@ -109,13 +109,18 @@ def methods(
     console, _ = common.consoles()
     if name is not None:
         settings = catalogue.setting_names(name)
+        presets = catalogue.presets(name)
         if as_json:
-            typer.echo(json.dumps({"name": name, "settings": settings}))
+            typer.echo(json.dumps({"name": name, "settings": settings, "presets": presets}, default=str))
             return
         entry_summary = catalogue.methods()[name].summary if name in catalogue.methods() else ""
         console.print(f"{name}  {entry_summary}", markup=False)
         for key, default in settings.items():
             console.print(f"  --set {key}={default}", markup=False)
+        for preset, changed in presets.items():
+            if changed:
+                said = ", ".join(f"{key}={value}" for key, value in changed.items())
+                console.print(f"  {name}+{preset}: the same with {said}", markup=False)
         return
     if as_json:
         typer.echo(json.dumps({entry.name: entry.summary for entry in catalogue.methods().values()}))
