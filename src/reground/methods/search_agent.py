@@ -31,7 +31,7 @@ from reground.methods._search_agent.actions import (
 from reground.methods._search_agent.links import as_markers, existing, linked
 from reground.methods._search_agent.prompts import Prompts
 from reground.methods._search_agent.scaling import RUNGS, cost
-from reground.methods._search_agent.steps import ANSWER, DECIDE, GROUNDING, RELEVANCE, SUMMARISE, Step
+from reground.methods._search_agent.steps import ANSWER, DECIDE, GROUNDING, RELEVANCE, SUMMARISE, Step, expected
 from reground.methods._search_agent.taking import After, Taker
 from reground.methods._search_agent.view import View
 
@@ -256,9 +256,7 @@ class _Agent:
         return stated
 
     def _finishing(self, text: str) -> str:
-        return render(
-            self.config.prompts.finish, question=self.question, answer=text, form=self.config.form.instruction
-        )
+        return render(self.config.prompts.finish, question=self.question, answer=text, form=self.config.form.short)
 
     def _finish_tokens(self) -> int:
         form = self.config.form
@@ -272,14 +270,14 @@ class _Agent:
         """What stating the short answer takes."""
         if self.config.form.name == TEXT.name:
             return After()
-        return After(1, tokens_of(self._finishing("x" * 4 * ANSWER.usual)) + self._finish_tokens() // 2)
+        return After(1, tokens_of(self._finishing("x" * 4 * ANSWER.usual)) + 16)
 
     def _after_search(self) -> After:
         """What answering takes, with what a search may still bring."""
         finish = self._after_answer()
-        found = self.config.k * (self.config.snippet_tokens + 24) // 2 + SUMMARISE.usual
+        found = self.config.k * (self.config.snippet_tokens + 24) // 3 + SUMMARISE.usual
         answer = self.taker.need(ANSWER, View(self.question, tuple(self.past)))
-        return After(1 + finish.calls, answer + found + finish.tokens)
+        return After(1 + finish.calls, expected(answer + found) + finish.tokens)
 
     def _existing(self, text: str, run: Run, *, known: list[int] | None = None) -> str:
         """The text without links that there are not; a note names them."""
@@ -314,7 +312,7 @@ def _key(query: str) -> str:
 
 
 def _beginnings(results: tuple[ResultItem, ...]) -> str:
-    return " ".join(f"[link_id={link.link_id}] says: {clip(' '.join(link.snippet.split()), 32)}" for link in results)
+    return " ".join(f"[link_id={link.link_id}] says: {clip(' '.join(link.snippet.split()), 64)}" for link in results)
 
 
 METHOD = SearchAgent

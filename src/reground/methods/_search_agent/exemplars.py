@@ -87,8 +87,8 @@ SUMMARISE = (
     _summarise(
         VOLCANO,
         1,
-        (ResultItem(2, "Visiting Pompeii", "The ruins are open every day but three."),),
-        "[link_id=1] names the volcano. Selected. [link_id=2] is about opening days. Not selected.",
+        (ResultItem(2, "Visiting Pompeii", "The ruins are open all year."),),
+        "[link_id=1] names the volcano. [link_id=2] does not help.",
     ),
     _summarise(
         COMPOSER,

@@ -45,7 +45,7 @@ class Prompts(_prompts.Prompts):
     """The code that each step's prompt begins with, and the words of the one call that is none of the paper's.
 
     decide, summarise, answer, relevance, grounding: the system message of that step, without places; the exemplars and the
-    present state follow as turns. finish, for forms other than text: places {question}, {answer} (the agent's) and
+    present state follow as turns. finish, for forms other than text: places {answer} (the agent's), {question} and
     {form} (what an answer looks like).
     """
 
@@ -112,6 +112,6 @@ class Answer:
     )
     grounding: str = '"""Check whether SelectLinks in PAST_ACTIONS say what the ANSWER says they do."""' + _CHECK
     finish: str = (
-        "Question:\n{question}\n\nWhat was found out:\n{answer}\n\n"
-        "Write nothing but the answer to the question. Where the text above leaves it open, give the most likely one. {form}"
+        "What was found out:\n{answer}\n\nQuestion:\n{question}\n\n"
+        "Where this leaves the question open, give the most likely answer. {form}"
     )

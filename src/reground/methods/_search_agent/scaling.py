@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reground.methods._search_agent.prompts import Prompts
-from reground.methods._search_agent.steps import ANSWER, DECIDE, GROUNDING, RELEVANCE, SUMMARISE, Step, fit
+from reground.methods._search_agent.steps import ANSWER, DECIDE, GROUNDING, RELEVANCE, SUMMARISE, Step, expected, fit
 from reground.methods._search_agent.view import View
 
 _QUESTION = "x" * 140
@@ -42,10 +42,7 @@ RUNGS = (
 
 
 def cost(rung: Rung, prompts: Prompts, *, k: int, short: bool) -> int:
-    """Tokens that a question takes if all searches are made; a search is reckoned to keep a third of its results.
-
-    Lengths are estimated as budgets estimate them, which is an eighth too much for prompts like these.
-    """
+    """Tokens that a question takes if all searches are made; a search is reckoned to keep a third of its results."""
     result = rung.snippet + _LINK
     kept = _SEARCH + SUMMARISE.usual + k * result // 3
 
@@ -58,4 +55,4 @@ def cost(rung: Rung, prompts: Prompts, *, k: int, short: bool) -> int:
     total += step(ANSWER, rung.searches * kept)
     if rung.checks:
         total += sum(step(kind, rung.searches * kept + ANSWER.usual) for kind in (RELEVANCE, GROUNDING))
-    return (total + _FINISH * short) * 7 // 8
+    return expected(total + _FINISH * short)
