@@ -33,6 +33,7 @@ class Decoder:
         self._weights = weights
         self._tokenizer = tokenizer
         self._context: int = getattr(weights.config, "max_position_embeddings", None) or 1 << 30
+        self._apart: bool = weights.config.is_encoder_decoder  # prompt and reply are sequences of their own
         self._special = _special(tokenizer)
         ends = weights.generation_config.eos_token_id
         known = ends if isinstance(ends, list) else [ends]
@@ -42,16 +43,17 @@ class Decoder:
         """Replies for calls of one sampling, in their order."""
         sampling = calls[0].sampling
         prompts = [self._prompt(call.turns) for call in calls]
-        encoded = self._tokenizer(prompts, add_special_tokens=False, padding=True, return_tensors="pt")
+        encoded = self._tokenizer(prompts, add_special_tokens=self._apart, padding=True, return_tensors="pt")
         lengths: list[int] = encoded["attention_mask"].sum(dim=1).tolist()
-        room = self._context - max(lengths)
-        if room < 1:
+        room = self._context - (1 if self._apart else max(lengths))
+        if room < 1 or max(lengths) > self._context:
             raise ContextLengthExceeded(
                 f"the prompt has {max(lengths)} tokens and {self._name} has room for {self._context}: "
                 "retrieve fewer or shorter passages"
             )
         encoded = encoded.to(self._weights.device)
-        watch = _Watch(self._tokenizer, calls, encoded["input_ids"].shape[1])
+        start = 1 if self._apart else encoded["input_ids"].shape[1]  # a decoder of its own begins with one start token
+        watch = _Watch(self._tokenizer, calls, start)
         with torch.inference_mode(), _seeded(sampling):
             out = self._weights.generate(
                 input_ids=encoded["input_ids"],
@@ -59,11 +61,11 @@ class Decoder:
                 generation_config=self._config(sampling, min(sampling.max_tokens, room)),
                 stopping_criteria=StoppingCriteriaList([watch]),
             )
-        return self._replies(calls, lengths, out, encoded["input_ids"].shape[1])
+        return self._replies(calls, lengths, out, start)
 
     def _prompt(self, turns: list[dict[str, str]]) -> str:
         harmless = [{**turn, "content": neutralise(turn["content"], extra=self._special)} for turn in turns]
-        if self._tokenizer.chat_template is None:  # a base model: it continues plain text
+        if self._apart or self._tokenizer.chat_template is None:  # a base model continues plain text
             return "\n\n".join(turn["content"] for turn in harmless)
         try:
             text: str = self._tokenizer.apply_chat_template(harmless, tokenize=False, add_generation_prompt=True)
@@ -82,6 +84,8 @@ class Decoder:
             top_p=sampling.top_p if sampled else 1.0,
             top_k=0 if sampled else 50,  # 0 is off; greedy decoding complains of anything but the default
             repetition_penalty=1.0,
+            no_repeat_ngram_size=0,
+            min_length=0,
             num_beams=1,
             eos_token_id=self._ends,
             pad_token_id=self._tokenizer.pad_token_id,

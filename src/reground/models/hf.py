@@ -1,7 +1,11 @@
 """`hf`: a model run in this process by transformers, with a LoRA adapter if given (extra [train]).
 
-`hf/<repo>`, `hf/<folder>`, or a GGUF file or alias, whose weights are dequantised. Slower than `gguf`, and the place
-to run what was trained here.
+`hf/<repo>`, `hf/<folder>`, or a GGUF file or alias, whose weights are dequantised. A folder that holds a LoRA adapter alone is
+the base model named in it with the adapter. Slower than `gguf`, and the place to run what was trained here.
+
+Decoder-only models read a conversation by their chat template. Encoder-decoders (T5, mT5, BART) have none: their encoder reads the
+messages' contents as plain text, blank lines between them and no roles, and only the reply is decoded. A model without a
+template, a base model, reads the same plain text.
 """
 
 from __future__ import annotations
@@ -9,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import io
+import json
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -49,18 +54,18 @@ def _missing() -> bool:
 
 
 def load_weights(model: str, *, adapter: Path | None = None) -> tuple[Any, Any]:
-    """A causal language model, ready for inference, and its tokenizer. Blocks for seconds or more."""
+    """A language model, decoder-only or encoder-decoder, ready for inference, and its tokenizer. Blocks for seconds or more."""
     import torch
-    from transformers import AutoModelForCausalLM, AutoTokenizer
+    from transformers import AutoTokenizer
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    where, how = _source(model)
     try:
+        model, adapter = _base(model, adapter)
+        where, how = _source(model)
         with _quietly():
-            tokenizer = AutoTokenizer.from_pretrained(where, padding_side="left", **how)
-            weights = AutoModelForCausalLM.from_pretrained(
-                where, dtype=torch.bfloat16 if device == "cuda" else torch.float32, **how
-            )
+            family, side = _family(where, how)
+            tokenizer = AutoTokenizer.from_pretrained(where, padding_side=side, **how)
+            weights = family.from_pretrained(where, dtype=torch.bfloat16 if device == "cuda" else torch.float32, **how)
             if adapter is not None:
                 weights = _adapted(weights, adapter)
     except (OSError, ValueError, RuntimeError) as error:
@@ -69,6 +74,29 @@ def load_weights(model: str, *, adapter: Path | None = None) -> tuple[Any, Any]:
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return weights.to(device).eval(), tokenizer
+
+
+def _base(model: str, adapter: Path | None) -> tuple[str, Path | None]:
+    """What to load and the adapter on it: a folder that is itself an adapter names its base model."""
+    folder = Path(model)
+    if adapter is not None or (folder / "config.json").exists() or not (folder / "adapter_config.json").is_file():
+        return model, adapter
+    named = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8")).get("base_model_name_or_path")
+    if not named:
+        raise ValueError("its adapter_config.json names no base model")
+    return str(named), folder
+
+
+def _family(where: str, how: dict[str, str]) -> tuple[Any, str]:
+    """The class that loads the weights, and the side on which short prompts of a batch are filled up.
+
+    A decoder goes on where the prompt ends, so padding stands before it; an encoder counts its positions from the left.
+    """
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+    if AutoConfig.from_pretrained(where, **how).is_encoder_decoder:
+        return AutoModelForSeq2SeqLM, "right"
+    return AutoModelForCausalLM, "left"
 
 
 def _source(model: str) -> tuple[str, dict[str, str]]:
