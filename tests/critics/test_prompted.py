@@ -15,7 +15,7 @@ from reground.core.journal import MemoryJournal
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
 from reground.core.run import Run
 from reground.core.trajectory import GenerateStep, NoteStep
-from reground.critics.prompted import PromptedCritic, read_number, read_verdict
+from reground.critics.prompted import PromptedCritic, Prompts, read_number, read_verdict
 from reground.models.scripted import ScriptedModel
 
 PAIRS = [Pair(context="The question is how long.", candidate=text) for text in ("measure it", "guess", "ask")]
@@ -116,6 +116,15 @@ async def test_braces_in_what_is_judged_mean_nothing() -> None:
         await critic(model, style=style).score([pair], Run())
         assert pair.context in model.prompts[0]
         assert pair.candidate in model.prompts[0]
+
+
+def test_other_words_are_another_name() -> None:
+    usual = critic(ScriptedModel([])).name
+    assert usual == "prompted:pointwise scripted"
+    other = critic(ScriptedModel([]), prompts=Prompts(rank="{job} {context} {proposals} Which?"))
+    third = critic(ScriptedModel([]), jobs={"rationale": "Judge."})
+    assert len({usual, other.name, third.name}) == 3
+    assert other.name == critic(ScriptedModel([]), prompts=other.prompts).name
 
 
 async def test_no_pairs_cost_nothing() -> None:

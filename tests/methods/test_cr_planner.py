@@ -7,11 +7,13 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from pathlib import Path
 from random import Random
 
 import pytest
 
 from reground.app import catalogue
+from reground.app.asking import ask_question
 from reground.app.evaluating import resolved
 from reground.core.answers import FORMS, NUMBER, PHRASE, PROGRAM, TEXT, Answer
 from reground.core.budget import Budget
@@ -27,7 +29,7 @@ from reground.critics import load
 from reground.evaluation.task import Example
 from reground.evaluation.tasks.retrieval import Retrieval
 from reground.methods._planner.states import NOTHING, SAYS, Observation, State
-from reground.methods.cr_planner import CRPlanner
+from reground.methods.cr_planner import PRESETS, CRPlanner
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, Failing, by_job, effects, notes, prompts, queries
@@ -547,7 +549,20 @@ def test_every_ablation_is_a_setting() -> None:
     own = load("first", model=ScriptedModel([]))
     assert built(critics=own).critics is own
     assert "critics" not in catalogue.setting_names("cr_planner")
-    assert json.dumps(resolved(built(critics=own)))
+    assert resolved(built(critics=own))["critics"] == dict.fromkeys(("subgoal", "rationale", "query", "doc"), "first")
+    for settings in PRESETS.values():
+        assert built(**settings)
+
+
+async def test_critics_of_ones_own_are_known_by_their_names(tmp_path: Path) -> None:
+    class Undumpable(ByPrompt):
+        def __deepcopy__(self, memo: object) -> Undumpable:
+            raise TypeError("a model holds a connection")
+
+    given = {"critics": load("prompted", model=Undumpable()), "retrieval": False, "max_steps": 2}
+    result = await ask_question(QUESTION, method="cr_planner", model=ByPrompt(), settings=given, home=tmp_path)
+    config = json.loads((result.trajectory_path.parent / "config.json").read_text())
+    assert config["settings"]["critics"]["doc"] == "prompted:pointwise by prompt"
 
 
 async def test_without_retrieval_no_documents_are_needed() -> None:

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -222,9 +222,15 @@ def _write_config(folder: Path, config: Mapping[str, Any], budget: Budget | None
 
 
 def _plain(settings: Mapping[str, object]) -> dict[str, object]:
-    """Settings as JSON can hold them; objects of the method's own become their fields."""
-    plain: dict[str, object] = {}
-    for key, value in sorted(settings.items()):
-        is_object = hasattr(value, "__dataclass_fields__") and not isinstance(value, type)
-        plain[key] = asdict(value) if is_object else value  # type: ignore[call-overload]
-    return json.loads(json.dumps(plain, default=repr))  # type: ignore[no-any-return]
+    """Settings as JSON can hold them."""
+    return json.loads(json.dumps(dict(sorted(settings.items())), default=_as_data))  # type: ignore[no-any-return]
+
+
+def _as_data(value: object) -> object:
+    """A part, such as a model or a critic, by its name; another object of the method's own by its fields."""
+    name = getattr(value, "name", None)
+    if isinstance(name, str):
+        return name
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in fields(value)}
+    return repr(value)

@@ -187,9 +187,12 @@ def _fields(cls: type[object]) -> frozenset[str]:
 
 
 def _plain(value: object) -> object:
+    """A part, such as a model or a critic, by its name; anything else by its fields."""
+    if isinstance(name := getattr(value, "name", None), str):
+        return name
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
     model_dump = getattr(value, "model_dump", None)
     if model_dump is not None:
         return model_dump(mode="json")
-    return getattr(value, "name", None) or getattr(value, "__qualname__", None) or type(value).__qualname__
+    return getattr(value, "__qualname__", None) or type(value).__qualname__

@@ -7,9 +7,10 @@ the cost with three candidates, at the price of a bias for a place in the list a
 
 from __future__ import annotations
 
+import hashlib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -63,13 +64,15 @@ class PromptedCritic:
     model: LanguageModel
     style: Style = "pointwise"
     prompts: Prompts = Prompts()
-    jobs: dict[str, str] = field(default_factory=lambda: JOBS)
+    jobs: Mapping[str, str] = field(default_factory=lambda: JOBS)
     max_tokens: int = 4
 
     @property
     def name(self) -> str:
-        """The style and the model."""
-        return f"prompted:{self.style} {self.model.name}"
+        """The style and the model, and a mark of the words where they are not the usual ones."""
+        words = (self.prompts, dict(self.jobs))
+        own = "" if words == (Prompts(), JOBS) else " " + hashlib.sha256(repr(words).encode()).hexdigest()[:8]
+        return f"prompted:{self.style} {self.model.name}{own}"
 
     def calls(self, candidates: int) -> int:
         """How many calls a choice between so many candidates takes."""

@@ -182,3 +182,7 @@ def _finite(score: float) -> float:
 
 
 METHOD = CRPlanner
+PRESETS = {
+    "ranking": {"answer": "ranking"},
+    "no_retrieval": {"retrieval": False},
+}

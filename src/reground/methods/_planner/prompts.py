@@ -8,7 +8,7 @@ from typing import Literal
 from reground.core.answers import AnswerForm
 from reground.methods import _prompts
 from reground.methods._planner.parsing import END
-from reground.methods._prompts import QUOTED
+from reground.methods._prompts import QUOTED, cite
 
 TaskKind = Literal["qa", "maths", "code", "retrieval"]
 _BY_FORM: dict[str, TaskKind] = {"number": "maths", "pal": "maths", "program": "code"}
@@ -90,4 +90,4 @@ def last_step(form: AnswerForm, *, ranking: bool) -> str:
         return "one line that starts with 'Answer:' and holds the best search query for the documents."
     if form.final_pass:
         return form.instruction
-    return f"a line that starts with 'Answer:' and behind it the whole answer. {form.instruction}"
+    return f"a line that starts with 'Answer:' and behind it the whole answer. {cite(form)} {form.instruction}"
