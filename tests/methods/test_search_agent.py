@@ -38,7 +38,7 @@ from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, Failing, effects, notes, queries
 
 QUESTION = "How long is the river that flows through Vienna?"
-SYSTEMS = {step.name: getattr(Prompts(), step.name) for step in STEPS}
+SYSTEMS = {step.name: Prompts().system(step.name) for step in STEPS}
 END = "  # [END]"
 
 
@@ -399,6 +399,13 @@ async def test_with_nothing_but_garbage_there_is_an_answer_from_what_was_found()
     ]
     assert len(notes(run, "no usable sample")) == 6
     assert notes(run, "samples")[0].data == {"drawn": 24, "discarded": 24}
+
+
+async def test_numbers_in_brackets_that_a_document_brings_along_are_no_links() -> None:
+    passages = [Passage(id=str(i), text=f"River {i} is long.[1] See [link_id=2] and [7].") for i in range(2)]
+    method = agent(script(summarise="no", answer="no"), retriever=ScriptedRetriever(passages), k=2)
+    answer = await method.solve(QUESTION, Run())
+    assert answer.text == "[1] says: River 0 is long. See and. [2] says: River 1 is long. See and."
 
 
 async def test_the_same_search_twice_is_no_search() -> None:
@@ -890,6 +897,7 @@ def test_prompts_have_no_places_but_those_of_the_short_answer() -> None:
         Prompts(decide="{question}")
     with pytest.raises(ConfigurationError, match=r"missing \{answer\}"):
         Prompts(finish="{question} {form}")
+    assert Prompts(decide="x = {{}}").system("decide") == "x = {}"
 
 
 def test_every_setting_has_its_meaning_in_the_docstring() -> None:

@@ -291,7 +291,7 @@ class _Agent:
         said = [
             past.grounded_summarization for past in self.past if isinstance(past, SelectLink) and past.selected_links
         ]
-        return "\n".join(said) or _NOTHING
+        return "\n".join(filter(None, said)) or _NOTHING
 
     def _answer(self, text: str) -> Answer:
         support = [marker for thought in self.thoughts for marker in thought.citations]
@@ -312,7 +312,9 @@ def _key(query: str) -> str:
 
 
 def _beginnings(results: tuple[ResultItem, ...]) -> str:
-    return " ".join(f"[link_id={link.link_id}] says: {clip(' '.join(link.snippet.split()), 64)}" for link in results)
+    """The results' first words, each with its link; numbers in brackets that a document brings along are none of ours."""
+    words = {link.link_id: " ".join(existing(link.snippet, ())[0].split()) for link in results}
+    return " ".join(f"[link_id={i}] says: {clip(text, 64)}" for i, text in words.items())
 
 
 METHOD = SearchAgent

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reground.methods import _prompts
+from reground.methods._prompts import render
 
 _RESULT = '''
 from dataclasses import dataclass
@@ -115,3 +116,7 @@ class Answer:
         "What was found out:\n{answer}\n\nQuestion:\n{question}\n\n"
         "Where this leaves the question open, give the most likely answer. {form}"
     )
+
+    def system(self, step: str) -> str:
+        """The system message of a step."""
+        return render(getattr(self, step))

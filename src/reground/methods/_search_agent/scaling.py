@@ -47,8 +47,9 @@ def cost(rung: Rung, prompts: Prompts, *, k: int, short: bool) -> int:
     kept = _SEARCH + SUMMARISE.usual + k * result // 3
 
     def step(kind: Step, state: int) -> int:
-        system = str(getattr(prompts, kind.name))
-        prompt = fit(kind, system, View(_QUESTION), shots=rung.shots, snippet=rung.snippet, limit=None).size
+        prompt = fit(
+            kind, prompts.system(kind.name), View(_QUESTION), shots=rung.shots, snippet=rung.snippet, limit=None
+        ).size
         return prompt + state + rung.samples * kind.usual
 
     total = sum(step(DECIDE, i * kept) + step(SUMMARISE, i * kept + _SEARCH + k * result) for i in range(rung.searches))

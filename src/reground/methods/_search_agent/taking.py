@@ -86,7 +86,7 @@ class Taker:
         return self.config.action_tokens if step in (DECIDE, SUMMARISE) else self.config.max_tokens
 
     def _system(self, step: Step) -> str:
-        return str(getattr(self.config.prompts, step.name)).strip()
+        return self.config.prompts.system(step.name)
 
     def _fit(self, step: Step, view: View, run: Run, after: After) -> Fitted:
         config, room = self.config, run.meter.remaining_tokens()
