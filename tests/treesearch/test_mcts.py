@@ -111,6 +111,16 @@ def test_any_timing_gives_the_tree_of_the_plain_reference(game, settings, timing
     assert visited(tree) == reference(rules, game, settings)
 
 
+@pytest.mark.parametrize("in_flight", [1, 7])
+async def test_long_searches_too_are_those_of_the_plain_reference(in_flight):
+    # long enough that a count which is off by one chooses otherwise somewhere
+    for number in range(12):
+        game, rules = random_game(Random(number), depth=3, width=3), Leaves(number, noise=True)
+        settings = Settings(simulations=300, c=0.3 + number / 8, in_flight=in_flight, seed=number)
+        tree = await search(Uneven(rules, number), game, settings)
+        assert visited(tree) == reference(rules, game, settings)
+
+
 @effort(deadline=None)
 @given(trees, some_settings, st.integers(0, 3))
 def test_what_holds_of_every_tree(game, settings, timing):
@@ -220,7 +230,6 @@ async def test_one_and_32_in_flight_give_the_same_distribution():
     def apart(one, other):
         return max(abs(a - b) for a, b in zip(one, other, strict=True))
 
-    print(shares, means)
     assert apart(shares["1"], shares["32"]) < 0.03
     assert apart(means["1"], means["32"]) < 0.008
     assert best["1"] == best["32"] == [most(game) for game in games for _ in range(8)]
