@@ -79,7 +79,8 @@ async def test_the_reader_alone_is_one_few_shot_call():
     (prompt,) = model.prompts
     assert prompt.count("Question: ") == 4
     assert prompt.count(" **\n") == 3  # every example ends with the marker
-    assert prompt.index("Answer: the Danube **") < prompt.index(QUESTION) < prompt.index(PHRASE.instruction)
+    assert prompt.index("Answer: the Danube **") < prompt.index(QUESTION) < prompt.index(PHRASE.short)
+    assert PHRASE.instruction not in prompt  # no reasoning is asked for
     assert "passage" not in prompt
     assert model.calls[0][1].stop == ("**",)
     assert model.calls[0][1].temperature == 0
@@ -484,7 +485,8 @@ async def test_at_every_token_budget_there_is_an_answer_within_it(tokens, mode, 
     assert run.usage.tokens <= tokens
     if tokens >= 700:
         assert solved.trajectory.answer is not None
-        assert (len(prompts(run, "rewrite")) == 1) == (mode == "rewrite" and tokens >= 1300)
+        rewritten = len(prompts(run, "rewrite")) == 1
+        assert not rewritten if mode != "rewrite" or tokens == 700 else rewritten or tokens == 900
         if mode != "reader":
             assert shown(prompts(run, "answer")[0])
 

@@ -1,7 +1,8 @@
 """Pages cut down to what a query is about: pieces, their BM25 scores, and the best of them in the page's order.
 
-Okapi BM25 after Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond", equation 3.15, with
-the idf of Lucene, which never falls below zero. A word is what stands between white space, or one Chinese or Japanese character.
+Okapi BM25 after Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond", equation
+3.15, with the idf of Lucene, which never falls below zero. A word is what stands between white space, or one Chinese
+or Japanese character.
 """
 
 from __future__ import annotations
@@ -22,9 +23,10 @@ _PARAGRAPH = re.compile(r"\n[^\S\n]*\n")
 
 
 def bm25(query: Sequence[str], documents: Sequence[Sequence[str]], *, k1: float = 1.2, b: float = 0.75) -> list[float]:
-    """Each document's score: over the query's different terms, idf times tf / (tf + k1 (1 - b + b length / mean length)).
+    """Each document's score: the sum over the query's different terms of idf tf / (tf + k1 (1 - b + b length / mean)).
 
-    idf is ln(1 + (N - n + 0.5) / (n + 0.5)) for a term that n of N documents hold. No document is 0 but those without any term.
+    tf is how often the document holds the term, length its number of terms, mean that of all documents. idf is
+    ln(1 + (N - n + 0.5) / (n + 0.5)) for a term that n of N documents hold. Only a document without any term scores 0.
     """
     counts = [Counter(document) for document in documents]
     mean = sum(map(len, documents)) / max(1, len(documents))
@@ -42,7 +44,8 @@ def bm25(query: Sequence[str], documents: Sequence[Sequence[str]], *, k1: float 
 def cut(page: str, query: str, *, words: int) -> str:
     """At most `words` words of a page: the pieces with the highest scores for the query, in the page's order.
 
-    A page that is short enough stays as it is, and one that shares no term with the query keeps its beginning: nothing would be left.
+    A page that is short enough stays as it is, and one that shares no term with the query keeps its beginning:
+    nothing would be left.
     """
     if count_words(page) <= words:
         return page
@@ -68,7 +71,7 @@ def _joined(parts: Sequence[str], kept: Sequence[int]) -> str:
 
 
 def pieces(text: str, *, words: int) -> list[str]:
-    """The text in pieces of at most `words` words, cut between paragraphs and sentences, inside a sentence only if it is longer."""
+    """The text in pieces of at most `words` words, cut between paragraphs and sentences; longer sentences are cut too."""
     found: list[str] = []
     for paragraph in _PARAGRAPH.split(text):
         current: list[str] = []
@@ -107,7 +110,7 @@ def count_words(text: str) -> int:
 
 
 def terms(text: str) -> list[str]:
-    """What is compared: words without case and punctuation, and every two neighbours of a run of Chinese or Japanese characters."""
+    """What is compared: words without case and punctuation, and pairs of neighbouring Chinese or Japanese characters."""
     found: list[str] = []
     for run in _TERM.findall(text.casefold()):
         if re.match(rf"[{_CJK}]", run) and len(run) > 1:

@@ -27,8 +27,9 @@ _AROUND = " \"'`“”‘’«»„*_<>"
 def parse_queries(text: str, *, most: int, stop: str = "") -> list[str]:
     """The queries in a reply, at most `most`, each once; [] where it holds none or says that none is needed.
 
-    What stands behind the stop marker does not count. The list begins at the first line with a label ("Queries: a; b"), else
-    at the first that is an item or holds a semicolon; a text with neither is one query, its first line. Never raises.
+    What stands behind the stop marker does not count. The list begins at the first line with a label, as in
+    "Queries: a; b", else at the first that is an item or holds a semicolon; a text with neither is one query, its
+    first line. Never raises.
     """
     found: dict[str, str] = {}
     for line in _listed(before(text, stop).splitlines()):

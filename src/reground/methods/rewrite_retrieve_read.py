@@ -1,7 +1,8 @@
 """Rewrite-Retrieve-Read: write better search queries first, then retrieve with them, then read and answer.
 
-Ma et al. 2023, "Query Rewriting for Retrieval-Augmented Large Language Models", sections 3 and 4; prompts after table 1, part by
-part. The paper's rows are `mode` "reader", "retrieve" and "rewrite", the last with a rewriter of its own or without.
+Ma et al. 2023, "Query Rewriting for Retrieval-Augmented Large Language Models", sections 3 and 4; prompts after
+table 1, part by part. The paper's rows are `mode` "reader", "retrieve" and "rewrite", the last with a rewriter of
+its own or without.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from reground.methods._bm25 import count_words, cut, first_words
 from reground.methods._budget import INSTRUCTIONS, PASSAGE, affords, tokens_of
 from reground.methods._demonstrations import general
 from reground.methods._evidence import Evidence, find
-from reground.methods._prompts import QUOTED, cite, render, require
+from reground.methods._prompts import QUOTED, ending, render, require
 from reground.methods._queries import before, parse_queries, says_something
 from reground.methods.few_shot_cot import shown
 from reground.methods.rag import documents
@@ -29,7 +30,7 @@ _SHORT = 64  # tokens kept for an answer when passages are fitted to what is lef
 
 _OPEN = (
     Demonstration(
-        question="Was the railway bridge over the Firth of Forth opened before the tower that Gustave Eiffel's company built?",
+        question="Was the railway bridge over the Firth of Forth opened before the tower that Gustave Eiffel built?",
         reasoning="I have to know when the Forth Bridge was opened and when the Eiffel Tower was opened.",
         answer="Forth Bridge railway bridge opening year; Eiffel Tower opening year",
     ),
@@ -62,30 +63,33 @@ _CHOICE = (
 class Prompts(_prompts.Prompts):
     """One prompt a call: what to do, the worked examples, and then the question (table 1).
 
-    rewrite, rewrite_choice (for multiple choice): places {ending} (the stop marker), {examples} and {question}.
-    trained: what a rewriter of its own was trained to read: {question}. read: {ending}, {examples}, {passages}, {question},
-    {cite} and {form} (what an answer looks like). answer, where nothing was retrieved: {ending}, {examples}, {question} and {form}.
+    rewrite, rewrite_choice (for multiple choice): places {closing} (the stop marker), {examples} and {question}.
+    trained: what a rewriter of its own was trained to read: {question}. read: {closing}, {examples}, {passages},
+    {question} and {form}, how the answer is stated and cited. answer, where nothing was retrieved: the same without
+    {passages}.
     """
 
     rewrite: str = (
-        "A question is to be answered with the help of a search engine. Think step by step, in one or two sentences, which facts "
-        "the answer needs. Then write one line that begins with 'Queries:' and holds what to search for: one short query for "
-        "each fact, with the names that matter, in the language of the question, and a ';' between two queries. If nothing has "
-        "to be looked up, write 'Queries: none'. {ending}\n\n{examples}\n\nQuestion: {question}"
+        "A question is to be answered with the help of a search engine. Think step by step, in one or two sentences, "
+        "which facts the answer needs. Then write one line that begins with 'Queries:' and holds what to search for: "
+        "one short query for each fact, with the names that matter, in the language of the question, and a ';' "
+        "between two queries. If nothing has to be looked up, write 'Queries: none'. {closing}\n\n"
+        "{examples}\n\nQuestion: {question}"
     )
     rewrite_choice: str = (
-        "A question with options is to be answered with the help of a search engine. Write a better search query than the question "
-        "is itself: short, with the words that a page about the matter would have, in the language of the question. Write it in one "
-        "line that begins with 'Query:', and nothing else. {ending}\n\n{examples}\n\nQuestion: {question}"
+        "A question with options is to be answered with the help of a search engine. Write a better search query than "
+        "the question is itself: short, with the words that a page about the matter would have, in the language of "
+        "the question. Write it in one line that begins with 'Query:', and nothing else. {closing}\n\n"
+        "{examples}\n\nQuestion: {question}"
     )
     trained: str = "rewrite a better search query: {question}"
     read: str = (
         "Answer the question like the examples, with the help of the passages. "
         + QUOTED
-        + " {ending}\n\n{examples}\n\n{passages}\n\nQuestion: {question}\n\nAnswer this question now. {cite} {form}"
+        + " {closing}\n\n{examples}\n\n{passages}\n\nQuestion: {question}\n\nAnswer this question now. {form}"
     )
     answer: str = (
-        "Answer the question like the examples. {ending}\n\n{examples}\n\nQuestion: {question}\n\n"
+        "Answer the question like the examples. {closing}\n\n{examples}\n\nQuestion: {question}\n\n"
         "Answer this question now. {form}"
     )
 
@@ -94,23 +98,29 @@ class Prompts(_prompts.Prompts):
 class RewriteRetrieveRead:
     """A rewriter, a retriever and a reader in a row.
 
-    model: the reader, and the rewriter where there is no other. retriever: what is searched; may be left out in mode "reader".
-    rewriter: a model that only rewrites, such as a trained one (`--rewriter`); of use in mode "rewrite" alone. form: what an answer looks like. prompts: the templates.
-    mode: "reader" answers without retrieval, "retrieve" takes the question for the query, "rewrite" writes queries first.
-    rewriter_style: "prompted" is instruction and examples; "trained" the bare line that a trained rewriter knows, queries joined
-        by ";"; "auto" is trained for a rewriter of its own and prompted for the reader.
-    demonstrations: worked examples for the reader, never from what is being evaluated; None: general ones of our own that suit the
-        form. shots: how many are shown, the first ones; the paper has 1 to 3.
-    rewrite_demonstrations: worked examples for a prompted rewriter, the queries as the answer, "none" for none; None: our own.
+    model: the reader, and the rewriter where there is no other. retriever: what is searched; may be left out in mode
+        "reader".
+    rewriter: a model that only rewrites, such as a trained one (`--rewriter`); of use in mode "rewrite" alone.
+    form: what an answer looks like. prompts: the templates.
+    mode: "reader" answers without retrieval, "retrieve" takes the question for the query, "rewrite" writes queries
+        first.
+    rewriter_style: "prompted" is instruction and examples; "trained" the bare line that a trained rewriter knows,
+        queries joined by ";"; "auto" is trained for a rewriter of its own and prompted for the reader.
+    demonstrations: worked examples for the reader, never from what is being evaluated; None: general ones of our own
+        that suit the form. shots: how many are shown, the first ones; the paper has 1 to 3.
+    rewrite_demonstrations: worked examples for a prompted rewriter, the queries as the answer, "none" for none;
+        None: our own.
     max_queries: the most queries taken of a rewriting. k: passages a query.
-    content: "passages" as they were retrieved; "bm25": each is taken for a page and cut to the pieces that BM25 ranks highest for the
-        queries which found it, `page_words` words of it at most (the paper's two retrievals).
+    content: "passages" as they were retrieved; "bm25": each is taken for a page and cut to the pieces that BM25
+        ranks highest for the queries which found it, page_words words at most, 800 in the official code (the paper's
+        two retrievals).
     word_budget: the most words of all passages together, those found first; the last is cut.
-    stop: the marker that ends queries and short answers (phrase, choice, number); "" for none. Other forms may hold it as type or power.
-    temperature, rewrite_temperature: of reader and rewriter; 0 is greedy. logprobs: ask for the log-probabilities of the rewriting, for
-        training; a model that has none goes on without.
-    max_tokens: the most tokens of the answer. rewrite_tokens: of a prompted rewriting with its reasoning. query_tokens: of a trained
-        rewriter's queries, 50 in the official code.
+    stop: the marker that ends queries and short answers (phrase, choice, number); "" for none. In other forms it may
+        be bold type or a power, so there it ends nothing.
+    temperature, rewrite_temperature: of reader and rewriter; 0 is greedy.
+    logprobs: ask for the log-probabilities of the rewriting, for training; a model that has none goes on without.
+    max_tokens: the most tokens of the answer. rewrite_tokens: of a prompted rewriting with its reasoning.
+    query_tokens: of a trained rewriter's queries, 50 in the official code.
     """
 
     model: LanguageModel
@@ -152,18 +162,30 @@ class RewriteRetrieveRead:
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
-        if self.mode == "reader":
-            return await self._read(question, run, Evidence(), [], ())
-        queries = [question] if self.mode == "retrieve" else await self._rewrite(question, run)
+        queries = await self._queries(question, run)
         found = await self._retrieve(queries, run)
         evidence = Evidence()
-        markers = evidence.add(self._content(queries, found))
+        passages, markers = self._shown(question, evidence, evidence.add(self._content(queries, found)), run)
+        stop = self._stop()
+        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens, stop=(stop,) if stop else ())
+        reply = await self._said(self.model, self._reading(question, passages), run, name="answer", sampling=sampling)
+        text = before(reply.text, stop).strip()
         looked_up = zip(queries, found, strict=True) if self.mode == "rewrite" else ()
-        thoughts = tuple(_thought(query, passages, evidence) for query, passages in looked_up)
-        return await self._read(question, run, evidence, markers, thoughts)
+        thoughts = tuple(_thought(query, pages, evidence, markers) for query, pages in looked_up)
+        citations = evidence.citations(text, support=markers)
+        return run.propose(Answer(text=text, citations=citations, steps=thoughts))
+
+    async def _queries(self, question: str, run: Run) -> list[str]:
+        match self.mode:
+            case "reader":
+                return []
+            case "retrieve":
+                return [question]
+            case "rewrite":
+                return await self._rewrite(question, run)
 
     async def _rewrite(self, question: str, run: Run) -> list[str]:
-        """The queries; none where none is needed, and the question itself where the budget has room for the reader alone."""
+        """The queries; none where none is needed, the question itself where the budget has room for the reader alone."""
         rewriter = self.model if self.rewriter is None else self.rewriter
         prompt, sampling = self._rewriting(question)
         reading = tokens_of(self._reading(question, "(none)")) + PASSAGE
@@ -194,7 +216,7 @@ class RewriteRetrieveRead:
         label = "Query" if choice else "Queries"
         shots = [(each.question, f"{each.reasoning}\n{label}: {each.answer}") for each in examples]
         template = self.prompts.rewrite_choice if choice else self.prompts.rewrite
-        return render(template, ending=_ending(stop), examples=_examples(shots, stop), question=question), sampling
+        return render(template, closing=_closing(stop), examples=_examples(shots, stop), question=question), sampling
 
     def _style(self) -> str:
         own = "prompted" if self.rewriter is None else "trained"
@@ -210,7 +232,7 @@ class RewriteRetrieveRead:
         )
 
     def _content(self, queries: Sequence[str], found: Sequence[Sequence[Passage]]) -> list[Passage]:
-        """What the reader gets to see: the first of every query, then the second of every query, within the budget of words."""
+        """What the reader gets to see: every query's first, then every query's second, within the budget of words."""
         kept: list[Passage] = []
         room = self.word_budget
         for passage in interleaved(found):
@@ -224,19 +246,7 @@ class RewriteRetrieveRead:
                 room -= count_words(text)
         return kept
 
-    async def _read(
-        self, question: str, run: Run, evidence: Evidence, markers: Sequence[int], thoughts: tuple[Thought, ...]
-    ) -> Answer:
-        stop = self._stop()
-        passages, markers = self._shown(question, run, evidence, markers)
-        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens, stop=(stop,) if stop else ())
-        prompt = self._reading(question, passages)
-        reply = await self._said(self.model, prompt, run, name="answer", sampling=sampling)
-        text = before(reply.text, stop).strip()
-        citations = evidence.citations(text, support=markers)
-        return run.propose(Answer(text=text, citations=citations, steps=thoughts))
-
-    def _shown(self, question: str, run: Run, evidence: Evidence, markers: Sequence[int]) -> tuple[str, Sequence[int]]:
+    def _shown(self, question: str, evidence: Evidence, markers: Sequence[int], run: Run) -> tuple[str, list[int]]:
         """The passages as the prompt has them, as many as the run's budget has room for, and their numbers."""
         each, left = 2 * self.word_budget, run.meter.remaining_tokens()
         if left is not None:
@@ -251,10 +261,10 @@ class RewriteRetrieveRead:
         demonstrations = general(self.form) if self.demonstrations is None else self.demonstrations
         plain = [each.model_copy(update={"reasoning": ""}) for each in demonstrations[: self.shots]]
         examples = _examples([(each.question, shown(each, self.form)) for each in plain], stop)
-        parts = {"ending": _ending(stop), "examples": examples, "question": question, "form": self.form.instruction}
+        parts = {"closing": _closing(stop), "examples": examples, "question": question}
         if not passages:
-            return render(self.prompts.answer, **parts)
-        return render(self.prompts.read, passages=passages, cite=cite(self.form), **parts)
+            return render(self.prompts.answer, form=self.form.short, **parts)
+        return render(self.prompts.read, passages=passages, form=ending(self.form), **parts)
 
     def _stop(self) -> str:
         """The reader's stop marker; in prose it may be bold type and in a program a power."""
@@ -270,7 +280,8 @@ class RewriteRetrieveRead:
         sampling: Sampling,
         then: tuple[int, int] = (0, 0),
     ) -> Reply:
-        """The model's reply. One that begins with the stop marker, as bold type does, is empty: then it is asked without the marker.
+        """The model's reply. One that begins with the stop marker, as bold type does, is empty: then it is asked "
+        "without the marker.
 
         then: the calls and tokens that are needed afterwards.
         """
@@ -285,7 +296,8 @@ class RewriteRetrieveRead:
         return reply
 
     def at_budget(self, tokens: int) -> RewriteRetrieveRead:
-        """As many passages and words as fill what rewriting, examples and answer leave; a quarter is kept for a long answer.
+        """As many passages and words as fill what rewriting, examples and answer leave; a quarter is kept for a long "
+        "answer.
 
         A word is reckoned at 7/4 tokens. Examples give way before the last passage does.
         """
@@ -309,12 +321,11 @@ def interleaved(found: Sequence[Sequence[Passage]]) -> list[Passage]:
     return list(once.values())
 
 
-def _thought(query: str, passages: Sequence[Passage], evidence: Evidence) -> Thought:
+def _thought(query: str, found: Sequence[Passage], evidence: Evidence, shown: Sequence[int]) -> Thought:
     """A query as a step of the answer, with the numbers of what it found and the reader saw."""
-    seen = {passage.id for passage in passages} & {passage.id for passage in evidence.passages}
-    return Thought(
-        text=f"Searched for: {query}", query=query, citations=tuple(evidence.add(p for p in passages if p.id in seen))
-    )
+    ids = {passage.id for passage in found}
+    seen = tuple(marker for marker in shown if evidence.passages[marker - 1].id in ids)
+    return Thought(text=f"Searched for: {query}", query=query, citations=seen)
 
 
 def _examples(pairs: Sequence[tuple[str, str]], stop: str) -> str:
@@ -322,7 +333,7 @@ def _examples(pairs: Sequence[tuple[str, str]], stop: str) -> str:
     return "\n\n".join(f"Question: {question}\n{said.strip()}{end}" for question, said in pairs)
 
 
-def _ending(stop: str) -> str:
+def _closing(stop: str) -> str:
     return f"End your reply with {stop} and write nothing behind it." if stop else "Write nothing else."
 
 

@@ -1,11 +1,12 @@
 """`hf`: a model run in this process by transformers, with a LoRA adapter if given (extra [train]).
 
-`hf/<repo>`, `hf/<folder>`, or a GGUF file or alias, whose weights are dequantised. A folder that holds a LoRA adapter alone is
-the base model named in it with the adapter. Slower than `gguf`, and the place to run what was trained here.
+`hf/<repo>`, `hf/<folder>`, or a GGUF file or alias, whose weights are dequantised. A folder that holds a LoRA
+adapter alone is the base model named in it with the adapter. Slower than `gguf`, and the place to run what was
+trained here.
 
-Decoder-only models read a conversation by their chat template. Encoder-decoders (T5, mT5, BART) have none: their encoder reads the
-messages' contents as plain text, blank lines between them and no roles, and only the reply is decoded. A model without a
-template, a base model, reads the same plain text.
+Decoder-only models read a conversation by their chat template. Encoder-decoders (T5, mT5, BART) have none: their
+encoder reads the messages' contents as plain text, blank lines between them and no roles, and only the reply is
+decoded. A model without a template, a base model, reads the same plain text.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ def _missing() -> bool:
 
 
 def load_weights(model: str, *, adapter: Path | None = None) -> tuple[Any, Any]:
-    """A language model, decoder-only or encoder-decoder, ready for inference, and its tokenizer. Blocks for seconds or more."""
+    """A language model, decoder-only or encoder-decoder, ready to use, and its tokenizer. Blocks for seconds."""
     import torch
     from transformers import AutoTokenizer
 
