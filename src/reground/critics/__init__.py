@@ -12,6 +12,7 @@ import difflib
 import importlib
 import pkgutil
 from dataclasses import dataclass
+from functools import cache
 from importlib.metadata import entry_points
 from typing import ClassVar, Literal
 
@@ -42,6 +43,7 @@ class Critics:
         return critic
 
 
+@cache
 def names() -> dict[str, str]:
     """Every critic's name and the module behind it."""
     here = {

@@ -70,11 +70,6 @@ def _does_something(node: ast.stmt) -> bool:
     return isinstance(node.value, ast.Call) if isinstance(node, ast.Expr) else not isinstance(node, ast.Pass)
 
 
-def same(a: str, b: str) -> bool:
-    """Whether two texts say the same, letter case and white space aside."""
-    return key(a) == key(b)
-
-
 def key(text: str) -> str:
     """What two texts have in common that say the same."""
     return squeezed(text).casefold()
