@@ -387,6 +387,18 @@ async def test_a_grounded_draft_is_written_from_passages_and_revised_from_all_ev
     assert [citation.marker for citation in answer.citations] == [1, 2, 3, 4]
 
 
+async def test_a_grounded_round_may_ask_what_to_read_next():
+    scripted = by_job({"whose pages": "Danube; Rhine", REVISE: "Answer: Danube", FIRST: "Answer: Seine"})
+    run = Run()
+    await rar(scripted, **(GROUNDED | {"query_from": "names", "max_rounds": 1})).solve(QUESTION, run)
+    assert effects(run)[2:] == [("/round.0", name) for name in ("query", "retrieve", "refine")]
+    assert queries(run) == [QUESTION, "Danube; Rhine"]
+    draft, names = scripted.prompts[:2]
+    shared = draft[: draft.index(FIRST)]
+    assert shared.count("<passage number") == 2
+    assert names.startswith(shared)
+
+
 async def test_grounded_rounds_end_where_nothing_new_is_found():
     scripted = by_job({REVISE: "no call", FIRST: "Answer: Seine"})
     run = Run()

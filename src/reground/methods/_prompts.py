@@ -30,7 +30,8 @@ class Prompts:
 
     def __post_init__(self) -> None:
         for template in fields(self):
-            owner = f"{type(self).__module__.rpartition('.')[2]}.{template.name}"
+            module = type(self).__module__.rpartition(".")[2].strip("_").removesuffix("_prompts")
+            owner = f"{module}.{template.name}"
             _compare(owner, places(str(template.default)), places(getattr(self, template.name), owner))
 
 

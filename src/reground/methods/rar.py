@@ -1,88 +1,27 @@
 """RaR: reflect on every step, and then on the whole answer, with retrieved evidence, and refine it.
 
 "Optimizing Inference-Time Reasoning in LLMs via Retrieval-Augmented Reflection", section 3.2: equations 3 to 6
-and algorithm 1; prompts after appendix B, part by part.
+and algorithm 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel, Sampling
 from reground.core.run import Run, gather
-from reground.methods import _prompts
-from reground.methods._budget import INSTRUCTIONS, PASSAGE, SHORT, affords, tokens_of
+from reground.methods._budget import INSTRUCTIONS, PASSAGE, affords, tokens_of
 from reground.methods._evidence import Evidence, clean_query, find
-from reground.methods._prompts import QUOTED, cite, render, require, style, weigh
+from reground.methods._prompts import cite, render, require, style, weigh
+from reground.methods._rar_grounded import GROUNDED, grounded_at
+from reground.methods._rar_prompts import Prompts
 from reground.methods._revision import accepted, readable, sound
 from reground.methods._steps import join_steps, split_answer, split_draft, squeezed
-
-_HEAD = "An answer is checked step by step against documents. " + QUOTED + "\n\nQuestion:\n{question}\n\n"
-_STEP = _HEAD + "Checked so far:\n{verified}\n\n{passages}\n\nStep to check:\n{step}\n\n"
-_WHOLE = _HEAD + "Answer to check:\n{answer}\n\n{passages}\n\n"
-_ERRORS = (
-    "Write one short line for each error: what is wrong, what is right instead, and the number of the passage "
-    "that says so. If there is no error at all, write only: OK"
-)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Prompts(_prompts.Prompts):
-    """One template a call. All but the first begin alike, so a server reads question and checked steps once.
-
-    draft (Eq. 3, appendix B.1): places {question}, {style} (how a step is written) and {form} (the answer).
-    query (Eq. 4, B.2): {question} and {text}, the thoughts up to step i, or in phase 2 the whole answer.
-    reflect: {question}, {verified}, {passages} and {step}.
-    refine (Eq. 5, first and second case; B.3): those, {reflection} and {cite}.
-    refine_last (Eq. 5, third case): those, {draft}, the draft's answer, and {form}.
-    reflect_answer: {question}, {answer} and {passages}. refine_answer (Eq. 6): those, {reflection}, {cite} and {form}.
-    grounded_draft, where passages are found before the draft: {passages}, {question}, {weigh} (what to do before
-        the answer) and {form}. revise_answer, where nothing is reflected on: those and {answer}.
-    """
-
-    draft: str = (
-        "{question}\n\nThink step by step. Write one short paragraph for each step and leave a blank line between "
-        "the steps. {style} {form}"
-    )
-    query: str = (
-        _HEAD + "Text:\n{text}\n\nTask: The last sentences of the text may be wrong. Write a search query "
-        "of a few words, with the names that matter, to look up their facts. Write only the query."
-    )
-    reflect: str = (
-        _STEP + "Task: Find the errors in the step to check. Does it say what the passages say? "
-        "Does it follow from the question? " + _ERRORS
-    )
-    refine: str = (
-        _STEP + "Errors found in it:\n{reflection}\n\n"
-        "Task: Write the step to check again, corrected. Put right the errors found and keep what is right. "
-        "Without errors repeat it unchanged. {cite} Write this one step and nothing else."
-    )
-    refine_last: str = (
-        _STEP + "Errors found in it:\n{reflection}\n\nFirst draft of the final answer, which may be wrong:\n{draft}\n\n"
-        "Task: Write the step to check again, corrected. Put right the errors found and keep what is right. "
-        "Then, after a blank line, give the final answer that follows from all steps. {cite} {form}"
-    )
-    reflect_answer: str = (
-        _WHOLE + "Task: Find the errors in the answer to check. Does it say what the passages say? Does it answer "
-        "the question, and does each step follow from those before? " + _ERRORS
-    )
-    refine_answer: str = (
-        _WHOLE + "Errors found in it:\n{reflection}\n\n"
-        "Task: Write the whole answer again, corrected, with a blank line between the steps. Put right the errors found "
-        "and keep what is right. Without errors repeat it unchanged. {cite} {form}"
-    )
-    grounded_draft: str = "{passages}\n\n" + QUOTED + "\n\nQuestion:\n{question}\n\n{weigh} {form}"
-    revise_answer: str = (
-        "{passages}\n\n"
-        + QUOTED
-        + "\n\nQuestion:\n{question}\n\nAn answer given before all passages were found:\n{answer}\n\n"
-        "Task: Answer the question. Keep the answer given before unless the passages contradict it. {weigh} {form}"
-    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +34,8 @@ class RaR:
         from what is refined already and the raw step i (algorithm 1, line 4).
     ground: passages found with the question itself before anything is written, for the draft to be written from; 0, as in the
         paper, drafts from memory, which misleads the queries of a model that knows little.
-    query_from: "model", a call writes each query (Eq. 4); "thought", the thought or the answer is the query as it stands.
+    query_from: "model", a call writes each query (Eq. 4); "thought", the thought or the answer is the query as it stands;
+        "names", in phase 2, a call that reads the passages held lists what to read next.
     reflect: whether errors are put into words before a refinement; without, one call reads the passages and revises (phase 2).
     evidence: what a refinement reads in phase 2: "new", the passages of its round; "all", everything found so far.
     max_steps: phase 1 works on at most so many steps; in a longer draft neighbouring steps are put together. 0 leaves phase 1 out.
@@ -116,11 +56,11 @@ class RaR:
     model: LanguageModel
     retriever: Retriever
     form: AnswerForm = TEXT
-    prompts: Prompts = Prompts()
+    prompts: Prompts = field(default_factory=Prompts)
     k: int = 1
     queries: Literal["parallel", "sequential"] = "parallel"
     ground: int = 0
-    query_from: Literal["model", "thought"] = "model"
+    query_from: Literal["model", "thought", "names"] = "model"
     reflect: bool = True
     evidence: Literal["new", "all"] = "new"
     max_steps: int = 5
@@ -141,7 +81,8 @@ class RaR:
         require(
             min(self.ground, self.max_steps, self.max_rounds) >= 0, "ground, max_steps and max_rounds must be 0 or more"
         )
-        require(self.query_from in {"model", "thought"}, 'query_from must be "model" or "thought"')
+        known = {"model", "thought", "names"}
+        require(self.query_from in known, 'query_from must be "model", "thought" or "names"')
         require(self.evidence in {"new", "all"}, 'evidence must be "new" or "all"')
         require(self.m >= 2, "m must be at least 2")
         require(self.max_contents is None or self.max_contents >= self.k, "max_contents must be at least k")
@@ -159,26 +100,11 @@ class RaR:
         Phase 2 has the rest: its rounds are set so that the run's budget or convergence ends them.
         """
         if self.ground:
-            return self._grounded_at(tokens)
+            return replace(self, **grounded_at(tokens, self.max_rounds, self.max_tokens))
         text = self.max_tokens // 4
         step = 3 * INSTRUCTIONS + 2 * self.k * PASSAGE + 2 * text
         steps = min(self.max_steps, max(1, (tokens - INSTRUCTIONS - text) // step))
         return replace(self, max_steps=steps, max_rounds=max(1, tokens // step))
-
-    def _grounded_at(self, tokens: int) -> RaR:
-        """A draft and one round up to 3,000 tokens, another round for every 3,000 more; a round's call reads 1.5 times as
-        much as the draft's, and its new passages fill the difference."""
-        rounds = max(1, min(self.max_rounds, tokens // 3000))
-        fixed = INSTRUCTIONS + self.max_tokens // 2
-        share = tokens / (1 + 1.5 * rounds)
-        draft, whole = (max(1, int(part - fixed)) for part in (share, 1.5 * share))
-        return replace(
-            self,
-            ground=max(1, draft // SHORT),
-            k=max(1, (whole - draft) // SHORT),
-            max_rounds=rounds,
-            context_tokens=whole,
-        )
 
 
 @dataclass
@@ -417,7 +343,10 @@ class _Solving:
             return text
         if config.query_from == "thought":
             return clean_query(" ".join(split_answer(text, config.form)[0].split()), fallback=self.question)
-        prompt = render(config.prompts.query, question=self.question, text=text)
+        if config.query_from == "names" and self.held:
+            prompt = render(config.prompts.names, passages=self._shown([]), question=self.question)
+        else:
+            prompt = render(config.prompts.query, question=self.question, text=text)
         reply = await run.ask(config.model, prompt, name="query", sampling=self._sampling(config.query_tokens))
         return clean_query(reply, fallback=text)
 
@@ -456,16 +385,4 @@ class _Solving:
 
 METHOD = RaR
 
-PRESETS = {
-    "grounded": {
-        "ground": 4,
-        "k": 3,
-        "max_steps": 0,
-        "max_rounds": 2,
-        "m": 2,
-        "query_from": "thought",
-        "reflect": False,
-        "evidence": "all",
-    }
-}
-"""What a small model needs (docs/reproduction): a draft from evidence, and one call that keeps or corrects it."""
+PRESETS = {"grounded": GROUNDED}

@@ -1,0 +1,75 @@
+"""RaR's prompts: after appendix B of the paper, part by part, and those of a draft from evidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from reground.methods import _prompts
+from reground.methods._prompts import QUOTED
+
+_HEAD = "An answer is checked step by step against documents. " + QUOTED + "\n\nQuestion:\n{question}\n\n"
+_STEP = _HEAD + "Checked so far:\n{verified}\n\n{passages}\n\nStep to check:\n{step}\n\n"
+_WHOLE = _HEAD + "Answer to check:\n{answer}\n\n{passages}\n\n"
+_READ = "{passages}\n\n" + QUOTED + "\n\nQuestion:\n{question}\n\n"
+_ERRORS = (
+    "Write one short line for each error: what is wrong, what is right instead, and the number of the passage "
+    "that says so. If there is no error at all, write only: OK"
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompts(_prompts.Prompts):
+    """One template a call. All but the first begin alike, so a server reads question and checked steps once.
+
+    draft (Eq. 3, appendix B.1): places {question}, {style} (how a step is written) and {form} (the answer).
+    query (Eq. 4, B.2): {question} and {text}, the thoughts up to step i, or in phase 2 the whole answer.
+    reflect: {question}, {verified}, {passages} and {step}.
+    refine (Eq. 5, first and second case; B.3): those, {reflection} and {cite}.
+    refine_last (Eq. 5, third case): those, {draft}, the draft's answer, and {form}.
+    reflect_answer: {question}, {answer} and {passages}. refine_answer (Eq. 6): those, {reflection}, {cite} and {form}.
+    grounded_draft, where passages are found before the draft: {passages}, {question}, {weigh} (what to do before
+        the answer) and {form}. revise_answer, where nothing is reflected on: those and {answer}.
+    names, where a query is a list of what to read next: {passages} and {question}.
+    """
+
+    draft: str = (
+        "{question}\n\nThink step by step. Write one short paragraph for each step and leave a blank line between "
+        "the steps. {style} {form}"
+    )
+    query: str = (
+        _HEAD + "Text:\n{text}\n\nTask: The last sentences of the text may be wrong. Write a search query "
+        "of a few words, with the names that matter, to look up their facts. Write only the query."
+    )
+    reflect: str = (
+        _STEP + "Task: Find the errors in the step to check. Does it say what the passages say? "
+        "Does it follow from the question? " + _ERRORS
+    )
+    refine: str = (
+        _STEP + "Errors found in it:\n{reflection}\n\n"
+        "Task: Write the step to check again, corrected. Put right the errors found and keep what is right. "
+        "Without errors repeat it unchanged. {cite} Write this one step and nothing else."
+    )
+    refine_last: str = (
+        _STEP + "Errors found in it:\n{reflection}\n\nFirst draft of the final answer, which may be wrong:\n{draft}\n\n"
+        "Task: Write the step to check again, corrected. Put right the errors found and keep what is right. "
+        "Then, after a blank line, give the final answer that follows from all steps. {cite} {form}"
+    )
+    reflect_answer: str = (
+        _WHOLE + "Task: Find the errors in the answer to check. Does it say what the passages say? Does it answer "
+        "the question, and does each step follow from those before? " + _ERRORS
+    )
+    refine_answer: str = (
+        _WHOLE + "Errors found in it:\n{reflection}\n\n"
+        "Task: Write the whole answer again, corrected, with a blank line between the steps. Put right the errors found "
+        "and keep what is right. Without errors repeat it unchanged. {cite} {form}"
+    )
+    grounded_draft: str = _READ + "{weigh} {form}"
+    names: str = (
+        _READ
+        + "To answer, one must look up other things that the passages name. Write the names of the people, places, "
+        "works or organisations whose pages should be read next, separated by semicolons. Write only the names."
+    )
+    revise_answer: str = (
+        _READ + "An answer given before all passages were found:\n{answer}\n\n"
+        "Task: Answer the question. Keep the answer given before unless the passages contradict it. {weigh} {form}"
+    )
