@@ -325,8 +325,8 @@ LONG = page("long", "Nothing is said here. " * 50 + "\n\nThe Danube is 2850 km l
 
 
 async def test_pages_are_cut_to_what_the_queries_ask_for():
-    model = ScriptedModel(["Danube km; Seine km", ANSWER])
-    retriever = Ranked({"Danube km": [LONG, page("short", "One passage only.")], "Seine km": [page("seine")]})
+    model = ScriptedModel(["Danube km; Paris", ANSWER])
+    retriever = Ranked({"Danube km": [LONG, page("short", "One passage only.")], "Paris": [page("seine")]})
     await make(model, retriever=retriever, content="bm25", page_words=40).solve(QUESTION, Run())
     assert 'title="long">\nThe Danube is 2850 km long.\n</passage>' in model.prompts[1]
     assert "One passage only." in model.prompts[1]
@@ -489,6 +489,19 @@ async def test_at_every_token_budget_there_is_an_answer_within_it(tokens, mode, 
         assert not rewritten if mode != "rewrite" or tokens == 700 else rewritten or tokens == 900
         if mode != "reader":
             assert shown(prompts(run, "answer")[0])
+
+
+@pytest.mark.parametrize("word", ["word ", "长"])
+async def test_what_a_budget_has_no_room_for_is_cut_or_left_out_and_not_cited(word):
+    retriever = Ranked({"Seine length": [page("s", word * 1500)], "Danube length": [page("d", word * 1500)]})
+    run = Run(budget=Budget(tokens=1500))
+    solved = await solve(make(ScriptedModel([TWO, ANSWER]), retriever=retriever), QUESTION, run, id="q", name="x")
+    answer = solved.trajectory.answer
+    assert answer is not None
+    assert shown(prompts(run, "answer")[0]) == ["s"]
+    assert 100 < prompts(run, "answer")[0].count(word) < 1500
+    assert [step.citations for step in answer.steps] == [(1,), ()]
+    assert [citation.passage_id for citation in answer.citations] == ["s"]
 
 
 @pytest.mark.parametrize("mode", ["reader", "retrieve", "rewrite"])

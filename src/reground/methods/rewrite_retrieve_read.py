@@ -251,7 +251,8 @@ class RewriteRetrieveRead:
         each, left = 2 * self.word_budget, run.meter.remaining_tokens()
         if left is not None:
             left = max(_SHORT, left - tokens_of(self._reading(question, "(none)")) - _SHORT)
-            each = min(each, left)
+            while each > 1 and tokens_of(evidence.show(markers[:1], tokens=each)) > left:
+                each = each * 3 // 4
         kept = evidence.fitting(markers, tokens=each, most=left)
         return evidence.show(kept, tokens=each), kept
 
@@ -280,9 +281,9 @@ class RewriteRetrieveRead:
         sampling: Sampling,
         then: tuple[int, int] = (0, 0),
     ) -> Reply:
-        """The model's reply. One that begins with the stop marker, as bold type does, is empty: then it is asked "
-        "without the marker.
+        """The model's reply.
 
+        One that begins with the stop marker, as bold type does, is empty: then it is asked for again without the marker.
         then: the calls and tokens that are needed afterwards.
         """
         (reply,) = await run.generate(model, prompt, name=name, sampling=sampling, logprobs="welcome")
@@ -296,10 +297,10 @@ class RewriteRetrieveRead:
         return reply
 
     def at_budget(self, tokens: int) -> RewriteRetrieveRead:
-        """As many passages and words as fill what rewriting, examples and answer leave; a quarter is kept for a long "
-        "answer.
+        """As many passages and words as fill what rewriting, examples and answer leave.
 
-        A word is reckoned at 7/4 tokens. Examples give way before the last passage does.
+        A word is reckoned at 7/4 tokens, an answer at a quarter of the budget at most. Examples give way before the
+        last passage does.
         """
         prompt, sampling = self._rewriting("")
         rewriting = min(tokens // 2, tokens_of(prompt) + sampling.max_tokens) if self.mode == "rewrite" else 0
