@@ -495,7 +495,8 @@ async def test_at_every_token_budget_there_is_an_answer_within_it(tokens, mode, 
 async def test_what_a_budget_has_no_room_for_is_cut_or_left_out_and_not_cited(word):
     retriever = Ranked({"Seine length": [page("s", word * 1500)], "Danube length": [page("d", word * 1500)]})
     run = Run(budget=Budget(tokens=1500))
-    solved = await solve(make(ScriptedModel([TWO, ANSWER]), retriever=retriever), QUESTION, run, id="q", name="x")
+    method = make(ScriptedModel([TWO, ANSWER]), retriever=retriever, word_budget=3000)
+    solved = await solve(method, QUESTION, run, id="q", name="x")
     answer = solved.trajectory.answer
     assert answer is not None
     assert shown(prompts(run, "answer")[0]) == ["s"]
