@@ -118,9 +118,12 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return folder.parent
 
 
-def call(server: Server, data: Path, command: str, *more: str) -> int:
+def call(server: Server, data: Path, *command: str) -> int:
     options = ["--task", "bamboogle", "--data", str(data), "--model", "openai/m"]
-    return run([command, *options, "--base-url", f"http://127.0.0.1:{server.server_port}/v1", *more])
+    words = 2 if command[0] == "train" else 1
+    return run(
+        [*command[:words], *options, "--base-url", f"http://127.0.0.1:{server.server_port}/v1", *command[words:]]
+    )
 
 
 def test_eval_scores_every_question_and_writes_a_report(server: Server, data: Path, capfd) -> None:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from reground import __version__
-from reground.app.cli import ask, library, look
+from reground.app.cli import ask, library, look, train
 from reground.app.cli import eval as evaluation
 
 app = typer.Typer(
@@ -42,4 +42,5 @@ ask.register(app)
 library.register(app)
 look.register(app)
 evaluation.register(app)
+train.register(app)
 cli = typer.main.get_command(app)

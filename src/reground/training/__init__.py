@@ -1,0 +1,1 @@
+"""What the helper models are trained on, and their trainers."""

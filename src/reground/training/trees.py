@@ -1,0 +1,166 @@
+"""Collecting what critics are trained on: trees of planning, searched with the gold answers as reward (CR-Planner, section 2.3).
+
+One folder a collection, kept like an evaluation's run: config.json, journal.sqlite, and trees/<question>.json as
+`reground.treesearch.files` writes them. The same call again goes on where it was, and no call is paid twice.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import quote
+
+from reground.core.answers import Answer
+from reground.core.errors import BudgetExceeded, DataError, RegroundError
+from reground.core.journal import Journal, SqliteJournal
+from reground.core.language import Usage
+from reground.core.programs import Sandbox
+from reground.core.run import Run, gather
+from reground.core.trajectory import Trajectory
+from reground.evaluation.results import open_run
+from reground.evaluation.runner import FATAL, EvalSettings, choose, configuration
+from reground.evaluation.seeding import Seed, Seeded
+from reground.evaluation.task import Example, Task
+from reground.methods._planner.states import State
+from reground.methods._planner.tree import PlannerProblem, Reward, decode, encode
+from reground.methods.cr_planner import CRPlanner
+from reground.treesearch.files import TreeFileError, read_tree, write_tree
+from reground.treesearch.mcts import search
+from reground.treesearch.settings import Settings
+from reground.treesearch.tree import Tree
+
+RUN_ID = "trees"
+
+PlannerFor = Callable[[Seed], CRPlanner]
+
+
+@dataclass(frozen=True)
+class Grown:
+    """A tree that is finished: its question, its file, and what growing it has cost; nothing where it was there already."""
+
+    example: str
+    path: Path
+    tree: Tree[State]
+    usage: Usage = field(default_factory=Usage)
+
+
+@dataclass
+class Collected:
+    """What a collection holds. `failed`: questions without a tree, and why; they are tried again next time."""
+
+    out: Path
+    grown: list[Grown] = field(default_factory=list)
+    failed: dict[str, str] = field(default_factory=dict)
+
+
+async def collect_trees(
+    task: Task,
+    planner_for: PlannerFor,
+    settings: EvalSettings,
+    searching: Settings,
+    out: Path,
+    *,
+    sandbox: Sandbox | None = None,
+    on_tree: Callable[[Grown, int], None] = lambda grown, total: None,
+) -> Collected:
+    """Grow one tree a question, `settings.concurrency` questions at once.
+
+    task: its primary metric is the reward. planner_for: the planner, given what seeds its model. settings: which questions,
+    and the budget of each. searching: how a tree is searched. on_tree: called with every finished tree and how many there shall be.
+
+    A question's budget that ends leaves the tree as it was then, with `stopped` saying so. Raises ConfigurationError when `out`
+    holds something else, DataError when a tree's file is broken, and what is wrong with the run itself.
+    """
+    examples = choose(task, settings)
+    named = {"search": dataclasses.asdict(searching), **settings.method_settings}
+    config = configuration(task, dataclasses.replace(settings, method_settings=named))
+    with open_run(out, config) as folder:
+        journal = SqliteJournal(folder.journal)
+        try:
+            session = _Session(task, planner_for, settings, searching, sandbox, journal, Collected(out), on_tree)
+            left = iter(examples)
+            await gather(*(session.work(left, len(examples)) for _ in range(min(settings.concurrency, len(examples)))))
+        finally:
+            journal.close()
+    return session.collected
+
+
+def read_trees(out: Path) -> Iterator[Tree[State]]:
+    """Every tree of a collection, by file name. Raises DataError where a file is broken or there is none."""
+    files = sorted((out / "trees").glob("*.json"))
+    if not files:
+        raise DataError("no trees here: collect some with reground train trees", path=out)
+    for file in files:
+        yield _read(file)
+
+
+@dataclass
+class _Session:
+    task: Task
+    planner_for: PlannerFor
+    settings: EvalSettings
+    searching: Settings
+    sandbox: Sandbox | None
+    journal: Journal
+    collected: Collected
+    on_tree: Callable[[Grown, int], None]
+
+    async def work(self, left: Iterator[Example], total: int) -> None:
+        """Take questions until there are none left."""
+        for example in left:
+            path = self.collected.out / "trees" / f"{quote(example.id, safe='')}.json"
+            if path.exists():
+                grown = Grown(example.id, path, _read(path))
+            else:
+                try:
+                    grown = await self._grow(example, path)
+                except FATAL:
+                    raise
+                except RegroundError as error:
+                    self.collected.failed[example.id] = f"{type(error).__name__}: {error}"
+                    continue
+            self.collected.grown.append(grown)
+            self.on_tree(grown, total)
+
+    async def _grow(self, example: Example, path: Path) -> Grown:
+        recorded = len(self.journal.load(RUN_ID, example.id))
+        first = self.settings.seed * 1_009 * 100_003 % 2**31 + recorded
+        planner = self.planner_for(lambda model: Seeded(model, first))
+        run = Run(run_id=RUN_ID, question_id=example.id, journal=self.journal, budget=self.settings.budget)
+        problem = PlannerProblem(planner=planner, run=run, reward=self._reward(example))
+        tree = await search(problem, State(example.question), self.searching, until=(BudgetExceeded,))
+        about = {
+            "task": self.task.name,
+            "example": example.id,
+            "reward": self.task.primary,
+            "model": planner.model.name,
+        }
+        tree = dataclasses.replace(tree, metadata=about | {"golden_answers": list(example.golden_answers)})
+        write_tree(path, tree, encode)
+        return Grown(example.id, path, tree, run.usage)
+
+    def _reward(self, example: Example) -> Reward:
+        async def reward(answer: Answer) -> float:
+            """The primary metric of the answer."""
+            told = Trajectory(id=example.id, question=example.question, method="cr_planner", answer=answer)
+            scores = await self.task.score(example, told, self.sandbox)
+            score = scores[self.task.primary]
+            if score.value is None:
+                raise DataError(f"{self.task.name} {example.id} cannot be scored: {score.why}")
+            return score.value
+
+        return reward
+
+
+def _read(path: Path) -> Tree[State]:
+    try:
+        return read_tree(path, decode)
+    except TreeFileError as error:
+        raise DataError(f"{error}; delete it to have it grown again", path=path) from None
+
+
+def rewards(trees: Sequence[Tree[State]]) -> list[float]:
+    """The mean reward at each root: how often the planner's answers are right before any critic is trained."""
+    return [tree.root.mean or 0.0 for tree in trees]

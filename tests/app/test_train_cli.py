@@ -1,0 +1,42 @@
+"""`reground train trees` from the outside, against a model behind a loopback server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from reground.app.cli import run
+from tests.app.test_eval_cli import Server, call, data, server
+
+__all__ = ["data", "server"]
+SMALL = ("--limit", "2", "--simulations", "4", "--set", "retrieval=false", "--set", "candidates=1", "--out", "out")
+
+
+def test_trees_are_collected_told_of_and_kept(server: Server, data: Path, capfd) -> None:
+    assert call(server, data, "train", "trees", *SMALL) == 0
+    out, err = capfd.readouterr()
+    assert "2 trees in out/trees: mean reward 1.000, 0 preference pairs" in out
+    assert err.count("4 visits, mean reward 1.000") == 2
+    asked = len(server.asked)
+    assert asked > 0
+    tree = json.loads(next(Path("out/trees").iterdir()).read_text())
+    assert tree["metadata"]["model"] == "openai/m"
+    assert "secret-key" not in "".join(p.read_text(errors="replace") for p in Path("out").rglob("*") if p.is_file())
+    assert call(server, data, "train", "trees", *SMALL, "--quiet") == 0
+    out, err = capfd.readouterr()
+    assert "2 trees" in out
+    assert err == ""
+    assert len(server.asked) == asked
+
+
+def test_a_question_without_a_tree_is_named_and_the_exit_code_says_so(server: Server, data: Path, capfd) -> None:
+    server.down = "book 0"
+    assert call(server, data, "train", "trees", *SMALL, "--limit", "0") == 3
+    out, err = capfd.readouterr()
+    assert "5 trees" in out
+    assert "b0 has no tree: ModelError" in err
+
+
+def test_train_without_a_command_shows_help(capsys) -> None:
+    assert run(["train"]) in {0, 2}
+    assert "trees" in capsys.readouterr().out

@@ -1,0 +1,132 @@
+"""Trees of planning: collected with the gold answers as reward, kept, resumed, and read back."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from reground.core.budget import Budget
+from reground.core.errors import AuthenticationError, ConfigurationError, DataError, ModelError
+from reground.core.language import Message, Reply, Sampling
+from reground.evaluation.runner import EvalSettings
+from reground.methods.cr_planner import CRPlanner
+from reground.models.scripted import ScriptedModel
+from reground.training.trees import Grown, collect_trees, read_trees, rewards
+from reground.treesearch.settings import Settings
+from reground.treesearch.tree import pairs, walk
+from tests.evaluation.fakes import SumTask
+
+SETTINGS = EvalSettings(method="cr_planner", model="scripted", limit=3, concurrency=2)
+SEARCH = Settings(simulations=8, in_flight=2, seed=1)
+
+
+def solves(messages: Sequence[Message], sampling: Sampling) -> Reply | str:
+    """Right about sums."""
+    found = re.search(r"what is (\d+) \+", messages[-1].content)
+    assert found is not None
+    return f"Answer: {2 * int(found.group(1))}"
+
+
+def planner(model: ScriptedModel):
+    return lambda seed: CRPlanner(model=seed(model), form=SumTask().form, retrieval=False, candidates=2)
+
+
+async def test_one_tree_a_question_with_the_metric_as_reward(tmp_path: Path) -> None:
+    told: list[tuple[str, int]] = []
+
+    def on_tree(grown: Grown, total: int) -> None:
+        told.append((grown.example, total))
+
+    collected = await collect_trees(
+        SumTask(), planner(ScriptedModel(solves)), SETTINGS, SEARCH, tmp_path / "out", on_tree=on_tree
+    )
+    trees = list(read_trees(tmp_path / "out"))
+    assert {tree.metadata["example"] for tree in trees} == {example for example, _ in told}
+    assert [total for _, total in told] == [3, 3, 3]
+    assert rewards(trees) == [1.0, 1.0, 1.0]
+    assert [tree.root.visits for tree in trees] == [8, 8, 8]
+    assert all(tree.metadata["reward"] == "exact match" for tree in trees)
+    assert all(grown.usage.calls > 0 for grown in collected.grown)
+    assert json.loads((tmp_path / "out" / "config.json").read_text())["settings"]["search"]["simulations"] == 8
+
+
+async def test_a_wrong_branch_is_worth_less_than_a_right_one(tmp_path: Path) -> None:
+    said = iter(["Answer: wrong", "Answer: 0"] * 100)
+    model = ScriptedModel(lambda messages, sampling: next(said))
+    one = EvalSettings(method="cr_planner", model="scripted", limit=1)
+    await collect_trees(SumTask(1), planner(model), one, SEARCH, tmp_path / "out")
+    (tree,) = read_trees(tmp_path / "out")
+    preferences = list(pairs(tree.root))
+    assert {node.mean for _, node in walk(tree.root) if not node.children and node.visits} == {0.0, 1.0}
+    assert len(preferences) == 1
+    assert preferences[0].chosen.state.observations[-1].text == "Answer: 0"
+    assert preferences[0].rejected.state.observations[-1].text == "Answer: wrong"
+
+
+async def test_what_is_there_is_kept_and_what_is_missing_is_grown_without_a_call_paid_twice(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    model = ScriptedModel(solves)
+    await collect_trees(SumTask(), planner(model), SETTINGS, SEARCH, out)
+    paid = len(model.calls)
+    next((out / "trees").iterdir()).unlink()
+    kept = {path.name for path in (out / "trees").iterdir()}
+    again = await collect_trees(SumTask(), planner(model), SETTINGS, SEARCH, out)
+    assert len(again.grown) == 3
+    assert len(model.calls) == paid
+    assert kept <= {grown.path.name for grown in again.grown}
+
+
+async def test_another_search_is_another_collection(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    await collect_trees(SumTask(), planner(ScriptedModel(solves)), SETTINGS, SEARCH, out)
+    with pytest.raises(ConfigurationError, match="search"):
+        await collect_trees(SumTask(), planner(ScriptedModel(solves)), SETTINGS, Settings(simulations=9), out)
+
+
+async def test_a_question_that_fails_has_no_tree_and_is_tried_again(tmp_path: Path) -> None:
+    def fails(messages: Sequence[Message], sampling: Sampling) -> Reply | str | Exception:
+        return ModelError("overloaded") if "1 + 1" in messages[-1].content else solves(messages, sampling)
+
+    everything = EvalSettings(method="cr_planner", model="scripted", limit=None)
+    collected = await collect_trees(SumTask(3), planner(ScriptedModel(fails)), everything, SEARCH, tmp_path / "out")
+    assert collected.failed == {"q1": "ModelError: overloaded"}
+    assert len(collected.grown) == 2
+    again = await collect_trees(SumTask(3), planner(ScriptedModel(solves)), everything, SEARCH, tmp_path / "out")
+    assert not again.failed
+    assert len(again.grown) == 3
+
+
+async def test_what_is_wrong_with_the_run_itself_stops_it(tmp_path: Path) -> None:
+    model = ScriptedModel(lambda messages, sampling: AuthenticationError("no key"))
+    with pytest.raises(AuthenticationError):
+        await collect_trees(SumTask(), planner(model), SETTINGS, SEARCH, tmp_path / "out")
+
+
+async def test_a_question_without_gold_has_no_tree(tmp_path: Path) -> None:
+    task = SumTask(1, unscored=frozenset({"q0"}))
+    collected = await collect_trees(task, planner(ScriptedModel(solves)), SETTINGS, SEARCH, tmp_path / "out")
+    assert collected.failed == {"q0": "DataError: sums q0 cannot be scored: no gold answer"}
+
+
+async def test_a_budget_that_ends_leaves_the_tree_so_far(tmp_path: Path) -> None:
+    few = EvalSettings(method="cr_planner", model="scripted", limit=1, budget=Budget(calls=3))
+    unsure = ScriptedModel(lambda messages, sampling: "A step that leads nowhere.")
+    collected = await collect_trees(SumTask(1), planner(unsure), few, SEARCH, tmp_path / "out")
+    (grown,) = collected.grown
+    assert grown.tree.stopped is not None
+    assert grown.tree.root.visits < SEARCH.simulations
+    assert grown.usage.calls == 3
+
+
+async def test_a_broken_tree_is_named(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    await collect_trees(SumTask(1), planner(ScriptedModel(solves)), SETTINGS, SEARCH, out)
+    (out / "trees" / "q0.json").write_text("{")
+    with pytest.raises(DataError, match=r"q0\.json.*delete it"):
+        await collect_trees(SumTask(1), planner(ScriptedModel(solves)), SETTINGS, SEARCH, out)
+    with pytest.raises(DataError, match="no trees here"):
+        list(read_trees(tmp_path))
