@@ -431,3 +431,21 @@ def test_a_larger_budget_buys_more_steps_and_then_more_rounds():
     assert steps[0] == 1
     assert steps[-1] == 5
     assert scaled[-1].max_rounds > scaled[-2].max_rounds
+
+
+@pytest.mark.parametrize("tokens", [500, 1000, 2000, 4000, 8000, 16000])
+def test_a_grounded_rar_at_a_larger_budget_reads_no_less(tokens):
+    small, large = (rar(max_tokens=192, **GROUNDED).at_budget(size) for size in (tokens, 2 * tokens))
+    assert 1 <= small.ground <= large.ground
+    assert small.max_rounds <= large.max_rounds
+    assert (small.context_tokens, small.k) <= (large.context_tokens, large.k)
+    assert small.max_steps == 0
+
+
+async def test_a_prompt_holds_the_newest_passages_that_fit():
+    scripted = by_job({"whose pages": "Rhine", REVISE: "Answer: Rhine", FIRST: "Answer: Seine"})
+    settings = GROUNDED | {"query_from": "names", "max_rounds": 1, "context_tokens": 40}
+    await rar(scripted, **settings).solve(QUESTION, Run())
+    revising = scripted.prompts[-1]
+    assert revising.count("<passage number") == 1
+    assert '<passage number="3"' in revising
