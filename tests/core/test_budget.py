@@ -1,8 +1,10 @@
+import math
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.core.budget import Budget, Meter, estimate_tokens
+from reground.core.budget import Budget, Meter, Reservation, estimate_tokens
 from reground.core.errors import BudgetExceeded, ConfigurationError
 from reground.core.language import Message, Sampling, Usage
 from tests.core.strategies import usages
@@ -26,23 +28,55 @@ def test_the_estimate_counts_bytes_and_turns():
 def test_no_budget_lets_everything_through():
     meter = Meter()
     sampling = Sampling(max_tokens=10**6, n=100)
-    assert meter.admit(ASK, sampling) == (sampling, 0)
+    assert meter.admit(ASK, sampling) == (sampling, Reservation())
+    assert meter.room() is None
     assert meter.remaining_tokens() is None
 
 
 def test_a_completion_is_cut_to_the_room_that_is_left():
     meter = Meter(Budget(tokens=100))
     cut, reserved = meter.admit(ASK, Sampling(max_tokens=512))
-    assert (cut.max_tokens, reserved) == (86, 100)
+    assert (cut.max_tokens, reserved.tokens) == (86, 100)
     meter.settle(reserved, Usage(calls=1, prompt=10, completion=20))
     assert meter.remaining_tokens() == 70
     cut, reserved = meter.admit(ASK, Sampling(max_tokens=20, n=2))
-    assert (cut.max_tokens, reserved) == (20, 14 + 40)
+    assert (cut.max_tokens, reserved.tokens) == (20, 11 + 40)
 
 
 def test_room_is_shared_among_samples():
     cut, reserved = Meter(Budget(tokens=100)).admit(ASK, Sampling(max_tokens=512, n=4))
-    assert (cut.max_tokens, reserved) == (21, 14 + 84)
+    assert (cut.max_tokens, reserved.tokens) == (21, 14 + 84)
+
+
+@pytest.mark.parametrize(("prompt", "ratio"), [(14, 1.05), (7, 0.6), (12, 0.9), (18, 1.35), (60, 1.6)])
+def test_what_calls_really_cost_corrects_the_estimates_that_follow(prompt, ratio):
+    meter = Meter(Budget(tokens=10_000))
+    assert meter.ratio == 1.0
+    _, reserved = meter.admit(ASK, Sampling(max_tokens=16))
+    assert reserved == Reservation(14 + 16, 14)
+    meter.settle(reserved, Usage(calls=1, prompt=prompt, completion=10))
+    assert meter.ratio == pytest.approx(ratio)
+    assert meter.room() == int((10_000 - prompt - 10) / meter.ratio)
+    _, reserved = meter.admit(ASK, Sampling(max_tokens=16))
+    assert reserved == Reservation(math.ceil(14 * meter.ratio) + 16, 14)
+    again = Meter(Budget(tokens=10_000))
+    again.replay(Usage(calls=1, prompt=prompt, completion=10), 0.0, ASK)
+    assert again.ratio == meter.ratio
+
+
+def test_samples_drawn_in_several_requests_read_the_prompt_as_often():
+    meter = Meter(Budget(tokens=10_000))
+    _, reserved = meter.admit(ASK, Sampling(max_tokens=16, n=4))
+    meter.settle(reserved, Usage(calls=4, prompt=4 * 14, completion=10))
+    assert meter.ratio == pytest.approx(1.05)
+
+
+def test_a_call_that_failed_teaches_nothing():
+    meter = Meter(Budget(tokens=10_000))
+    _, reserved = meter.admit(ASK, Sampling())
+    meter.settle(reserved, None)
+    meter.replay(Usage(), 0.0)
+    assert meter.ratio == 1.0
 
 
 def test_a_call_that_would_not_fit_is_refused_before_it_is_made():

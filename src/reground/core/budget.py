@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -27,16 +28,29 @@ def estimate_tokens(messages: tuple[Message, ...]) -> int:
     """A prompt's length in tokens before any tokenizer has seen it: a token for every 3.5 UTF-8 bytes, and 4 a turn.
 
     Large vocabularies reach 4.5 bytes a token on plain English; a small one on passages full of names was seen at 2.7.
-    What a call really cost is settled afterwards, so an estimate that is off never adds up.
+    What a call really cost is settled afterwards, so an estimate that is off never adds up, and a meter learns from it.
     """
     return sum(4 + 2 * len(message.content.encode()) // 7 for message in messages)
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """What an admitted call holds: `tokens` of the budget, and its prompt's length as it was estimated."""
+
+    tokens: int = 0
+    estimated: int = 0
+
+
+_SAFETY = 1.05
+_LEAST, _MOST = 0.6, 1.6
 
 
 @dataclass
 class Meter:
     """Counts what one question has cost and refuses what its budget does not cover.
 
-    What is in flight is reserved, so that calls which run at once cannot overspend together.
+    What is in flight is reserved, so that calls which run at once cannot overspend together. Prompts are estimated before
+    they are sent; how far that was off for the calls so far corrects the estimates of those that follow.
     """
 
     budget: Budget = field(default_factory=Budget)
@@ -45,6 +59,8 @@ class Meter:
     replayed_calls: int = 0
     _reserved_tokens: int = 0
     _reserved_calls: int = 0
+    _estimated: int = 0
+    _measured: int = 0
     _started: float = field(init=False)
     _carried: float = 0.0
 
@@ -66,7 +82,22 @@ class Meter:
             return None
         return max(0, self.budget.tokens - self.usage.tokens - self._reserved_tokens)
 
-    def admit(self, messages: tuple[Message, ...], sampling: Sampling) -> tuple[Sampling, int]:
+    @property
+    def ratio(self) -> float:
+        """Tokens that an estimated token of a prompt really is, as the calls so far have shown, with a twentieth to spare.
+
+        1 before the first call; never below 0.6 nor above 1.6.
+        """
+        if not self._estimated:
+            return 1.0
+        return min(_MOST, max(_LEAST, _SAFETY * self._measured / self._estimated))
+
+    def room(self) -> int | None:
+        """The tokens left, as estimates count them: what prompts may add up to by `estimate_tokens`. None without a limit."""
+        left = self.remaining_tokens()
+        return None if left is None else int(left / self.ratio)
+
+    def admit(self, messages: tuple[Message, ...], sampling: Sampling) -> tuple[Sampling, Reservation]:
         """Reserve room for a call. Returns the sampling, its length cut to the room left, and the reservation.
 
         Raises BudgetExceeded when not even a short completion fits.
@@ -77,8 +108,9 @@ class Meter:
         room = self.remaining_tokens()
         if room is None:
             self._reserved_calls += 1
-            return sampling, 0
-        prompt = estimate_tokens(messages)
+            return sampling, Reservation()
+        estimated = estimate_tokens(messages)
+        prompt = math.ceil(estimated * self.ratio)
         each = (room - prompt) // sampling.n
         if each < min(16, sampling.max_tokens):
             raise BudgetExceeded(
@@ -88,17 +120,26 @@ class Meter:
         reserved = prompt + cut.max_tokens * cut.n
         self._reserved_tokens += reserved
         self._reserved_calls += 1
-        return cut, reserved
+        return cut, Reservation(reserved, estimated)
 
-    def settle(self, reserved: int, usage: Usage | None) -> None:
+    def settle(self, reserved: Reservation, usage: Usage | None) -> None:
         """Give a reservation back and count what the call really cost; None when it failed."""
-        self._reserved_tokens -= reserved
+        self._reserved_tokens -= reserved.tokens
         self._reserved_calls -= 1
         if usage is not None:
+            self._learn(reserved.estimated, usage)
             self.usage += usage
 
-    def replay(self, usage: Usage, elapsed: float) -> None:
-        """Count an effect that an earlier attempt has paid for."""
+    def _learn(self, estimated: int, usage: Usage) -> None:
+        """A call for several samples may have been several requests, each with the whole prompt."""
+        if estimated and usage.prompt:
+            self._estimated += estimated * max(1, usage.calls)
+            self._measured += usage.prompt
+
+    def replay(self, usage: Usage, elapsed: float, messages: tuple[Message, ...] = ()) -> None:
+        """Count an effect that an earlier attempt has paid for, a call of a model with its messages."""
+        if self.budget.tokens is not None:
+            self._learn(estimate_tokens(messages), usage)
         self.usage += usage
         self.replayed_calls += usage.calls
         self.carry(elapsed)

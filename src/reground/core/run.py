@@ -176,7 +176,7 @@ class Run:
         effect = self._replay(ordinal, mark)
         if effect is not None:
             replies = _REPLIES.validate_json(effect.result)
-            self._shared.meter.replay(_usage_of(replies), effect.elapsed)
+            self._shared.meter.replay(_usage_of(replies), effect.elapsed, messages)
         else:
             try:
                 replies = await self._pay(model, messages, wanted, ordinal, mark, name)

@@ -23,6 +23,6 @@ def tokens_of(text: str) -> int:
 
 def affords(run: Run, *, calls: int, tokens: int) -> bool:
     """Whether the run's budget still covers so many calls and tokens. Time and money are not foreseen."""
-    budget, left = run.meter.budget, run.meter.remaining_tokens()
+    budget, left = run.meter.budget, run.meter.room()
     enough_calls = budget.calls is None or budget.calls - run.usage.calls >= calls
     return enough_calls and (left is None or left >= tokens)

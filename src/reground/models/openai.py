@@ -216,7 +216,10 @@ class OpenAIModel:
                 f"cannot reach {url} ({why}); start the server there, or set OPENAI_BASE_URL to where it is"
             )
         if isinstance(error, TimeoutError):
-            return TransientModelError(f"{url} gave no reply within {self._options.timeout:g} s")
+            return TransientModelError(
+                f"{url} gave no reply within {self._options.timeout:g} s; a slow server needs fewer "
+                "questions at once, or a higher timeout in reground.toml"
+            )
         return TransientModelError(f"{url} cut the connection ({type(error).__name__})")
 
     async def offered(self) -> list[str]:

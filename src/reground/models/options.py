@@ -67,8 +67,8 @@ class ModelOptions:
     requests_per_minute: float | None = None
     tokens_per_minute: float | None = None
     attempts: int = 6
-    deadline: float = 600.0
-    timeout: float = 300.0
+    deadline: float = 1200.0
+    timeout: float = 600.0
     context: int | None = None
     slots: int | None = None
     threads: int | None = None

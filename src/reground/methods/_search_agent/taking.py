@@ -72,7 +72,7 @@ class Taker:
         """Whether the budget covers a prompt of the step, its usual reply and what is after it."""
         if not affords(run, calls=1 + after.calls, tokens=0):
             return False
-        room = run.meter.remaining_tokens()
+        room = run.meter.room()
         return room is None or self._fit(step, view, run, after).size + step.usual + after.tokens <= room
 
     def need(self, step: Step, view: View) -> int:
@@ -89,7 +89,7 @@ class Taker:
         return self.config.prompts.system(step.name)
 
     def _fit(self, step: Step, view: View, run: Run, after: After) -> Fitted:
-        config, room = self.config, run.meter.remaining_tokens()
+        config, room = self.config, run.meter.room()
         limits = [
             self.shrunk,
             None if config.context_tokens is None else config.context_tokens - self.length(step),
@@ -120,7 +120,7 @@ class Taker:
 
     def _sampling(self, step: Step, fitted: Fitted, run: Run, after: After) -> Sampling:
         """Samples and their length as far as the budget goes, what is after the step left in it."""
-        n, length, room = self.config.samples, self.length(step), run.meter.remaining_tokens()
+        n, length, room = self.config.samples, self.length(step), run.meter.room()
         if room is not None:
             spare = room - after.tokens - fitted.size
             n = max(1, min(n, spare // step.usual))
