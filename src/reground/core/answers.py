@@ -164,8 +164,8 @@ PROGRAM = AnswerForm(
 )
 PAL = AnswerForm(
     "pal",
-    "Write a Python function solution() that computes and returns the answer as a number, "
-    "with one commented line for each step, in a single ```python block.",
+    "Answer with a single ```python block that defines a function solution() without arguments, which returns the "
+    "answer as a number. Begin with 'def solution():' and write a comment above each step.",
     extract_program,
     draft_is_query=True,
 )
