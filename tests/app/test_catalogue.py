@@ -34,6 +34,17 @@ def test_every_method_can_be_built_from_its_name(name: str) -> None:
     assert method.at_budget(4000) is not None
 
 
+@pytest.mark.parametrize(
+    "name", [f"{name}+{preset}" for name in sorted(catalogue.methods()) for preset in catalogue.presets(name)]
+)
+def test_every_preset_of_every_method_can_be_built_and_scaled(name: str) -> None:
+    from reground.core.method import Scalable
+
+    built = catalogue.build_method(name, model=ScriptedModel([]), retriever=ScriptedRetriever([]), sandbox=NoSandbox())
+    assert isinstance(built, Scalable)
+    assert type(built.at_budget(2000)) is type(built)
+
+
 class NoSandbox:
     name = "none"
 
