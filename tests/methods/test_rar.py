@@ -5,7 +5,7 @@ import pytest
 from reground.core.answers import NUMBER, PAL, PHRASE, PLAN, PROGRAM, TEXT
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError
-from reground.core.language import Reply
+from reground.core.language import Reply, Usage
 from reground.core.run import Run
 from reground.core.solve import solve
 from reground.methods._revision import sound
@@ -449,3 +449,28 @@ async def test_a_prompt_holds_the_newest_passages_that_fit():
     revising = scripted.prompts[-1]
     assert revising.count("<passage number") == 1
     assert '<passage number="3"' in revising
+
+
+@pytest.mark.parametrize("tokens", [1200, 1500, 2000, 3000])
+async def test_at_a_small_budget_passages_are_cut_so_that_one_cycle_fits(tokens):
+    """Counted at four bytes a token, as servers with large vocabularies do."""
+    long = "word " * 2000
+    retriever = ScriptedRetriever([PASSAGES[0].model_copy(update={"text": long, "id": str(i)}) for i in range(9)])
+
+    def reply(messages, sampling):
+        said = DRAFT if DRAFT_JOB in messages[-1].content else "The Danube has 2850 km [1].\n\nAnswer: Danube"
+        usage = Usage(calls=1, prompt=sum(len(m.content) for m in messages) // 4, completion=len(said) // 4)
+        return Reply(text=said, usage=usage)
+
+    class Counting:
+        name = "counting"
+
+        async def generate(self, messages, sampling, /):
+            return [reply(messages, sampling)]
+
+    method = rar(Counting(), retriever=retriever, max_tokens=192).at_budget(tokens)
+    run = Run(budget=Budget(tokens=tokens))
+    await solve(method, QUESTION, run, id="q", name="rar")
+    assert method.passage_tokens < 2000
+    assert "refine" in [name for _, name in effects(run)]
+    assert run.usage.tokens <= tokens

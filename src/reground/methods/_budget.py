@@ -15,6 +15,12 @@ PASSAGE = 250
 SHORT = 100
 """Tokens reckoned for a passage where a limit of tokens cuts those that are too many."""
 
+QUESTION = 40
+"""Tokens reckoned for a question where the fixed words of a prompt are counted."""
+
+LEAST_PASSAGE = 64
+"""No budget cuts a passage shorter than this."""
+
 
 def tokens_of(text: str) -> int:
     """A text's length in tokens as budgets estimate it."""

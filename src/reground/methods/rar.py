@@ -15,7 +15,7 @@ from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel, Sampling
 from reground.core.run import Run, gather
-from reground.methods._budget import INSTRUCTIONS, PASSAGE, affords, tokens_of
+from reground.methods._budget import INSTRUCTIONS, LEAST_PASSAGE, PASSAGE, QUESTION, affords, tokens_of
 from reground.methods._evidence import Evidence, clean_query, find
 from reground.methods._prompts import cite, render, require, style, weigh
 from reground.methods._rar_grounded import GROUNDED, grounded_at
@@ -104,7 +104,16 @@ class RaR:
         text = self.max_tokens // 4
         step = 3 * INSTRUCTIONS + 2 * self.k * PASSAGE + 2 * text
         steps = min(self.max_steps, max(1, (tokens - INSTRUCTIONS - text) // step))
-        return replace(self, max_steps=steps, max_rounds=max(1, tokens // step))
+        shown = min(self.passage_tokens, self._passage_in_one_cycle(tokens - 2 * text))
+        return replace(self, max_steps=steps, max_rounds=max(1, tokens // step), passage_tokens=shown)
+
+    def _passage_in_one_cycle(self, tokens: int) -> int:
+        """The longest passage with which a draft, a query, a reflection and a refinement fit: a budget that ends between
+        a reflection and its refinement has bought nothing."""
+        prompts, text = self.prompts, self.max_tokens // 4
+        asked = (prompts.draft, prompts.query, prompts.reflect, prompts.refine_last)
+        fixed = sum(tokens_of(prompt) + QUESTION + text for prompt in asked) + text
+        return max(LEAST_PASSAGE, (tokens - fixed) // (2 * self.k))
 
 
 @dataclass
