@@ -317,12 +317,14 @@ async def test_log_probabilities_that_are_only_welcome_may_be_missing():
     silent = await Run(journal=journal).generate(
         ScriptedModel(["a"]), "q", name="n", sampling=wanted, logprobs="welcome"
     )
-    refused = ScriptedModel([CapabilityError("no log-probabilities here"), "b"])
+    refused = ScriptedModel([CapabilityError("no log-probabilities here"), "b", "c"])
     run = Run()
     spoken = await run.generate(refused, "q", name="n", sampling=wanted, logprobs="welcome")
     assert [reply.text for reply in (*silent, *spoken)] == ["a", "b"]
     assert [sampling.logprobs for _, sampling in refused.calls] == [True, False]
     assert run.usage.calls == 1
+    assert await run.span("later").generate(refused, "q", name="n", sampling=wanted, logprobs="welcome")
+    assert [sampling.logprobs for _, sampling in refused.calls] == [True, False, False]
     replayed = await Run(journal=journal).generate(
         ScriptedModel([]), "q", name="n", sampling=wanted, logprobs="welcome"
     )

@@ -125,8 +125,17 @@ def _load_file(path: Path) -> ModuleType:
     return module
 
 
+PARTS = frozenset({"model", "retriever", "sandbox", "rewriter", "form", "prompts"})
+"""The fields of a method that are no settings."""
+
+
+def _split_preset(name: str) -> tuple[str, str]:
+    """A method's name or file, and the preset asked for; "" for none."""
+    method, _, preset = (name, "", "") if name.endswith(".py") else name.partition("+")
+    return method, preset
+
+
 def _method_module(name: str) -> ModuleType:
-    name = name if name.endswith(".py") else name.partition("+")[0]
     if name.endswith(".py"):
         return _load_file(Path(name))
     if name in methods():
@@ -136,16 +145,18 @@ def _method_module(name: str) -> ModuleType:
 
 def presets(name: str) -> dict[str, Mapping[str, object]]:
     """A method's named settings. "paper" is the defaults; a module adds others in PRESETS."""
-    return {"paper": {}, **getattr(_method_module(name), "PRESETS", {})}
+    return {"paper": {}, **getattr(_method_module(_split_preset(name)[0]), "PRESETS", {})}
 
 
 def _preset(name: str) -> Mapping[str, object]:
     """The settings behind `method+preset`; none behind a bare name."""
-    preset = "" if name.endswith(".py") else name.partition("+")[2]
-    known = presets(name)
-    if preset and preset not in known:
-        raise ConfigurationError(f"{name.partition('+')[0]} has no preset {preset!r}; {did_you_mean(preset, known)}")
-    return known[preset] if preset else {}
+    method, preset = _split_preset(name)
+    if not preset:
+        return {}
+    known = presets(method)
+    if preset not in known:
+        raise ConfigurationError(f"{method} has no preset {preset!r}; {did_you_mean(preset, known)}")
+    return known[preset]
 
 
 def method_class(name: str) -> type[Method]:
@@ -153,7 +164,7 @@ def method_class(name: str) -> type[Method]:
 
     Raises ConfigurationError with near names.
     """
-    module = _method_module(name)
+    module = _method_module(_split_preset(name)[0])
     _preset(name)
     found = getattr(module, "METHOD", None)
     if not isinstance(found, type):
@@ -198,7 +209,7 @@ def build_method(
 
 def setting_names(name: str) -> dict[str, str]:
     """A method's own settings and their defaults, as text."""
-    skip = {"model", "retriever", "sandbox", "rewriter", "form", "prompts", "critics"}
+    skip = PARTS | {"critics"}
     return {
         f.name: "" if f.default is dataclasses.MISSING else repr(f.default)
         for f in dataclasses.fields(_as_dataclass(method_class(name)))

@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from reground.models.options import ModelOptions
     from reground.retrieval.settings import Progress
 
-PARTS = frozenset({"model", "retriever", "sandbox", "rewriter", "form", "prompts"})
 RUNS_CODE = frozenset({"program", "pal"})
 
 
@@ -155,9 +154,13 @@ def settings_by_method(given: Mapping[str, object], methods: Sequence[str]) -> d
     shared: dict[str, dict[str, object]] = {name: {} for name in methods}
     for key, value in given.items():
         method, dot, own = key.partition(".")
-        owners = [method] if dot and method in shared else [name for name in methods if key in fields_of(name) - PARTS]
+        owners = (
+            [method]
+            if dot and method in shared
+            else [name for name in methods if key in fields_of(name) - catalogue.PARTS]
+        )
         if not owners:
-            known = {field for name in methods for field in fields_of(name) - PARTS}
+            known = {field for name in methods for field in fields_of(name) - catalogue.PARTS}
             raise ConfigurationError(f"no method here has a setting {key!r}; {catalogue.did_you_mean(key, known)}")
         for owner in owners:
             shared[owner][own if dot and owner == method else key] = value
@@ -171,7 +174,7 @@ def resolved(method: Method) -> dict[str, JsonValue]:
         value = getattr(method, name)
         if name in {"prompts", "demonstrations"}:
             settings[name] = fingerprint(name, repr(value))
-        elif name not in PARTS:
+        elif name not in catalogue.PARTS:
             settings[name] = json.loads(json.dumps(value, default=_plain))
     return settings
 

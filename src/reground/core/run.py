@@ -60,6 +60,8 @@ class _Shared:
     recorded: dict[tuple[str, int], Effect]
     steps: list[Step] = field(default_factory=list)
     best: Answer | None = None
+    silent: set[str] = field(default_factory=set)
+    """Models that have refused log-probabilities."""
 
 
 class Run:
@@ -178,12 +180,16 @@ class Run:
             replies = _REPLIES.validate_json(effect.result)
             self._shared.meter.replay(_usage_of(replies), effect.elapsed, messages)
         else:
+            optional = wanted.logprobs and logprobs == "welcome"
+            plain = wanted.model_copy(update={"logprobs": False}) if optional else wanted
+            silent = self._shared.silent
             try:
-                replies = await self._pay(model, messages, wanted, ordinal, mark, name)
+                asked = plain if model.name in silent else wanted
+                replies = await self._pay(model, messages, asked, ordinal, mark, name)
             except CapabilityError:
-                if logprobs == "needed" or not wanted.logprobs:
+                if not optional or model.name in silent:
                     raise
-                plain = wanted.model_copy(update={"logprobs": False})
+                silent.add(model.name)
                 replies = await self._pay(model, messages, plain, ordinal, mark, name)
         self._record(
             GenerateStep(

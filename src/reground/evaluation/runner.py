@@ -34,7 +34,7 @@ from reground.core.trajectory import Trajectory
 from reground.evaluation.progress import Progress, Tracker
 from reground.evaluation.records import Record, RunConfig, Summary
 from reground.evaluation.results import RunFolder, open_run
-from reground.evaluation.seeding import Seed, Seeded
+from reground.evaluation.seeding import Seed, Seeded, first_seed
 from reground.evaluation.summary import summarise
 from reground.evaluation.task import Example, Score, Task
 
@@ -243,8 +243,7 @@ class _Session:
     async def _solve(self, job: _Job, tracker: Tracker) -> Solved:
         settings = self._settings
         recorded = len(self._journal.load(RUN_ID, job.id))
-        # Effects of an earlier session are replayed and draw no seeds: begin behind those that it can have drawn.
-        first = (settings.seed * 1_009 + job.repeat) * 100_003 % 2**31 + recorded
+        first = first_seed(settings.seed, repeat=job.repeat, recorded=recorded)
         method = self._method_for(lambda model: Seeded(model, first))
         run = Run(
             run_id=RUN_ID,

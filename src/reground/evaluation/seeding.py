@@ -11,6 +11,14 @@ Seed: TypeAlias = Callable[[LanguageModel], LanguageModel]
 """What every model of a method goes through before it is used."""
 
 
+def first_seed(seed: int, *, repeat: int = 0, recorded: int = 0) -> int:
+    """The seed of a question's first sampled call.
+
+    recorded: effects of an earlier session are replayed and draw no seeds, so begin behind those that it can have drawn.
+    """
+    return (seed * 1_009 + repeat) * 100_003 % 2**31 + recorded
+
+
 class Seeded:
     """A model whose sampled calls get a seed where they have none; greedy calls need none and stay cacheable.
 

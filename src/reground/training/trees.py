@@ -21,7 +21,7 @@ from reground.core.run import Run, gather
 from reground.core.trajectory import Trajectory
 from reground.evaluation.results import open_run
 from reground.evaluation.runner import FATAL, EvalSettings, choose, configuration
-from reground.evaluation.seeding import Seed, Seeded
+from reground.evaluation.seeding import Seed, Seeded, first_seed
 from reground.evaluation.task import Example, Task
 from reground.methods._planner.states import State
 from reground.methods._planner.tree import PlannerProblem, Reward, decode, encode
@@ -126,7 +126,7 @@ class _Session:
 
     async def _grow(self, example: Example, path: Path) -> Grown:
         recorded = len(self.journal.load(RUN_ID, example.id))
-        first = self.settings.seed * 1_009 * 100_003 % 2**31 + recorded
+        first = first_seed(self.settings.seed, recorded=recorded)
         planner = self.planner_for(lambda model: Seeded(model, first))
         run = Run(run_id=RUN_ID, question_id=example.id, journal=self.journal, budget=self.settings.budget)
         problem = PlannerProblem(planner=planner, run=run, reward=self._reward(example))

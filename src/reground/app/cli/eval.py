@@ -89,7 +89,7 @@ def evaluate(
     from reground.evaluation.compare import cells_of
     from reground.evaluation.runner import EvalSettings
 
-    file = _config(config)
+    file = config_file(config)
     chosen, named = method or file.get("method") or "rar", model or file.get("model") or "gguf/smollm2"
     budget = common.budget_from(file, tokens=budget_tokens, calls=budget_calls, seconds=budget_seconds, usd=budget_usd)
     (cell,) = cells_of([chosen], [budget.tokens])
@@ -105,11 +105,11 @@ def evaluate(
             baseline=chosen,
             data=data,
             model=named,
-            corpus=_corpus(corpus, file),
+            corpus=corpus_path(corpus, file),
             sandbox=sandbox,
             judge=judge,
             rewriter=rewriter,
-            out=out if out is not None else Path("runs") / _slug(task, cell.label, named),
+            out=out if out is not None else Path("runs") / slug(task, cell.label, named),
             single=True,
             settings=common.parse_settings(file, setting),
             options=common.model_options(file, **flags, slots=slots, adapter=adapter, cache=cache),
@@ -173,7 +173,7 @@ def compare(
     from reground.evaluation.compare import cells_of, parse_budgets
     from reground.evaluation.runner import EvalSettings
 
-    file = _config(config)
+    file = config_file(config)
     names = [name.strip() for name in methods.split(",") if name.strip()]
     if not names or (baseline is not None and baseline not in names):
         raise ConfigurationError("--methods names the methods, the baseline among them")
@@ -190,11 +190,11 @@ def compare(
             baseline=baseline or names[0],
             data=data,
             model=named,
-            corpus=_corpus(corpus, file),
+            corpus=corpus_path(corpus, file),
             sandbox=sandbox,
             judge=judge,
             rewriter=rewriter,
-            out=out if out is not None else Path("runs") / _slug("compare", task, named),
+            out=out if out is not None else Path("runs") / slug("compare", task, named),
             single=False,
             settings=common.parse_settings(file, setting),
             options=common.model_options(file, **flags, slots=slots, adapter=adapter, cache=cache),
@@ -224,19 +224,22 @@ def report(
     print_report(console, folders, out if out is not None else folders[0], baseline, by)
 
 
-def _config(path: Path | None) -> dict[str, Any]:
+def config_file(path: Path | None) -> dict[str, Any]:
+    """The configuration file, checked."""
     file = common.read_config(path)
     common.check_config(file)
     return file
 
 
-def _corpus(given: Path | None, file: dict[str, Any]) -> Path | None:
+def corpus_path(given: Path | None, file: dict[str, Any]) -> Path | None:
+    """The documents: those named on the command line, else those of the configuration file, else none."""
     if given is not None:
         return given
     return Path(file["corpus"]) if "corpus" in file else None
 
 
-def _slug(*names: str) -> str:
+def slug(*names: str) -> str:
+    """A folder's name made of names."""
     return "-".join("".join(c if c.isalnum() or c in "@._" else "-" for c in name).strip("-") for name in names)
 
 

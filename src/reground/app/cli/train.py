@@ -12,6 +12,7 @@ import typer
 
 from reground.app.cli import _common as common
 from reground.app.cli import eval as options
+from reground.app.cli.eval_run import EXIT_FAILED_QUESTIONS
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from reground.treesearch.settings import Settings
 
 METHOD = "cr_planner"
-EXIT_WITHOUT_TREE = 3
 _SEARCH = "Search"
 
 train_app = typer.Typer(no_args_is_help=True, help="Collect what helper models are trained on.")
@@ -90,18 +90,16 @@ def trees(
     from reground.evaluation.tasks._registry import load_task
     from reground.treesearch.settings import Settings
 
-    file = common.read_config(config)
-    common.check_config(file)
+    file = options.config_file(config)
     named = model or file.get("model") or "gguf/smollm2"
     budget = common.budget_from(file, tokens=budget_tokens, calls=budget_calls, seconds=budget_seconds, usd=budget_usd)
     flags: dict[str, Any] = {"base_url": base_url, "api_key_env": api_key_env, "price": price, "context": context}
-    documents = corpus or (Path(file["corpus"]) if "corpus" in file else None)
     order = _Order(
         task=load_task(task, Path() if ":" in task else data_root(data)),
         model=named,
-        corpus=documents,
+        corpus=options.corpus_path(corpus, file),
         sandbox=sandbox,
-        out=out if out is not None else Path("runs") / f"trees-{task.replace(':', '-').replace('/', '-')}",
+        out=out if out is not None else Path("runs") / options.slug("trees", task),
         settings=common.parse_settings(file, setting),
         options=common.model_options(file, **flags, slots=slots, adapter=adapter, cache=cache),
         budget=budget,
@@ -119,7 +117,7 @@ async def _collect(order: _Order, err: Console) -> Collected:
     from reground.app.cli.ask import _bring_model
     from reground.app.cli.progress import AskProgress
     from reground.app.evaluating import open_bench, settings_by_method
-    from reground.evaluation.compare import cells_of
+    from reground.evaluation.compare import Cell
     from reground.evaluation.seeding import Seed
     from reground.methods.cr_planner import CRPlanner
     from reground.training.trees import collect_trees
@@ -140,7 +138,7 @@ async def _collect(order: _Order, err: Console) -> Collected:
                 sandbox=order.sandbox,
                 on_index=preparing.on_index,
             )
-        (cell,) = cells_of([METHOD], [None])
+        cell = Cell(method=METHOD, tokens=None)
 
         def planner(seed: Seed) -> CRPlanner:
             built = bench.method(cell, seed)
@@ -182,7 +180,7 @@ def _finish(console: Console, err: Console, collected: Collected) -> None:
     for example, why in collected.failed.items():
         err.print(f"{example} has no tree: {why}", soft_wrap=True, markup=False, highlight=False)
     if collected.failed:
-        raise typer.Exit(EXIT_WITHOUT_TREE)
+        raise typer.Exit(EXIT_FAILED_QUESTIONS)
 
 
 def register(cli: typer.Typer) -> None:
