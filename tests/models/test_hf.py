@@ -15,6 +15,7 @@ from reground.models import gguf
 from reground.models.hf import available, create
 from reground.models.options import ModelOptions, Price
 from tests.models import small_model
+from tests.models.conversing import answered_as_if_alone, samples_differ_and_a_seed_repeats_them, sampling, says
 
 WORDS = [*"abcdefghijklmnopqrstuvwxyz.,!?<>|", "im", "start", "end"]
 TEMPLATE = (
@@ -22,14 +23,6 @@ TEMPLATE = (
     "{% if add_generation_prompt %}<|im_start|> a{% endif %}"
 )
 OPTIONS = ModelOptions(threads=1)
-
-
-def says(text):
-    return [Message(role="user", content=text)]
-
-
-def sampling(**given):
-    return Sampling(**{"max_tokens": 8, **given})
 
 
 @pytest.fixture(scope="module")
@@ -80,28 +73,11 @@ async def test_it_is_a_language_model_and_writes(model, folder):
 
 
 async def test_calls_at_once_are_answered_as_if_alone(model):
-    prompts = [says(" ".join(WORDS[:length])) for length in range(3, 9)]
-    alone = [(await model.generate(prompt, sampling(logprobs=True)))[0] for prompt in prompts]
-    together = [
-        reply for (reply,) in await asyncio.gather(*(model.generate(p, sampling(logprobs=True)) for p in prompts))
-    ]
-    for one, other in zip(alone, together, strict=True):
-        assert one.text == other.text
-        assert one.usage == other.usage
-        assert [t.logprob for t in one.token_logprobs] == pytest.approx(
-            [t.logprob for t in other.token_logprobs], abs=1e-4
-        )
-    assert len({reply.text for reply in alone}) > 1
+    await answered_as_if_alone(model, [says(" ".join(WORDS[:length])) for length in range(3, 9)])
 
 
 async def test_samples_differ_are_counted_and_a_seed_repeats_them(model):
-    async def draw(seed):
-        return await model.generate(says("a b"), sampling(n=4, temperature=2.0, seed=seed))
-
-    first, again, other = await asyncio.gather(draw(1), draw(1), draw(2))
-    assert [r.text for r in first] == [r.text for r in again]
-    assert [r.text for r in first] != [r.text for r in other]
-    assert len({r.text for r in first}) > 1
+    first = await samples_differ_and_a_seed_repeats_them(model)
     assert 4 < first[0].usage.completion <= 32
     assert first[1].usage.calls == 0
 

@@ -11,20 +11,13 @@ pytest.importorskip("transformers", reason="needs the extra [train]")
 import torch
 
 from reground.core.errors import ContextLengthExceeded, ModelError
-from reground.core.language import LanguageModel, Message, Sampling
+from reground.core.language import LanguageModel
 from reground.models.hf import create
 from reground.models.options import ModelOptions
+from tests.models.conversing import answered_as_if_alone, samples_differ_and_a_seed_repeats_them, sampling, says
 
 WORDS = [*"abcdefghijklmnopqrstuvwxyz.,!?;:*", "<secret>"]
 OPTIONS = ModelOptions(threads=1)
-
-
-def says(*texts):
-    return [Message(role="user", content=text) for text in texts]
-
-
-def sampling(**given):
-    return Sampling(**{"max_tokens": 8, **given})
 
 
 def words():
@@ -129,28 +122,11 @@ async def test_messages_are_joined_as_plain_text(model):
 
 
 async def test_calls_at_once_are_answered_as_if_alone(model):
-    prompts = [says(" ".join(WORDS[:length])) for length in (2, 3, 5, 9, 14, 20)]
-    alone = [(await model.generate(prompt, sampling(logprobs=True)))[0] for prompt in prompts]
-    together = [
-        reply for (reply,) in await asyncio.gather(*(model.generate(p, sampling(logprobs=True)) for p in prompts))
-    ]
-    for one, other in zip(alone, together, strict=True):
-        assert one.text == other.text
-        assert one.usage == other.usage
-        assert [t.logprob for t in one.token_logprobs] == pytest.approx(
-            [t.logprob for t in other.token_logprobs], abs=1e-4
-        )
-    assert len({reply.text for reply in alone}) > 1
+    await answered_as_if_alone(model, [says(" ".join(WORDS[:length])) for length in (2, 3, 5, 9, 14, 20)])
 
 
 async def test_samples_differ_are_counted_and_a_seed_repeats_them(model):
-    async def draw(seed):
-        return await model.generate(says("a b"), sampling(n=4, temperature=2.0, seed=seed))
-
-    first, again, other = await asyncio.gather(draw(1), draw(1), draw(2))
-    assert [r.text for r in first] == [r.text for r in again]
-    assert [r.text for r in first] != [r.text for r in other]
-    assert len({r.text for r in first}) > 1
+    first = await samples_differ_and_a_seed_repeats_them(model)
     assert 4 <= first[0].usage.completion <= 32
 
 
