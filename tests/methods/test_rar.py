@@ -399,6 +399,21 @@ async def test_a_grounded_round_may_ask_what_to_read_next():
     assert names.startswith(shared)
 
 
+async def test_a_grounded_answer_may_be_stated_alone():
+    scripted = by_job({REVISE: "the Danube", "nothing else": "Answer: Seine"})
+    settings = GROUNDED | {"reasoned": False, "max_rounds": 1}
+    answer = await rar(scripted, **settings).solve(QUESTION, Run())
+    assert all(PHRASE.bare in prompt and FIRST not in prompt for prompt in scripted.prompts)
+    assert answer.text == "the Danube", "the draft's answer is not put behind the revised one"
+
+
+@pytest.mark.parametrize("form", [TEXT, PLAN, PROGRAM])
+async def test_where_no_answer_can_stand_alone_reasons_are_asked_for_all_the_same(form):
+    scripted = ScriptedModel(["The Danube is longer."] * 3)
+    await rar(scripted, form=form, **(GROUNDED | {"reasoned": False})).solve(QUESTION, Run())
+    assert form.instruction in scripted.prompts[0]
+
+
 async def test_grounded_rounds_end_where_nothing_new_is_found():
     scripted = by_job({REVISE: "no call", FIRST: "Answer: Seine"})
     run = Run()

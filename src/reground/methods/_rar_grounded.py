@@ -14,6 +14,7 @@ GROUNDED: dict[str, object] = {
     "m": 2,
     "query_from": "names",
     "reflect": False,
+    "reasoned": False,
     "evidence": "all",
 }
 """A draft from memory misleads the queries of a model that knows little, and its reflections find no errors; so the draft

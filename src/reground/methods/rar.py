@@ -37,6 +37,8 @@ class RaR:
     query_from: "model", a call writes each query (Eq. 4); "thought", the thought or the answer is the query as it stands;
         "names", in phase 2, a call that reads the passages held lists what to read next.
     reflect: whether errors are put into words before a refinement; without, one call reads the passages and revises (phase 2).
+    reasoned: whether a grounded draft, and a revision in one call, says what the passages say before its answer; without, a
+        short answer is stated alone.
     evidence: what a refinement reads in phase 2: "new", the passages of its round; "all", everything found so far.
     max_steps: phase 1 works on at most so many steps; in a longer draft neighbouring steps are put together. 0 leaves phase 1 out.
     max_rounds: the most rounds of phase 2; 0 leaves it out.
@@ -62,6 +64,7 @@ class RaR:
     ground: int = 0
     query_from: Literal["model", "thought", "names"] = "model"
     reflect: bool = True
+    reasoned: bool = True
     evidence: Literal["new", "all"] = "new"
     max_steps: int = 5
     max_rounds: int = 3
@@ -187,9 +190,17 @@ class _Solving:
             config.prompts.grounded_draft,
             passages=self._shown([]),
             question=self.question,
-            weigh=weigh(config.form),
-            form=config.form.instruction,
+            form=self._stating(),
         )
+
+    def _stating(self) -> str:
+        """How an answer from passages is stated: behind what they say about it, or alone."""
+        form = self.config.form
+        return self._alone() or f"{weigh(form)} {form.instruction}"
+
+    def _alone(self) -> str:
+        """The sentence that asks for the answer and nothing else; empty where reasons are given or the form needs more."""
+        return "" if self.config.reasoned else self.config.form.bare
 
     def _most_steps(self) -> int:
         config = self.config
@@ -308,20 +319,18 @@ class _Solving:
 
     async def _revise_answer(self, answer: str, passages: str, markers: list[int], run: Run) -> str:
         """Eq. 6 without a reflection: one call reads the evidence and keeps or corrects the answer."""
-        form = self.config.form
         prompt = render(
             self.config.prompts.revise_answer,
             passages=passages,
             question=self.question,
             answer=answer,
-            weigh=weigh(form),
-            form=form.instruction,
+            form=self._stating(),
         )
         refined = await self._refine(prompt, run)
         if refined is None:
             return answer
         self._support(markers)
-        return self._with_answer(refined, answer, run)
+        return refined if self._alone() else self._with_answer(refined, answer, run)
 
     def _shown(self, markers: list[int]) -> str:
         """The passages of a prompt: the new ones, and those held from before where all are to be read."""
