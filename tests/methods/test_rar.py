@@ -5,7 +5,7 @@ import pytest
 from reground.core.answers import NUMBER, PAL, PHRASE, PLAN, PROGRAM, TEXT
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError
-from reground.core.language import Reply, Usage
+from reground.core.language import Reply, TokenLogprob, Usage
 from reground.core.run import Run
 from reground.core.solve import solve
 from reground.methods._revision import sound
@@ -354,6 +354,8 @@ def test_anything_more_is_not(reflection):
         {"evidence": "some"},
         {"max_rounds": -1},
         {"m": 1},
+        {"revise": "twice"},
+        {"accept": "never"},
         {"k": 2, "max_contents": 1},
         {"queries": "all"},
         {"max_tokens": 0},
@@ -394,7 +396,7 @@ async def test_a_grounded_round_may_ask_what_to_read_next():
     assert effects(run)[2:] == [("/round.0", name) for name in ("query", "retrieve", "refine")]
     assert queries(run) == [QUESTION, "Danube; Rhine"]
     draft, names = scripted.prompts[:2]
-    shared = draft[: draft.index(FIRST)]
+    shared = draft[: draft.index("Answer the question with")]
     assert shared.count("<passage number") == 2
     assert names.startswith(shared)
 
@@ -405,6 +407,50 @@ async def test_a_grounded_answer_may_be_stated_alone():
     answer = await rar(scripted, **settings).solve(QUESTION, Run())
     assert all(PHRASE.bare in prompt and FIRST not in prompt for prompt in scripted.prompts)
     assert answer.text == "the Danube", "the draft's answer is not put behind the revised one"
+
+
+AFRESH = {"reasoned": False, "revise": "afresh", "accept": "surer", "max_rounds": 2, "m": 2}
+
+
+def sure(text: str, logprob: float | None) -> Reply:
+    tokens = None if logprob is None else (TokenLogprob(token=text, logprob=logprob),) * 2
+    return Reply(text=text, token_logprobs=tokens)
+
+
+@pytest.mark.parametrize(
+    ("said", "expected", "chosen"),
+    [
+        ([("Seine", -0.5), ("Danube", -0.1), ("Danube", -0.9)], "Danube", [1]),
+        ([("Seine", -0.5), ("Danube", -0.5), ("Danube", -0.9)], "Danube", [1]),
+        ([("Seine", -0.1), ("Danube", -0.5), ("Rhine", -0.2)], "Seine", [0, 0]),
+        ([("Seine", -0.3), ("Danube", -0.5), ("Rhine", -0.2)], "Rhine", [0, 1]),
+    ],
+)
+async def test_of_answers_stated_afresh_the_surer_one_goes_on(said, expected, chosen):
+    scripted = ScriptedModel([sure(*one) for one in said])
+    run = Run()
+    answer = await rar(scripted, **(GROUNDED | AFRESH)).solve(QUESTION, run)
+    assert answer.text == expected
+    choices = [step for step in run.steps if step.kind == "choose"]
+    assert [choice.chosen for choice in choices] == chosen
+    assert [candidate.logprob for candidate in choices[0].candidates] == [said[0][1], said[1][1]]
+    assert all(sampling.logprobs for _, sampling in scripted.calls)
+    assert all("given before" not in prompt for prompt in scripted.prompts)
+
+
+async def test_passages_that_brought_no_better_answer_support_none():
+    for logprob, markers in ((-0.9, [1, 2]), (-0.1, [1, 2, 3])):
+        scripted = ScriptedModel([sure("Seine", -0.5), sure("Danube", logprob)])
+        answer = await rar(scripted, **(GROUNDED | AFRESH | {"max_rounds": 1})).solve(QUESTION, Run())
+        assert [citation.marker for citation in answer.citations] == markers
+
+
+async def test_without_log_probabilities_the_later_answer_goes_on_and_a_note_says_so():
+    scripted = ScriptedModel([sure("Seine", None), sure("Danube", None), sure("Danube", None)])
+    run = Run()
+    answer = await rar(scripted, **(GROUNDED | AFRESH)).solve(QUESTION, run)
+    assert answer.text == "Danube"
+    assert len(notes(run, "refined answer taken")) == 1
 
 
 @pytest.mark.parametrize("form", [TEXT, PLAN, PROGRAM])

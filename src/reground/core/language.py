@@ -82,6 +82,12 @@ class Reply(Value):
     token_logprobs: tuple[TokenLogprob, ...] | None = None
     usage: Usage = Usage()
 
+    @property
+    def mean_logprob(self) -> float | None:
+        """The mean natural logarithm of the tokens' probabilities; perplexity is exp of its negative. None without any."""
+        tokens = self.token_logprobs
+        return sum(token.logprob for token in tokens) / len(tokens) if tokens else None
+
 
 @runtime_checkable
 class LanguageModel(Protocol):

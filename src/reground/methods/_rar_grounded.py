@@ -15,10 +15,13 @@ GROUNDED: dict[str, object] = {
     "query_from": "names",
     "reflect": False,
     "reasoned": False,
+    "revise": "afresh",
+    "accept": "surer",
     "evidence": "all",
 }
-"""A draft from memory misleads the queries of a model that knows little, and its reflections find no errors; so the draft
-rests on what the question finds, the model names what to read next, and one call keeps or corrects the answer."""
+"""A draft from memory misleads the queries of a model that knows little, its reflections find no errors, and a refinement clings
+to what it refines. So the draft rests on what the question finds, the model names what to read next, one call answers again from
+everything, without the answer before, and of both answers the surer one stays."""
 
 
 class Scale(TypedDict):

@@ -27,7 +27,7 @@ class Prompts(_prompts.Prompts):
     refine (Eq. 5, first and second case; B.3): those, {reflection} and {cite}.
     refine_last (Eq. 5, third case): those, {draft}, the draft's answer, and {form}.
     reflect_answer: {question}, {answer} and {passages}. refine_answer (Eq. 6): those, {reflection}, {cite} and {form}.
-    grounded_draft, where passages are found before the draft: {passages}, {question} and {form}.
+    grounded_draft, where passages are found before the draft, and for answering afresh: {passages}, {question} and {form}.
     revise_answer, where nothing is reflected on: those and {answer}.
     names, where a query is a list of what to read next: {passages} and {question}.
     """
@@ -63,7 +63,7 @@ class Prompts(_prompts.Prompts):
         "Task: Write the whole answer again, corrected, with a blank line between the steps. Put right the errors found "
         "and keep what is right. Without errors repeat it unchanged. {cite} {form}"
     )
-    grounded_draft: str = _READ + "{form}"
+    grounded_draft: str = _READ + "Answer the question with the help of the passages. {form}"
     names: str = (
         _READ
         + "To answer, one must look up other things that the passages name. Write the names of the people, places, "

@@ -13,8 +13,9 @@ from typing import Literal
 
 from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.evidence import Passage, Retriever
-from reground.core.language import LanguageModel, Sampling
+from reground.core.language import LanguageModel, Reply, Sampling
 from reground.core.run import Run, gather
+from reground.core.trajectory import Candidate
 from reground.methods._budget import INSTRUCTIONS, LEAST_PASSAGE, PASSAGE, QUESTION, affords, tokens_of
 from reground.methods._evidence import Evidence, clean_query, find
 from reground.methods._prompts import cite, render, require, style, weigh
@@ -36,6 +37,10 @@ class RaR:
         paper, drafts from memory, which misleads the queries of a model that knows little.
     query_from: "model", a call writes each query (Eq. 4); "thought", the thought or the answer is the query as it stands;
         "names", in phase 2, a call that reads the passages held lists what to read next.
+    revise: what a revision in one call is shown: "keep", the answer before, to be kept unless the passages contradict it;
+        "afresh", the passages alone, because a small model clings to the answer before.
+    accept: which refined answer of phase 2 goes on: "always"; "surer", where its tokens are no less probable, in the mean of
+        their logarithms, than those of the answer before. Without log-probabilities every one does.
     reflect: whether errors are put into words before a refinement; without, one call reads the passages and revises (phase 2).
     reasoned: whether a grounded draft, and a revision in one call, says what the passages say before its answer; without, a
         short answer is stated alone.
@@ -65,6 +70,8 @@ class RaR:
     query_from: Literal["model", "thought", "names"] = "model"
     reflect: bool = True
     reasoned: bool = True
+    revise: Literal["keep", "afresh"] = "keep"
+    accept: Literal["always", "surer"] = "always"
     evidence: Literal["new", "all"] = "new"
     max_steps: int = 5
     max_rounds: int = 3
@@ -87,6 +94,8 @@ class RaR:
         known = {"model", "thought", "names"}
         require(self.query_from in known, 'query_from must be "model", "thought" or "names"')
         require(self.evidence in {"new", "all"}, 'evidence must be "new" or "all"')
+        require(self.revise in {"keep", "afresh"}, 'revise must be "keep" or "afresh"')
+        require(self.accept in {"always", "surer"}, 'accept must be "always" or "surer"')
         require(self.m >= 2, "m must be at least 2")
         require(self.max_contents is None or self.max_contents >= self.k, "max_contents must be at least k")
         require(self.queries in {"parallel", "sequential"}, 'queries must be "parallel" or "sequential"')
@@ -141,6 +150,15 @@ class _Step:
         )
 
 
+@dataclass(frozen=True)
+class _Whole:
+    """A whole answer, the mean log-probability of its tokens where it is one reply as it came, and the passages it was refined with."""
+
+    text: str
+    logprob: float | None = None
+    markers: tuple[int, ...] = ()
+
+
 class _Solving:
     """One question's state: the evidence, the steps and the answer as it stands."""
 
@@ -156,26 +174,22 @@ class _Solving:
 
     async def solve(self) -> Answer:
         with ExitStack() as spans:
-            raw = await self._draft(spans)
-            answer = (
-                await self._phase_one(raw)
-                if self.config.max_steps
-                else join_steps([*(step.draft for step in self.steps), raw])
-            )
+            draft, raw = await self._draft(spans)
+            phase_one = self.config.max_steps > 0
+            answer = _Whole(await self._phase_one(raw)) if phase_one else draft
         return await self._phase_two(answer)
 
-    async def _draft(self, spans: ExitStack) -> str:
-        """(y^thought, y^raw) ~ p(. | x*), equation 3; returns y^raw, which is empty where the thoughts are the answer."""
+    async def _draft(self, spans: ExitStack) -> tuple[_Whole, str]:
+        """(y^thought, y^raw) ~ p(. | x*), equation 3: the draft as a whole, and y^raw, which is empty where the thoughts are the answer."""
         config = self.config
         prompt = await self._grounded_prompt() if config.ground else self._draft_prompt()
-        sampling = self._sampling(config.max_tokens)
-        replies = await self.run.generate(config.model, prompt, name="draft", sampling=sampling)
-        draft = readable(replies[0], config.form)
+        reply = await self._write(prompt, self.run, name="draft")
+        draft = readable(reply, config.form)
         thoughts, raw = split_draft(draft, config.form, most=max(1, self._most_steps()))
         for i, thought in enumerate(thoughts):
             self.steps.append(_Step(thought, spans.enter_context(self.run.span("step", step=i + 1))))
         self._propose(draft)
-        return raw
+        return _Whole(join_steps([*thoughts, raw]), reply.mean_logprob), raw
 
     def _draft_prompt(self) -> str:
         form = self.config.form
@@ -265,7 +279,7 @@ class _Solving:
             return unrefined
         self._support(step.markers)
         step.grounded = True
-        return refined if raw is None else self._with_answer(refined, raw or step.draft, step.run)
+        return refined.text if raw is None else self._with_answer(refined.text, raw or step.draft, step.run)
 
     def _with_answer(self, refined: str, draft: str, run: Run) -> str:
         """A refined ending, with the answer of what it refines behind it if it states none."""
@@ -276,7 +290,7 @@ class _Solving:
         run.note("answer missing", repair="the answer before put behind it")
         return join_steps([refined, answer])
 
-    async def _phase_two(self, answer: str) -> Answer:
+    async def _phase_two(self, answer: _Whole) -> Answer:
         """Refinement of the overall response (Eq. 6) until m identical generations in a row."""
         config = self.config
         identical = 1
@@ -285,52 +299,63 @@ class _Solving:
                 break
             with self.run.span("round", round=round_number) as run:
                 refined = await self._refine_answer(answer, run)
-            identical = identical + 1 if squeezed(refined) == squeezed(answer) else 1
-            answer = refined
-            self._propose(answer)
+                identical = identical + 1 if squeezed(refined.text) == squeezed(answer.text) else 1
+                if self._goes_on(refined, answer, run):
+                    self._support(refined.markers)
+                    answer = refined
+            self._propose(answer.text)
         if identical >= config.m:
             self.run.note("converged", identical=identical)
-        return self._propose(answer)
+        return self._propose(answer.text)
 
-    async def _refine_answer(self, answer: str, run: Run) -> str:
+    def _goes_on(self, refined: _Whole, answer: _Whole, run: Run) -> bool:
+        """Whether the refined answer takes the place of the one before."""
+        if self.config.accept == "always" or squeezed(refined.text) == squeezed(answer.text):
+            return True
+        if refined.logprob is None or answer.logprob is None:
+            run.note("refined answer taken", why="there are no log-probabilities to compare it by")
+            return True
+        better = refined.logprob >= answer.logprob
+        candidates = [Candidate(text=whole.text, logprob=whole.logprob) for whole in (answer, refined)]
+        run.choose(
+            "answer",
+            by="perplexity",
+            context=self.question,
+            candidates=candidates,
+            chosen=int(better),
+            why="the refined answer is " + ("no less sure" if better else "less sure"),
+        )
+        return better
+
+    async def _refine_answer(self, answer: _Whole, run: Run) -> _Whole:
         config, prompts = self.config, self.config.prompts
-        query = await self._to_query(answer, run)
+        query = await self._to_query(answer.text, run)
         markers = self.evidence.add(await self._additional(query, run))
         if not markers:
             return answer
         passages = self._shown(markers)
         self.held += [marker for marker in markers if marker not in self.held]
         if not config.reflect:
-            return await self._revise_answer(answer, passages, markers, run)
-        common = {
-            "question": self.question,
-            "answer": answer,
-            "passages": passages,
-        }
-        reflection = await self._reflect(render(prompts.reflect_answer, **common), run)
-        if config.skip_if_sound and sound(reflection):
-            return answer
-        common |= {"reflection": reflection, "cite": cite(config.form), "form": config.form.instruction}
-        refined = await self._refine(render(prompts.refine_answer, **common), run)
-        if refined is None:
-            return answer
-        self._support(markers)
-        return self._with_answer(refined, answer, run)
-
-    async def _revise_answer(self, answer: str, passages: str, markers: list[int], run: Run) -> str:
-        """Eq. 6 without a reflection: one call reads the evidence and keeps or corrects the answer."""
-        prompt = render(
-            self.config.prompts.revise_answer,
-            passages=passages,
-            question=self.question,
-            answer=answer,
-            form=self._stating(),
-        )
+            prompt, alone = self._revision(answer.text, passages), bool(self._alone())
+        else:
+            common = {"question": self.question, "answer": answer.text, "passages": passages}
+            reflection = await self._reflect(render(prompts.reflect_answer, **common), run)
+            if config.skip_if_sound and sound(reflection):
+                return answer
+            common |= {"reflection": reflection, "cite": cite(config.form), "form": config.form.instruction}
+            prompt, alone = render(prompts.refine_answer, **common), False
         refined = await self._refine(prompt, run)
         if refined is None:
             return answer
-        self._support(markers)
-        return refined if self._alone() else self._with_answer(refined, answer, run)
+        text = refined.text if alone else self._with_answer(refined.text, answer.text, run)
+        return replace(refined, text=text, markers=tuple(markers))
+
+    def _revision(self, answer: str, passages: str) -> str:
+        """Eq. 6 without a reflection: one call reads the evidence and keeps or corrects the answer, or answers afresh."""
+        prompts, form = self.config.prompts, self._stating()
+        if self.config.revise == "afresh":
+            return render(prompts.grounded_draft, passages=passages, question=self.question, form=form)
+        return render(prompts.revise_answer, passages=passages, question=self.question, answer=answer, form=form)
 
     def _shown(self, markers: list[int]) -> str:
         """The passages of a prompt: the new ones, and those held from before where all are to be read."""
@@ -373,10 +398,17 @@ class _Solving:
         replies = await run.generate(self.config.model, prompt, name="reflect", sampling=sampling)
         return readable(replies[0], self.config.form)
 
-    async def _refine(self, prompt: str, run: Run) -> str | None:
-        sampling = self._sampling(self.config.max_tokens)
-        replies = await run.generate(self.config.model, prompt, name="refine", sampling=sampling)
-        return accepted(replies[0], run, self.config.form, prompt=prompt)
+    async def _refine(self, prompt: str, run: Run) -> _Whole | None:
+        reply = await self._write(prompt, run, name="refine")
+        text = accepted(reply, run, self.config.form, prompt=prompt)
+        return None if text is None else _Whole(text, reply.mean_logprob)
+
+    async def _write(self, prompt: str, run: Run, *, name: str) -> Reply:
+        """A draft or a refinement, with log-probabilities where answers are compared by them."""
+        surer = self.config.accept == "surer"
+        sampling = self._sampling(self.config.max_tokens).model_copy(update={"logprobs": surer})
+        replies = await run.generate(self.config.model, prompt, name=name, sampling=sampling, logprobs="welcome")
+        return replies[0]
 
     def _support(self, markers: Sequence[int]) -> None:
         self.support += [marker for marker in markers if marker not in self.support]

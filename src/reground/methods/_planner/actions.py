@@ -165,15 +165,9 @@ def _distinct(
         offered.add(key(text))
         candidate = Candidate(
             text=text or reply.text,
-            logprob=mean_logprob(reply),
+            logprob=reply.mean_logprob,
             discarded=why,
             data={"finish_reason": reply.finish_reason},
         )
         found.append(Option(candidate, None if why else state.after(make(text))))
     return found
-
-
-def mean_logprob(reply: Reply) -> float | None:
-    """The mean log-probability of a reply's tokens; None without any."""
-    tokens = reply.token_logprobs
-    return sum(token.logprob for token in tokens) / len(tokens) if tokens else None

@@ -25,12 +25,6 @@ class Sample:
     action: Action | None = None
     discarded: str | None = None
 
-    @property
-    def logprob(self) -> float | None:
-        """The mean natural logarithm of the tokens' probabilities; perplexity is exp of its negative."""
-        tokens = self.reply.token_logprobs
-        return sum(token.logprob for token in tokens) / len(tokens) if tokens else None
-
 
 @dataclass(frozen=True)
 class Choice:
@@ -57,7 +51,7 @@ class Choice:
         return [
             Candidate(
                 text=sample.reply.text,
-                logprob=sample.logprob,
+                logprob=sample.reply.mean_logprob,
                 score=score,
                 discarded=sample.discarded,
                 data={} if sample.action is None else as_data(sample.action),
@@ -84,7 +78,7 @@ def choose(samples: Sequence[Sample]) -> Choice:
     The first among equals.
     """
     usable = [i for i, sample in enumerate(samples) if sample.action is not None]
-    logprobs = [samples[i].logprob for i in usable]
+    logprobs = [samples[i].reply.mean_logprob for i in usable]
     measured = [logprob for logprob in logprobs if logprob is not None]
     if len(measured) == len(usable):
         by, values, what = "perplexity", measured, "the lowest perplexity"
