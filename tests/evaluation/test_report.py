@@ -33,6 +33,7 @@ def write_run(
     task: str = "sums",
     repeats: int = 1,
     stopped: str | None = None,
+    cut: bool = False,
     why: str = "",
     scoring: str | None = None,
 ) -> None:
@@ -56,6 +57,7 @@ def write_run(
             usage=usage,
             seconds=3.0,
             stopped=stopped,
+            cut=cut,
             scoring=scoring,
             answer="x",
             metadata={"level": "easy" if i % 2 else "hard"},
@@ -144,7 +146,7 @@ def test_groups_are_told_apart(tmp_path: Path) -> None:
 def test_what_a_reader_must_know_is_said(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "rar", [1.0, None], why="no gold answer", usd=None, finished=False)
     write_run(tmp_path / "b", "rat", [1.0, 1.0], repeats=3, stopped="tokens", usd=None)
-    write_run(tmp_path / "c", "cot", [None], scoring="ValueError: broken", usd=None)
+    write_run(tmp_path / "c", "cot", [None], scoring="ValueError: broken", usd=None, cut=True)
     (report,) = build_reports([tmp_path])
     said = "\n".join(report.notes)
     for expected in (
@@ -153,6 +155,7 @@ def test_what_a_reader_must_know_is_said(tmp_path: Path) -> None:
         "rat@1k: the budget ended 6 early (6 by tokens)",
         "rat@1k: 3 repeats gave the same short answer for 2 of 2 questions",
         "cot@1k: 1 answered but unscored (ValueError: broken)",
+        "cot@1k: the last reply of 1 of 1 was cut at its length limit",
         "USD is unknown",
     ):
         assert expected in said

@@ -143,6 +143,18 @@ async def test_the_budget_is_kept_and_the_best_answer_is_scored(tmp_path: Path) 
     assert result.summary.usage.calls == 4
 
 
+async def test_a_question_whose_last_reply_was_cut_at_its_length_limit_is_counted(tmp_path: Path) -> None:
+    def says(messages: list[Message], sampling: Sampling) -> Reply:
+        number = len(cut)
+        cut.append(number)
+        return Reply(text=adds(messages, sampling), finish_reason="length" if number in {1, 3, 4} else "stop")
+
+    cut: list[int] = []
+    result = await evaluate(SumTask(3), chain(ScriptedModel(says), steps=2), settings(concurrency=1), tmp_path / "run")
+    assert [record.cut for record in result.records] == [True, True, False]
+    assert result.summary.cut == 2
+
+
 async def test_a_budget_without_any_answer_is_a_failure(tmp_path: Path) -> None:
     result = await evaluate(SumTask(2), chain(ScriptedModel(adds)), settings(budget=Budget(tokens=3)), tmp_path / "run")
     assert result.summary.failures == {"BudgetExceeded": 2}

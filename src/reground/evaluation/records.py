@@ -43,6 +43,7 @@ class Record(Value):
 
     `failure` says why there is no answer; then there are no scores. `scoring` says why an answer could
     not be scored at all; a resumed run tries that again. `answer` is the short answer that was compared.
+    `cut`: whether the limit on a reply's length cut what the last call wrote.
     """
 
     id: str
@@ -54,6 +55,7 @@ class Record(Value):
     seconds: float = 0.0
     failure: Failure | None = None
     stopped: str | None = None
+    cut: bool = False
     scoring: str | None = None
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
 
@@ -85,7 +87,8 @@ class Summary(Value):
     """A run in numbers. `usage` is the sum over questions x repeats; `seconds` too, each on its own clock.
 
     finished: whether every question and repeat has been run. same_repeats: questions whose repeats all gave the
-    same short answer. stopped: how many answers were cut short, by the budget limit that did it.
+    same short answer. stopped: how many answers were cut short, by the budget limit that did it. cut: how many ended
+    in a call whose reply its length limit cut.
     """
 
     finished: bool
@@ -95,6 +98,7 @@ class Summary(Value):
     failed: int
     failures: dict[str, int] = Field(default_factory=dict)
     stopped: dict[str, int] = Field(default_factory=dict)
+    cut: int = 0
     same_repeats: int = 0
     usage: Usage = Usage()
     seconds: float = 0.0

@@ -185,6 +185,11 @@ def _row_notes(row: Row) -> list[str]:
         notes.append(
             f"{name}: the budget ended {sum(summary.stopped.values())} early ({why}); their best answer counts."
         )
+    if summary.cut:
+        notes.append(
+            f"{name}: the last reply of {summary.cut} of {summary.runs} was cut at its length limit; "
+            "--set max_tokens=N allows longer ones."
+        )
     if summary.repeats > 1:
         notes.append(
             f"{name}: {summary.repeats} repeats gave the same short answer for {summary.same_repeats} of {summary.questions} questions."

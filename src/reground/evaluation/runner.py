@@ -30,7 +30,7 @@ from reground.core.method import Method
 from reground.core.programs import Sandbox
 from reground.core.run import Run, gather
 from reground.core.solve import Solved, solve
-from reground.core.trajectory import Trajectory
+from reground.core.trajectory import GenerateStep, Trajectory
 from reground.evaluation.progress import Progress, Tracker
 from reground.evaluation.records import Record, RunConfig, Summary
 from reground.evaluation.results import RunFolder, open_run
@@ -277,12 +277,19 @@ class _Session:
             seconds=trajectory.seconds,
             failure=trajectory.failure,
             stopped=trajectory.stopped,
+            cut=_cut(trajectory),
             scoring=scoring,
             metadata={key: value for key, value in job.example.metadata.items() if _is_label(value)},
         )
         self._folder.append_record(record)
         self.records[job.id] = record
         return record
+
+
+def _cut(trajectory: Trajectory) -> bool:
+    """Whether the last call's reply is no whole one."""
+    calls = [step for step in trajectory.steps if isinstance(step, GenerateStep)]
+    return bool(calls) and any(reply.finish_reason == "length" for reply in calls[-1].replies)
 
 
 def _is_label(value: JsonValue) -> bool:

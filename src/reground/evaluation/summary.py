@@ -26,6 +26,7 @@ def summarise(config: RunConfig, records: Sequence[Record], *, expected: int) ->
         failed=sum(record.failure is not None for record in records),
         failures=dict(Counter(record.failure.type for record in records if record.failure is not None)),
         stopped=dict(Counter(r.stopped for r in records if r.stopped is not None and r.failure is None)),
+        cut=sum(record.cut for record in records),
         same_repeats=_same_repeats(records),
         usage=sum((record.usage for record in records), Usage()),
         seconds=fsum(record.seconds for record in records),
