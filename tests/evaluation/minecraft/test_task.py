@@ -5,9 +5,13 @@ import pytest
 from reground.core.answers import PLAN, Answer
 from reground.core.errors import DataError
 from reground.core.trajectory import Trajectory
+from reground.evaluation.minecraft.parser import parse_plan
+from reground.evaluation.minecraft.simulator import simulate
+from reground.evaluation.minecraft.solver import Planner
 from reground.evaluation.minecraft.targets import DEMONSTRATED, TARGETS
+from reground.evaluation.minecraft.world import load_world
 from reground.evaluation.task import Task
-from reground.evaluation.tasks.minecraft import TASKS, MinecraftTask
+from reground.evaluation.tasks.minecraft import EXAMPLE, TASKS, MinecraftTask
 from tests.data import need_data
 from tests.evaluation.minecraft.small import write_recipes
 
@@ -29,13 +33,15 @@ async def scored(task, target, text):
 
 def test_it_is_a_task(task):
     assert isinstance(task, Task)
-    assert (task.name, task.form, task.primary) == ("minecraft", PLAN, "executability")
+    assert (task.name, task.form.name, task.primary) == ("minecraft", PLAN.name, "executability")
+    assert "ends with the Minecraft item" in task.form.instruction
 
 
 def test_examples_tell_group_and_difficulty(task):
     example = example_of(task, "acacia_boat")
     assert example.id == "minecraft-acacia_boat"
-    assert "this item: acacia boat" in example.question and "STEP" in example.question
+    assert "acacia boat?" in example.question
+    assert "STEP" not in example.question, "the question is what is searched with"
     assert example.metadata == {"target": "acacia_boat", "group": "wood", "difficulty": 4, "version": "1.16.5"}
 
 
@@ -44,6 +50,13 @@ async def test_a_reference_plan_scores_full_marks(task):
         trajectory = Trajectory(id="x", question="q", method="m", answer=Answer(text=example.golden_answers[0]))
         scores = await task.score(example, trajectory, None)
         assert {name: score.value for name, score in scores.items()} == {"executability": 1.0, "partial progress": 1.0}
+
+
+def test_the_plan_that_the_instruction_shows_is_executable_and_no_target():
+    world = load_world(need_data("minecraft").parent)
+    outcome = simulate(parse_plan(EXAMPLE), "ladder", world=world, names=Planner(world).names)
+    assert outcome.executable, outcome.why
+    assert "ladder" not in {item for items in TARGETS.values() for item in items}
 
 
 async def test_a_broken_plan_says_where_and_gets_its_part(task):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 
@@ -27,6 +28,21 @@ from reground.evaluation.task import Example, Score, Task
 EXECUTABILITY = "executability"
 PARTIAL = "partial progress"
 
+EXAMPLE = """\
+STEP 1: Chop oak trees. - Minecraft items: 2x Oak Log
+STEP 2: Make planks of the logs. - Minecraft items: 8x Oak Planks
+STEP 3: Make a crafting table of planks. - Minecraft items: 1x Crafting Table
+STEP 4: Make sticks of planks. - Minecraft items: 8x Stick
+STEP 5: Make ladders of sticks at the crafting table. - Minecraft items: 3x Ladder"""
+"""A plan for an item that is no target. It is whole, because a small model takes whatever an instruction names for a part of its plan."""
+
+FORM = replace(
+    PLAN,
+    instruction=f"A plan for a ladder looks like this:\n\n{EXAMPLE}\n\n{PLAN.instruction} Every step obtains something from what the "
+    "steps before it obtained, crafting tables and tools too, and ends with the Minecraft item that it yields and how many of it.",
+)
+"""A plan whose steps name what they yield (RAT, appendix C.3)."""
+
 _WOOD = re.compile(rf"^(stripped_)?(?:{'|'.join(sorted(rules.WOODS, key=len, reverse=True))})_")
 
 
@@ -39,7 +55,7 @@ class MinecraftTask:
     """
 
     name = "minecraft"
-    form: AnswerForm = PLAN
+    form: AnswerForm = FORM
     primary = EXECUTABILITY
 
     def __init__(self, data: Path, *, version: str = VERSION, fuel: bool = False) -> None:
@@ -127,12 +143,8 @@ class MinecraftTask:
 
 
 def question(item: str) -> str:
-    """The request for a plan, after the instruction of RAT, appendix C.3."""
-    return (
-        "You are in Minecraft survival mode and your inventory is empty. Write a step-by-step plan that obtains this "
-        f"item: {rules.name_of(item)}. Start every step with 'STEP' and its number, say what to do, and end the step "
-        "with the Minecraft item that it yields and how many of it, as in '- Minecraft items: 8x Torch'."
-    )
+    """The request for a plan, after RAT, appendix C.3, but what it should look like, which is the form's: the question is searched with."""
+    return f"How do you get this item in Minecraft, if you have nothing to begin with: {rules.name_of(item)}?"
 
 
 def _kind(item: str, any_wood: bool) -> str:
