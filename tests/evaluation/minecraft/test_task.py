@@ -34,7 +34,7 @@ async def scored(task, target, text):
 def test_it_is_a_task(task):
     assert isinstance(task, Task)
     assert (task.name, task.form.name, task.primary) == ("minecraft", PLAN.name, "executability")
-    assert "ends with the Minecraft item" in task.form.instruction
+    assert "Minecraft items: ' and then how many" in task.form.instruction
 
 
 def test_examples_tell_group_and_difficulty(task):

@@ -34,12 +34,14 @@ STEP 2: Make planks of the logs. - Minecraft items: 8x Oak Planks
 STEP 3: Make a crafting table of planks. - Minecraft items: 1x Crafting Table
 STEP 4: Make sticks of planks. - Minecraft items: 8x Stick
 STEP 5: Make ladders of sticks at the crafting table. - Minecraft items: 3x Ladder"""
-"""A plan for an item that is no target. It is whole, because a small model takes whatever an instruction names for a part of its plan."""
+"""A plan for an item that is no target: a small model takes whatever an instruction names for a part of its plan, so what is shown is
+a whole plan, and said to be another item's."""
 
 FORM = replace(
     PLAN,
-    instruction=f"A plan for a ladder looks like this:\n\n{EXAMPLE}\n\n{PLAN.instruction} Every step obtains something from what the "
-    "steps before it obtained, crafting tables and tools too, and ends with the Minecraft item that it yields and how many of it.",
+    instruction=f"For comparison, this is the plan for a ladder:\n\n{EXAMPLE}\n\nNow write the plan for the item in the question, which is "
+    f"another one. {PLAN.instruction} Every step obtains something from what the steps before it obtained, crafting tables and tools too. "
+    "End each line with ' - Minecraft items: ' and then how many of which item the step yields.",
 )
 """A plan whose steps name what they yield (RAT, appendix C.3)."""
 
