@@ -15,12 +15,13 @@ from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel, Reply, Sampling
 from reground.core.run import Run, gather
-from reground.core.trajectory import Candidate
-from reground.methods._budget import INSTRUCTIONS, LEAST_PASSAGE, PASSAGE, QUESTION, affords, tokens_of
+from reground.methods._budget import INSTRUCTIONS, affords, tokens_of
 from reground.methods._evidence import Evidence, clean_query, find
 from reground.methods._prompts import cite, render, require, style, weigh
-from reground.methods._rar_grounded import GROUNDED, grounded_at
-from reground.methods._rar_prompts import Prompts
+from reground.methods._rar.grounded import GROUNDED
+from reground.methods._rar.prompts import Prompts
+from reground.methods._rar.scaling import grounded_at, paper_at
+from reground.methods._rar.whole import Whole, goes_on
 from reground.methods._revision import accepted, readable, sound
 from reground.methods._steps import join_steps, split_answer, split_draft, squeezed
 
@@ -113,19 +114,8 @@ class RaR:
         """
         if self.ground:
             return replace(self, **grounded_at(tokens, self.max_rounds, self.max_tokens))
-        text = self.max_tokens // 4
-        step = 3 * INSTRUCTIONS + 2 * self.k * PASSAGE + 2 * text
-        steps = min(self.max_steps, max(1, (tokens - INSTRUCTIONS - text) // step))
-        shown = min(self.passage_tokens, self._passage_in_one_cycle(tokens - 2 * text))
-        return replace(self, max_steps=steps, max_rounds=max(1, tokens // step), passage_tokens=shown)
-
-    def _passage_in_one_cycle(self, tokens: int) -> int:
-        """The longest passage with which a draft, a query, a reflection and a refinement fit: a budget that ends between
-        a reflection and its refinement has bought nothing."""
-        prompts, text = self.prompts, self.max_tokens // 4
-        asked = (prompts.draft, prompts.query, prompts.reflect, prompts.refine_last)
-        fixed = sum(tokens_of(prompt) + QUESTION + text for prompt in asked) + text
-        return max(LEAST_PASSAGE, (tokens - fixed) // (2 * self.k))
+        scale = paper_at(tokens, self.prompts, k=self.k, most_steps=self.max_steps, max_tokens=self.max_tokens)
+        return replace(self, **scale | {"passage_tokens": min(self.passage_tokens, scale["passage_tokens"])})
 
 
 @dataclass
@@ -150,15 +140,6 @@ class _Step:
         )
 
 
-@dataclass(frozen=True)
-class _Whole:
-    """A whole answer, the mean log-probability of its tokens where it is one reply as it came, and the passages it was refined with."""
-
-    text: str
-    logprob: float | None = None
-    markers: tuple[int, ...] = ()
-
-
 class _Solving:
     """One question's state: the evidence, the steps and the answer as it stands."""
 
@@ -176,10 +157,10 @@ class _Solving:
         with ExitStack() as spans:
             draft, raw = await self._draft(spans)
             phase_one = self.config.max_steps > 0
-            answer = _Whole(await self._phase_one(raw)) if phase_one else draft
+            answer = Whole(await self._phase_one(raw)) if phase_one else draft
         return await self._phase_two(answer)
 
-    async def _draft(self, spans: ExitStack) -> tuple[_Whole, str]:
+    async def _draft(self, spans: ExitStack) -> tuple[Whole, str]:
         """(y^thought, y^raw) ~ p(. | x*), equation 3: the draft as a whole, and y^raw, which is empty where the thoughts are the answer."""
         config = self.config
         prompt = await self._grounded_prompt() if config.ground else self._draft_prompt()
@@ -189,7 +170,7 @@ class _Solving:
         for i, thought in enumerate(thoughts):
             self.steps.append(_Step(thought, spans.enter_context(self.run.span("step", step=i + 1))))
         self._propose(draft)
-        return _Whole(join_steps([*thoughts, raw]), reply.mean_logprob), raw
+        return Whole(join_steps([*thoughts, raw]), reply.mean_logprob), raw
 
     def _draft_prompt(self) -> str:
         form = self.config.form
@@ -290,7 +271,7 @@ class _Solving:
         run.note("answer missing", repair="the answer before put behind it")
         return join_steps([refined, answer])
 
-    async def _phase_two(self, answer: _Whole) -> Answer:
+    async def _phase_two(self, answer: Whole) -> Answer:
         """Refinement of the overall response (Eq. 6) until m identical generations in a row."""
         config = self.config
         identical = 1
@@ -300,7 +281,7 @@ class _Solving:
             with self.run.span("round", round=round_number) as run:
                 refined = await self._refine_answer(answer, run)
                 identical = identical + 1 if squeezed(refined.text) == squeezed(answer.text) else 1
-                if self._goes_on(refined, answer, run):
+                if goes_on(refined, answer, accept=config.accept, question=self.question, run=run):
                     self._support(refined.markers)
                     answer = refined
             self._propose(answer.text)
@@ -308,26 +289,7 @@ class _Solving:
             self.run.note("converged", identical=identical)
         return self._propose(answer.text)
 
-    def _goes_on(self, refined: _Whole, answer: _Whole, run: Run) -> bool:
-        """Whether the refined answer takes the place of the one before."""
-        if self.config.accept == "always" or squeezed(refined.text) == squeezed(answer.text):
-            return True
-        if refined.logprob is None or answer.logprob is None:
-            run.note("refined answer taken", why="there are no log-probabilities to compare it by")
-            return True
-        better = refined.logprob >= answer.logprob
-        candidates = [Candidate(text=whole.text, logprob=whole.logprob) for whole in (answer, refined)]
-        run.choose(
-            "answer",
-            by="perplexity",
-            context=self.question,
-            candidates=candidates,
-            chosen=int(better),
-            why="the refined answer is " + ("no less sure" if better else "less sure"),
-        )
-        return better
-
-    async def _refine_answer(self, answer: _Whole, run: Run) -> _Whole:
+    async def _refine_answer(self, answer: Whole, run: Run) -> Whole:
         config, prompts = self.config, self.config.prompts
         query = await self._to_query(answer.text, run)
         markers = self.evidence.add(await self._additional(query, run))
@@ -398,10 +360,10 @@ class _Solving:
         replies = await run.generate(self.config.model, prompt, name="reflect", sampling=sampling)
         return readable(replies[0], self.config.form)
 
-    async def _refine(self, prompt: str, run: Run) -> _Whole | None:
+    async def _refine(self, prompt: str, run: Run) -> Whole | None:
         reply = await self._write(prompt, run, name="refine")
         text = accepted(reply, run, self.config.form, prompt=prompt)
-        return None if text is None else _Whole(text, reply.mean_logprob)
+        return None if text is None else Whole(text, reply.mean_logprob)
 
     async def _write(self, prompt: str, run: Run, *, name: str) -> Reply:
         """A draft or a refinement, with log-probabilities where answers are compared by them."""

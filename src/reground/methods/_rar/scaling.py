@@ -1,0 +1,63 @@
+"""How RaR grows with a token budget: as in the paper, and grounded."""
+
+from __future__ import annotations
+
+from typing import TypedDict
+
+from reground.methods._budget import INSTRUCTIONS, LEAST_PASSAGE, PASSAGE, QUESTION, SHORT, tokens_of
+from reground.methods._rar.prompts import Prompts
+
+
+class PaperScale(TypedDict):
+    """The settings of the paper's RaR that grow with a budget."""
+
+    max_steps: int
+    max_rounds: int
+    passage_tokens: int
+
+
+def paper_at(tokens: int, prompts: Prompts, *, k: int, most_steps: int, max_tokens: int) -> PaperScale:
+    """As many steps as fit, each a cycle of three calls; rounds that the budget or convergence ends."""
+    text = max_tokens // 4
+    step = 3 * INSTRUCTIONS + 2 * k * PASSAGE + 2 * text
+    steps = min(most_steps, max(1, (tokens - INSTRUCTIONS - text) // step))
+    return {
+        "max_steps": steps,
+        "max_rounds": max(1, tokens // step),
+        "passage_tokens": _passage_in_one_cycle(tokens - 2 * text, prompts, k=k, text=text),
+    }
+
+
+def _passage_in_one_cycle(tokens: int, prompts: Prompts, *, k: int, text: int) -> int:
+    """The longest passage with which a draft, a query, a reflection and a refinement fit: a budget that ends between
+    a reflection and its refinement has bought nothing."""
+    asked = (prompts.draft, prompts.query, prompts.reflect, prompts.refine_last)
+    fixed = sum(tokens_of(prompt) + QUESTION + text for prompt in asked) + text
+    return max(LEAST_PASSAGE, (tokens - fixed) // (2 * k))
+
+
+class GroundedScale(TypedDict):
+    """The settings of a grounded RaR that grow with a budget."""
+
+    ground: int
+    k: int
+    max_rounds: int
+    context_tokens: int
+
+
+def grounded_at(tokens: int, most_rounds: int, max_tokens: int) -> GroundedScale:
+    """A draft and one round up to 4,000 tokens, another round for every 4,000 more.
+
+    A draft's call and a query's read a share of the budget each, the call that revises twice as much: the
+    difference is what its new passages fill.
+    """
+    rounds = max(1, min(most_rounds, tokens // 4000))
+    share = tokens / (1 + 3 * rounds)
+    draft = max(1, int(share) - INSTRUCTIONS - max_tokens // 8)
+    whole = max(1, int(2 * share) - INSTRUCTIONS - max_tokens // 4)
+    return {
+        "ground": max(1, draft // SHORT),
+        "k": max(1, (whole - draft) // SHORT),
+        "max_rounds": rounds,
+        "context_tokens": whole,
+    }
