@@ -136,6 +136,26 @@ async def test_ircot_collects_at_most_fifteen_passages() -> None:
     assert names(run).count("reason") == 8
 
 
+async def test_ircot_at_a_small_budget_still_retrieves_for_a_sentence_and_answers_within_it() -> None:
+    words = ("longer", "unlike")  # the first of the question, the second of the sentence
+    many = [Passage(id=f"{i}", text=f"{words[i % 2]} " + "text of an usual length " * 12) for i in range(40)]
+    model = ScriptedModel(["Both are unlike.", "So the answer is the Danube.", "Answer: the Danube"])
+    run = Run(budget=Budget(tokens=2200))
+    method = IRCoT(model=model, retriever=ScriptedRetriever(many), form=PHRASE, max_tokens=192).at_budget(2200)
+    solved = await solve(method, QUESTION, run, id="q", name="ircot")
+    assert solved.trajectory.stopped is None
+    shown = [prompt.count("<passage ") for prompt in (*prompts(run, "reason"), *prompts(run, "answer"))]
+    assert shown[0] < shown[1] == shown[2]
+
+
+async def test_ircot_shows_no_more_than_its_context_holds() -> None:
+    many = [Passage(id=str(i), text="word " * 100) for i in range(6)]
+    run = Run()
+    method = IRCoT(model=ScriptedModel(["x is y."]), retriever=ScriptedRetriever(many), context_tokens=400, max_steps=1)
+    await solve(method, QUESTION, run, id="q", name="ircot")
+    assert prompts(run, "reason")[0].count("<passage ") == 2
+
+
 async def test_ircot_ends_when_it_repeats_itself_or_says_nothing() -> None:
     for replies in (["The same.", "The same.", "Answer: x"], ["", "Answer: x"]):
         run = Run()

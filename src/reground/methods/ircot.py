@@ -15,7 +15,7 @@ from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel, Sampling
 from reground.core.run import Run
 from reground.methods import _prompts
-from reground.methods._budget import INSTRUCTIONS, PASSAGE
+from reground.methods._budget import INSTRUCTIONS, LEAST_PASSAGE, SHORT
 from reground.methods._evidence import Evidence, find
 from reground.methods._prompts import QUOTED, ending, render, require
 
@@ -48,7 +48,8 @@ class IRCoT:
 
     model, retriever: who reasons, and what is searched. form: what an answer looks like. prompts: the templates.
     k: paragraphs a step. max_passages: the most in all. max_steps: the most sentences of reasoning.
-    passage_tokens: where a paragraph is cut. temperature: 0 is greedy.
+    passage_tokens: where a paragraph is cut. context_tokens: the most tokens of all of them in a prompt, those found first and
+    at least one; None is no limit. temperature: 0 is greedy.
     sentence_tokens: the most tokens of a sentence. max_tokens: the most tokens of the answer.
     """
 
@@ -60,6 +61,7 @@ class IRCoT:
     max_passages: int = 15
     max_steps: int = 8
     passage_tokens: int = 2000
+    context_tokens: int | None = None
     temperature: float = 0.0
     sentence_tokens: int = 96
     max_tokens: int = 512
@@ -117,17 +119,28 @@ class IRCoT:
         return run.propose(self._answer(text, evidence, thoughts))
 
     def _shown(self, evidence: Evidence) -> str:
-        return evidence.show(range(1, len(evidence.passages) + 1), tokens=self.passage_tokens)
+        markers = range(1, len(evidence.passages) + 1)
+        fitting = evidence.fitting(markers, tokens=self.passage_tokens, most=self.context_tokens)
+        return evidence.show(fitting, tokens=self.passage_tokens)
 
     def _answer(self, text: str, evidence: Evidence, thoughts: list[Thought]) -> Answer:
         support = range(1, len(evidence.passages) + 1)
         return Answer(text=text, citations=evidence.citations(text, support=support), steps=tuple(thoughts))
 
     def at_budget(self, tokens: int) -> IRCoT:
-        """Steps and paragraphs that fit together: every call reads what was collected; three calls are taken as the usual."""
+        """As many paragraphs as two sentences and the answer can read: half of them for the first sentence, all for the others."""
         room = max(0, tokens - self.max_tokens // 2 - 3 * (INSTRUCTIONS + self.sentence_tokens))
-        passages = max(1, min(15, room // (3 * PASSAGE)))
-        return replace(self, k=min(self.k, max(1, passages // 2)), max_passages=passages)
+        fitting = (most for most in range(self.max_passages, 0, -1) if (_half(most) + 2 * most) * SHORT <= room)
+        most = next(fitting, 1)
+        limit = max(LEAST_PASSAGE, room * most // (_half(most) + 2 * most))
+        longest = min(self.passage_tokens, max(LEAST_PASSAGE, 2 * limit // most))
+        return replace(
+            self, k=min(self.k, _half(most)), max_passages=most, passage_tokens=longest, context_tokens=limit
+        )
+
+
+def _half(count: int) -> int:
+    return (count + 1) // 2
 
 
 def first_sentence(text: str) -> str:
