@@ -104,7 +104,10 @@ class SearchAgent:
         return given
 
     def at_budget(self, tokens: int) -> SearchAgent:
-        """The richest of a few settings, from one search, one exemplar and one sample a step to the paper's, that fits."""
+        """The richest of a few settings, from one search, one exemplar and one sample a step to the paper's, that fits.
+
+        One search more is allowed than it reckons with: prompts are estimated cautiously, and what a question really cost decides.
+        """
         best = RUNGS[0]
         for rung in RUNGS:
             if cost(rung, self.prompts, k=self.k, short=self.form.name != TEXT.name) <= tokens:
@@ -113,7 +116,7 @@ class SearchAgent:
             self,
             shots=best.shots if self.shots is None else min(self.shots, best.shots),
             samples=min(self.samples, best.samples),
-            max_searches=min(self.max_searches, best.searches),
+            max_searches=min(self.max_searches, best.searches + 1),
             snippet_tokens=min(self.snippet_tokens, best.snippet),
         )
 

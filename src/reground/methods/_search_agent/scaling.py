@@ -27,6 +27,7 @@ class Rung:
 
 RUNGS = (
     Rung(1, 1, 1, 48, checks=False),
+    Rung(1, 1, 1, 96, checks=False),
     Rung(1, 2, 1, 96, checks=False),
     Rung(1, 1, 2, 48, checks=False),
     Rung(1, 2, 2, 96, checks=False),
