@@ -30,7 +30,7 @@ class Prompts:
 
     def __post_init__(self) -> None:
         for template in fields(self):
-            module = type(self).__module__.rpartition(".")[2].strip("_").removesuffix("_prompts")
+            module = type(self).__module__.removesuffix(".prompts").rpartition(".")[2].strip("_")
             owner = f"{module}.{template.name}"
             _compare(owner, places(str(template.default)), places(getattr(self, template.name), owner))
 
