@@ -114,8 +114,8 @@ class RaR:
         """
         if self.ground:
             return replace(self, **grounded_at(tokens, self.max_rounds, self.max_tokens))
-        scale = paper_at(tokens, self.prompts, k=self.k, most_steps=self.max_steps, max_tokens=self.max_tokens)
-        return replace(self, **scale | {"passage_tokens": min(self.passage_tokens, scale["passage_tokens"])})
+        limits = {"most_steps": self.max_steps, "longest": self.passage_tokens, "max_tokens": self.max_tokens}
+        return replace(self, **paper_at(tokens, self.prompts, k=self.k, **limits))
 
 
 @dataclass
@@ -367,8 +367,7 @@ class _Solving:
 
     async def _write(self, prompt: str, run: Run, *, name: str) -> Reply:
         """A draft or a refinement, with log-probabilities where answers are compared by them."""
-        surer = self.config.accept == "surer"
-        sampling = self._sampling(self.config.max_tokens).model_copy(update={"logprobs": surer})
+        sampling = self._sampling(self.config.max_tokens, logprobs=self.config.accept == "surer")
         replies = await run.generate(self.config.model, prompt, name=name, sampling=sampling, logprobs="welcome")
         return replies[0]
 
@@ -391,8 +390,8 @@ class _Solving:
                 return count
         return min(1, len(self.steps))
 
-    def _sampling(self, max_tokens: int) -> Sampling:
-        return Sampling(temperature=self.config.temperature, max_tokens=max_tokens)
+    def _sampling(self, max_tokens: int, *, logprobs: bool = False) -> Sampling:
+        return Sampling(temperature=self.config.temperature, max_tokens=max_tokens, logprobs=logprobs)
 
 
 METHOD = RaR

@@ -16,15 +16,16 @@ class PaperScale(TypedDict):
     passage_tokens: int
 
 
-def paper_at(tokens: int, prompts: Prompts, *, k: int, most_steps: int, max_tokens: int) -> PaperScale:
-    """As many steps as fit, each a cycle of three calls; rounds that the budget or convergence ends."""
+def paper_at(tokens: int, prompts: Prompts, *, k: int, most_steps: int, longest: int, max_tokens: int) -> PaperScale:
+    """As many steps as fit, each a cycle of three calls; rounds that the budget or convergence ends; passages cut so that one
+    cycle fits, and never longer than `longest`."""
     text = max_tokens // 4
     step = 3 * INSTRUCTIONS + 2 * k * PASSAGE + 2 * text
     steps = min(most_steps, max(1, (tokens - INSTRUCTIONS - text) // step))
     return {
         "max_steps": steps,
         "max_rounds": max(1, tokens // step),
-        "passage_tokens": _passage_in_one_cycle(tokens - 2 * text, prompts, k=k, text=text),
+        "passage_tokens": min(longest, _passage_in_one_cycle(tokens - 2 * text, prompts, k=k, text=text)),
     }
 
 
