@@ -23,8 +23,8 @@ REFINED = ["Vienna lies on the Danube [1].", "The Danube has 2850 km [1].", "The
 WHOLE = "\n\n".join(REFINED)
 DRAFT_JOB, QUERY, REFLECT = "Think step by step", "Write only the query", "write only: OK"
 STEP, LAST, OVERALL = (
-    "this one step and nothing else",
-    "give the final answer that follows",
+    "Write this one step and nothing else",
+    "end with the final answer that follows",
     "Write the whole answer again",
 )
 
@@ -117,12 +117,28 @@ async def test_refinement_uses_the_reflection_and_only_the_last_step_sees_the_ra
     assert third.endswith(PHRASE.instruction)
 
 
-async def test_prompts_of_a_step_share_their_beginning():
+async def test_prompts_of_a_step_and_of_a_round_share_their_beginning_up_to_the_passages():
     run = Run()
-    await rar(max_rounds=0).solve(QUESTION, run)
-    reflect, refine = prompts(run, "reflect")[1], prompts(run, "refine")[1]
-    shared = reflect[: reflect.index(THOUGHTS[1]) + len(THOUGHTS[1])]
-    assert refine.startswith(shared)
+    await rar(max_rounds=1).solve(QUESTION, run)
+    for reflect, refine in zip(prompts(run, "reflect"), prompts(run, "refine"), strict=True):
+        shared = reflect[: reflect.rindex("</passage>")]
+        assert refine.startswith(shared)
+
+
+async def test_what_is_to_be_corrected_stands_last_before_the_task():
+    run = Run()
+    await rar(max_rounds=1).solve(QUESTION, run)
+    wanted = [THOUGHTS[0], THOUGHTS[1], f"{THOUGHTS[2]}\n\n{RAW}", WHOLE]
+    for refine, text in zip(prompts(run, "refine"), wanted, strict=True):
+        assert f"to correct:\n{text}\n\nTask:" in refine
+        assert refine.index("It is the Danube [1].") < refine.index("to correct:")
+
+
+async def test_a_bare_ok_is_no_error_for_the_refinement_and_stays_in_the_record():
+    run = Run()
+    answer = await rar(model(reflect="OK."), max_rounds=1).solve(QUESTION, run)
+    assert [step.reflection for step in answer.steps] == ["OK."] * 3
+    assert all("below:\nnone\n\n" in prompt for prompt in prompts(run, "refine"))
 
 
 async def test_thoughts_keep_draft_reflection_query_and_markers():
@@ -265,12 +281,12 @@ async def test_for_code_thoughts_and_answer_are_the_queries():
     assert PROGRAM.extract(answer.text) == "return a + b"
 
 
-async def test_a_draft_that_is_only_a_program_is_one_step_and_the_draft_of_the_answer():
+async def test_a_draft_that_is_only_a_program_is_one_step_and_is_shown_once():
     draft, better = "```python\nreturn a - b\n```", "```python\nreturn a + b\n```"
     run = Run()
     answer = await rar(model(draft=draft, last=better), form=PAL, max_rounds=0).solve("Add.", run)
     (refine,) = prompts(run, "refine")
-    assert refine.count("return a - b") == 2
+    assert refine.count("return a - b") == 1
     assert refine.endswith(PAL.instruction)
     assert answer.text == better
 

@@ -66,3 +66,8 @@ def unlooped(text: str) -> str:
 def sound(reflection: str) -> bool:
     """Whether a reflection found no error: it is a bare OK."""
     return reflection.strip().strip("*_`\"'.! ").casefold() == "ok"
+
+
+def errors_of(reflection: str) -> str:
+    """The errors as a refinement's prompt lists them: a bare OK, shown there, was copied by small models as a part of the text."""
+    return "none" if sound(reflection) else reflection

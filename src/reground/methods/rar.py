@@ -22,7 +22,7 @@ from reground.methods._rar.grounded import GROUNDED
 from reground.methods._rar.prompts import Prompts
 from reground.methods._rar.scaling import grounded_at, paper_at
 from reground.methods._rar.whole import Whole, goes_on
-from reground.methods._revision import accepted, readable, sound
+from reground.methods._revision import accepted, errors_of, readable, sound
 from reground.methods._steps import join_steps, split_answer, split_draft, squeezed
 
 
@@ -250,9 +250,9 @@ class _Solving:
         step.reflection = await self._reflect(render(prompts.reflect, **common), step.run)
         if config.skip_if_sound and sound(step.reflection):
             return unrefined
-        common |= {"reflection": step.reflection, "cite": cite(config.form)}
+        common |= {"reflection": errors_of(step.reflection), "cite": cite(config.form)}
         if raw or (raw is not None and config.form.final_pass):
-            prompt = render(prompts.refine_last, **common, draft=raw or step.draft, form=config.form.instruction)
+            prompt = render(prompts.refine_last, **common | {"step": unrefined}, form=config.form.instruction)
         else:
             prompt = render(prompts.refine, **common)
         refined = await self._refine(prompt, step.run)
@@ -304,7 +304,7 @@ class _Solving:
             reflection = await self._reflect(render(prompts.reflect_answer, **common), run)
             if config.skip_if_sound and sound(reflection):
                 return answer
-            common |= {"reflection": reflection, "cite": cite(config.form), "form": config.form.instruction}
+            common |= {"reflection": errors_of(reflection), "cite": cite(config.form), "form": config.form.instruction}
             prompt, alone = render(prompts.refine_answer, **common), False
         refined = await self._refine(prompt, run)
         if refined is None:

@@ -8,8 +8,9 @@ from reground.methods import _prompts
 from reground.methods._prompts import QUOTED
 
 _HEAD = "An answer is checked step by step against documents. " + QUOTED + "\n\nQuestion:\n{question}\n\n"
-_STEP = _HEAD + "Checked so far:\n{verified}\n\n{passages}\n\nStep to check:\n{step}\n\n"
-_WHOLE = _HEAD + "Answer to check:\n{answer}\n\n{passages}\n\n"
+_CHECKED = _HEAD + "Checked so far:\n{verified}\n\n{passages}\n\n"
+_STEP = _CHECKED + "Step to check:\n{step}\n\n"
+_WHOLE = _HEAD + "{passages}\n\n"
 _READ = "{passages}\n\n" + QUOTED + "\n\nQuestion:\n{question}\n\n"
 _ERRORS = (
     "Write one short line for each error: what is wrong, what is right instead, and the number of the passage "
@@ -19,13 +20,14 @@ _ERRORS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts(_prompts.Prompts):
-    """One template a call. All but the first begin alike, so a server reads question and checked steps once.
+    """One template a call. All but the first begin alike, so a server reads question, checked steps and passages once. What
+    is to be corrected stands last before the task: a small model copies what stands there, and goes on into what follows it.
 
     draft (Eq. 3, appendix B.1): places {question}, {style} (how a step is written) and {form} (the answer).
     query (Eq. 4, B.2): {question} and {text}, the thoughts up to step i, or in phase 2 the whole answer.
     reflect: {question}, {verified}, {passages} and {step}.
     refine (Eq. 5, first and second case; B.3): those, {reflection} and {cite}.
-    refine_last (Eq. 5, third case): those, {draft}, the draft's answer, and {form}.
+    refine_last (Eq. 5, third case): those and {form}; {step} is the last step with the draft's answer behind it.
     reflect_answer: {question}, {answer} and {passages}. refine_answer (Eq. 6): those, {reflection}, {cite} and {form}.
     grounded_draft, where passages are found before the draft, and for answering afresh: {passages}, {question} and {form}.
     revise_answer, where nothing is reflected on: those and {answer}.
@@ -45,22 +47,23 @@ class Prompts(_prompts.Prompts):
         "Does it follow from the question? " + _ERRORS
     )
     refine: str = (
-        _STEP + "Errors found in it:\n{reflection}\n\n"
-        "Task: Write the step to check again, corrected. Put right the errors found and keep what is right. "
+        _CHECKED + "Errors found in the step below:\n{reflection}\n\nStep to correct:\n{step}\n\n"
+        "Task: Write the step again, corrected: put right the errors found and keep what is right. "
         "Without errors repeat it unchanged. {cite} Write this one step and nothing else."
     )
     refine_last: str = (
-        _STEP + "Errors found in it:\n{reflection}\n\nFirst draft of the final answer, which may be wrong:\n{draft}\n\n"
-        "Task: Write the step to check again, corrected. Put right the errors found and keep what is right. "
-        "Then, after a blank line, give the final answer that follows from all steps. {cite} {form}"
+        _CHECKED + "Errors found in the text below:\n{reflection}\n\nText to correct:\n{step}\n\n"
+        "Task: Write the text again, corrected: put right the errors found and keep what is right, and end with "
+        "the final answer that follows. {cite} {form}"
     )
     reflect_answer: str = (
-        _WHOLE + "Task: Find the errors in the answer to check. Does it say what the passages say? Does it answer "
+        _WHOLE + "Answer to check:\n{answer}\n\n"
+        "Task: Find the errors in the answer to check. Does it say what the passages say? Does it answer "
         "the question, and does each step follow from those before? " + _ERRORS
     )
     refine_answer: str = (
-        _WHOLE + "Errors found in it:\n{reflection}\n\n"
-        "Task: Write the whole answer again, corrected, with a blank line between the steps. Put right the errors found "
+        _WHOLE + "Errors found in the answer below:\n{reflection}\n\nAnswer to correct:\n{answer}\n\n"
+        "Task: Write the whole answer again, corrected, with a blank line between the steps: put right the errors found "
         "and keep what is right. Without errors repeat it unchanged. {cite} {form}"
     )
     grounded_draft: str = _READ + "Answer the question with the help of the passages. {form}"
