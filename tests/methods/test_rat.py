@@ -72,7 +72,7 @@ async def test_a_revision_sees_question_text_so_far_and_the_passages_of_its_quer
     assert "Vienna lies on the Danube river.\n\nThe Danube has 2000 km." in second
     assert '<passage number="1" title="Danube">' in second
     assert "Rhine" not in second
-    assert second.index(QUESTION) < second.index("Vienna lies") < second.index("<passage ")
+    assert second.index(QUESTION) < second.index("<passage ") < second.index("Vienna lies")
 
 
 async def test_thoughts_tell_where_they_come_from():

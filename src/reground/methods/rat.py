@@ -28,7 +28,7 @@ class Prompts(_prompts.Prompts):
 
     draft (B.1): places {question} and {style}, how a step is written.
     query (B.2): {question} and {text}, the thoughts that the query is made from.
-    revise (B.3): {question}, {text}, {passages} and {cite}.
+    revise (B.3): {question}, {passages}, {text} and {cite}; as there, the text stands last before the task.
     answer: {question}, {text} and {form}, what an answer looks like.
     """
 
@@ -41,7 +41,7 @@ class Prompts(_prompts.Prompts):
         "of a few words, with the names that matter, to look up their facts. Write only the query."
     )
     revise: str = (
-        "Question:\n{question}\n\nText:\n{text}\n\n{passages}\n\n"
+        "Question:\n{question}\n\n{passages}\n\nText:\n{text}\n\n"
         "Task: Check the text against the passages and write it again. Correct what is wrong and add what is needed and "
         "missing. " + QUOTED + " Keep every step, in order, with a blank line between the steps. {cite} "
         "If nothing is wrong or missing, repeat the text unchanged. Write the revised text only."
