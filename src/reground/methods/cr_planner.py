@@ -131,7 +131,7 @@ class CRPlanner:
         return await endings.forced(self, state, run, temperature=temperature)
 
     def at_budget(self, tokens: int) -> CRPlanner:
-        """As many candidates and steps as fit, never more than set; the prompted critic asks once for all where that is dear."""
+        """As many candidates and steps as fit, never more than set."""
         return costs.scaled(self, tokens)
 
     @property

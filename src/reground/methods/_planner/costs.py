@@ -19,7 +19,7 @@ _ASKED = 100
 """Tokens reckoned for the words around what a critic judges."""
 
 _FIRST = 3
-"""Rounds that are wanted before anything else grows: one of each sub-goal."""
+"""The least rounds: one of each sub-goal."""
 
 
 def covers(planner: CRPlanner, state: State, goal: Goal, *, choices: int, run: Run) -> bool:
@@ -57,8 +57,9 @@ def _judged(planner: CRPlanner, state: State, kind: Kind, candidates: int, size:
 def scaled(planner: CRPlanner, tokens: int) -> CRPlanner:
     """The largest planner of a ladder that the budget carries, never larger than the one given.
 
-    First one round of each sub-goal with a single candidate, whose critic then only chooses sub-goals; then more
-    candidates; then, where the prompted critic's style is open, one call a candidate instead of one for all; then rounds.
+    At the least one round of each sub-goal with a single candidate, whose critic then only chooses sub-goals: what a small
+    budget does not cover of it is left out as it comes. Then more candidates; then rounds. A prompted critic judges each candidate by itself: asked for the best of a list, a small model
+    named the second of two whatever they were (docs/reproduction).
     """
     small = replace(
         planner,
@@ -66,26 +67,17 @@ def scaled(planner: CRPlanner, tokens: int) -> CRPlanner:
         step_tokens=min(planner.step_tokens, max(48, tokens // 16)),
     )
     most, rounds = planner.candidates, planner.max_steps // 2
-    styles = _styles(planner)
-    ladder = [(1, count, styles[0]) for count in range(1, min(_FIRST, rounds) + 1)]
-    ladder += [(count, min(_FIRST, rounds), styles[0]) for count in range(2, most + 1)]
-    ladder += [(most, min(_FIRST, rounds), styles[-1])]
-    ladder += [(most, count, styles[-1]) for count in range(_FIRST + 1, rounds + 1)]
-    fitting = list(takewhile(lambda rung: _cost(small, *rung) <= tokens, ladder))
-    candidates, count, style = (fitting or ladder)[-1 if fitting else 0]
-    return replace(small, candidates=candidates, max_steps=2 * count, critic=style)
+    ladder = [(count, min(_FIRST, rounds)) for count in range(1, most + 1)]
+    ladder += [(most, count) for count in range(_FIRST + 1, rounds + 1)]
+    candidates, count = (list(takewhile(lambda rung: _cost(small, *rung) <= tokens, ladder)) or ladder[:1])[-1]
+    return replace(small, candidates=candidates, max_steps=2 * count)
 
 
-def _styles(planner: CRPlanner) -> tuple[str, ...]:
-    """The critic's names from cheap to dear."""
-    is_open = planner.critics is None and planner.critic == "prompted"
-    return ("prompted:rank", "prompted:pointwise") if is_open else (planner.critic,)
-
-
-def _cost(planner: CRPlanner, candidates: int, rounds: int, critic: str) -> int:
+def _cost(planner: CRPlanner, candidates: int, rounds: int) -> int:
     """Tokens of a usual run: rounds of reasoning, query and retrieval in turn, and the forced answer."""
     step = max(40, planner.longest_step // 2)
     sizes = (step, 20, min(planner.passage_tokens, PASSAGE))
+    critic = planner.critic if planner.critics is None else ""
     spent = read = 0
     for number in range(rounds):
         kind = number % 3 if planner.retrieval else 0
