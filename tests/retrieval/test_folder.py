@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from reground.core.errors import ConfigurationError, IndexRefused
+from reground.core.errors import ConfigurationError, IndexBusy, IndexRefused
 from reground.retrieval.index import build_index, open_index
 from reground.retrieval.settings import IndexSettings, Progress
 from tests.retrieval.corpora import jsonl, write
@@ -136,13 +136,15 @@ def test_leftovers_of_a_crash_go_with_the_next_build(index: Path, notes: Path) -
     assert len(list(index.glob("data-*"))) == 1
 
 
-def test_two_builds_at_once_are_refused(index: Path, notes: Path) -> None:
+def test_two_builds_at_once_are_refused_and_leave_each_other_alone(index: Path, notes: Path) -> None:
     write(notes, {"new.txt": "Owls hoot."})
+    others = write(index / "data-0123abcd", {"bm25/half.store": "x", "lock": ""})
     handle = os.open(index / "lock", os.O_RDWR)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
-        with pytest.raises(ConfigurationError, match="being built by another process"):
+        with pytest.raises(IndexBusy, match="being built by another process"):
             build_index(notes, index)
+        assert (others / "bm25" / "half.store").exists()
     finally:
         os.close(handle)
     assert build_index(notes, index).read == 1

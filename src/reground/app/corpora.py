@@ -9,12 +9,15 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reground.core.errors import DataError
+from reground.core.errors import DataError, IndexBusy
 from reground.core.places import indexes_dir
 
 if TYPE_CHECKING:
     from reground.core.evidence import Retriever
     from reground.retrieval.settings import IndexSettings, Progress
+
+_AGAIN = 0.2
+"""Seconds between two looks at an index that another process builds."""
 
 
 async def corpus_retriever(
@@ -24,11 +27,23 @@ async def corpus_retriever(
 ) -> Retriever:
     """A retriever over `corpus`: one of your own as it is, an index opened, documents indexed into the cache.
 
-    The cached index is updated on every call, which reads only what has changed.
+    The cached index is updated on every call, which reads only what has changed. While another process does that, this one waits.
     """
     if not isinstance(corpus, str | Path):
         return corpus
-    return await asyncio.to_thread(_open, Path(corpus), on_index, settings)
+    while True:
+        try:
+            return await asyncio.to_thread(_open, Path(corpus), on_index, settings)
+        except IndexBusy:
+            _say_waiting(on_index)
+            await asyncio.sleep(_AGAIN)
+
+
+def _say_waiting(on_index: Callable[[Progress], None] | None) -> None:
+    from reground.retrieval.settings import Progress
+
+    if on_index is not None:
+        on_index(Progress(waiting=True))
 
 
 def _open(path: Path, on_index: Callable[[Progress], None] | None, settings: IndexSettings | None) -> Retriever:

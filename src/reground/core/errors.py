@@ -21,6 +21,10 @@ class ConfigurationError(RegroundError):
     exit_code = 2
 
 
+class IndexBusy(ConfigurationError):
+    """Another process is building the index."""
+
+
 class MissingExtra(ConfigurationError):
     """An optional dependency is absent; the message names the extra that brings it."""
 

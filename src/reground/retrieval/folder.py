@@ -26,7 +26,7 @@ from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
-from reground.core.errors import ConfigurationError, IndexRefused
+from reground.core.errors import ConfigurationError, IndexBusy, IndexRefused
 from reground.core.language import Value
 
 FORMAT = "reground-index"
@@ -227,7 +227,7 @@ def _link_tree(old: Path, new: Path) -> None:
 def building(path: Path) -> Iterator[Building]:
     """Hold the index at `path` for building. What is not published is removed, as is what no reader holds any more.
 
-    Raises ConfigurationError where another process builds it, or where the folder holds anything else.
+    Raises IndexBusy where another process builds it, and ConfigurationError where the folder holds anything else.
     """
     path.mkdir(parents=True, exist_ok=True)
     if not is_ours(path):
@@ -237,11 +237,13 @@ def building(path: Path) -> Iterator[Building]:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise ConfigurationError(f"the index {path} is being built by another process") from None
-        clean(path)
-        yield Building(path)
+            raise IndexBusy(f"the index {path} is being built by another process; try again when it is done") from None
+        try:
+            clean(path)
+            yield Building(path)
+        finally:
+            clean(path)  # only by the one who has the lock: to others a generation in the making looks like a leftover
     finally:
-        clean(path)
         os.close(lock)
 
 

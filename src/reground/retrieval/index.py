@@ -48,8 +48,8 @@ def build_index(
     stays as it is. Passages that `decontaminate` finds an overlap in are left out. `embedder` is used instead of the
     one that the settings name. Blocks, and must not be called on an event loop: call it in a thread.
 
-    Raises DataError (no documents, a malformed line), ConfigurationError (settings, a foreign folder, another build
-    going on), MissingExtra, and ModelError where the embedder fails.
+    Raises DataError (no documents, a malformed line), ConfigurationError (settings, a foreign folder), IndexBusy (another
+    build is going on), MissingExtra, and ModelError where the embedder fails.
     """
     started = time.monotonic()
     settings = settings if settings is not None else IndexSettings()

@@ -64,13 +64,17 @@ class IndexSettings:
 
 
 class Progress(Value):
-    """How far a build has come: documents seen so far, and the file being read. `total` counts files."""
+    """How far a build has come: documents seen so far, and the file being read. `total` counts files.
 
-    documents: int
-    passages: int
-    files: int
-    total: int
-    file: str
+    `waiting`: nothing is read yet, because another process builds the same index.
+    """
+
+    documents: int = 0
+    passages: int = 0
+    files: int = 0
+    total: int = 0
+    file: str = ""
+    waiting: bool = False
 
 
 class Skipped(Value):

@@ -62,6 +62,9 @@ class AskProgress:
 
     def on_index(self, progress: Progress) -> None:
         """Show how far the indexing is."""
+        if progress.waiting:
+            self._doing = "waiting for another process that builds this index"
+            return
         self._doing = f"indexing: {progress.documents} documents, {progress.passages} passages, {progress.files}/{progress.total} files"
 
     def on_pull(self, what: str, done: int, total: int | None) -> None:

@@ -1,0 +1,69 @@
+"""Corpora named by their path: indexed once, shared by processes that come at the same time."""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from reground.app.corpora import cached_index_path, corpus_retriever, default_settings
+from reground.retrieval.settings import Progress
+
+FINDS = """
+import asyncio, sys
+from reground.app.corpora import corpus_retriever
+
+async def find():
+    retriever = await corpus_retriever(sys.argv[1])
+    print([passage.id for passage in await retriever.retrieve("owls", k=1)])
+
+asyncio.run(find())
+"""
+
+
+def corpus_of(folder: Path) -> Path:
+    folder.mkdir()
+    for i in range(200):
+        (folder / f"{i}.txt").write_text("Owls hoot." if i == 7 else f"Text number {i}.")
+    return folder
+
+
+async def test_a_corpus_that_another_process_indexes_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
+    corpus = corpus_of(tmp_path / "notes")
+    out = cached_index_path(corpus, default_settings())
+    out.mkdir(parents=True)
+    handle = os.open(out / "lock", os.O_RDWR | os.O_CREAT)
+    fcntl.flock(handle, fcntl.LOCK_EX)
+    waits = asyncio.Event()
+
+    def watch(progress: Progress) -> None:
+        if progress.waiting:
+            waits.set()
+
+    opening = asyncio.create_task(corpus_retriever(corpus, watch))
+    await asyncio.wait_for(waits.wait(), 60)
+    assert not opening.done()
+    os.close(handle)
+    retriever = await asyncio.wait_for(opening, 60)
+    assert [passage.id for passage in await retriever.retrieve("owls", k=1)] == ["7.txt"]
+
+
+def test_processes_that_index_the_same_corpus_at_once_all_find(tmp_path: Path) -> None:
+    corpus = corpus_of(tmp_path / "notes")
+    environment = os.environ | {"REGROUND_HOME": str(tmp_path / "home")}
+    command = [sys.executable, "-c", FINDS, str(corpus)]
+    running = [
+        subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    for process in running:
+        out, error = process.communicate(timeout=120)
+        assert (process.returncode, out.strip()) == (0, "['7.txt']"), error
