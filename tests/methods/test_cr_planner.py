@@ -28,7 +28,7 @@ from reground.core.trajectory import GenerateStep, RetrieveStep, Trajectory
 from reground.critics import load
 from reground.evaluation.task import Example
 from reground.evaluation.tasks.retrieval import Retrieval
-from reground.methods._planner.states import NOTHING, SAYS, Observation, State
+from reground.methods._cr_planner.states import NOTHING, SAYS, Observation, State
 from reground.methods.cr_planner import PRESETS, CRPlanner
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
@@ -606,6 +606,6 @@ async def test_passages_stay_in_their_fence_in_every_prompt() -> None:
 
 def test_an_answer_before_any_rationale_proposes_nothing() -> None:
     state = State(QUESTION).after(Observation("GENQUERY", SAYS["GENQUERY"])).after(Observation("QUERY", "q"))
-    from reground.methods._planner.endings import so_far
+    from reground.methods._cr_planner.endings import so_far
 
     assert so_far(planner(generator()), state) == Answer(text="")

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.answers import CHOICE, FORMS, NUMBER, PAL, PHRASE, PLAN, PROGRAM, TEXT, AnswerForm
-from reground.methods._planner.parsing import complete_answer, key, read_step
+from reground.methods._cr_planner.parsing import complete_answer, key, read_step
 
 CODE = "Here it is:\n```python\ndef f(x):\n    return x\n```\nDone."
 

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.evidence import Passage
-from reground.methods._planner.states import NOTHING, SAYS, YIELDS, Goal, Observation, State, context, history, legal
+from reground.methods._cr_planner.states import NOTHING, SAYS, YIELDS, Goal, Observation, State, context, history, legal
 from reground.methods._prompts import QUOTED
 
 SEINE = Passage(id="seine", title="Seine", text="The Seine is 775 km long.")

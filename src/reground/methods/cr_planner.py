@@ -20,11 +20,11 @@ from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel
 from reground.core.run import Run
 from reground.critics import Critics, Kind, load
-from reground.methods._planner import costs, endings
-from reground.methods._planner.actions import Option, options
-from reground.methods._planner.parsing import complete_answer
-from reground.methods._planner.prompts import Prompts, kind_of, last_step
-from reground.methods._planner.states import JUDGES, Mask, State, context, history, legal
+from reground.methods._cr_planner import costs, endings
+from reground.methods._cr_planner.actions import Option, options
+from reground.methods._cr_planner.parsing import complete_answer
+from reground.methods._cr_planner.prompts import Prompts, kind_of, last_step
+from reground.methods._cr_planner.states import JUDGES, Mask, State, context, history, legal
 from reground.methods._prompts import ending, render, require
 
 

@@ -23,8 +23,8 @@ from reground.evaluation.results import open_run
 from reground.evaluation.runner import FATAL, EvalSettings, choose, configuration
 from reground.evaluation.seeding import Seed, Seeded, first_seed
 from reground.evaluation.task import Example, Task
-from reground.methods._planner.states import State
-from reground.methods._planner.tree import PlannerProblem, Reward, decode, encode
+from reground.methods._cr_planner.states import State
+from reground.methods._cr_planner.tree import PlannerProblem, Reward, decode, encode
 from reground.methods.cr_planner import CRPlanner
 from reground.treesearch.files import TreeFileError, read_tree, write_tree
 from reground.treesearch.mcts import search

@@ -13,8 +13,8 @@ from reground.core.answers import Answer
 from reground.core.critic import Pair
 from reground.core.run import Run
 from reground.critics import Kind
-from reground.methods._planner.actions import shown_document
-from reground.methods._planner.states import JUDGES, Observation, State, context
+from reground.methods._cr_planner.actions import shown_document
+from reground.methods._cr_planner.states import JUDGES, Observation, State, context
 from reground.methods.cr_planner import CRPlanner
 from reground.treesearch.mcts import Child
 from reground.treesearch.tree import Path, address

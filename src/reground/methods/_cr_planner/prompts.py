@@ -7,7 +7,7 @@ from typing import Literal
 
 from reground.core.answers import AnswerForm
 from reground.methods import _prompts
-from reground.methods._planner.parsing import END
+from reground.methods._cr_planner.parsing import END
 from reground.methods._prompts import QUOTED, cite
 
 TaskKind = Literal["qa", "maths", "code", "retrieval"]

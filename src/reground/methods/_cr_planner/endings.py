@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from reground.core.evidence import Passage
     from reground.core.run import Run
-    from reground.methods._planner.states import State
+    from reground.methods._cr_planner.states import State
     from reground.methods.cr_planner import CRPlanner
 
 

@@ -14,10 +14,10 @@ from reground.core.language import Reply, Sampling
 from reground.core.run import Run
 from reground.core.trajectory import Candidate
 from reground.core.untrusted import clip, fence
+from reground.methods._cr_planner.costs import covers
+from reground.methods._cr_planner.parsing import END, key, read_step
+from reground.methods._cr_planner.states import GOALS, NOTHING, SAYS, Observation, State, legal, search_query
 from reground.methods._evidence import clean_query, find
-from reground.methods._planner.costs import covers
-from reground.methods._planner.parsing import END, key, read_step
-from reground.methods._planner.states import GOALS, NOTHING, SAYS, Observation, State, legal, search_query
 
 if TYPE_CHECKING:
     from reground.core.evidence import Passage

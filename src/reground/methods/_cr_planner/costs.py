@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from reground.critics.prompted import PromptedCritic
 from reground.methods._budget import INSTRUCTIONS, PASSAGE, affords, tokens_of
-from reground.methods._planner.states import JUDGES, Goal, State, context
+from reground.methods._cr_planner.states import JUDGES, Goal, State, context
 
 if TYPE_CHECKING:
     from reground.core.run import Run
