@@ -609,3 +609,12 @@ def test_an_answer_before_any_rationale_proposes_nothing() -> None:
     from reground.methods._cr_planner.endings import so_far
 
     assert so_far(planner(generator()), state) == Answer(text="")
+
+
+def test_prompted_critics_given_as_objects_cost_what_named_ones_do():
+    given = planner(generator(), critics=load("prompted", model=generator()), candidates=3)
+    named = planner(generator(), critics=None, candidates=3)
+    free = planner(generator(), critics=critics(), candidates=3)
+    for tokens in (1000, 2400, 8000):
+        sizes = [(way.candidates, way.max_steps) for way in (each.at_budget(tokens) for each in (given, named, free))]
+        assert sizes[0] == sizes[1] <= sizes[2]

@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING
 
 from reground.critics.prompted import PromptedCritic
 from reground.methods._budget import INSTRUCTIONS, PASSAGE, affords, tokens_of
-from reground.methods._cr_planner.states import JUDGES, Goal, State, context
+from reground.methods._cr_planner.states import GOALS, JUDGES, Goal, State, context
 
 if TYPE_CHECKING:
+    from reground.core.critic import Critic
     from reground.core.run import Run
     from reground.critics import Kind
     from reground.methods.cr_planner import CRPlanner
@@ -45,11 +46,15 @@ def answer_room(planner: CRPlanner) -> int:
 
 
 def _judged(planner: CRPlanner, state: State, kind: Kind, candidates: int, size: int) -> tuple[int, int]:
-    """Calls and tokens of a critic's choice; only a critic that is asked in words costs any."""
-    critic = planner.judges().of(kind)
+    """Calls and tokens of a critic's choice."""
+    seen = tokens_of(context(state, kind, tokens=planner.passage_tokens)) + _ASKED
+    return _choice(planner.judges().of(kind), candidates, seen, size)
+
+
+def _choice(critic: Critic, candidates: int, seen: int, size: int) -> tuple[int, int]:
+    """Calls and tokens of a choice that reads so much; only a critic that is asked in words costs any."""
     if candidates < 2 or not isinstance(critic, PromptedCritic):
         return 0, 0
-    seen = tokens_of(context(state, kind, tokens=planner.passage_tokens)) + _ASKED
     calls = critic.calls(candidates)
     return calls, calls * seen + candidates * size
 
@@ -78,20 +83,13 @@ def _cost(planner: CRPlanner, candidates: int, rounds: int) -> int:
     """Tokens of a usual run: rounds of reasoning, query and retrieval in turn, and the forced answer."""
     step = max(40, planner.longest_step // 2)
     sizes = (step, 20, min(planner.passage_tokens, PASSAGE))
-    critic = planner.critic if planner.critics is None else ""
+    critics = planner.judges()
     spent = read = 0
     for number in range(rounds):
         kind = number % 3 if planner.retrieval else 0
-        size = sizes[kind]
-        spent += _choice(critic, 2, read, 20) if planner.retrieval else 0
-        spent += _choice(critic, candidates, read, size)
+        size, judge = sizes[kind], critics.of(JUDGES[GOALS[kind]])
+        spent += _choice(critics.subgoal, 2, INSTRUCTIONS + read, 20)[1] if planner.retrieval else 0
+        spent += _choice(judge, candidates, INSTRUCTIONS + read, size)[1]
         spent += INSTRUCTIONS + read + candidates * size if kind < 2 else 0
         read += size
     return spent + INSTRUCTIONS + read + answer_room(planner)
-
-
-def _choice(critic: str, candidates: int, read: int, size: int) -> int:
-    if candidates < 2 or not critic.startswith("prompted"):
-        return 0
-    calls = 1 if critic == "prompted:rank" else candidates
-    return calls * (INSTRUCTIONS + read) + candidates * size
