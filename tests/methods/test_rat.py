@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 
 from reground.core.answers import NUMBER, PHRASE, PLAN, PROGRAM, TEXT
-from reground.core.budget import Budget
+from reground.core.budget import Budget, estimate_tokens
 from reground.core.errors import ConfigurationError, IndexRefused, ModelError
-from reground.core.language import Reply
+from reground.core.evidence import Passage
+from reground.core.language import Reply, Usage
 from reground.core.run import Run
 from reground.core.solve import solve
 from reground.methods.rat import RAT, Prompts
@@ -304,6 +305,37 @@ async def test_prompts_are_replaceable():
 def test_wrong_settings_are_refused(settings):
     with pytest.raises(ConfigurationError):
         rat(ScriptedModel([]), **settings)
+
+
+STEPS = [f"The river number {i} flows through a town, and it is some {i}00 km long from its source." for i in range(6)]
+LONG = [
+    Passage(id=str(i), title=f"River {i}", text=f"The Danube and the Rhine meet number {i}. " * 200) for i in range(9)
+]
+
+
+@pytest.mark.parametrize("tokens", [1500, 2400, 4000, 8000])
+@pytest.mark.parametrize("passes", ["together", "each"])
+async def test_whatever_the_length_of_passages_a_budget_covers_the_rounds_it_is_for_and_the_answer(tokens, passes):
+    """It kept so much for the final answer that of 2,400 tokens half were left, and a second step was never looked at."""
+
+    def say(messages, sampling):
+        prompt = messages[-1].content
+        said = {QUERY: "rivers", ANSWER: "Answer: Danube", DRAFT_JOB: "\n\n".join(STEPS)}
+        text = next((said[mark] for mark in said if mark in prompt), None)
+        text = text if text is not None else prompt.rpartition("Text:\n")[2].partition("\n\nTask:")[0]
+        return Reply(
+            text=text, usage=Usage(calls=1, prompt=estimate_tokens(tuple(messages)), completion=len(text) // 4)
+        )
+
+    settings = {"form": PHRASE, "passes": passes, "max_tokens": 256, "k": 2 if passes == "each" else 1}
+    method = rat(ScriptedModel(say), ScriptedRetriever(LONG), **settings).at_budget(tokens)
+    run = Run(budget=Budget(tokens=tokens))
+    answer = await method.solve(QUESTION, run)
+    named = [name for _, name in effects(run)]
+    assert answer.text == "Answer: Danube"
+    assert named.count("query") == min(method.max_contents // method.k, len(STEPS))
+    assert notes(run, "rounds ended") == []
+    assert run.usage.tokens <= tokens
 
 
 def test_a_larger_budget_buys_more_rounds():

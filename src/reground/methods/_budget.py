@@ -15,6 +15,9 @@ PASSAGE = 250
 SHORT = 100
 """Tokens reckoned for a passage where a limit of tokens cuts those that are too many."""
 
+FENCE = 24
+"""Tokens reckoned for the lines around a passage: its number and its title."""
+
 QUESTION = 40
 """Tokens reckoned for a question where the fixed words of a prompt are counted."""
 

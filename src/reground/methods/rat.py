@@ -15,7 +15,7 @@ from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel, Sampling
 from reground.core.run import Run, gather
 from reground.methods import _prompts
-from reground.methods._budget import INSTRUCTIONS, PASSAGE, affords, tokens_of
+from reground.methods._budget import FENCE, INSTRUCTIONS, LEAST_PASSAGE, PASSAGE, SHORT, affords, tokens_of
 from reground.methods._evidence import Evidence, clean_query, find
 from reground.methods._prompts import QUOTED, cite, render, require, style
 from reground.methods._revision import accepted, readable
@@ -102,8 +102,10 @@ class RAT:
         """As many rounds as fit: each is reckoned as a query and a revision that read the draft, and a passage."""
         draft = self.max_tokens // 4
         fixed = INSTRUCTIONS + draft + (INSTRUCTIONS + 2 * draft if self.form.final_pass else 0)
-        rounds = (tokens - fixed) // (2 * INSTRUCTIONS + 3 * draft + self.k * PASSAGE)
-        return replace(self, max_contents=self.k * max(1, rounds))
+        rounds = max(1, (tokens - fixed) // (2 * INSTRUCTIONS + 3 * draft + self.k * PASSAGE))
+        passages = (tokens - fixed) // rounds - 2 * INSTRUCTIONS - 3 * draft
+        longest = min(self.passage_tokens, max(PASSAGE, passages // self.k))
+        return replace(self, max_contents=self.k * rounds, passage_tokens=longest)
 
 
 class _Solving:
@@ -178,18 +180,18 @@ class _Solving:
     async def _revise_with(self, text: str, found: Sequence[Passage], run: Run) -> str:
         markers = self.evidence.add(found)
         groups = [[marker] for marker in markers] if self.config.passes == "each" else [markers]
-        for group in filter(None, groups):
-            text = await self._revise(text, group, run)
+        for i, group in enumerate(filter(None, groups)):
+            text = await self._revise(text, group, self._longest_passage(text, markers[i:]), run)
         return text
 
-    async def _revise(self, text: str, markers: list[int], run: Run) -> str:
+    async def _revise(self, text: str, markers: list[int], longest: int, run: Run) -> str:
         """T* <- p(. | I, T*, R): the whole text so far is written anew, so what it loses on the way is put back."""
         config = self.config
         prompt = render(
             config.prompts.revise,
             question=self.question,
             text=text,
-            passages=self.evidence.show(markers, tokens=config.passage_tokens),
+            passages=self.evidence.show(markers, tokens=longest),
             cite=cite(config.form),
         )
         replies = await run.generate(config.model, prompt, name="revise", sampling=self._sampling())
@@ -238,10 +240,28 @@ class _Solving:
         config = self.config
         if not config.form.final_pass:
             return True
-        queries = 0 if config.form.draft_is_query or config.query_from == "question" else 1
-        calls = queries + (config.k if config.passes == "each" else 1) + 1
-        size = tokens_of(text) + tokens_of(self.question)
-        return affords(self.run, calls=calls, tokens=(calls + 2) * (size + INSTRUCTIONS))
+        asks = not (config.form.draft_is_query or config.query_from == "question")
+        calls, tokens = self._reckoned(text, queries=int(asks), passages=config.k)
+        return affords(self.run, calls=calls, tokens=tokens + config.k * min(config.passage_tokens, LEAST_PASSAGE))
+
+    def _longest_passage(self, text: str, markers: Sequence[int]) -> int:
+        """Where the passages of the revisions at hand are cut: where they are always, or where the budget left says so."""
+        left = self.run.meter.room()
+        if left is None or not self.config.form.final_pass or not markers:
+            return self.config.passage_tokens
+        _, tokens = self._reckoned(text, queries=0, passages=len(markers))
+        return min(self.config.passage_tokens, max(LEAST_PASSAGE, (left - tokens) // len(markers)))
+
+    def _reckoned(self, text: str, *, queries: int, passages: int) -> tuple[int, int]:
+        """Calls and tokens of a round and the final pass after it, without the passages themselves."""
+        config, prompts = self.config, self.config.prompts
+        asked = [prompts.query] * queries
+        asked += [prompts.revise] * (passages if config.passes == "each" else 1)
+        asked += [prompts.answer + config.form.short]
+        size = tokens_of(text)
+        read = sum(tokens_of(prompt) + tokens_of(self.question) + size for prompt in asked)
+        written = queries * min(config.query_tokens, SHORT) + (len(asked) - queries - 1) * size + SHORT
+        return len(asked), read + written + passages * FENCE
 
     def _sampling(self) -> Sampling:
         return Sampling(temperature=self.config.temperature, max_tokens=self.config.max_tokens)
