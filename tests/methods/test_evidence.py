@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from reground.core.errors import IndexRefused
 from reground.core.evidence import Passage
 from reground.core.run import Run
+from reground.methods._budget import tokens_of
 from reground.methods._evidence import Evidence, cited_markers, clean_query, find
 from tests.methods.helpers import PASSAGES, Failing, notes
 
@@ -48,6 +49,34 @@ def test_fitting_takes_the_best_first_and_one_at_least():
     assert evidence.fitting(markers, tokens=100, most=1) == [1]
     assert evidence.fitting(markers, tokens=100, most=75) == [1, 2]
     assert evidence.fitting([], tokens=100, most=75) == []
+
+
+@given(
+    st.lists(st.integers(1, 120), min_size=1, max_size=6), st.integers(1, 900), st.integers(8, 60), st.integers(0, 90)
+)
+def test_passages_are_cut_until_all_fit_and_left_out_only_below_the_least_length(words, most, least, longer):
+    evidence = Evidence()
+    markers = evidence.add(Passage(id=str(i), text="river " * count) for i, count in enumerate(words))
+    tokens = least + longer
+    kept, length = evidence.cut(markers, tokens=tokens, most=most, least=least)
+
+    def size(count, at):
+        return tokens_of(evidence.show(markers[:count], tokens=at))
+
+    assert kept == markers[: len(kept)]
+    assert least <= length <= tokens
+    assert size(len(kept), length) <= most or (len(kept) == 1 and length == least)
+    if size(len(kept), length) <= most:
+        assert length == tokens or size(len(kept), length + 1) > most, "no longer cut fits"
+    if len(kept) < len(markers):
+        assert size(len(kept) + 1, least) > most, "no further passage fits"
+
+
+def test_without_a_limit_passages_are_cut_at_their_own_only():
+    evidence = Evidence()
+    markers = evidence.add(PASSAGES)
+    assert evidence.cut(markers, tokens=100, most=None, least=10) == (markers, 100)
+    assert evidence.cut([], tokens=100, most=50, least=10) == ([], 10)
 
 
 def test_fresh_passages_are_those_without_a_number():

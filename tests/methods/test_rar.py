@@ -1,13 +1,17 @@
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from reground.core.answers import NUMBER, PAL, PHRASE, PLAN, PROGRAM, TEXT
-from reground.core.budget import Budget
+from reground.core.budget import Budget, estimate_tokens
 from reground.core.errors import ConfigurationError
+from reground.core.evidence import Passage
 from reground.core.language import Reply, TokenLogprob, Usage
 from reground.core.run import Run
 from reground.core.solve import solve
+from reground.methods._rar.grounded import GROUNDED as GROUNDED_PRESET
 from reground.methods._revision import sound
 from reground.methods._steps import split_draft
 from reground.methods.rar import RaR
@@ -517,6 +521,41 @@ def test_a_grounded_rar_at_a_larger_budget_reads_no_less(tokens):
     assert small.max_rounds <= large.max_rounds
     assert (small.context_tokens, small.k) <= (large.context_tokens, large.k)
     assert small.max_steps == 0
+
+
+NAMED = {"whose pages": "Danube; Rhine", "nothing else": "Answer: Danube"}
+LONG = [
+    Passage(id=str(i), title=f"River {i}", text=f"The Danube and the Rhine meet number {i}. " * 100) for i in range(9)
+]
+
+
+@pytest.mark.parametrize("tokens", [1500, 2400, 4000, 8000, 12000])
+async def test_whatever_the_length_of_passages_a_grounded_budget_covers_every_round(tokens):
+    """It ended before the second look on 15 of 40 questions: the draft and the query had read what the revision needed."""
+
+    def count(messages, sampling):
+        said = next(said for mark, said in NAMED.items() if mark in messages[-1].content)
+        return Reply(text=said, usage=Usage(calls=1, prompt=estimate_tokens(tuple(messages)), completion=4))
+
+    scripted = ScriptedModel(count)
+    settings = GROUNDED_PRESET | {"m": 9, "max_tokens": 256}
+    grounded = rar(scripted, ScriptedRetriever(LONG), **settings).at_budget(tokens)
+    run = Run(budget=Budget(tokens=tokens))
+    await grounded.solve(QUESTION, run)
+    named = [name for _, name in effects(run)]
+    assert named.count("draft") == 1
+    assert named.count("query") == named.count("refine") == grounded.max_rounds
+    assert tokens / 2 < run.usage.tokens <= tokens
+
+
+async def test_of_what_a_budget_has_left_a_round_reads_the_new_passages_first():
+    scripted = by_job(NAMED)
+    grounded = rar(scripted, ScriptedRetriever(LONG), **GROUNDED_PRESET, max_tokens=256).at_budget(1500)
+    await grounded.solve(QUESTION, Run(budget=Budget(tokens=1500)))
+    draft, _, revising = scripted.prompts
+    old, new = (set(re.findall('<passage number="([0-9]+)"', prompt)) for prompt in (draft, revising))
+    assert new - old
+    assert "1" in old
 
 
 async def test_a_prompt_holds_the_newest_passages_that_fit():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -54,6 +55,22 @@ class Evidence:
             room = None if room is None else room - size
             kept.append(marker)
         return kept
+
+    def cut(self, markers: Sequence[int], *, tokens: int, most: int | None, least: int) -> tuple[list[int], int]:
+        """The first markers, and the length to cut each of their passages to, that take `most` tokens together.
+
+        Passages are cut to `tokens`, and long ones shorter until all fit, but none below `least`: sooner the last ones are
+        left out. One stays, if there is one.
+        """
+        if most is None:
+            return list(markers), tokens
+        for count in range(len(markers), 0, -1):
+            kept = list(markers[:count])
+            lengths = range(least, tokens + 1)
+            fitting = bisect_right(lengths, most, key=lambda length: tokens_of(self.show(kept, tokens=length)))
+            if fitting:
+                return kept, lengths[fitting - 1]
+        return list(markers[:1]), least
 
     def citations(self, text: str, *, support: Sequence[int] = ()) -> tuple[Citation, ...]:
         """What the text cites by [number], then the passages in `support` that it was revised with, in order of first use."""

@@ -16,10 +16,11 @@ from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel, Reply, Sampling
 from reground.core.run import Run, gather
 from reground.methods._budget import INSTRUCTIONS, affords, tokens_of
-from reground.methods._evidence import Evidence, clean_query, find
+from reground.methods._evidence import clean_query, find
 from reground.methods._prompts import cite, render, require, style, weigh
 from reground.methods._rar.grounded import GROUNDED
 from reground.methods._rar.prompts import Prompts
+from reground.methods._rar.reading import Reading
 from reground.methods._rar.scaling import grounded_at, paper_at
 from reground.methods._rar.whole import Whole, goes_on
 from reground.methods._revision import accepted, errors_of, readable, sound
@@ -147,11 +148,11 @@ class _Solving:
         self.config = config
         self.question = question
         self.run = run
-        self.evidence = Evidence()
+        self.reading = Reading(config, question)
+        self.evidence = self.reading.evidence
         self.support: list[int] = []
         self.steps: list[_Step] = []
         self.contents = 0
-        self.held: list[int] = []
 
     async def solve(self) -> Answer:
         with ExitStack() as spans:
@@ -179,11 +180,11 @@ class _Solving:
 
     async def _grounded_prompt(self) -> str:
         config = self.config
-        self.held = self.evidence.add(await find(self.run, config.retriever, self.question, k=config.ground))
-        self._support(self.held)
+        self.reading.hold(self.evidence.add(await find(self.run, config.retriever, self.question, k=config.ground)))
+        self._support(self.reading.held)
         return render(
             config.prompts.grounded_draft,
-            passages=self._shown([]),
+            passages=self.reading.shown([], self.run, call="draft", number=0),
             question=self.question,
             form=self._stating(),
         )
@@ -279,7 +280,7 @@ class _Solving:
             if identical >= config.m or self._contents_used():
                 break
             with self.run.span("round", round=round_number) as run:
-                refined = await self._refine_answer(answer, run)
+                refined = await self._refine_answer(answer, round_number, run)
                 identical = identical + 1 if squeezed(refined.text) == squeezed(answer.text) else 1
                 if goes_on(refined, answer, accept=config.accept, question=self.question, run=run):
                     self._support(refined.markers)
@@ -289,14 +290,14 @@ class _Solving:
             self.run.note("converged", identical=identical)
         return self._propose(answer.text)
 
-    async def _refine_answer(self, answer: Whole, run: Run) -> Whole:
+    async def _refine_answer(self, answer: Whole, number: int, run: Run) -> Whole:
         config, prompts = self.config, self.config.prompts
-        query = await self._to_query(answer.text, run)
+        query = await self._to_query(answer.text, run, number)
         markers = self.evidence.add(await self._additional(query, run))
         if not markers:
             return answer
-        passages = self._shown(markers)
-        self.held += [marker for marker in markers if marker not in self.held]
+        passages = self.reading.shown(markers, run, call="refine", number=number)
+        self.reading.hold(markers)
         if not config.reflect:
             prompt, alone = self._revision(answer.text, passages), bool(self._alone())
         else:
@@ -319,14 +320,6 @@ class _Solving:
             return render(prompts.grounded_draft, passages=passages, question=self.question, form=form)
         return render(prompts.revise_answer, passages=passages, question=self.question, answer=answer, form=form)
 
-    def _shown(self, markers: list[int]) -> str:
-        """The passages of a prompt: the new ones, and those held from before where all are to be read."""
-        config = self.config
-        held = [marker for marker in self.held if marker not in markers]
-        wanted = [*markers, *held] if config.evidence == "all" or not markers else markers
-        fitting = self.evidence.fitting(wanted, tokens=config.passage_tokens, most=config.context_tokens)
-        return self.evidence.show(sorted(fitting), tokens=config.passage_tokens)
-
     async def _additional(self, query: str, run: Run) -> list[Passage]:
         """Passages for the whole answer, unseen ones where that is asked for and there are any."""
         k = self.config.k
@@ -341,15 +334,16 @@ class _Solving:
         most = self.config.max_contents
         return most is not None and self.contents + self.config.k > most
 
-    async def _to_query(self, text: str, run: Run) -> str:
+    async def _to_query(self, text: str, run: Run, number: int = 0) -> str:
         """A call of the model; for code the draft itself is the query (appendix B)."""
         config = self.config
         if config.form.draft_is_query:
             return text
         if config.query_from == "thought":
             return clean_query(" ".join(split_answer(text, config.form)[0].split()), fallback=self.question)
-        if config.query_from == "names" and self.held:
-            prompt = render(config.prompts.names, passages=self._shown([]), question=self.question)
+        if config.query_from == "names" and self.reading.held:
+            passages = self.reading.shown([], run, call="query", number=number)
+            prompt = render(config.prompts.names, passages=passages, question=self.question)
         else:
             prompt = render(config.prompts.query, question=self.question, text=text)
         reply = await run.ask(config.model, prompt, name="query", sampling=self._sampling(config.query_tokens))

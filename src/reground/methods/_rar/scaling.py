@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TypedDict
 
-from reground.methods._budget import INSTRUCTIONS, LEAST_PASSAGE, PASSAGE, QUESTION, SHORT, tokens_of
+from reground.methods._budget import INSTRUCTIONS, LEAST_PASSAGE, PASSAGE, QUESTION, tokens_of
 from reground.methods._rar.prompts import Prompts
+from reground.methods._rar.reading import READABLE, ROUND, SHARES
 
 
 class PaperScale(TypedDict):
@@ -49,16 +50,15 @@ class GroundedScale(TypedDict):
 def grounded_at(tokens: int, most_rounds: int, max_tokens: int) -> GroundedScale:
     """A draft and one round up to 4,000 tokens, another round for every 4,000 more.
 
-    A draft's call and a query's read a share of the budget each, the call that revises twice as much: the
-    difference is what its new passages fill.
+    Passages are asked for as if each were short; how many a prompt holds, and how long each is, follows from what the run's budget
+    has left when it is asked (`reading.py`), and is half of it at the most.
     """
     rounds = max(1, min(most_rounds, tokens // 4000))
-    share = tokens / (1 + 3 * rounds)
-    draft = max(1, int(share) - INSTRUCTIONS - max_tokens // 8)
-    whole = max(1, int(2 * share) - INSTRUCTIONS - max_tokens // 4)
+    share = tokens // (SHARES["draft"] + ROUND * rounds)
+    whole = max(LEAST_PASSAGE, SHARES["draft"] * share - INSTRUCTIONS - max_tokens // 8)
     return {
-        "ground": max(1, draft // SHORT),
-        "k": max(1, (whole - draft) // SHORT),
+        "ground": max(1, whole // READABLE),
+        "k": max(1, whole // 2 // READABLE),
         "max_rounds": rounds,
-        "context_tokens": whole,
+        "context_tokens": max(LEAST_PASSAGE, tokens // 2),
     }

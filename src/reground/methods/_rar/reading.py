@@ -1,0 +1,75 @@
+"""What the calls of a RaR read: the passages that are held, cut to what the budget leaves each call."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Protocol
+
+from reground.core.run import Run
+from reground.methods._budget import INSTRUCTIONS, tokens_of
+from reground.methods._evidence import Evidence
+
+Call = Literal["draft", "query", "refine"]
+
+SHARES: dict[Call, int] = {"draft": 2, "query": 1, "refine": 2}
+"""How the calls of a grounded RaR share what a budget has left: naming what to read next takes less than answering."""
+
+ROUND = SHARES["query"] + SHARES["refine"]
+
+READABLE = 128
+"""A passage is cut no shorter while another one can be left out instead; its first sentences say what it is about."""
+
+
+class Limits(Protocol):
+    """The settings of a RaR that say how much one call reads."""
+
+    @property
+    def ground(self) -> int: ...
+    @property
+    def max_rounds(self) -> int: ...
+    @property
+    def passage_tokens(self) -> int: ...
+    @property
+    def context_tokens(self) -> int | None: ...
+    @property
+    def max_tokens(self) -> int: ...
+    @property
+    def evidence(self) -> Literal["new", "all"]: ...
+
+
+class Reading:
+    """All passages of a question, and which of them are held to be read again."""
+
+    def __init__(self, limits: Limits, question: str) -> None:
+        self.limits = limits
+        self.question = question
+        self.evidence = Evidence()
+        self.held: list[int] = []
+
+    def hold(self, markers: Sequence[int]) -> None:
+        """Keep passages for the calls to come."""
+        self.held += [marker for marker in markers if marker not in self.held]
+
+    def shown(self, markers: Sequence[int], run: Run, *, call: Call, number: int) -> str:
+        """The passages of a prompt: the new ones, and those held from before where all are to be read; in round `number`, 0 the draft."""
+        limits = self.limits
+        held = [marker for marker in self.held if marker not in markers]
+        wanted = [*markers, *held] if limits.evidence == "all" or not markers else list(markers)
+        if not limits.ground:
+            fitting = self.evidence.fitting(wanted, tokens=limits.passage_tokens, most=limits.context_tokens)
+            return self.evidence.show(sorted(fitting), tokens=limits.passage_tokens)
+        most = self._room(run, call, number)
+        least = min(READABLE, limits.passage_tokens)
+        fitting, tokens = self.evidence.cut(wanted, tokens=limits.passage_tokens, most=most, least=least)
+        return self.evidence.show(sorted(fitting), tokens=tokens)
+
+    def _room(self, run: Run, call: Call, number: int) -> int | None:
+        """The tokens of passages that a call may read: its share of what the budget has left, and `context_tokens` at most."""
+        left, most = run.meter.room(), self.limits.context_tokens
+        if left is None:
+            return most
+        own = SHARES[call]
+        after = SHARES["refine"] if call == "query" else 0
+        share = left * own // (own + after + ROUND * (self.limits.max_rounds - number))
+        room = max(1, share - INSTRUCTIONS - tokens_of(self.question) - self.limits.max_tokens // 8)
+        return room if most is None else min(room, most)
