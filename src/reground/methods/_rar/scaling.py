@@ -6,7 +6,7 @@ from typing import TypedDict
 
 from reground.methods._budget import INSTRUCTIONS, LEAST_PASSAGE, PASSAGE, QUESTION, tokens_of
 from reground.methods._rar.prompts import Prompts
-from reground.methods._rar.reading import READABLE, ROUND, SHARES
+from reground.methods._rar.reading import ROUND, SHARES
 
 
 class PaperScale(TypedDict):
@@ -50,15 +50,16 @@ class GroundedScale(TypedDict):
 def grounded_at(tokens: int, most_rounds: int, max_tokens: int) -> GroundedScale:
     """A draft and one round up to 4,000 tokens, another round for every 4,000 more.
 
-    Passages are asked for as if each were short; how many a prompt holds, and how long each is, follows from what the run's budget
-    has left when it is asked (`reading.py`), and is half of it at the most.
+    A draft and a round ask for as many passages as a call's share holds of usual length: a small model answers worse from many.
+    How many of all those found a prompt then holds, and how long each is, follows from what the run's budget has left when it is
+    asked (`reading.py`), and is half of it at the most.
     """
     rounds = max(1, min(most_rounds, tokens // 4000))
     share = tokens // (SHARES["draft"] + ROUND * rounds)
     whole = max(LEAST_PASSAGE, SHARES["draft"] * share - INSTRUCTIONS - max_tokens // 8)
     return {
-        "ground": max(1, whole // READABLE),
-        "k": max(1, whole // 2 // READABLE),
+        "ground": max(1, whole // PASSAGE),
+        "k": max(1, whole // PASSAGE),
         "max_rounds": rounds,
         "context_tokens": max(LEAST_PASSAGE, tokens // 2),
     }
