@@ -64,13 +64,10 @@ class Evidence:
         """
         if most is None:
             return list(markers), tokens
-        for count in range(len(markers), 0, -1):
-            kept = list(markers[:count])
-            lengths = range(least, tokens + 1)
-            fitting = bisect_right(lengths, most, key=lambda length: tokens_of(self.show(kept, tokens=length)))
-            if fitting:
-                return kept, lengths[fitting - 1]
-        return list(markers[:1]), least
+        kept = self.fitting(markers, tokens=least, most=most)
+        lengths = range(least, tokens + 1)
+        fitting = bisect_right(lengths, most, key=lambda length: tokens_of(self.show(kept, tokens=length)))
+        return kept, lengths[max(0, fitting - 1)]
 
     def citations(self, text: str, *, support: Sequence[int] = ()) -> tuple[Citation, ...]:
         """What the text cites by [number], then the passages in `support` that it was revised with, in order of first use."""
