@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from reground.core.evidence import Retriever
     from reground.retrieval.settings import IndexSettings, Progress
 
-_AGAIN = 0.2
-"""Seconds between two looks at an index that another process builds."""
+_SOON, _LATE = 0.2, 5.0
+"""Seconds between two looks at an index that another process builds: at first, and at most, for every look reads the corpus's folder."""
 
 
 async def corpus_retriever(
@@ -31,12 +31,14 @@ async def corpus_retriever(
     """
     if not isinstance(corpus, str | Path):
         return corpus
+    pause = _SOON
     while True:
         try:
             return await asyncio.to_thread(_open, Path(corpus), on_index, settings)
         except IndexBusy:
             _say_waiting(on_index)
-            await asyncio.sleep(_AGAIN)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _LATE)
 
 
 def _say_waiting(on_index: Callable[[Progress], None] | None) -> None:
