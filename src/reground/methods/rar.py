@@ -56,7 +56,7 @@ class RaR:
         line 12), and takes seen ones only when there are no others.
     skip_if_sound: leave out a refinement whose reflection is a bare OK; the paper always refines.
     context_tokens: the most tokens of all passages in one prompt of a grounded draft or of phase 2, the newest first and at
-        least one; None is no limit.
+        least one; None is no limit. Where `ground` is set, long ones are cut before any is left out.
     passage_tokens: where a passage is cut; pages had at most 2000 tokens (appendix A.3).
     temperature: 0 is greedy. max_tokens: the most tokens of a draft or of a refined step or answer.
     reflection_tokens, query_tokens: the most tokens of a reflection and of a query.

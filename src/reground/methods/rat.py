@@ -15,7 +15,7 @@ from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel, Sampling
 from reground.core.run import Run, gather
 from reground.methods import _prompts
-from reground.methods._budget import FENCE, INSTRUCTIONS, LEAST_PASSAGE, PASSAGE, SHORT, affords, tokens_of
+from reground.methods._budget import FENCE, INSTRUCTIONS, LEAST_PASSAGE, PASSAGE, affords, tokens_of
 from reground.methods._evidence import Evidence, clean_query, find
 from reground.methods._prompts import QUOTED, cite, render, require, style
 from reground.methods._revision import accepted, readable
@@ -50,6 +50,10 @@ class Prompts(_prompts.Prompts):
         "Question:\n{question}\n\nThoughts, checked step by step:\n{text}\n\n"
         "Task: Follow the thoughts and give the final answer. {form}"
     )
+
+
+_REPLY = 100
+"""Tokens reckoned for a final answer, and at most for a query."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,7 +264,7 @@ class _Solving:
         asked += [prompts.answer + config.form.short]
         size = tokens_of(text)
         read = sum(tokens_of(prompt) + tokens_of(self.question) + size for prompt in asked)
-        written = queries * min(config.query_tokens, SHORT) + (len(asked) - queries - 1) * size + SHORT
+        written = queries * min(config.query_tokens, _REPLY) + (len(asked) - queries - 1) * size + _REPLY
         return len(asked), read + written + passages * FENCE
 
     def _sampling(self) -> Sampling:

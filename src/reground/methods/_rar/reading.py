@@ -55,13 +55,11 @@ class Reading:
         limits = self.limits
         held = [marker for marker in self.held if marker not in markers]
         wanted = [*markers, *held] if limits.evidence == "all" or not markers else list(markers)
-        if not limits.ground:
-            fitting = self.evidence.fitting(wanted, tokens=limits.passage_tokens, most=limits.context_tokens)
-            return self.evidence.show(sorted(fitting), tokens=limits.passage_tokens)
-        most = self._room(run, call, number)
-        least = min(READABLE, limits.passage_tokens)
-        fitting, tokens = self.evidence.cut(wanted, tokens=limits.passage_tokens, most=most, least=least)
-        return self.evidence.show(sorted(fitting), tokens=tokens)
+        longest = limits.passage_tokens
+        most = self._room(run, call, number) if limits.ground else limits.context_tokens
+        least = min(READABLE, longest) if limits.ground else longest
+        kept, tokens = self.evidence.cut(wanted, tokens=longest, most=most, least=least)
+        return self.evidence.show(sorted(kept), tokens=tokens)
 
     def _room(self, run: Run, call: Call, number: int) -> int | None:
         """The tokens of passages that a call may read: its share of what the budget has left, and `context_tokens` at most."""
