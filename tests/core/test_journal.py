@@ -20,7 +20,7 @@ effects = st.builds(
 entries = st.lists(st.tuples(st.sampled_from(["run", "other"]), st.sampled_from(["q1", "q2"]), effects), max_size=20)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(entries)
 def test_what_was_appended_is_there_after_opening_again(tmp_path_factory, entries):
     path = tmp_path_factory.mktemp("journal") / "sub" / "j.db"

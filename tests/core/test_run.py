@@ -184,7 +184,7 @@ def leaves(plan):
     return plan if isinstance(plan, int) else sum(leaves(part) for part in plan)
 
 
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=80)
 @given(plans, st.lists(st.integers(0, 5), max_size=4), st.lists(st.integers(0, 6), max_size=4))
 def test_however_often_a_run_breaks_no_call_is_paid_twice(plan, delays, interruptions):
     """Concurrent spans, jumbled timing, any number of breaks at any place: every call is paid once, and replay agrees."""

@@ -8,7 +8,7 @@ from reground.core.errors import DataError
 from reground.core.trajectory import NoteStep, Trajectory, append_trajectory, read_trajectories, write_trajectories
 from tests.core.strategies import trajectories
 
-relaxed = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+relaxed = settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
 @relaxed

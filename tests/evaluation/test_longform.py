@@ -2,7 +2,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.answers import TEXT
@@ -53,7 +53,6 @@ def test_anything_else_is_refused_and_never_run(reply: str) -> None:
         parse_verdict(reply)
 
 
-@settings(deadline=None)
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_an_answer_cannot_speak_as_the_judge(question: str, answer: str) -> None:
     """Whatever an answer holds, the prompt stays one Python module whose last literals are ours to read back."""

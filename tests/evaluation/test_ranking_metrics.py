@@ -1,5 +1,5 @@
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.errors import ConfigurationError
@@ -35,7 +35,6 @@ THEIRS = {
 }
 
 
-@settings(deadline=None)
 @given(RUNS, QRELS)
 def test_scores_are_trec_evals(run: dict[str, dict[str, float]], qrels: dict[str, dict[str, int]]) -> None:
     pytrec_eval = pytest.importorskip("pytrec_eval")

@@ -28,7 +28,7 @@ FEW = 400
 
 
 @given(scores)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_the_interval_holds_the_mean_and_stays_within_the_values(values: list[float]) -> None:
     found = bootstrap_interval(values, resamples=FEW)
     assert found.mean == pytest.approx(sum(values) / len(values))
@@ -36,7 +36,7 @@ def test_the_interval_holds_the_mean_and_stays_within_the_values(values: list[fl
 
 
 @given(scores, st.floats(-5, 5), st.floats(0.1, 10))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_shift_and_scale_carry_over(values: list[float], shift: float, scale: float) -> None:
     plain = bootstrap_interval(values, resamples=FEW)
     moved = bootstrap_interval([scale * v + shift for v in values], resamples=FEW)
@@ -65,7 +65,7 @@ def test_no_values_have_no_mean_and_equal_values_no_width() -> None:
 
 
 @given(scores)
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_a_method_against_itself_has_p_1_and_no_difference(values: list[float]) -> None:
     mine = {str(i): v for i, v in enumerate(values)}
     found = compare(mine, dict(mine), resamples=FEW)
@@ -73,7 +73,7 @@ def test_a_method_against_itself_has_p_1_and_no_difference(values: list[float]) 
 
 
 @given(pairs)
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 def test_swapping_sides_mirrors_the_difference_and_keeps_p(both: list[tuple[float, float]]) -> None:
     one, other = ({str(i): pair[side] for i, pair in enumerate(both)} for side in (0, 1))
     forth, back = compare(one, other, resamples=FEW), compare(other, one, resamples=FEW)
@@ -110,7 +110,7 @@ def test_a_clear_difference_is_found_and_its_p_is_never_0() -> None:
 
 
 @given(st.lists(st.floats(-1, 1, allow_nan=False), min_size=1, max_size=40), st.integers(0, 2**32))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_numpy_and_python_draw_the_same(values: list[float], seed: int) -> None:
     pytest.importorskip("numpy")
     assert _means_by_numpy(values, 50, seed) == pytest.approx(_means_by_python(values, 50, seed), abs=1e-12)

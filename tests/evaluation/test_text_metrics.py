@@ -2,7 +2,7 @@ import re
 import string
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.evaluation.metrics.agreement import Agreement, agreement, mean_ranks, pearson, spearman
@@ -70,25 +70,21 @@ class SquadSays:
         return bool(g) and any(p[i : i + len(g)] == g for i in range(len(p) - len(g) + 1))
 
 
-@settings(deadline=None)
 @given(PHRASES, st.lists(PHRASES, min_size=1, max_size=4))
 def test_f1_is_squads_over_aliases(prediction: str, golds: list[str]) -> None:
     assert token_f1(prediction, golds) == pytest.approx(max(SquadSays.f1(prediction, gold) for gold in golds))
 
 
-@settings(deadline=None)
 @given(PHRASES.filter(lambda text: bool(text.strip())), st.lists(PHRASES, min_size=1, max_size=4))
 def test_exact_match_is_squads_over_aliases(prediction: str, golds: list[str]) -> None:
     assert exact_match(prediction, golds) == max(SquadSays.em(prediction, gold) for gold in golds)
 
 
-@settings(deadline=None)
 @given(PHRASES, st.lists(PHRASES, max_size=4))
 def test_cover_is_a_run_of_whole_words(prediction: str, golds: list[str]) -> None:
     assert cover_exact_match(prediction, golds) == float(any(SquadSays.covers(prediction, gold) for gold in golds))
 
 
-@settings(deadline=None)
 @given(PHRASES, st.lists(PHRASES, min_size=1, max_size=4), PHRASES)
 def test_metrics_are_ordered_and_aliases_only_help(prediction: str, golds: list[str], alias: str) -> None:
     said = normalise(prediction)
@@ -144,7 +140,6 @@ def test_gold_recall_counts_each_passage_once() -> None:
 LETTERS = st.text("ABCD", max_size=6)
 
 
-@settings(deadline=None)
 @given(LETTERS, LETTERS)
 def test_option_f1_is_the_harmonic_mean_of_set_precision_and_recall(chosen: str, right: str) -> None:
     both = {letter for letter in "ABCD" if letter in chosen and letter in right}
@@ -166,7 +161,6 @@ RATINGS = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(RATINGS)
 def test_correlations_are_scipys(pairs: list[tuple[float, float]]) -> None:
     stats = pytest.importorskip("scipy.stats")

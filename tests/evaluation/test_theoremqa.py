@@ -109,7 +109,7 @@ LATEX = st.recursive(
 ).flatmap(lambda positive: st.sampled_from([positive, f"-{positive}", f"3 - {positive}"]))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(LATEX)
 def test_latex_is_read_as_math_verify_reads_it(latex: str) -> None:
     math_verify = pytest.importorskip("math_verify")
@@ -124,7 +124,6 @@ def test_latex_is_read_as_math_verify_reads_it(latex: str) -> None:
         assert ours == pytest.approx(theirs.real, rel=1e-6)
 
 
-@settings(deadline=None)
 @given(st.text(st.sampled_from("0123456789.+-*/^!()[]{}\\frac sqrt pi e=%,x "), max_size=60))
 def test_any_text_is_a_finite_number_or_none(text: str) -> None:
     found = read_quantity(text)

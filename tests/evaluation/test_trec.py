@@ -1,7 +1,7 @@
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.errors import DataError
@@ -11,7 +11,6 @@ from reground.evaluation.metrics.trec import read_qrels, read_run, write_qrels, 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8).filter(lambda name: name.split() == [name])
 
 
-@settings(deadline=None)
 @given(
     run=st.dictionaries(NAMES, st.dictionaries(NAMES, st.floats(-1e30, 1e30), min_size=1, max_size=6), max_size=4),
     qrels=st.dictionaries(NAMES, st.dictionaries(NAMES, st.integers(-1, 4), min_size=1, max_size=6), max_size=4),

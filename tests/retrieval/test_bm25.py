@@ -90,7 +90,7 @@ def test_operators_mean_nothing(index: Bm25Index) -> None:
     assert {p.id for p in index.search("-cats birds", 5)} == {"cats", "dogs", "birds"}
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(query=st.text(max_size=200))
 def test_no_query_fails(index: Bm25Index, query: str) -> None:
     assert len(index.search(query, 3)) <= 3

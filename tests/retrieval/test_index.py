@@ -141,7 +141,7 @@ def contents(files: dict[str, list[str]]) -> dict[str, str | bytes]:
     return made
 
 
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
 @given(versions=st.lists(FILES, min_size=2, max_size=4))
 def test_an_updated_index_equals_a_new_one(
     tmp_path_factory: pytest.TempPathFactory, versions: list[dict[str, list[str]]]

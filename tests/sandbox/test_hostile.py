@@ -13,7 +13,9 @@ from reground.sandbox import find_sandbox
 
 PROGRAMS = sorted((Path(__file__).parent / "hostile").glob("*.py"))
 TESTS = "assert add(2, 3) == 5\nassert add(-1, 1) == 0\nassert add(0.5, 0.25) == 0.75\n"
-LIMITS = Limits(seconds=2, memory_mib=256)
+HASTY = Limits(seconds=2, memory_mib=256)
+# For programs that must end by themselves: a busy machine's slowness is not to be taken for their verdict.
+PATIENT = Limits(seconds=20, memory_mib=256)
 
 
 @pytest.fixture(scope="module")
@@ -34,24 +36,25 @@ async def test_a_hostile_program_gets_its_verdict(path: Path, sandbox: Sandbox) 
     allowed = {Verdict(verdict) for verdict in _said(source, "expect")[0].split(", ")}
     for text in _said(source, "append"):
         source += text * int([*_said(source, "repeat"), "1"][0])
+    limits = HASTY if Verdict.TIMEOUT in allowed else PATIENT
     if _said(source, "run") == ["stdin"]:
-        program = Program(source=source, stdin="2 3\n", expected_stdout="5\n", limits=LIMITS)
+        program = Program(source=source, stdin="2 3\n", expected_stdout="5\n", limits=limits)
     else:
         tests = "\n".join(_said(source, "tests")) or TESTS
-        program = Program(source=source, tests=tests, exports=("add",), limits=LIMITS)
+        program = Program(source=source, tests=tests, exports=("add",), limits=limits)
 
     execution = await sandbox.execute(program)
 
     assert Verdict.PASSED not in allowed
     assert execution.verdict in allowed, execution
-    assert execution.seconds < 30
+    assert execution.seconds < 30, execution
 
 
 async def test_an_honest_program_passes_the_same_tests(sandbox: Sandbox) -> None:
     source = "def add(a, b):\n    return a + b\n"
-    assert (await sandbox.execute(Program(source=source, tests=TESTS, exports=("add",), limits=LIMITS))).passed
+    assert (await sandbox.execute(Program(source=source, tests=TESTS, exports=("add",), limits=PATIENT))).passed
     reader = "print(sum(map(int, input().split())))"
-    assert (await sandbox.execute(Program(source=reader, stdin="2 3\n", expected_stdout="5", limits=LIMITS))).passed
+    assert (await sandbox.execute(Program(source=reader, stdin="2 3\n", expected_stdout="5", limits=PATIENT))).passed
 
 
 def test_there_are_enough_of_them() -> None:

@@ -4,7 +4,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.treesearch.files import TreeFileError, read_tree, tree_from_dict, tree_to_dict, write_tree
@@ -31,7 +31,6 @@ def _lists(game):
     return [_lists(item) for item in game] if isinstance(game, list | tuple) else game
 
 
-@settings(deadline=None)
 @given(
     trees,
     st.integers(1, 40),
@@ -207,7 +206,6 @@ def test_a_state_that_cannot_be_decoded_says_where(tmp_path, error):
     assert refused.value.__cause__ is error
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_any_damage_is_refused_or_harmless(data):
     whole = tree_to_dict(searched(), plain)

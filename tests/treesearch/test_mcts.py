@@ -4,7 +4,6 @@ from random import Random
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as effort
 from hypothesis import strategies as st
 
 from reground.treesearch.mcts import Child, Simulation, search, ucb1
@@ -103,7 +102,6 @@ async def test_ties_and_first_visits_go_by_the_seeds_lot():
     assert firsts == {(1, 0, 0), (0, 1, 0), (0, 0, 1)}
 
 
-@effort(deadline=None)
 @given(trees, some_settings, st.integers(0, 3), st.booleans())
 def test_any_timing_gives_the_tree_of_the_plain_reference(game, settings, timing, noise):
     rules = Leaves(seed=timing, noise=noise)
@@ -121,7 +119,6 @@ async def test_long_searches_too_are_those_of_the_plain_reference(in_flight):
         assert visited(tree) == reference(rules, game, settings)
 
 
-@effort(deadline=None)
 @given(trees, some_settings, st.integers(0, 3))
 def test_what_holds_of_every_tree(game, settings, timing):
     tree = asyncio.run(search(Uneven(Leaves(), timing), game, settings))
@@ -144,7 +141,6 @@ def _numbers(game):
     return [number for item in game for number in _numbers(item)] if isinstance(game, list) else [game]
 
 
-@effort(deadline=None)
 @given(trees, some_settings, st.integers(0, 40), st.integers(0, 3))
 def test_a_search_that_died_and_was_started_again_gives_the_same_tree_and_pays_nothing_twice(game, settings, limit, t):
     rules = Leaves(noise=True)

@@ -2,7 +2,6 @@ import asyncio
 
 import pytest
 from hypothesis import given
-from hypothesis import settings as effort
 
 from reground.treesearch.mcts import search
 from reground.treesearch.settings import Settings
@@ -89,7 +88,6 @@ def test_children_seen_too_seldom_and_margins_too_small_give_no_pair():
         next(pairs(ROOT, min_visits=0))
 
 
-@effort(deadline=None)
 @given(trees)
 def test_what_holds_of_every_pair(game):
     root = asyncio.run(search(Leaves(), game, Settings(simulations=40))).root

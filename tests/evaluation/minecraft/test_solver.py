@@ -102,7 +102,7 @@ def test_lists_in_sentences(words, joined):
     assert join_words(words) == joined
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_any_reachable_item_of_the_real_game_has_a_sound_and_minimal_plan(data):
     chosen = planner(data.draw(st.sampled_from(["1.16.5", "1.19"])))
@@ -110,7 +110,7 @@ def test_any_reachable_item_of_the_real_game_has_a_sound_and_minimal_plan(data):
     check_sound_and_minimal(chosen, target, data.draw(st.integers(1, 5)))
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.data())
 def test_with_fuel_too(data):
     chosen = planner("1.16.5", fuel=True)
@@ -127,7 +127,7 @@ def test_every_reachable_item_has_a_plan_that_reads_back_and_is_accepted(version
         assert accepted(chosen, plan, item).executable, item
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(st.data())
 def test_what_the_simulator_accepts_holds_by_the_raw_recipes(data):
     """Replays the simulator's own account with nothing but counting: no item from nowhere, every tool at hand."""

@@ -4,8 +4,10 @@ import os
 
 
 def add(a, b):
+    # /proc/fs holds only statistics of file systems, which a kernel may read a whole disk for.
+    skipped = ("sys", "usr", "lib", "lib64", "root", "task", "fs")
     for folder, folders, files in os.walk("/"):
-        folders[:] = [name for name in folders if name not in ("sys", "usr", "lib", "lib64", "root", "task")]
+        folders[:] = [name for name in folders if name not in skipped]
         for name in files:
             path = os.path.join(folder, name)
             try:
