@@ -11,7 +11,7 @@ from reground.core.evidence import Passage
 from reground.core.language import Reply, TokenLogprob, Usage
 from reground.core.run import Run
 from reground.core.solve import solve
-from reground.methods._rar.grounded import GROUNDED as GROUNDED_PRESET
+from reground.methods._rar.grounded import PRESET
 from reground.methods._revision import sound
 from reground.methods._steps import split_draft
 from reground.methods.rar import RaR
@@ -538,7 +538,7 @@ async def test_whatever_the_length_of_passages_a_grounded_budget_covers_every_ro
         return Reply(text=said, usage=Usage(calls=1, prompt=estimate_tokens(tuple(messages)), completion=4))
 
     scripted = ScriptedModel(count)
-    settings = GROUNDED_PRESET | {"m": 9, "max_tokens": 256}
+    settings = PRESET | {"m": 9, "max_tokens": 256}
     grounded = rar(scripted, ScriptedRetriever(LONG), **settings).at_budget(tokens)
     run = Run(budget=Budget(tokens=tokens))
     await grounded.solve(QUESTION, run)
@@ -550,7 +550,7 @@ async def test_whatever_the_length_of_passages_a_grounded_budget_covers_every_ro
 
 async def test_of_what_a_budget_has_left_a_round_reads_the_new_passages_first():
     scripted = by_job(NAMED)
-    grounded = rar(scripted, ScriptedRetriever(LONG), **GROUNDED_PRESET, max_tokens=256).at_budget(1500)
+    grounded = rar(scripted, ScriptedRetriever(LONG), **PRESET, max_tokens=256).at_budget(1500)
     await grounded.solve(QUESTION, Run(budget=Budget(tokens=1500)))
     draft, _, revising = scripted.prompts
     old, new = (set(re.findall('<passage number="([0-9]+)"', prompt)) for prompt in (draft, revising))

@@ -17,8 +17,8 @@ from reground.core.language import LanguageModel, Reply, Sampling
 from reground.core.run import Run, gather
 from reground.methods._budget import INSTRUCTIONS, affords, tokens_of
 from reground.methods._evidence import clean_query, find
-from reground.methods._prompts import cite, render, require, style, weigh
-from reground.methods._rar.grounded import GROUNDED
+from reground.methods._prompts import cite, render, require, style
+from reground.methods._rar import grounded
 from reground.methods._rar.prompts import Prompts
 from reground.methods._rar.reading import Reading
 from reground.methods._rar.scaling import grounded_at, paper_at
@@ -182,21 +182,7 @@ class _Solving:
         config = self.config
         self.reading.hold(self.evidence.add(await find(self.run, config.retriever, self.question, k=config.ground)))
         self._support(self.reading.held)
-        return render(
-            config.prompts.grounded_draft,
-            passages=self.reading.shown([], self.run, call="draft", number=0),
-            question=self.question,
-            form=self._stating(),
-        )
-
-    def _stating(self) -> str:
-        """How an answer from passages is stated: behind what they say about it, or alone."""
-        form = self.config.form
-        return self._alone() or f"{weigh(form)} {form.instruction}"
-
-    def _alone(self) -> str:
-        """The sentence that asks for the answer and nothing else; empty where reasons are given or the form needs more."""
-        return "" if self.config.reasoned else self.config.form.bare
+        return grounded.draft(config, self.question, self.reading.shown([], self.run, call="draft", number=0))
 
     def _most_steps(self) -> int:
         config = self.config
@@ -299,7 +285,8 @@ class _Solving:
         passages = self.reading.shown(markers, run, call="refine", number=number)
         self.reading.hold(markers)
         if not config.reflect:
-            prompt, alone = self._revision(answer.text, passages), bool(self._alone())
+            prompt = grounded.revision(config, self.question, passages, answer.text)
+            alone = bool(grounded.alone(config))
         else:
             common = {"question": self.question, "answer": answer.text, "passages": passages}
             reflection = await self._reflect(render(prompts.reflect_answer, **common), run)
@@ -312,13 +299,6 @@ class _Solving:
             return answer
         text = refined.text if alone else self._with_answer(refined.text, answer.text, run)
         return replace(refined, text=text, markers=tuple(markers))
-
-    def _revision(self, answer: str, passages: str) -> str:
-        """Eq. 6 without a reflection: one call reads the evidence and keeps or corrects the answer, or answers afresh."""
-        prompts, form = self.config.prompts, self._stating()
-        if self.config.revise == "afresh":
-            return render(prompts.grounded_draft, passages=passages, question=self.question, form=form)
-        return render(prompts.revise_answer, passages=passages, question=self.question, answer=answer, form=form)
 
     async def _additional(self, query: str, run: Run) -> list[Passage]:
         """Passages for the whole answer, unseen ones where that is asked for and there are any."""
@@ -390,4 +370,4 @@ class _Solving:
 
 METHOD = RaR
 
-PRESETS = {"grounded": GROUNDED}
+PRESETS = {"grounded": grounded.PRESET}

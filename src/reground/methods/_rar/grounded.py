@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-GROUNDED: dict[str, object] = {
+from typing import TYPE_CHECKING
+
+from reground.methods._prompts import render, weigh
+
+if TYPE_CHECKING:
+    from reground.methods.rar import RaR
+
+PRESET: dict[str, object] = {
     "ground": 3,
     "k": 3,
     "max_steps": 0,
@@ -18,3 +25,26 @@ GROUNDED: dict[str, object] = {
 """A draft from memory misleads the queries of a model that knows little, its reflections find no errors, and a refinement clings
 to what it refines. So the draft rests on what the question finds, the model names what to read next, one call answers again from
 everything, without the answer before, and of both answers the surer one stays."""
+
+
+def draft(config: RaR, question: str, passages: str) -> str:
+    """The prompt of a draft from passages, and of an answer from passages without sight of the one before."""
+    return render(config.prompts.grounded_draft, passages=passages, question=question, form=_stating(config))
+
+
+def revision(config: RaR, question: str, passages: str, answer: str) -> str:
+    """The prompt of Eq. 6 without a reflection: one call keeps or corrects the answer by the passages, or answers afresh."""
+    if config.revise == "afresh":
+        return draft(config, question, passages)
+    form = _stating(config)
+    return render(config.prompts.revise_answer, passages=passages, question=question, answer=answer, form=form)
+
+
+def alone(config: RaR) -> str:
+    """The sentence that asks for the answer and nothing else; empty where reasons are given or the form needs more."""
+    return "" if config.reasoned else config.form.bare
+
+
+def _stating(config: RaR) -> str:
+    """How an answer from passages is stated: behind what they say about it, or alone."""
+    return alone(config) or f"{weigh(config.form)} {config.form.instruction}"

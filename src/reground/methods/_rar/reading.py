@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from reground.core.run import Run
 from reground.methods._budget import INSTRUCTIONS, tokens_of
 from reground.methods._evidence import Evidence
+
+if TYPE_CHECKING:
+    from reground.methods.rar import RaR
 
 Call = Literal["draft", "query", "refine"]
 
@@ -20,28 +23,11 @@ READABLE = 128
 """A passage is cut no shorter while another one can be left out instead; its first sentences say what it is about."""
 
 
-class Limits(Protocol):
-    """The settings of a RaR that say how much one call reads."""
-
-    @property
-    def ground(self) -> int: ...
-    @property
-    def max_rounds(self) -> int: ...
-    @property
-    def passage_tokens(self) -> int: ...
-    @property
-    def context_tokens(self) -> int | None: ...
-    @property
-    def max_tokens(self) -> int: ...
-    @property
-    def evidence(self) -> Literal["new", "all"]: ...
-
-
 class Reading:
     """All passages of a question, and which of them are held to be read again."""
 
-    def __init__(self, limits: Limits, question: str) -> None:
-        self.limits = limits
+    def __init__(self, config: RaR, question: str) -> None:
+        self.config = config
         self.question = question
         self.evidence = Evidence()
         self.held: list[int] = []
@@ -52,22 +38,22 @@ class Reading:
 
     def shown(self, markers: Sequence[int], run: Run, *, call: Call, number: int) -> str:
         """The passages of a prompt: the new ones, and those held from before where all are to be read; in round `number`, 0 the draft."""
-        limits = self.limits
+        config = self.config
         held = [marker for marker in self.held if marker not in markers]
-        wanted = [*markers, *held] if limits.evidence == "all" or not markers else list(markers)
-        longest = limits.passage_tokens
-        most = self._room(run, call, number) if limits.ground else limits.context_tokens
-        least = min(READABLE, longest) if limits.ground else longest
+        wanted = [*markers, *held] if config.evidence == "all" or not markers else list(markers)
+        longest = config.passage_tokens
+        most = self._room(run, call, number) if config.ground else config.context_tokens
+        least = min(READABLE, longest) if config.ground else longest
         kept, tokens = self.evidence.cut(wanted, tokens=longest, most=most, least=least)
         return self.evidence.show(sorted(kept), tokens=tokens)
 
     def _room(self, run: Run, call: Call, number: int) -> int | None:
         """The tokens of passages that a call may read: its share of what the budget has left, and `context_tokens` at most."""
-        left, most = run.meter.room(), self.limits.context_tokens
+        left, most = run.meter.room(), self.config.context_tokens
         if left is None:
             return most
         own = SHARES[call]
         after = SHARES["refine"] if call == "query" else 0
-        share = left * own // (own + after + ROUND * (self.limits.max_rounds - number))
-        room = max(1, share - INSTRUCTIONS - tokens_of(self.question) - self.limits.max_tokens // 8)
+        share = left * own // (own + after + ROUND * (self.config.max_rounds - number))
+        room = max(1, share - INSTRUCTIONS - tokens_of(self.question) - self.config.max_tokens // 8)
         return room if most is None else min(room, most)
