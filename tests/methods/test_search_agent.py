@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reground.core.answers import CHOICE, FORMS, NUMBER, PHRASE, PROGRAM, TEXT, Answer, AnswerForm
+from reground.core.answers import CHOICE, FORMS, NUMBER, PHRASE, PLAN, PROGRAM, TEXT, Answer, AnswerForm
 from reground.core.budget import Budget, estimate_tokens
 from reground.core.errors import (
     BudgetExceeded,
@@ -27,6 +27,7 @@ from reground.core.method import Scalable
 from reground.core.run import Run
 from reground.core.solve import solve
 from reground.core.trajectory import ChooseStep, GenerateStep, Trajectory
+from reground.methods._evidence import cited_markers
 from reground.methods._search_agent.actions import ResultItem, Search, SelectLink, Terminate
 from reground.methods._search_agent.parsing import parse_action
 from reground.methods._search_agent.prompts import Prompts
@@ -299,6 +300,15 @@ async def test_without_log_probabilities_the_sample_goes_on_that_agrees_most() -
     (note,) = notes(run, "no log-probabilities")
     assert note.data["model"] == "scripted"
     assert [sampling.logprobs for _, sampling in model.calls][:2] == [True, False]
+    assert choice.why == "most agreement of 4 usable samples, 4 without log-probabilities"
+
+
+async def test_where_one_sample_lacks_them_the_choice_says_so() -> None:
+    model = script(decide=[sure(search("the Seine")), Reply(text=search("the Danube")), sure(STOP), sure(STOP)])
+    run = Run()
+    await agent(model, samples=2, checks=False).solve(QUESTION, run)
+    choice = choices(run, "decide")[0]
+    assert (choice.by, choice.why) == ("agreement", "most agreement of 2 usable samples, 1 without log-probabilities")
 
 
 async def test_agreement_looks_at_the_action_and_not_at_its_thoughts() -> None:
@@ -478,8 +488,34 @@ async def test_whatever_is_answered_every_marker_is_a_passage(text: str, ids: li
     run = Run()
     model = script(answer=f"Answer(answer={said!r})", grounding=f"Revise_Answer(revised_answer={said[::-1]!r})")
     answer = await agent(model, k=2).solve(QUESTION, run)
-    assert "link_id=" not in answer.text
-    assert {citation.marker for citation in answer.citations} <= {1, 2}
+    assert "[link_id=" not in answer.text
+    assert set(cited_markers(answer.text, most=999)) <= {1, 2}
+
+
+@pytest.mark.parametrize(
+    "mention",
+    ["[link_id=9]", "`[link_id=9]`", "[link_id='9']", "[link_id=#9]", "[9, link_id=8]", "[link_id=1-9]", "(link_id=9)"],
+)
+async def test_however_an_unknown_link_is_spelled_it_is_no_marker(mention: str) -> None:
+    answer = await agent(script(answer=f"Answer(answer={'It is long ' + mention + ' and wide [link_id=1].'!r})")).solve(
+        QUESTION, Run()
+    )
+    assert set(cited_markers(answer.text, most=999)) == {1}
+    assert "9" not in answer.text and "8" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("form", "reply", "said"),
+    [
+        (PHRASE, "2850 km [link_id=99]", "2850 km"),
+        (PHRASE, "2850 km [link_id=1]", "2850 km"),
+        (PLAN, "STEP 1: look [99]\nSTEP 2: go [link_id=42][link_id=1]", "STEP 1: look\nSTEP 2: go[1]"),
+        (PROGRAM, "```python\nx = y[99]\n```", "x = y[99]"),
+    ],
+)
+async def test_the_answer_in_its_form_names_no_unknown_link_either(form: AnswerForm, reply: str, said: str) -> None:
+    answer = await agent(script(finish=reply), form=form).solve(QUESTION, Run())
+    assert form.extract(answer.text) == said
 
 
 # Self-checks

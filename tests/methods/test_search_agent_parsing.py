@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from pathlib import Path
 
@@ -296,16 +297,34 @@ def test_both_kinds_of_action_are_shown_for_each_choice() -> None:
         ("Year [1989] stays.", "Year [1989] stays.", []),
         ("`x[3]` and\n```\ny[4]\n```", "`x[3]` and\n```\ny[4]\n```", []),
         ("[link_id=" + "9" * 5000 + "]", "", [999_999_999]),
+        ("See `[link_id=99]` and `[link_id=1]`, `link_id = 3`.", "See  and `[link_id=1]`, `link_id = 3`.", [99]),
+        ("A ['link_id'=99] stays odd.", "A ['link_id'=99] stays odd.", []),
+        ("[link_id='99'] [link_id=\"1\"] [link_id=#2] [link_id={98}]", "[link_id=1] [link_id=2]", [99, 98]),
+        (
+            "[99, link_id=1] and [link_id=1-97] and [1989, link_id=2]",
+            "[link_id=1] and [link_id=1] and [link_id=2]",
+            [99, 97, 1989],
+        ),
+        ("[1-3] is an interval, [2019-2021] years.", "[1-3] is an interval, [2019-2021] years.", []),
+        ("What is left: [link_id=[9]9].", "What is left:.", [9]),
     ],
 )
 def test_only_links_that_exist_stay(text: str, kept: str, unknown: list[int]) -> None:
     assert existing(text, [1, 2]) == (kept, unknown)
 
 
-@given(st.one_of(st.text(), st.lists(st.sampled_from(["[link_id=1]", "link_id=7", "[3]", "(", ", 2]", "[link_id=", " "]))
+@given(st.one_of(st.text(), st.lists(st.sampled_from(["[link_id=1]", "link_id=7", "[3]", "(", ", 2]", "[link_id=", " ", "`", "\n", "'8'", "#9", "-", "]"]))
                  .map("".join)), st.sets(st.integers(1, 9)))  # fmt: skip
 def test_no_text_keeps_a_link_that_does_not_exist(text: str, known: set[int]) -> None:
     kept, unknown = existing(text, known)
     assert set(linked(kept)) <= known
     assert not set(unknown) & known
     assert "[link_id=1]" not in as_markers(kept)
+    prose = re.sub(r"```.*?(?:```|\Z)|`[^`\n]*`", "", as_markers(kept), flags=re.DOTALL)
+    assert {int(number) for number in re.findall(r"\[(\d{1,3})\]", prose)} <= known
+
+
+@pytest.mark.parametrize("blank", [" ", "\t", "[ ", "link_id ", "[1 , ", "[1", "`"])
+def test_a_long_text_of_whatever_kind_is_looked_through_once(blank: str) -> None:
+    """The work grows with the text and not with its square: 100,000 characters would take hours."""
+    assert existing("a" + blank * (100_000 // len(blank)) + "b", [])[0].endswith("b")

@@ -248,6 +248,8 @@ class _Agent:
         reply = await self.run.ask(
             self.config.model, prompt, name="finish", sampling=Sampling(max_tokens=self._finish_tokens())
         )
+        if not form.draft_is_query:
+            reply = as_markers(self._existing(reply, self.run))
         short = form.final_pass and not form.draft_is_query
         said = form.extract(reply)
         forms = (
@@ -316,7 +318,7 @@ def _key(query: str) -> str:
 
 def _beginnings(results: tuple[ResultItem, ...]) -> str:
     """The results' first words, each with its link; numbers in brackets that a document brings along are none of ours."""
-    words = {link.link_id: " ".join(existing(link.snippet, ())[0].split()) for link in results}
+    words = {link.link_id: existing(" ".join(link.snippet.split()), ())[0] for link in results}
     return " ".join(f"[link_id={i}] says: {clip(text, 64)}" for i, text in words.items())
 
 

@@ -81,16 +81,18 @@ def choose(samples: Sequence[Sample]) -> Choice:
     logprobs = [samples[i].reply.mean_logprob for i in usable]
     measured = [logprob for logprob in logprobs if logprob is not None]
     if len(measured) == len(usable):
-        by, values, what = "perplexity", measured, "the lowest perplexity"
+        by, values, why = "perplexity", measured, f"the lowest perplexity of {len(usable)} usable samples"
     else:
-        by, values, what = "agreement", _agreements([_essence(samples[i].action) for i in usable]), "most agreement"
+        by, values = "agreement", _agreements([_essence(samples[i].action) for i in usable])
+        missing = f"{len(usable) - len(measured)} without log-probabilities"
+        why = f"most agreement of {len(usable)} usable samples, {missing}"
     scores: list[float | None] = [None] * len(samples)
     for i, value in zip(usable, values, strict=True):
         scores[i] = value
     if not usable:
         return Choice(tuple(samples), None, by, "every sample was discarded", tuple(scores))
     best = usable[values.index(max(values))]
-    return Choice(tuple(samples), best, by, f"{what} of {len(usable)} usable samples", tuple(scores))
+    return Choice(tuple(samples), best, by, why, tuple(scores))
 
 
 def _essence(action: Action | None) -> tuple[str, Counter[str]]:

@@ -6,32 +6,45 @@ import re
 from collections.abc import Collection
 
 _CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]*`)", re.DOTALL)
-_ID = r"link_?ids?\s*[=:]?\s*\d+"
-_NEXT = rf"(?:\s*(?:,|;|&|and)\s*(?:and\s+)?(?:{_ID}|\d+))*"
-_MENTION = re.compile(
-    rf"[ \t]*(?:\[\s*{_ID}{_NEXT}\s*\]|\(\s*{_ID}{_NEXT}\s*\)|\[\s*\d{{1,3}}(?:\s*[,;]\s*\d{{1,3}})*\s*\]|\b{_ID})",
-    re.IGNORECASE,
-)
+_ID = r"link[_ ]?ids?\s*(?:[=:]\s*)?[\"'#{]*\d+[\"'}]*"
+_ONE = rf"(?:{_ID}|#?\d+)"
+_NEXT = rf"(?:\s*(?:,|;|&|and|to|-|–)\s*(?:and\s+)?{_ONE})*"
+_LISTED = rf"\[\s*{_ONE}{_NEXT}\s*\]"
+_BLANKS = r"(?<![ \t])[ \t]*"
+"""Blanks before a mention go with it; the look behind keeps a long run of them from being begun at each."""
+
+_IN_PROSE = re.compile(rf"{_BLANKS}(?:{_LISTED}|\(\s*{_ID}{_NEXT}\s*\)|\b{_ID})", re.IGNORECASE)
+_IN_CODE = re.compile(rf"{_BLANKS}\[\s*{_ID}{_NEXT}\s*\]", re.IGNORECASE)
+_PLAIN = re.compile(r"\[\s*\d{1,3}(?:\s*[,;]\s*\d{1,3})*\s*\]")
 _LINK = re.compile(r"\[link_id=(\d+)\]")
 
 
 def existing(text: str, known: Collection[int]) -> tuple[str, list[int]]:
     """The text with every link written [link_id=N], those that are not known taken out; and the ids taken out.
 
-    Code is left as it is: its brackets are indices.
+    A link is what is called one, however it is spelled, or up to three digits in square brackets. In code such digits stay, because
+    they are indices there, as does a name that merely reads link_id.
     """
     unknown: list[int] = []
 
     def keep(found: re.Match[str]) -> str:
         whole = found.group()
-        numbers = [int(number[:9]) for number in re.findall(r"\d+", whole)]
+        mention = whole.lstrip()
+        if "link" not in mention.lower() and not _PLAIN.fullmatch(mention):
+            return whole
+        numbers = [int(number[:9]) for number in re.findall(r"\d+", mention)]
         unknown.extend(number for number in numbers if number not in known)
         kept = "".join(f"[link_id={number}]" for number in numbers if number in known)
-        return whole[: len(whole) - len(whole.lstrip())] + kept if kept else ""
+        return whole[: len(whole) - len(mention)] + kept if kept else ""
 
-    parts = _CODE.split(text)
-    parts[::2] = [_MENTION.sub(keep, part) for part in parts[::2]]
-    return "".join(parts).strip(), list(dict.fromkeys(unknown))
+    before = None
+    while text != before:  # what is taken out may leave another mention behind: [link_id=[9]9]
+        before = text
+        parts = _CODE.split(text)
+        parts[::2] = [_IN_PROSE.sub(keep, part) for part in parts[::2]]
+        parts[1::2] = [_IN_CODE.sub(keep, part) for part in parts[1::2]]
+        text = "".join(part for part in parts if part != "``")
+    return text.strip(), list(dict.fromkeys(unknown))
 
 
 def linked(text: str) -> list[int]:
