@@ -134,7 +134,6 @@ async def test_the_prompted_rewriter_reasons_and_is_shown_none_one_and_several_q
     assert [len(line.split(";")) if line != "none" else 0 for line in said] == [2, 1, 0]
     assert sampling.stop == ("**",)
     assert sampling.max_tokens == 160
-    assert not sampling.logprobs
 
 
 async def test_multiple_choice_is_rewritten_into_a_better_query():
@@ -177,11 +176,17 @@ async def test_the_style_can_be_said():
 async def test_log_probabilities_of_the_rewriting_are_recorded_where_there_are_any():
     rewriter = ScriptedModel([log_probable("Seine length")])
     run = Run()
-    await make(ScriptedModel([ANSWER]), rewriter=rewriter, logprobs=True, rewrite_temperature=0.7).solve(QUESTION, run)
+    await make(ScriptedModel([ANSWER]), rewriter=rewriter, rewrite_temperature=0.7).solve(QUESTION, run)
     (step,) = [s for s in run.steps if isinstance(s, GenerateStep) and s.name == "rewrite"]
     assert step.replies[0].token_logprobs == (TokenLogprob(token="Seine length", logprob=-0.5),)
     assert step.sampling.temperature == 0.7
     assert [s.sampling.logprobs for s in run.steps if isinstance(s, GenerateStep)] == [True, False]
+
+
+async def test_they_can_be_left_out():
+    model = ScriptedModel([TWO, ANSWER])
+    await make(model, logprobs=False).solve(QUESTION, Run())
+    assert [sampling.logprobs for _, sampling in model.calls] == [False, False]
 
 
 async def test_a_rewriter_without_log_probabilities_goes_on_without():
@@ -189,7 +194,7 @@ async def test_a_rewriter_without_log_probabilities_goes_on_without():
         lambda messages, sampling: CapabilityError("no log-probabilities") if sampling.logprobs else "Seine length"
     )
     run = Run()
-    await make(ScriptedModel([ANSWER]), rewriter=refusing, logprobs=True).solve(QUESTION, run)
+    await make(ScriptedModel([ANSWER]), rewriter=refusing).solve(QUESTION, run)
     assert queries(run) == ["Seine length"]
 
 

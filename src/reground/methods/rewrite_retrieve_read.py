@@ -118,7 +118,7 @@ class RewriteRetrieveRead:
     stop: the marker that ends queries and short answers (phrase, choice, number); "" for none. In other forms it may
         be bold type or a power, so there it ends nothing.
     temperature, rewrite_temperature: of reader and rewriter; 0 is greedy.
-    logprobs: ask for the log-probabilities of the rewriting, for training; a model that has none goes on without.
+    logprobs: ask for the log-probabilities of the rewriting, which training needs; a model that has none goes on without.
     max_tokens: the most tokens of the answer. rewrite_tokens: of a prompted rewriting with its reasoning.
     query_tokens: of a trained rewriter's queries, 50 in the official code.
     """
@@ -141,7 +141,7 @@ class RewriteRetrieveRead:
     stop: str = "**"
     temperature: float = 0.0
     rewrite_temperature: float = 0.0
-    logprobs: bool = False
+    logprobs: bool = True
     max_tokens: int = 256
     rewrite_tokens: int = 160
     query_tokens: int = 50
