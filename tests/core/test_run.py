@@ -464,3 +464,47 @@ class TestSolve:
     async def test_cancellation_passes_through(self):
         with pytest.raises(asyncio.CancelledError):
             await solve(Method(ScriptedModel(["x"]), asyncio.CancelledError()), "why?", Run(), id="7", name="m")
+
+
+async def sampled(run):
+    """Six sampled calls with one prompt in two spans, and what they were sampled with."""
+    model = ScriptedModel(lambda messages, sampling: str(sampling.seed))
+    warm = Sampling(temperature=0.7)
+
+    async def branch(name, delay):
+        with run.span(name) as span:
+            await asyncio.sleep(delay)
+            return [(await span.generate(model, "Again?", name="again", sampling=warm))[0].text for _ in range(3)]
+
+    return model, await gather(branch("a", 0.002), branch("b", 0))
+
+
+async def test_a_sampled_call_has_the_seed_of_its_place():
+    _, said = await sampled(Run(seed=3))
+    seeds = [seed for branch in said for seed in branch]
+    assert len(set(seeds)) == 6
+    assert all(0 <= int(seed) < 2**31 for seed in seeds)
+    assert (await sampled(Run(seed=3)))[1] == said
+    assert (await sampled(Run(seed=4)))[1] != said
+    assert (await sampled(Run(seed=3, question_id="another")))[1] != said
+    assert (await sampled(Run()))[1] == [["None"] * 3] * 2
+
+
+async def test_a_run_that_goes_on_draws_what_it_would_have_drawn():
+    _, whole = await sampled(Run(seed=3))
+    journal = MemoryJournal()
+    await sampled(Run(seed=3, journal=journal))
+    effects = journal.effects["run", "question"]
+    for key in list(effects)[::2]:
+        del effects[key]
+    model, resumed = await sampled(Run(seed=3, journal=journal))
+    assert len(model.calls) == 3
+    assert resumed == whole
+
+
+async def test_greedy_calls_and_those_with_a_seed_of_their_own_are_left_alone():
+    model, run = ScriptedModel(["one", "two"]), Run(seed=3)
+    await run.generate(model, "Hm?", name="greedy", sampling=Sampling(temperature=0))
+    await run.generate(model, "Hm?", name="own", sampling=Sampling(temperature=1.0, seed=7))
+    assert [sampling.seed for _, sampling in model.calls] == [None, 7]
+    assert [step.sampling.seed for step in run.steps] == [None, 7]

@@ -16,7 +16,7 @@ def main(out: str, bill: str) -> None:
     model = Adder(Path(bill), seconds=0.01)
     settings = EvalSettings(method="chain", model="adder", limit=None, repeats=REPEATS, concurrency=CONCURRENCY)
     task = SumTask(QUESTIONS)
-    asyncio.run(evaluate(task, lambda seed: Chain(seed(model), STEPS, BRANCHES), settings, Path(out)))
+    asyncio.run(evaluate(task, Chain(model, STEPS, BRANCHES), settings, Path(out)))
 
 
 if __name__ == "__main__":

@@ -44,7 +44,7 @@ METHODS = {"chain": Chain, "rounds": Rounds, "logprobs": NeedsLogprobs}
 
 
 def method_for(model: LanguageModel):
-    return lambda cell, seed: scaled(METHODS[cell.method](seed(model)), cell.tokens)
+    return lambda cell: scaled(METHODS[cell.method](model), cell.tokens)
 
 
 def settings_for(cell: Cell) -> EvalSettings:

@@ -215,13 +215,13 @@ def test_scores_that_cannot_be_read_say_so(tmp_path: Path) -> None:
 async def test_every_cut_of_either_file_is_healed_without_a_call(tmp_path: Path) -> None:
     settings = EvalSettings(method="chain", model="scripted", limit=None)
     task, out = SumTask(3), tmp_path / "run"
-    await evaluate(task, lambda seed: Chain(seed(ScriptedModel(adds))), settings, out)
+    await evaluate(task, Chain(ScriptedModel(adds)), settings, out)
     for name in ("trajectories.jsonl", "scores.jsonl"):
         whole = (out / name).read_bytes()
         for cut in (2, 40, len(whole) // 2, len(whole)):
             (out / name).write_bytes((out / name).read_bytes()[:-cut])
             silent = ScriptedModel([])
-            result = await evaluate(task, lambda seed, model=silent: Chain(seed(model)), settings, out)
+            result = await evaluate(task, Chain(silent), settings, out)
             assert silent.calls == []
             assert result.summary.metrics["exact match"].mean == 1.0
             assert sorted(t.id for t in read_run(out).solved()) == ["q0~0", "q1~0", "q2~0"]

@@ -19,7 +19,6 @@ from reground.core.trajectory import read_trajectories
 from reground.evaluation.progress import Progress
 from reground.evaluation.results import read_records
 from reground.evaluation.runner import EvalSettings, choose, evaluate
-from reground.evaluation.seeding import Seeded
 from reground.evaluation.task import Example
 from reground.models.scripted import ScriptedModel
 from tests.data import ROOT
@@ -34,7 +33,7 @@ def settings(**changed: object) -> EvalSettings:
 
 
 def chain(model: object, **options: object):
-    return lambda seed: Chain(seed(model), **options)
+    return Chain(model, **options)
 
 
 async def test_every_question_and_repeat_has_a_trajectory_and_a_record(tmp_path: Path) -> None:
@@ -260,23 +259,20 @@ async def test_progress_adds_up_and_ends_with_everything_done(tmp_path: Path) ->
     assert seen[-1].paid.calls == 10
 
 
-async def test_seeds_differ_between_repeats_and_between_like_calls(tmp_path: Path) -> None:
-    model = ScriptedModel(lambda messages, sampling: str(sampling.seed))
-    warm = Sampling(temperature=1.0)
-    await evaluate(SumTask(2), chain(model, sampling=warm), settings(repeats=2, concurrency=1), tmp_path / "run")
-    by_message: dict[str, set[int | None]] = {}
-    for messages, sampling in model.calls:
-        by_message.setdefault(messages[-1].content, set()).add(sampling.seed)
-    assert [len(seeds) for seeds in by_message.values()] == [2, 2]
+async def test_repeats_differ_in_their_seeds_and_the_same_run_has_the_same(tmp_path: Path) -> None:
+    async def seeds(out: str, **changed: object) -> dict[str, set[int | None]]:
+        model = ScriptedModel(lambda messages, sampling: str(sampling.seed))
+        warm = chain(model, sampling=Sampling(temperature=1.0))
+        await evaluate(SumTask(2), warm, settings(repeats=2, **changed), tmp_path / out)
+        by_message: dict[str, set[int | None]] = {}
+        for messages, sampling in model.calls:
+            by_message.setdefault(messages[-1].content, set()).add(sampling.seed)
+        return by_message
 
-    seeded = Seeded(ScriptedModel(lambda messages, sampling: str(sampling.seed)), 10)
-    ask = (Message(role="user", content="x"),)
-    said = [(await seeded.generate(ask, warm))[0].text for _ in range(3)]
-    said += [(await seeded.generate(ask, Sampling(seed=1, temperature=1.0)))[0].text]
-    said += [(await seeded.generate((Message(role="user", content="y"),), warm))[0].text]
-    said += [(await seeded.generate(ask, Sampling()))[0].text]
-    assert said == ["10", "11", "12", "1", "10", "None"]
-    assert seeded.name == "scripted"
+    first = await seeds("first")
+    assert [len(drawn) for drawn in first.values()] == [2, 2]
+    assert first == await seeds("again", concurrency=1)
+    assert not set.union(*first.values()) & set.union(*(await seeds("other", seed=1)).values())
 
 
 def test_questions_are_chosen_by_seed_and_a_larger_limit_keeps_those_of_a_smaller() -> None:

@@ -13,7 +13,7 @@ from reground.core.budget import Budget
 from reground.core.errors import BudgetExceeded
 from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal
-from reground.core.language import Message, Reply, Sampling, Usage
+from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.run import Run
 from reground.core.trajectory import GenerateStep
 from reground.methods._cr_planner.states import State, legal
@@ -49,7 +49,7 @@ class Guide:
         return [Reply(text=text, usage=Usage(calls=int(place == 0))) for place, text in enumerate(texts)]
 
 
-def right(answer: Answer) -> float:
+def right(answer: Answer, run: Run) -> float:
     return float(PHRASE.extract(answer.text) == "the Danube")
 
 
@@ -149,13 +149,15 @@ async def test_a_terminal_state_has_no_children_and_costs_no_call() -> None:
 
 
 async def test_answers_are_sampled_in_simulations_and_rewards_may_be_awaited() -> None:
-    async def late(answer: Answer) -> float:
+    async def late(answer: Answer, run: Run) -> float:
+        run.note("rewarded")
         return 0.25
 
     run = Run()
     searched = PlannerProblem(planner=planner(generator()), run=run, reward=late)
     assert await searched.simulate(State(QUESTION), (1, 0), 2) == 0.25
-    (step,) = run.steps
+    step, rewarded = run.steps
+    assert (rewarded.name, rewarded.span) == ("rewarded", "/simulate 1-0-v2.0")
     assert isinstance(step, GenerateStep)
     assert (step.name, step.sampling.temperature, step.span) == ("answer", 0.7, "/simulate 1-0-v2.0")
 
@@ -184,8 +186,19 @@ async def test_rankings_can_be_rewarded_by_their_documents() -> None:
         critic="first",
     )
     searched = PlannerProblem(
-        planner=made, run=Run(), reward=lambda answer: float(answer.citations[0].passage_id == "danube")
+        planner=made, run=Run(), reward=lambda answer, run: float(answer.citations[0].passage_id == "danube")
     )
     (reason, *_) = await searched.expand(State(QUESTION), ())
     (rationale, *_) = await searched.expand(reason.state, (0,))
     assert await searched.simulate(rationale.state, (0, 0), 0) == 1.0
+
+
+async def test_a_child_has_the_log_probability_of_its_candidate_and_counts_those_that_say_the_same() -> None:
+    said = [("One.", -0.5), ("one.", -0.75), ("Two.", -0.25)]
+    replies = [Reply(text=text, token_logprobs=(TokenLogprob(token=text, logprob=logprob),)) for text, logprob in said]
+    searched = PlannerProblem(planner=planner(generator(reason=replies), candidates=3), run=Run(), reward=right)
+    tree = await search(searched, State(QUESTION), Settings(simulations=3))
+    (reason,) = [child for child in tree.root.children if child.label == "REASON"]
+    assert reason.data == {"goal": "REASON"}
+    assert [(child.copies, child.data["logprob"]) for child in reason.children] == [(2, -0.5), (1, -0.25)]
+    assert all(child.data["finish_reason"] == "stop" for child in reason.children)

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from reground.core.budget import Budget
 from reground.core.errors import AuthenticationError, ConfigurationError, DataError, ModelError
 from reground.core.language import Message, Reply, Sampling
+from reground.core.programs import Execution, Program, Sandbox, Verdict
+from reground.core.trajectory import Trajectory
 from reground.evaluation.runner import EvalSettings
+from reground.evaluation.task import Example, Score
 from reground.methods.cr_planner import CRPlanner
 from reground.models.scripted import ScriptedModel
 from reground.training.trees import Grown, collect_trees, read_trees, rewards
@@ -32,7 +37,7 @@ def solves(messages: Sequence[Message], sampling: Sampling) -> Reply | str:
 
 
 def planner(model: ScriptedModel):
-    return lambda seed: CRPlanner(model=seed(model), form=SumTask().form, retrieval=False, candidates=2)
+    return CRPlanner(model=model, form=SumTask().form, retrieval=False, candidates=2)
 
 
 async def test_one_tree_a_question_with_the_metric_as_reward(tmp_path: Path) -> None:
@@ -130,3 +135,70 @@ async def test_a_broken_tree_is_named(tmp_path: Path) -> None:
         await collect_trees(SumTask(1), planner(ScriptedModel(solves)), SETTINGS, SEARCH, out)
     with pytest.raises(DataError, match="no trees here"):
         list(read_trees(tmp_path))
+
+
+class Moody:
+    """A model that says what its seed makes it say, until it breaks; it is right in some of its moods."""
+
+    name = "scripted"
+
+    def __init__(self, breaks_after: int = 10**9) -> None:
+        self.left = breaks_after
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        if self.left <= 0:
+            raise AuthenticationError("the key has expired")
+        self.left -= 1
+        await asyncio.sleep(Random(messages[-1].content).random() / 500)
+        lot = Random(f"{sampling.seed} {messages[-1].content}")
+        thoughts = ["Let us add.", "Let us think.", "Let us see.", "Answer: 7"]
+        answers = ["Answer: 0", "Answer: 2", "Answer: 7"]
+        return [Reply(text=lot.choice(thoughts if sampling.n > 1 else answers)) for _ in range(sampling.n)]
+
+
+def shapes(out: Path) -> list[list[tuple[str, int, float, tuple[float, ...]]]]:
+    return [
+        [(node.state.stage, node.visits, node.value, node.rewards) for _, node in walk(tree.root)]
+        for tree in read_trees(out)
+    ]
+
+
+@pytest.mark.parametrize("breaks_after", [1, 4, 9])
+async def test_a_collection_that_was_stopped_grows_the_trees_of_its_seed(tmp_path: Path, breaks_after: int) -> None:
+    await collect_trees(SumTask(2), planner(Moody()), SETTINGS, SEARCH, tmp_path / "whole")
+    with pytest.raises(AuthenticationError):
+        await collect_trees(SumTask(2), planner(Moody(breaks_after)), SETTINGS, SEARCH, tmp_path / "out")
+    await collect_trees(SumTask(2), planner(Moody()), SETTINGS, SEARCH, tmp_path / "out")
+    assert shapes(tmp_path / "out") == shapes(tmp_path / "whole")
+
+
+class Fickle:
+    """A sandbox whose verdict depends on how often it was asked."""
+
+    name = "fickle"
+
+    def __init__(self) -> None:
+        self.executed = 0
+
+    async def execute(self, program: Program, /) -> Execution:
+        self.executed += 1
+        return Execution(verdict=Verdict.PASSED if self.executed % 2 else Verdict.TIMEOUT)
+
+
+class ProgramTask(SumTask):
+    """Answers are executed."""
+
+    async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
+        assert sandbox is not None and sandbox.name == "fickle" and trajectory.answer is not None
+        ran = await sandbox.execute(Program(source=trajectory.answer.text))
+        return {self.primary: Score(value=float(ran.passed))}
+
+
+async def test_what_a_reward_executes_is_executed_once(tmp_path: Path) -> None:
+    box, out = Fickle(), tmp_path / "out"
+    await collect_trees(ProgramTask(1), planner(Moody()), SETTINGS, SEARCH, out, sandbox=box)
+    grown, executed = shapes(out), box.executed
+    assert executed == SEARCH.simulations
+    (out / "trees" / "q0.json").unlink()
+    await collect_trees(ProgramTask(1), planner(Moody(0)), SETTINGS, SEARCH, out, sandbox=box)
+    assert (shapes(out), box.executed) == (grown, executed)

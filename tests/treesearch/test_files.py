@@ -63,6 +63,7 @@ def test_the_file_is_as_the_module_says():
         "value": 3.5,
         "rewards": [],
         "copies": 1,
+        "data": {},
         "expanded": True,
     }
     assert good == {
@@ -73,6 +74,7 @@ def test_the_file_is_as_the_module_says():
         "value": 3.0,
         "rewards": [1.0, 1.0, 1.0],
         "copies": 1,
+        "data": {},
         "expanded": True,
     }
     assert (poor["parent"], poor["visits"], poor["expanded"]) == (0, 1, False)

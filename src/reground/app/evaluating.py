@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from reground.core.programs import Sandbox
     from reground.core.trajectory import Trajectory
     from reground.evaluation.runner import EvalSettings
-    from reground.evaluation.seeding import Seed
     from reground.evaluation.task import Example, Task
     from reground.models.options import ModelOptions
     from reground.retrieval.settings import Progress
@@ -48,7 +47,7 @@ class Bench:
     judge: str | None = None
     rewriter: LanguageModel | None = None
 
-    def method(self, cell: Cell, seed: Seed) -> Method:
+    def method(self, cell: Cell) -> Method:
         """A cell's method, scaled to its budget. Raises ConfigurationError where something that it needs is missing."""
         settings = dict(self.settings.get(cell.method, {}))
         shots = self.task.demonstrations()
@@ -56,10 +55,10 @@ class Bench:
             settings.setdefault("demonstrations", tuple(shots))
         built = catalogue.build_method(
             cell.method,
-            model=seed(self.model),
+            model=self.model,
             retriever=self.retriever,
             sandbox=self.sandbox,
-            rewriter=None if self.rewriter is None else seed(self.rewriter),
+            rewriter=self.rewriter,
             form=self.task.form,
             settings=settings,
         )
@@ -72,7 +71,7 @@ class Bench:
             method=cell.method,
             model=self.model.name,
             retriever=self.retriever.name if self.retriever is not None and takes(cell.method, "retriever") else None,
-            method_settings=resolved(self.method(cell, lambda model: model)),
+            method_settings=resolved(self.method(cell)),
             model_settings=model_settings(self.options) | self._helpers(cell.method),
             budget=budget.model_copy(update={"tokens": cell.tokens}),
         )

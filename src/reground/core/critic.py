@@ -31,3 +31,12 @@ class Critic(Protocol):
     async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
         """One score a pair, higher is better. What it calls, it calls through `run`."""
         ...
+
+
+@runtime_checkable
+class AskingCritic(Critic, Protocol):
+    """A critic whose scores cost calls of a model, which a budget has to cover."""
+
+    def calls(self, candidates: int) -> int:
+        """How many calls the choice between so many candidates takes; together they read the context so often."""
+        ...

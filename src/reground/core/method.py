@@ -12,6 +12,8 @@ from reground.core.run import Run
 class Method(Protocol):
     """A paper's algorithm. It sees the question alone, so no gold answer can leak into it.
 
+    One method answers many questions at once, so what belongs to a question lives in `solve` and not in the method.
+
     Every effect goes through `run`. A method calls `run.propose` whenever it holds an answer that
     could be given, so that a budget which ends early still yields the best one so far.
     """

@@ -57,6 +57,7 @@ class _Shared:
     journal: Journal
     meter: Meter
     observer: Observer | None
+    seed: int | None
     recorded: dict[tuple[str, int], Effect]
     steps: list[Step] = field(default_factory=list)
     best: Answer | None = None
@@ -69,6 +70,9 @@ class Run:
 
     A span is a child run with its own ordinals. Concurrent branches each take a span of their own,
     opened in a fixed order, so that replay finds the same keys whatever the timing was.
+
+    seed: what the seeds of sampled calls that have none come from, each by its place: a question asked again, or gone on with after
+    a stop, draws the samples that it would have drawn. None leaves them to the model.
     """
 
     def __init__(
@@ -79,11 +83,12 @@ class Run:
         journal: Journal | None = None,
         budget: Budget | None = None,
         observer: Observer | None = None,
+        seed: int | None = None,
     ) -> None:
         journal = journal if journal is not None else MemoryJournal()
         recorded = journal.load(run_id, question_id)
         meter = Meter(budget if budget is not None else Budget())
-        self._shared = _Shared(run_id, question_id, journal, meter, observer, recorded)
+        self._shared = _Shared(run_id, question_id, journal, meter, observer, seed, recorded)
         self._path = ""
         self._ordinal = 0
         self._children: dict[str, int] = {}
@@ -176,16 +181,17 @@ class Run:
         texts = [text for m in messages for text in (m.role, m.content)]
         mark = fingerprint("generate", model.name, wanted.model_dump_json(), *texts)
         effect = self._replay(ordinal, mark)
+        asked = self._seeded(wanted, ordinal)
         if effect is not None:
             replies = _REPLIES.validate_json(effect.result)
             self._shared.meter.replay(_usage_of(replies), effect.elapsed, messages)
         else:
             optional = wanted.logprobs and logprobs == "welcome"
-            plain = wanted.model_copy(update={"logprobs": False}) if optional else wanted
+            plain = asked.model_copy(update={"logprobs": False}) if optional else asked
             silent = self._shared.silent
             try:
-                asked = plain if model.name in silent else wanted
-                replies = await self._pay(model, messages, asked, ordinal, mark, name)
+                first = plain if model.name in silent else asked
+                replies = await self._pay(model, messages, first, ordinal, mark, name)
             except CapabilityError:
                 if not optional or model.name in silent:
                     raise
@@ -200,7 +206,7 @@ class Run:
                 replayed=effect is not None,
                 model=model.name,
                 messages=messages,
-                sampling=wanted,
+                sampling=asked,
                 replies=replies,
             )
         )
@@ -209,6 +215,14 @@ class Run:
                 f"{model.name} gave no log-probabilities, which this method needs; choose a model or a server that does"
             )
         return list(replies)
+
+    def _seeded(self, wanted: Sampling, ordinal: int) -> Sampling:
+        """The sampling with a seed where it needs one: by the call's place and not by its turn, which the timing decides."""
+        shared = self._shared
+        if shared.seed is None or wanted.seed is not None or wanted.temperature == 0:
+            return wanted
+        place = fingerprint("seed", str(shared.seed), shared.question_id, self._path, str(ordinal))
+        return wanted.model_copy(update={"seed": int(place[:8], 16) % 2**31})
 
     async def _pay(
         self,

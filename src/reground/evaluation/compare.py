@@ -18,7 +18,6 @@ from reground.core.programs import Sandbox
 from reground.evaluation.progress import Progress
 from reground.evaluation.results import check_run, write_text
 from reground.evaluation.runner import EvalSettings, RunResult, configuration, evaluate
-from reground.evaluation.seeding import Seed
 from reground.evaluation.task import Task
 
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*([km]?)")
@@ -63,7 +62,7 @@ class CompareResult:
     refused: list[Refusal] = field(default_factory=list)
 
 
-CellMethod = Callable[[Cell, Seed], Method]
+CellMethod = Callable[[Cell], Method]
 CellObserver = Callable[[int, Progress], None]
 PLAN = "compare.json"
 
@@ -162,9 +161,7 @@ async def _run(
         if observer is not None:
             observer(index, progress)
 
-    return await evaluate(
-        task, lambda seed: method_for(cell, seed), settings, out / cell.label, sandbox=sandbox, observer=watch
-    )
+    return await evaluate(task, method_for(cell), settings, out / cell.label, sandbox=sandbox, observer=watch)
 
 
 def _write_plan(out: Path, task: Task, cells: Sequence[Cell], baseline: str, refused: Sequence[Refusal]) -> None:

@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import TypeAlias
 
 from pydantic import JsonValue
 
@@ -34,7 +33,6 @@ from reground.core.trajectory import GenerateStep, Trajectory
 from reground.evaluation.progress import Progress, Tracker
 from reground.evaluation.records import Record, RunConfig, Summary
 from reground.evaluation.results import RunFolder, open_run
-from reground.evaluation.seeding import Seed, Seeded, first_seed
 from reground.evaluation.summary import summarise
 from reground.evaluation.task import Example, Score, Task
 
@@ -43,9 +41,6 @@ ANSWER_CHARACTERS = 300
 LABEL_CHARACTERS = 80
 FATAL = (AuthenticationError, CapabilityError, ConfigurationError, IndexRefused, JournalError, SandboxUnavailable)
 """What is wrong with the run and not with a question: the run stops and nothing is marked failed."""
-
-MethodFor: TypeAlias = Callable[[Seed], Method]
-"""Builds a method for one question and repeat; every model in it goes through the function it is given."""
 
 
 @dataclass(frozen=True)
@@ -121,7 +116,7 @@ def configuration(task: Task, settings: EvalSettings) -> RunConfig:
 
 async def evaluate(
     task: Task,
-    method_for: MethodFor,
+    method: Method,
     settings: EvalSettings,
     out: Path,
     *,
@@ -137,7 +132,7 @@ async def evaluate(
         raise ConfigurationError("limit, repeats and concurrency must be at least 1")
     jobs = [_Job(example, repeat) for repeat in range(settings.repeats) for example in choose(task, settings)]
     with open_run(out, configuration(task, settings)) as folder:
-        session = _Session(task, method_for, settings, folder, sandbox)
+        session = _Session(task, method, settings, folder, sandbox)
         try:
             await session.run(jobs, observer)
         finally:
@@ -159,9 +154,9 @@ class _Session:
     """One process's work on a run folder."""
 
     def __init__(
-        self, task: Task, method_for: MethodFor, settings: EvalSettings, folder: RunFolder, sandbox: Sandbox | None
+        self, task: Task, method: Method, settings: EvalSettings, folder: RunFolder, sandbox: Sandbox | None
     ) -> None:
-        self._task, self._method_for, self._settings = task, method_for, settings
+        self._task, self._method, self._settings = task, method, settings
         self._folder, self._sandbox = folder, sandbox
         self._journal = SqliteJournal(folder.journal)
         self._fatal: Exception | None = None
@@ -242,17 +237,15 @@ class _Session:
 
     async def _solve(self, job: _Job, tracker: Tracker) -> Solved:
         settings = self._settings
-        recorded = len(self._journal.load(RUN_ID, job.id))
-        first = first_seed(settings.seed, repeat=job.repeat, recorded=recorded)
-        method = self._method_for(lambda model: Seeded(model, first))
         run = Run(
             run_id=RUN_ID,
             question_id=job.id,
             journal=self._journal,
             budget=settings.budget,
             observer=partial(tracker.watch, job.id),
+            seed=settings.seed,
         )
-        solved = await solve(method, job.example.question, run, id=job.id, name=settings.method)
+        solved = await solve(self._method, job.example.question, run, id=job.id, name=settings.method)
         about: dict[str, JsonValue] = {"task": self._task.name, "example": job.example.id, "repeat": job.repeat}
         return Solved(solved.trajectory.model_copy(update={"metadata": about}), solved.error)
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
 from reground.core.answers import PHRASE, TEXT, Answer, AnswerForm
@@ -74,7 +75,7 @@ class CRPlanner:
         require(self.retrieval or not self.ranks, "answer=ranking needs retrieval")
         has_documents = self.retriever is not None or not self.retrieval
         require(has_documents, "the method cr_planner needs documents: give --corpus DIR, or set retrieval=false")
-        self.judges()
+        _ = self.judges  # an unfit one is told of before any question is asked
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
@@ -109,7 +110,7 @@ class CRPlanner:
     async def choose(self, state: State, offered: Sequence[Option], run: Run) -> State | None:
         """Equation 1: on to the option of the highest expected reward, the first of equals; None where all were discarded."""
         kind: Kind = "subgoal" if state.goal is None else JUDGES[state.goal]
-        critic, seen = self.judges().of(kind), context(state, kind, tokens=self.passage_tokens)
+        critic, seen = self.judges.of(kind), context(state, kind, tokens=self.passage_tokens)
         candidates = [option.candidate for option in offered]
         live = [place for place, option in enumerate(offered) if option.state is not None]
         best, why = (live[0], "only one") if live else (None, "all were discarded")
@@ -149,8 +150,9 @@ class CRPlanner:
         """The most tokens of a rationale: the last one holds the program where one is asked for."""
         return max(self.step_tokens, self.max_tokens) if self.answer_form.draft_is_query else self.step_tokens
 
+    @cached_property
     def judges(self) -> Critics:
-        """The critics in use."""
+        """The critics in use, the same ones for every question."""
         return self.critics if self.critics is not None else load(self.critic, model=self.model)
 
     def prompt(self, name: Literal["reason", "query", "answer", "search"], state: State) -> str:

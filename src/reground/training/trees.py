@@ -16,12 +16,11 @@ from reground.core.answers import Answer
 from reground.core.errors import BudgetExceeded, DataError, RegroundError
 from reground.core.journal import Journal, SqliteJournal
 from reground.core.language import Usage
-from reground.core.programs import Sandbox
+from reground.core.programs import Execution, Program, Sandbox
 from reground.core.run import Run, gather
 from reground.core.trajectory import Trajectory
 from reground.evaluation.results import open_run
 from reground.evaluation.runner import FATAL, EvalSettings, choose, configuration
-from reground.evaluation.seeding import Seed, Seeded, first_seed
 from reground.evaluation.task import Example, Task
 from reground.methods._cr_planner.states import State
 from reground.methods._cr_planner.tree import PlannerProblem, Reward, decode, encode
@@ -32,8 +31,6 @@ from reground.treesearch.settings import Settings
 from reground.treesearch.tree import Tree
 
 RUN_ID = "trees"
-
-PlannerFor = Callable[[Seed], CRPlanner]
 
 
 @dataclass(frozen=True)
@@ -57,7 +54,7 @@ class Collected:
 
 async def collect_trees(
     task: Task,
-    planner_for: PlannerFor,
+    planner: CRPlanner,
     settings: EvalSettings,
     searching: Settings,
     out: Path,
@@ -67,7 +64,7 @@ async def collect_trees(
 ) -> Collected:
     """Grow one tree a question, `settings.concurrency` questions at once.
 
-    task: its primary metric is the reward. planner_for: the planner, given what seeds its model. settings: which questions,
+    task: its primary metric is the reward. planner: whose candidates the trees hold. settings: which questions,
     and the budget of each. searching: how a tree is searched. on_tree: called with every finished tree and how many there shall be.
 
     A question's budget that ends leaves the tree as it was then, with `stopped` saying so. Raises ConfigurationError when `out`
@@ -79,7 +76,7 @@ async def collect_trees(
     with open_run(out, config) as folder:
         journal = SqliteJournal(folder.journal)
         try:
-            session = _Session(task, planner_for, settings, searching, sandbox, journal, Collected(out), on_tree)
+            session = _Session(task, planner, settings, searching, sandbox, journal, Collected(out), on_tree)
             left = iter(examples)
             await gather(*(session.work(left, len(examples)) for _ in range(min(settings.concurrency, len(examples)))))
         finally:
@@ -99,7 +96,7 @@ def read_trees(out: Path) -> Iterator[Tree[State]]:
 @dataclass
 class _Session:
     task: Task
-    planner_for: PlannerFor
+    planner: CRPlanner
     settings: EvalSettings
     searching: Settings
     sandbox: Sandbox | None
@@ -125,33 +122,52 @@ class _Session:
             self.on_tree(grown, total)
 
     async def _grow(self, example: Example, path: Path) -> Grown:
-        recorded = len(self.journal.load(RUN_ID, example.id))
-        first = first_seed(self.settings.seed, recorded=recorded)
-        planner = self.planner_for(lambda model: Seeded(model, first))
-        run = Run(run_id=RUN_ID, question_id=example.id, journal=self.journal, budget=self.settings.budget)
-        problem = PlannerProblem(planner=planner, run=run, reward=self._reward(example))
+        run = Run(
+            run_id=RUN_ID,
+            question_id=example.id,
+            journal=self.journal,
+            budget=self.settings.budget,
+            seed=self.settings.seed,
+        )
+        problem = PlannerProblem(planner=self.planner, run=run, reward=self._reward(example))
         tree = await search(problem, State(example.question), self.searching, until=(BudgetExceeded,))
         about = {
             "task": self.task.name,
             "example": example.id,
             "reward": self.task.primary,
-            "model": planner.model.name,
+            "model": self.planner.model.name,
         }
         tree = dataclasses.replace(tree, metadata=about | {"golden_answers": list(example.golden_answers)})
         write_tree(path, tree, encode)
         return Grown(example.id, path, tree, run.usage)
 
     def _reward(self, example: Example) -> Reward:
-        async def reward(answer: Answer) -> float:
-            """The primary metric of the answer."""
+        async def reward(answer: Answer, run: Run) -> float:
+            """The primary metric of the answer; what is executed for it is recorded, so that it is the same when resumed."""
             told = Trajectory(id=example.id, question=example.question, method="cr_planner", answer=answer)
-            scores = await self.task.score(example, told, self.sandbox)
+            sandbox = None if self.sandbox is None else _Recorded(self.sandbox, run)
+            scores = await self.task.score(example, told, sandbox)
             score = scores[self.task.primary]
             if score.value is None:
                 raise DataError(f"{self.task.name} {example.id} cannot be scored: {score.why}")
             return score.value
 
         return reward
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """A sandbox whose executions are a run's."""
+
+    sandbox: Sandbox
+    run: Run
+
+    @property
+    def name(self) -> str:
+        return self.sandbox.name
+
+    async def execute(self, program: Program, /) -> Execution:
+        return await self.run.execute(self.sandbox, program, name="reward")
 
 
 def _read(path: Path) -> Tree[State]:

@@ -1,7 +1,7 @@
 """Trees as JSON files, for whoever looks at them or trains on them.
 
     {"format": "reground.tree", "version": 1, "settings": {...}, "stopped": null, "metadata": {...}, "nodes": [
-      {"parent": null, "label": "", "state": ..., "visits": 8, "value": 3.0, "rewards": [], "copies": 1, "expanded": true},
+      {"parent": null, "label": "", "state": ..., "visits": 8, "value": 3.0, "rewards": [], "copies": 1, "data": {}, "expanded": true},
       {"parent": 0, ...}]}
 
 Nodes stand in one list, parents before their children and siblings in order, so that a deep tree needs no deep file.
@@ -74,6 +74,7 @@ def tree_to_dict(tree: Tree[S], encode: Callable[[S, S | None], Any]) -> dict[st
                 "value": node.value,
                 "rewards": list(node.rewards),
                 "copies": node.copies,
+                "data": dict(node.data),
                 "expanded": node.expanded,
             }
         )
@@ -173,6 +174,7 @@ def _check_entry(entry: Any, number: int) -> None:
     for name, fits in _FIELDS.items():
         _check(name in entry, f"node {number}: {name} is missing")
         _check(fits(entry[name]), f"node {number}: {name} cannot be {_short(entry[name])}")
+    _check(isinstance(entry.get("data", {}), dict), f"node {number}: data must be an object")
     parent = entry["parent"]
     placed = parent is None if number == 0 else parent is not None and 0 <= parent < number
     _check(placed, f"node {number}: parent {parent!r} must be null for the first and an earlier node for the others")
@@ -203,6 +205,7 @@ def _node(entry: Mapping[str, Any], state: S, children: tuple[Node[S], ...], num
         value=float(entry["value"]),
         rewards=rewards,
         copies=entry["copies"],
+        data=entry.get("data", {}),
         expanded=entry["expanded"],
         children=children,
     )

@@ -16,10 +16,10 @@ from __future__ import annotations
 import asyncio
 import math
 from collections import deque
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from reground.treesearch.settings import Settings
 from reground.treesearch.tree import Node, Path, Tree, address
@@ -37,6 +37,9 @@ class Child(Generic[S]):
 
     key: Hashable = None
     """Siblings with one key are one child, the first of them; None is like no other."""
+
+    data: Mapping[str, Any] = field(default_factory=dict)
+    """What the caller wants to know of it later: JSON values, as the log-probability that it was sampled with."""
 
 
 class Problem(Protocol[S]):
@@ -101,6 +104,7 @@ class _Branch(Generic[S]):
     state: S
     label: str
     index: int
+    data: Mapping[str, Any] = field(default_factory=dict)
     copies: int = 1
     visits: int = 0
     value: float = 0.0
@@ -120,6 +124,7 @@ class _Branch(Generic[S]):
             value=self.value,
             rewards=tuple(self.rewards),
             copies=self.copies,
+            data=self.data,
             expanded=self.children is not None,
             children=children,
         )
@@ -286,7 +291,7 @@ def _merge(children: Sequence[Child[S]]) -> list[_Branch[S]]:
         if known is not None:
             known.copies += 1
             continue
-        branch = _Branch(child.state, child.label, len(branches))
+        branch = _Branch(child.state, child.label, len(branches), child.data)
         branches.append(branch)
         if child.key is not None:
             found[child.key] = branch

@@ -35,6 +35,9 @@ class Node(Generic[S]):
     copies: int = 1
     """How many of the candidates that expansion gave were this one (see `mcts.Child.key`)."""
 
+    data: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    """What expansion said of it (see `mcts.Child.data`)."""
+
     expanded: bool = False
     """Whether its children were asked for."""
 

@@ -140,7 +140,7 @@ async def _run_cells(bench: Bench, order: Order, err: Console) -> CompareResult:
         (cell,) = order.cells
         run = await evaluate(
             bench.task,
-            lambda seed: bench.method(cell, seed),
+            bench.method(cell),
             configured[cell],
             order.out,
             sandbox=bench.sandbox,

@@ -118,7 +118,6 @@ async def _collect(order: _Order, err: Console) -> Collected:
     from reground.app.cli.progress import AskProgress
     from reground.app.evaluating import open_bench, settings_by_method
     from reground.evaluation.compare import Cell
-    from reground.evaluation.seeding import Seed
     from reground.methods.cr_planner import CRPlanner
     from reground.training.trees import collect_trees
 
@@ -139,11 +138,8 @@ async def _collect(order: _Order, err: Console) -> Collected:
                 on_index=preparing.on_index,
             )
         cell = Cell(method=METHOD, tokens=None)
-
-        def planner(seed: Seed) -> CRPlanner:
-            built = bench.method(cell, seed)
-            assert isinstance(built, CRPlanner)
-            return built
+        planner = bench.method(cell)
+        assert isinstance(planner, CRPlanner)
 
         def tell(grown: Grown, total: int) -> None:
             if not order.quiet:

@@ -29,10 +29,14 @@ _FALLBACK = 64
 
 @dataclass(frozen=True)
 class Option:
-    """A candidate action and the state that it leads to; no state where the candidate is out of the question."""
+    """A candidate action and the state that it leads to; no state where the candidate is out of the question.
+
+    repeats: an earlier candidate that says the same, and goes on in its place.
+    """
 
     candidate: Candidate
     state: State | None = None
+    repeats: Option | None = None
 
 
 async def options(planner: CRPlanner, state: State, run: Run, *, thrifty: bool) -> list[Option]:
@@ -151,7 +155,7 @@ def _distinct(
 ) -> list[Option]:
     """Replies as candidates, in order; those that are empty or say what was said already are discarded."""
     said = {key(text) for text in before}
-    offered: set[str] = set()
+    offered: dict[str, Option] = {}
     found = []
     for reply in replies:
         text = read(reply.text)
@@ -162,12 +166,14 @@ def _distinct(
             why = "it repeats what was said before"
         elif key(text) in offered:
             why = "another candidate says the same"
-        offered.add(key(text))
         candidate = Candidate(
             text=text or reply.text,
             logprob=reply.mean_logprob,
             discarded=why,
             data={"finish_reason": reply.finish_reason},
         )
-        found.append(Option(candidate, None if why else state.after(make(text))))
+        option = Option(candidate, None if why else state.after(make(text)), offered.get(key(text)))
+        if option.state is not None:
+            offered[key(text)] = option
+        found.append(option)
     return found

@@ -6,7 +6,7 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from reground.critics.prompted import PromptedCritic
+from reground.core.critic import AskingCritic
 from reground.methods._budget import INSTRUCTIONS, PASSAGE, affords, tokens_of
 from reground.methods._cr_planner.states import GOALS, JUDGES, Goal, State, context
 
@@ -48,12 +48,12 @@ def answer_room(planner: CRPlanner) -> int:
 def _judged(planner: CRPlanner, state: State, kind: Kind, candidates: int, size: int) -> tuple[int, int]:
     """Calls and tokens of a critic's choice."""
     seen = tokens_of(context(state, kind, tokens=planner.passage_tokens)) + _ASKED
-    return _choice(planner.judges().of(kind), candidates, seen, size)
+    return _choice(planner.judges.of(kind), candidates, seen, size)
 
 
 def _choice(critic: Critic, candidates: int, seen: int, size: int) -> tuple[int, int]:
     """Calls and tokens of a choice that reads so much; only a critic that is asked in words costs any."""
-    if candidates < 2 or not isinstance(critic, PromptedCritic):
+    if candidates < 2 or not isinstance(critic, AskingCritic):
         return 0, 0
     calls = critic.calls(candidates)
     return calls, calls * seen + candidates * size
@@ -83,7 +83,7 @@ def _cost(planner: CRPlanner, candidates: int, rounds: int) -> int:
     """Tokens of a usual run: rounds of reasoning, query and retrieval in turn, and the forced answer."""
     step = max(40, planner.longest_step // 2)
     sizes = (step, 20, min(planner.passage_tokens, PASSAGE))
-    critics = planner.judges()
+    critics = planner.judges
     spent = read = 0
     for number in range(rounds):
         kind = number % 3 if planner.retrieval else 0

@@ -12,6 +12,7 @@ from pydantic import JsonValue, TypeAdapter
 from reground.core.answers import Answer
 from reground.core.critic import Pair
 from reground.core.run import Run
+from reground.core.trajectory import Candidate
 from reground.critics import Kind
 from reground.methods._cr_planner.actions import shown_document
 from reground.methods._cr_planner.states import JUDGES, Observation, State, context
@@ -22,7 +23,8 @@ from reground.treesearch.tree import Path, address
 _STATE: TypeAdapter[State] = TypeAdapter(State)
 _OBSERVATION: TypeAdapter[Observation] = TypeAdapter(Observation)
 
-Reward = Callable[[Answer], float | Awaitable[float]]
+Reward = Callable[[Answer, Run], float | Awaitable[float]]
+"""What an answer is worth. What finding that out calls or executes goes through the run, which records it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,10 +46,11 @@ class PlannerProblem:
         """Legal sub-goals of a state that chooses one, candidates of a state that executes one, nothing of a terminal one."""
         with self.run.span(f"expand {address(path)}") as span:
             offered = await self.planner.expand(state, span, thrifty=False)
+        children = [(option.repeats or option, option.candidate) for option in offered]
         return [
-            Child(state=option.state, label=option.state.stage, key=option.candidate.text)
-            for option in offered
-            if option.state is not None
+            Child(state=first.state, label=first.state.stage, key=first.candidate.text, data=_data(candidate))
+            for first, candidate in children
+            if first.state is not None
         ]
 
     async def simulate(self, state: State, path: Path, visit: int, /) -> float:
@@ -55,7 +58,7 @@ class PlannerProblem:
         with self.run.span(f"simulate {address(path, visit)}") as span:
             end = await self._play(state, span) if self.rollout == "first" else state
             answer = await self.planner.finish(end, span, temperature=self.planner.temperature)
-        worth = self.reward(answer)
+        worth = self.reward(answer, span)
         return float(await worth if inspect.isawaitable(worth) else worth)
 
     async def _play(self, state: State, run: Run) -> State:
@@ -65,6 +68,12 @@ class PlannerProblem:
         ]:
             state = following[0]
         return state
+
+
+def _data(candidate: Candidate) -> dict[str, JsonValue]:
+    """What training may want to know of a candidate beside its text."""
+    logprob = {} if candidate.logprob is None else {"logprob": candidate.logprob}
+    return {**logprob, **candidate.data}
 
 
 def judged(planner: CRPlanner, parent: State, child: State) -> tuple[Kind, Pair]:
