@@ -7,6 +7,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 
@@ -17,7 +18,8 @@ from reground.app.asking import ask_question
 from reground.app.evaluating import resolved
 from reground.core.answers import FORMS, NUMBER, PHRASE, PROGRAM, TEXT, Answer
 from reground.core.budget import Budget
-from reground.core.errors import CapabilityError, ConfigurationError, IndexRefused, ModelError
+from reground.core.critic import Pair
+from reground.core.errors import CapabilityError, ConfigurationError, ContextLengthExceeded, IndexRefused, ModelError
 from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
@@ -618,3 +620,76 @@ def test_prompted_critics_given_as_objects_cost_what_named_ones_do():
     for tokens in (1000, 2400, 8000):
         sizes = [(way.candidates, way.max_steps) for way in (each.at_budget(tokens) for each in (given, named, free))]
         assert sizes[0] == sizes[1] <= sizes[2]
+
+
+class Narrow:
+    """A model whose context holds so many characters."""
+
+    name = "scripted"
+
+    def __init__(self, model: ScriptedModel, characters: int) -> None:
+        self.model, self.characters = model, characters
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        if sum(len(message.content) for message in messages) > self.characters:
+            raise ContextLengthExceeded("the prompt does not fit")
+        return await self.model.generate(messages, sampling)
+
+
+def narrow(characters: int, **settings: object) -> CRPlanner:
+    """A planner whose model takes so many characters more than the question's own answer prompt."""
+    long = [Passage(id=f"p{i}", text=f"Page {i}. " + "It goes on. " * 60) for i in range(9)]
+    steps = generator(reason=[f"Thought {i}." for i in range(9)], query=[f"query {i}" for i in range(9)])
+    made = planner(steps, retriever=ScriptedRetriever(long), max_steps=18, **settings)
+    least = len(made.prompt("answer", State(QUESTION)))
+    return replace(made, model=Narrow(steps, least + characters))
+
+
+@pytest.mark.parametrize("characters", [300, 600, 1200])
+async def test_a_context_that_is_full_ends_planning_and_there_is_an_answer(characters: int) -> None:
+    run = Run()
+    answer = await narrow(characters).solve(QUESTION, run)
+    assert notes(run, "context full")[0].data["step"] in ("REASON", "GENQUERY")
+    assert notes(run, "planning ended")
+    assert answer.text == "Answer: forced"
+
+
+async def test_documents_give_way_until_the_answer_fits() -> None:
+    run = Run()
+    answer = await narrow(2000).solve(QUESTION, run)
+    (full,) = notes(run, "context full")
+    assert (full.data["step"], full.data["passage_tokens"]) == ("answer", 125)
+    assert answer.text == "Answer: forced"
+    assert len(answer.citations) == 3
+
+
+async def test_where_not_even_the_reasoning_fits_the_last_step_is_the_answer() -> None:
+    planner = narrow(1200)
+    run = Run()
+    state = State(QUESTION).after(Observation("RATIONALE", "So it is the Danube. " * 200))
+    answer = await planner.finish(state, run)
+    assert answer.text.startswith("So it is the Danube.")
+    assert notes(run, "context full")[-1].data["kept"] == "the last step"
+
+
+async def test_a_question_that_does_not_fit_fails() -> None:
+    with pytest.raises(ContextLengthExceeded):
+        await narrow(-10).solve(QUESTION, Run())
+
+
+async def test_a_ranking_survives_a_full_context_too() -> None:
+    answer = await narrow(1500, answer="ranking").solve(QUESTION, Run())
+    assert answer.text.splitlines()[0].startswith("1. ")
+
+
+async def test_a_critic_whose_context_is_full_leaves_the_choice_to_the_order() -> None:
+    class Full(Wanting):
+        async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
+            raise ContextLengthExceeded("too long")
+
+    run = Run()
+    made = planner(generator(reason=["One.", "Two."]), candidates=2, max_steps=2, critics=critics(rationale=Full()))
+    await made.solve(QUESTION, run)
+    (choice,) = choices(run, "rationale")
+    assert (choice.chosen, choice.why) == (0, "the first: the context is too long for the critic")
+    assert [candidate.score for candidate in choice.candidates] == [None, None]

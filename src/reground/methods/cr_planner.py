@@ -16,7 +16,8 @@ from functools import cached_property
 from typing import Literal
 
 from reground.core.answers import PHRASE, TEXT, Answer, AnswerForm
-from reground.core.critic import Pair
+from reground.core.critic import Critic, Pair
+from reground.core.errors import ContextLengthExceeded
 from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel
 from reground.core.run import Run
@@ -101,11 +102,19 @@ class CRPlanner:
         return complete_answer(state.observations[-1].text, self.answer_form) if state.stage == "RATIONALE" else ""
 
     async def expand(self, state: State, run: Run, *, thrifty: bool = True) -> list[Option]:
-        """The actions of a state and where they lead: sub-goals, or candidates for the execution of one. None at the end.
+        """The actions of a state and where they lead: sub-goals, or candidates for the execution of one.
+
+        None at the end, and none where the model's context holds no more than what was observed.
 
         thrifty: whether sub-goals are discarded that the run's budget does not cover together with the answer after them.
         """
-        return [] if self.terminal(state) else await options(self, state, run, thrifty=thrifty)
+        if self.terminal(state):
+            return []
+        try:
+            return await options(self, state, run, thrifty=thrifty)
+        except ContextLengthExceeded as error:
+            run.note("context full", step=state.stage, why=str(error))
+            return []
 
     async def choose(self, state: State, offered: Sequence[Option], run: Run) -> State | None:
         """Equation 1: on to the option of the highest expected reward, the first of equals; None where all were discarded."""
@@ -116,10 +125,13 @@ class CRPlanner:
         best, why = (live[0], "only one") if live else (None, "all were discarded")
         if len(live) > 1:
             pairs = [Pair(context=seen, candidate=candidates[place].text) for place in live]
-            scores = [_finite(score) for score in await critic.score(pairs, run)]
-            for place, score in zip(live, scores, strict=True):
+            scores = await _scores(critic, pairs, run)
+            for place, score in zip(live, scores or [], strict=scores is not None):
                 candidates[place] = candidates[place].model_copy(update={"score": score})
-            best, why = live[scores.index(max(scores))], "highest score"
+            if scores is not None:
+                best, why = live[scores.index(max(scores))], "highest score"
+            else:
+                why = "the first: the context is too long for the critic"
         run.choose(kind, by=critic.name, context=seen, candidates=candidates, chosen=best, why=why)
         return None if best is None else offered[best].state
 
@@ -176,6 +188,15 @@ class CRPlanner:
         if name == "search":
             return render(self.prompts.search, **seen)
         return render(self.prompts.answer, **seen, form=ending(self.form))
+
+
+async def _scores(critic: Critic, pairs: Sequence[Pair], run: Run) -> list[float] | None:
+    """What the critic says; None where the candidates' context is too long for it."""
+    try:
+        return [_finite(score) for score in await critic.score(pairs, run)]
+    except ContextLengthExceeded as error:
+        run.note("context full", step=critic.name, why=str(error))
+        return None
 
 
 def _finite(score: float) -> float:

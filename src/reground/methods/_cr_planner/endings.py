@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
 
 from reground.core.answers import Answer, Citation, Thought
+from reground.core.errors import ContextLengthExceeded
 from reground.core.language import Sampling
 from reground.methods._evidence import Evidence, clean_query, find
 
@@ -19,9 +20,18 @@ if TYPE_CHECKING:
 
 
 async def forced(planner: CRPlanner, state: State, run: Run, *, temperature: float = 0.0) -> Answer:
-    """One more call concludes (section 2.2, termination); what was reasoned last stands in for an empty reply."""
+    """One more call concludes (section 2.2, termination).
+
+    What was reasoned last stands in for an empty reply, and for a call that is too long without any passage.
+    """
     sampling = Sampling(temperature=temperature, max_tokens=planner.max_tokens)
-    text = await run.ask(planner.model, planner.prompt("answer", state), name="answer", sampling=sampling)
+    try:
+        text = await _ask(planner, "answer", state, run, sampling)
+    except ContextLengthExceeded as error:
+        if not state.rationales:
+            raise
+        run.note("context full", step="answer", why=str(error), kept="the last step")
+        return so_far(planner, state)
     if not text.strip():
         run.note("answer empty", kept="the last step")
         return so_far(planner, state)
@@ -36,13 +46,29 @@ async def ranking(planner: CRPlanner, state: State, run: Run, *, temperature: fl
     query = planner.answer_form.extract(planner.complete(state)) or "".join(state.queries[-1:])
     if not query:
         sampling = Sampling(temperature=temperature, max_tokens=planner.query_tokens)
-        reply = await run.ask(planner.model, planner.prompt("search", state), name="search", sampling=sampling)
+        reply = await _ask(planner, "search", state, run, sampling)
         query = clean_query(reply, fallback=state.question)
     found: Sequence[Passage] = ()
     for attempt in dict.fromkeys((query, state.question)):
         if planner.retriever is not None and not found:
             found = await find(run, planner.retriever, attempt, k=planner.ranked)
     return _listed(found, state)
+
+
+async def _ask(
+    planner: CRPlanner, name: Literal["answer", "search"], state: State, run: Run, sampling: Sampling
+) -> str:
+    """A call about everything observed; documents are cut by half as long as the model refuses the prompt as too long."""
+    while True:
+        prompt = planner.prompt(name, state)
+        try:
+            return await run.ask(planner.model, prompt, name=name, sampling=sampling)
+        except ContextLengthExceeded as error:
+            while planner.passage_tokens > 1 and planner.prompt(name, state) == prompt:
+                planner = replace(planner, passage_tokens=planner.passage_tokens // 2)
+            if planner.prompt(name, state) == prompt:
+                raise
+            run.note("context full", step=name, why=str(error), passage_tokens=planner.passage_tokens)
 
 
 def so_far(planner: CRPlanner, state: State) -> Answer:
