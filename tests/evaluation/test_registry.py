@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from reground.core.errors import ConfigurationError
-from reground.evaluation.tasks import _registry, choice, qa, retrieval, theoremqa
-from reground.evaluation.tasks._registry import folder_schemes, load_task, task_names
+from reground.evaluation.tasks import _registry, choice, folder_schemes, load_task, qa, retrieval, task_names, theoremqa
 from tests.data import ROOT
 from tests.evaluation.trajectories import write_jsonl
 

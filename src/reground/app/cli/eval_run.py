@@ -59,8 +59,8 @@ def go(order: Order) -> None:
     """Estimate, ask, run, report, and leave with an exit code that says how it went."""
     from reground.app import catalogue
     from reground.app.evaluating import settings_by_method
+    from reground.evaluation.tasks import load_task
     from reground.evaluation.tasks._load import data_root
-    from reground.evaluation.tasks._registry import load_task
 
     console, err = common.consoles()
     for spec in filter(None, (order.model, order.rewriter)):

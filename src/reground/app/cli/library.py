@@ -88,8 +88,8 @@ def _show_report(console: Any, report: IndexReport, out: Path) -> None:
 
 
 def _decontaminator(tasks: list[str], data: Path | None) -> Decontaminator:
+    from reground.evaluation.tasks import load_task
     from reground.evaluation.tasks._load import data_root
-    from reground.evaluation.tasks._registry import load_task
     from reground.retrieval.decontaminate import Decontaminator
 
     root = data_root(data)

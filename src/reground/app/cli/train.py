@@ -86,8 +86,8 @@ def trees(
     Example:  reground train trees --task hotpotqa --limit 20 --simulations 32 --set candidates=2 --out trees
     """
     from reground.evaluation.runner import EvalSettings
+    from reground.evaluation.tasks import load_task
     from reground.evaluation.tasks._load import data_root
-    from reground.evaluation.tasks._registry import load_task
     from reground.treesearch.settings import Settings
 
     file = options.config_file(config)

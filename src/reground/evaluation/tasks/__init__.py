@@ -1,1 +1,5 @@
-"""Benchmarks, one file a family."""
+"""Benchmarks, one file a family; and tasks by name."""
+
+from reground.evaluation.tasks._registry import folder_schemes, load_task, task_names
+
+__all__ = ["folder_schemes", "load_task", "task_names"]
