@@ -41,6 +41,21 @@ def test_the_same_question_again_is_replayed_and_paid_for_once(tmp_path: Path) -
     assert second.usage == first.usage
 
 
+def test_a_seed_makes_samples_the_same_everywhere_and_another_one_makes_another_run(tmp_path: Path) -> None:
+    def seeds(home: str, seed: int | None) -> list[int | None]:
+        model = ScriptedModel(lambda messages, sampling: "Answer: yes")
+        settings = {"temperature": 0.7}
+        reground.ask("Why?", method="direct", model=model, settings=settings, home=tmp_path / home, seed=seed)
+        return [sampling.seed for _, sampling in model.calls]
+
+    here = seeds("here", 1)
+    assert here != [None]
+    assert seeds("there", 1) == here
+    assert seeds("here", 1) == []
+    assert seeds("here", 2) not in ([], here)
+    assert seeds("here", None) == [None]
+
+
 def test_fresh_asks_anew(tmp_path: Path) -> None:
     reground.ask("Why?", method="direct", model=ScriptedModel(["Because."]), home=tmp_path)
     again = reground.ask("Why?", method="direct", model=ScriptedModel(["So."]), home=tmp_path, fresh=True)

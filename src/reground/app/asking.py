@@ -45,6 +45,7 @@ class Options(TypedDict, total=False):
     budget: the most that the question may cost.
     trace: a JSONL file to add the trajectory to.
     home: where runs are kept, instead of the user's state folder.
+    seed: what the seeds of sampled calls come from, so that the same question is answered alike elsewhere; None leaves them to the model.
     fresh: forget what an earlier, interrupted or finished run of the same question has recorded.
     observer: called with every event while the method works.
     on_index: called with progress while the corpus is indexed.
@@ -60,6 +61,7 @@ class Options(TypedDict, total=False):
     budget: Budget
     trace: str | Path | None
     home: Path
+    seed: int | None
     fresh: bool
     observer: Observer
     on_index: Callable[[Progress], None]
@@ -108,6 +110,7 @@ async def ask_question(
     budget: Budget | None = None,
     trace: str | Path | None = None,
     home: Path | None = None,
+    seed: int | None = None,
     fresh: bool = False,
     observer: Observer | None = None,
     on_index: Callable[[Progress], None] | None = None,
@@ -152,6 +155,7 @@ async def ask_question(
             "form": form,
             "settings": _plain(settings or {}),
             **({} if rewriting_model is None else {"rewriter": rewriting_model.name}),
+            **({} if seed is None else {"seed": seed}),
         }
         run_id = "ask-" + hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
         folder = (home if home is not None else runs_dir()) / run_id
@@ -173,7 +177,9 @@ async def _solve(
     try:
         if fresh:
             journal.forget(run_id)
-        run = Run(run_id=run_id, question_id="0", journal=journal, budget=budget, observer=observer)
+        run = Run(
+            run_id=run_id, question_id="0", journal=journal, budget=budget, observer=observer, seed=config.get("seed")
+        )
         solved = await solve(solver, config["question"], run, id=run_id, name=config["method"])
     finally:
         journal.close()

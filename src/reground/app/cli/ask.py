@@ -38,6 +38,7 @@ def ask(
     config: common.ConfigFile = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON and nothing else.")] = False,
     trace: Annotated[Path | None, typer.Option("--trace", help="Add the trajectory to this JSONL file.")] = None,
+    seed: Annotated[int | None, typer.Option("--seed", help="Seed of samples, where a method draws any.")] = None,
     fresh: Annotated[bool, typer.Option("--fresh", help="Ask anew, whatever was recorded before.")] = False,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="No progress.")] = False,
     budget_tokens: common.BudgetTokens = None,
@@ -78,7 +79,7 @@ def ask(
         budget=budget,
         as_json=as_json,
         quiet=quiet,
-        extra={"trace": trace, "fresh": fresh, "rewriter": rewriter},
+        extra={"trace": trace, "seed": seed, "fresh": fresh, "rewriter": rewriter},
     )
 
 
