@@ -622,6 +622,15 @@ def test_prompted_critics_given_as_objects_cost_what_named_ones_do():
         assert sizes[0] == sizes[1] <= sizes[2]
 
 
+def test_a_critic_that_counts_its_calls_costs_none():
+    class Counting(Wanting):
+        calls = 0
+
+    free = [planner(generator(), critics=critics(rationale=critic), candidates=3) for critic in (Counting(), Wanting())]
+    sizes = [(way.candidates, way.max_steps) for way in (each.at_budget(2400) for each in free)]
+    assert sizes[0] == sizes[1]
+
+
 class Narrow:
     """A model whose context holds so many characters."""
 
@@ -649,7 +658,7 @@ def narrow(characters: int, **settings: object) -> CRPlanner:
 async def test_a_context_that_is_full_ends_planning_and_there_is_an_answer(characters: int) -> None:
     run = Run()
     answer = await narrow(characters).solve(QUESTION, run)
-    assert notes(run, "context full")[0].data["step"] in ("REASON", "GENQUERY")
+    assert notes(run, "context full")[0].data["step"] in ("reason", "query")
     assert notes(run, "planning ended")
     assert answer.text == "Answer: forced"
 
@@ -680,6 +689,29 @@ async def test_a_question_that_does_not_fit_fails() -> None:
 async def test_a_ranking_survives_a_full_context_too() -> None:
     answer = await narrow(1500, answer="ranking").solve(QUESTION, Run())
     assert answer.text.splitlines()[0].startswith("1. ")
+
+
+async def test_a_ranking_whose_query_cannot_be_written_takes_the_question() -> None:
+    run = Run()
+    answer = await narrow(-10, answer="ranking").solve(QUESTION, run)
+    assert answer.text.splitlines()[0].startswith("1. ")
+    assert queries(run) == [QUESTION]
+    assert notes(run, "context full")[-1].data["kept"] == "the question as the query"
+
+
+async def test_an_embedder_that_cannot_take_the_passages_is_no_full_context() -> None:
+    class Embedding(ScriptedRetriever):
+        async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
+            raise ContextLengthExceeded("passages are too long for the embedder")
+
+    with pytest.raises(ContextLengthExceeded, match="embedder"):
+        await planner(generator(), retriever=Embedding(PASSAGES)).solve(QUESTION, Run())
+
+
+async def test_where_nothing_is_offered_no_choice_is_recorded() -> None:
+    run = Run()
+    await narrow(300).solve(QUESTION, run)
+    assert all(step.candidates for step in choices(run))
 
 
 async def test_a_critic_whose_context_is_full_leaves_the_choice_to_the_order() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from random import Random
@@ -202,3 +203,11 @@ async def test_a_child_has_the_log_probability_of_its_candidate_and_counts_those
     assert reason.data == {"goal": "REASON"}
     assert [(child.copies, child.data["logprob"]) for child in reason.children] == [(2, -0.5), (1, -0.25)]
     assert all(child.data["finish_reason"] == "stop" for child in reason.children)
+
+
+async def test_a_log_probability_that_is_no_number_stays_out_of_the_file(tmp_path: Path) -> None:
+    impossible = Reply(text="One.", token_logprobs=(TokenLogprob(token="One", logprob=-math.inf),))
+    searched = PlannerProblem(planner=planner(generator(reason=[impossible] * 9)), run=Run(), reward=right)
+    tree = await search(searched, State(QUESTION), Settings(simulations=3))
+    write_tree(tmp_path / "tree.json", tree, encode)
+    assert "logprob" not in (tmp_path / "tree.json").read_text()

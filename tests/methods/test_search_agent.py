@@ -27,6 +27,7 @@ from reground.core.method import Scalable
 from reground.core.run import Run
 from reground.core.solve import solve
 from reground.core.trajectory import ChooseStep, GenerateStep, Trajectory
+from reground.evaluation.tasks.theoremqa import THEOREM_FORM
 from reground.methods._evidence import cited_markers
 from reground.methods._search_agent.actions import ResultItem, Search, SelectLink, Terminate
 from reground.methods._search_agent.parsing import parse_action
@@ -509,6 +510,10 @@ async def test_however_an_unknown_link_is_spelled_it_is_no_marker(mention: str) 
     [
         (PHRASE, "2850 km [link_id=99]", "2850 km"),
         (PHRASE, "2850 km [link_id=1]", "2850 km"),
+        (PHRASE, "the interval [0, 1]", "the interval [0, 1]"),
+        (NUMBER, "[42]", "42"),
+        (THEOREM_FORM, "Answer: [2, 3]", "[2, 3]"),
+        (THEOREM_FORM, "Answer: [1, 2, 3]", "[1, 2, 3]"),
         (PLAN, "STEP 1: look [99]\nSTEP 2: go [link_id=42][link_id=1]", "STEP 1: look\nSTEP 2: go[1]"),
         (PROGRAM, "```python\nx = y[99]\n```", "x = y[99]"),
     ],

@@ -307,6 +307,10 @@ def test_both_kinds_of_action_are_shown_for_each_choice() -> None:
         ),
         ("[1-3] is an interval, [2019-2021] years.", "[1-3] is an interval, [2019-2021] years.", []),
         ("What is left: [link_id=[9]9].", "What is left:.", [9]),
+        ("He wrote ``yes'' and [3].", "He wrote ``yes'' and.", [3]),
+        ("Use ``x[3]`` here.", "Use ``x[3]`` here.", []),
+        ("The link id 5 column, a {link_id: 7} and (link id 5).", "The link id 5 column, a {} and (link id 5).", [7]),
+        ("See link_ids 1 and 9, link id: 2.", "See [link_id=1][link_id=2].", [9]),
     ],
 )
 def test_only_links_that_exist_stay(text: str, kept: str, unknown: list[int]) -> None:
@@ -324,7 +328,24 @@ def test_no_text_keeps_a_link_that_does_not_exist(text: str, known: set[int]) ->
     assert {int(number) for number in re.findall(r"\[(\d{1,3})\]", prose)} <= known
 
 
-@pytest.mark.parametrize("blank", [" ", "\t", "[ ", "link_id ", "[1 , ", "[1", "`"])
+@pytest.mark.parametrize("blank", [" ", "\t", "[ ", "link_id ", "link_ids 1 and ", "[1 , ", "[1", "`"])
 def test_a_long_text_of_whatever_kind_is_looked_through_once(blank: str) -> None:
     """The work grows with the text and not with its square: 100,000 characters would take hours."""
     assert existing("a" + blank * (100_000 // len(blank)) + "b", [])[0].endswith("b")
+
+
+@pytest.mark.parametrize(
+    "text", ["[1" * 4000 + "]" * 4000, "[link_id=" * 2000 + "[9]" + "9]" * 2000, "`[link_id=" * 2000]
+)
+def test_nested_brackets_are_given_up_on_and_leave_no_link(text: str) -> None:
+    """A pass for each level would take minutes."""
+    kept, _ = existing(text + " so it ends", [])
+    assert kept.endswith("so it ends")
+    assert linked(kept) == []
+
+
+def test_plain_digits_may_be_left_alone() -> None:
+    assert existing("[2, 3] by [link_id=2] and [link_id=3, 9]", [2], plain=False) == (
+        "[2, 3] by [link_id=2] and",
+        [3, 9],
+    )

@@ -177,8 +177,8 @@ class Fickle:
 
     name = "fickle"
 
-    def __init__(self) -> None:
-        self.executed = 0
+    def __init__(self, *, packages: bool = True) -> None:
+        self.executed, self.packages = 0, packages
 
     async def execute(self, program: Program, /) -> Execution:
         self.executed += 1
@@ -202,3 +202,23 @@ async def test_what_a_reward_executes_is_executed_once(tmp_path: Path) -> None:
     (out / "trees" / "q0.json").unlink()
     await collect_trees(ProgramTask(1), planner(Moody(0)), SETTINGS, SEARCH, out, sandbox=box)
     assert (shapes(out), box.executed) == (grown, executed)
+
+
+class PackagesTask(ProgramTask):
+    """Answers need packages."""
+
+    async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
+        if not getattr(sandbox, "packages", True):
+            return {self.primary: Score(value=None, why="needs packages")}
+        return await super().score(example, trajectory, sandbox)
+
+
+async def test_a_reward_sees_what_its_sandbox_has(tmp_path: Path) -> None:
+    lacking = await collect_trees(
+        PackagesTask(1), planner(Moody()), SETTINGS, SEARCH, tmp_path / "lacking", sandbox=Fickle(packages=False)
+    )
+    assert lacking.failed == {"q0": "DataError: sums q0 cannot be scored: needs packages"}
+    having = await collect_trees(
+        PackagesTask(1), planner(Moody()), SETTINGS, SEARCH, tmp_path / "having", sandbox=Fickle()
+    )
+    assert not having.failed

@@ -37,6 +37,6 @@ class Critic(Protocol):
 class AskingCritic(Critic, Protocol):
     """A critic whose scores cost calls of a model, which a budget has to cover."""
 
-    def calls(self, candidates: int) -> int:
+    def calls_for(self, candidates: int) -> int:
         """How many calls the choice between so many candidates takes; together they read the context so often."""
         ...

@@ -74,7 +74,7 @@ class PromptedCritic:
         own = "" if words == (Prompts(), JOBS) else " " + hashlib.sha256(repr(words).encode()).hexdigest()[:8]
         return f"prompted:{self.style} {self.model.name}{own}"
 
-    def calls(self, candidates: int) -> int:
+    def calls_for(self, candidates: int) -> int:
         """How many calls a choice between so many candidates takes."""
         return candidates if self.style == "pointwise" else 1
 

@@ -108,16 +108,12 @@ class CRPlanner:
 
         thrifty: whether sub-goals are discarded that the run's budget does not cover together with the answer after them.
         """
-        if self.terminal(state):
-            return []
-        try:
-            return await options(self, state, run, thrifty=thrifty)
-        except ContextLengthExceeded as error:
-            run.note("context full", step=state.stage, why=str(error))
-            return []
+        return [] if self.terminal(state) else await options(self, state, run, thrifty=thrifty)
 
     async def choose(self, state: State, offered: Sequence[Option], run: Run) -> State | None:
-        """Equation 1: on to the option of the highest expected reward, the first of equals; None where all were discarded."""
+        """Equation 1: on to the option of the highest expected reward, the first of equals; None where there is none or all were discarded."""
+        if not offered:
+            return None
         kind: Kind = "subgoal" if state.goal is None else JUDGES[state.goal]
         critic, seen = self.judges.of(kind), context(state, kind, tokens=self.passage_tokens)
         candidates = [option.candidate for option in offered]

@@ -249,7 +249,8 @@ class _Agent:
             self.config.model, prompt, name="finish", sampling=Sampling(max_tokens=self._finish_tokens())
         )
         if not form.draft_is_query:
-            reply = as_markers(self._existing(reply, self.run))
+            # plain digits in brackets are a link in a plan; a short answer may be a list
+            reply = as_markers(self._existing(reply, self.run, plain=not form.final_pass))
         short = form.final_pass and not form.draft_is_query
         said = form.extract(reply)
         forms = (
@@ -284,9 +285,9 @@ class _Agent:
         answer = self.taker.need(ANSWER, View(self.question, tuple(self.past)))
         return After(1 + finish.calls, expected(answer + found) + finish.tokens)
 
-    def _existing(self, text: str, run: Run, *, known: list[int] | None = None) -> str:
+    def _existing(self, text: str, run: Run, *, known: list[int] | None = None, plain: bool = True) -> str:
         """The text without links that there are not; a note names them."""
-        kept, unknown = existing(text, self.links if known is None else known)
+        kept, unknown = existing(text, self.links if known is None else known, plain=plain)
         if unknown:
             run.note("unknown links removed", links=list(unknown))
         return kept

@@ -166,6 +166,10 @@ class _Recorded:
     def name(self) -> str:
         return self.sandbox.name
 
+    @property
+    def packages(self) -> bool:
+        return getattr(self.sandbox, "packages", True)
+
     async def execute(self, program: Program, /) -> Execution:
         return await self.run.execute(self.sandbox, program, name="reward")
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from reground.core.errors import ContextLengthExceeded
 from reground.core.language import Reply, Sampling
 from reground.core.run import Run
 from reground.core.trajectory import Candidate
@@ -139,10 +140,15 @@ def shown_document(planner: CRPlanner, state: State, passage: Passage) -> str:
 async def _sample(
     planner: CRPlanner, prompt: str, name: str, most: int, run: Run, *, stop: tuple[str, ...] = ()
 ) -> list[Reply]:
+    """All candidates in one call; none where the prompt is too long for the model."""
     sampling = Sampling(
         n=planner.candidates, temperature=planner.temperature, max_tokens=most, stop=stop, logprobs=True
     )
-    return await run.generate(planner.model, prompt, name=name, sampling=sampling, logprobs="welcome")
+    try:
+        return await run.generate(planner.model, prompt, name=name, sampling=sampling, logprobs="welcome")
+    except ContextLengthExceeded as error:
+        run.note("context full", step=name, why=str(error))
+        return []
 
 
 def _distinct(

@@ -55,7 +55,7 @@ def _choice(critic: Critic, candidates: int, seen: int, size: int) -> tuple[int,
     """Calls and tokens of a choice that reads so much; only a critic that is asked in words costs any."""
     if candidates < 2 or not isinstance(critic, AskingCritic):
         return 0, 0
-    calls = critic.calls(candidates)
+    calls = critic.calls_for(candidates)
     return calls, calls * seen + candidates * size
 
 

@@ -46,8 +46,11 @@ async def ranking(planner: CRPlanner, state: State, run: Run, *, temperature: fl
     query = planner.answer_form.extract(planner.complete(state)) or "".join(state.queries[-1:])
     if not query:
         sampling = Sampling(temperature=temperature, max_tokens=planner.query_tokens)
-        reply = await _ask(planner, "search", state, run, sampling)
-        query = clean_query(reply, fallback=state.question)
+        try:
+            query = clean_query(await _ask(planner, "search", state, run, sampling), fallback=state.question)
+        except ContextLengthExceeded as error:
+            run.note("context full", step="search", why=str(error), kept="the question as the query")
+            query = state.question
     found: Sequence[Passage] = ()
     for attempt in dict.fromkeys((query, state.question)):
         if planner.retriever is not None and not found:

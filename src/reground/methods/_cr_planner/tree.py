@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -72,8 +73,8 @@ class PlannerProblem:
 
 def _data(candidate: Candidate) -> dict[str, JsonValue]:
     """What training may want to know of a candidate beside its text."""
-    logprob = {} if candidate.logprob is None else {"logprob": candidate.logprob}
-    return {**logprob, **candidate.data}
+    logprob = candidate.logprob
+    return {**({} if logprob is None or not math.isfinite(logprob) else {"logprob": logprob}), **candidate.data}
 
 
 def judged(planner: CRPlanner, parent: State, child: State) -> tuple[Kind, Pair]:

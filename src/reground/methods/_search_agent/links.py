@@ -3,48 +3,66 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
-_CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]*`)", re.DOTALL)
-_ID = r"link[_ ]?ids?\s*(?:[=:]\s*)?[\"'#{]*\d+[\"'}]*"
+_CODE = re.compile(r"(```.*?(?:```|\Z)|``[^`\n]+``|`[^`\n]*`)", re.DOTALL)
+_NUMBER = r"(?:\"\d+\"|'\d+'|\{\d+\}|#?\d+)"
+_ID = rf"(?:link_?ids?\s*(?:[=:]\s*)?|link ids?\s*[=:]\s*){_NUMBER}"
 _ONE = rf"(?:{_ID}|#?\d+)"
 _NEXT = rf"(?:\s*(?:,|;|&|and|to|-|–)\s*(?:and\s+)?{_ONE})*"
 _LISTED = rf"\[\s*{_ONE}{_NEXT}\s*\]"
 _BLANKS = r"(?<![ \t])[ \t]*"
 """Blanks before a mention go with it; the look behind keeps a long run of them from being begun at each."""
 
-_IN_PROSE = re.compile(rf"{_BLANKS}(?:{_LISTED}|\(\s*{_ID}{_NEXT}\s*\)|\b{_ID})", re.IGNORECASE)
+_IN_PROSE = re.compile(
+    rf"{_BLANKS}(?:{_LISTED}|\(\s*{_ID}{_NEXT}\s*\)|\blink_?ids\s+{_NUMBER}{_NEXT}|\b{_ID})", re.IGNORECASE
+)
 _IN_CODE = re.compile(rf"{_BLANKS}\[\s*{_ID}{_NEXT}\s*\]", re.IGNORECASE)
 _PLAIN = re.compile(r"\[\s*\d{1,3}(?:\s*[,;]\s*\d{1,3})*\s*\]")
 _LINK = re.compile(r"\[link_id=(\d+)\]")
 
+_PASSES = 4
+"""A text that has not settled after so many is nested brackets."""
 
-def existing(text: str, known: Collection[int]) -> tuple[str, list[int]]:
+
+def existing(text: str, known: Collection[int], *, plain: bool = True) -> tuple[str, list[int]]:
     """The text with every link written [link_id=N], those that are not known taken out; and the ids taken out.
 
-    A link is what is called one, however it is spelled, or up to three digits in square brackets. In code such digits stay, because
-    they are indices there, as does a name that merely reads link_id.
+    A link is what is called one, however it is spelled, and where `plain` is set up to three digits in square brackets. In code such
+    digits stay, because they are indices there, as does a name that merely reads link_id.
     """
     unknown: list[int] = []
 
     def keep(found: re.Match[str]) -> str:
         whole = found.group()
         mention = whole.lstrip()
-        if "link" not in mention.lower() and not _PLAIN.fullmatch(mention):
+        if "link" not in mention.lower() and not (plain and _PLAIN.fullmatch(mention)):
             return whole
         numbers = [int(number[:9]) for number in re.findall(r"\d+", mention)]
         unknown.extend(number for number in numbers if number not in known)
         kept = "".join(f"[link_id={number}]" for number in numbers if number in known)
         return whole[: len(whole) - len(mention)] + kept if kept else ""
 
-    before = None
-    while text != before:  # what is taken out may leave another mention behind: [link_id=[9]9]
-        before = text
-        parts = _CODE.split(text)
-        parts[::2] = [_IN_PROSE.sub(keep, part) for part in parts[::2]]
-        parts[1::2] = [_IN_CODE.sub(keep, part) for part in parts[1::2]]
-        text = "".join(part for part in parts if part != "``")
+    for _ in range(_PASSES):  # what is taken out may leave another mention behind: [link_id=[9]9]
+        before, text = text, _pass(text, keep)
+        if text == before:
+            break
+    else:
+        text = re.sub(r"[\[\]]", "", text)
     return text.strip(), list(dict.fromkeys(unknown))
+
+
+def _pass(text: str, keep: Callable[[re.Match[str]], str]) -> str:
+    parts = _CODE.split(text)
+    parts[::2] = [_IN_PROSE.sub(keep, part) for part in parts[::2]]
+    parts[1::2] = [_without_links(part, keep) for part in parts[1::2]]
+    return "".join(parts)
+
+
+def _without_links(code: str, keep: Callable[[re.Match[str]], str]) -> str:
+    """Code without unknown links, and nothing where it was nothing else."""
+    kept = _IN_CODE.sub(keep, code)
+    return "" if kept != code and kept == "``" else kept
 
 
 def linked(text: str) -> list[int]:
