@@ -104,7 +104,7 @@ class CRPlanner:
     async def expand(self, state: State, run: Run, *, thrifty: bool = True) -> list[Option]:
         """The actions of a state and where they lead: sub-goals, or candidates for the execution of one.
 
-        None at the end, and none where the model's context holds no more than what was observed.
+        None at the end, and no rationale where the model's context holds no more than what was observed.
 
         thrifty: whether sub-goals are discarded that the run's budget does not cover together with the answer after them.
         """
