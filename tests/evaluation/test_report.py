@@ -15,6 +15,7 @@ from reground.evaluation.plots import Point, plot
 from reground.evaluation.records import Record, RunConfig
 from reground.evaluation.report import build_reports, write_report
 from reground.evaluation.results import open_run
+from reground.evaluation.stages import Stage
 from reground.evaluation.summary import summarise
 from reground.evaluation.tables import Table
 from reground.evaluation.task import Score
@@ -56,6 +57,7 @@ def write_run(
             scores={} if scoring else {"em": Score(value=value, why=why), "f1": Score(value=0.5)},
             usage=usage,
             seconds=3.0,
+            stages={"draft": Stage(calls=2, prompt=100, completion=20, seconds=3.0)},
             stopped=stopped,
             cut=cut,
             scoring=scoring,
@@ -86,7 +88,7 @@ def test_the_tables_hold_means_intervals_differences_and_cost(tmp_path: Path) ->
     write_run(tmp_path / "direct", "direct", [1.0, 0.0, 0.0, 0.0])
     write_run(tmp_path / "rar", "rar", [1.0, 1.0, 1.0, 0.0], failed=1)
     (report,) = build_reports([tmp_path])
-    scores, differences, cost, every = report.tables
+    scores, differences, cost, _, every = report.tables
     assert report.baseline == "direct"
     assert scores.headers == ["method", "budget", "em", "95 % interval", "scored", "unscored", "failed"]
     assert scores.rows[0] == ["direct", "1k", "0.250", "0.000–0.750", "4", "0", "0"]
@@ -131,7 +133,8 @@ def test_a_baseline_can_be_chosen_and_must_be_there(tmp_path: Path) -> None:
 def test_a_single_run_has_no_table_of_differences(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "rar", [1.0, 0.0])
     (report,) = build_reports([tmp_path / "a"])
-    assert [table.title for table in report.tables] == ["sums: em", "sums: cost a question", "sums: every metric"]
+    titles = ["sums: em", "sums: cost a question", "sums: cost a question by stage", "sums: every metric"]
+    assert [table.title for table in report.tables] == titles
     assert report.tables[0].rows == [["rar", "1k", "0.500", "0.000–1.000", "2", "0", "0"]]
 
 
@@ -238,3 +241,10 @@ def test_tables_print_on_a_terminal_and_escape_markdown() -> None:
     console = Console(file=io.StringIO(), width=80)
     console.print(table.terminal())
     assert "a|b [bold]" in console.file.getvalue()
+
+
+def test_stages_show_where_the_time_went(tmp_path: Path) -> None:
+    write_run(tmp_path / "rar@1k", "rar", [1.0, 0.0])
+    (report,) = build_reports([tmp_path])
+    table = next(table for table in report.tables if table.title.endswith("by stage"))
+    assert table.rows == [["rar", "1k", "draft", "2.0", "100", "20", "3.0"]]

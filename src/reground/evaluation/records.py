@@ -9,6 +9,7 @@ from pydantic import Field, JsonValue
 from reground.core.budget import Budget
 from reground.core.language import Usage, Value
 from reground.core.trajectory import Failure
+from reground.evaluation.stages import Stage
 from reground.evaluation.task import Score
 
 FORMAT = 1
@@ -43,7 +44,8 @@ class Record(Value):
 
     `failure` says why there is no answer; then there are no scores. `scoring` says why an answer could
     not be scored at all; a resumed run tries that again. `answer` is the short answer that was compared.
-    `cut`: whether the limit on a reply's length cut what the last call wrote.
+    `cut`: whether the limit on a reply's length cut what the last call wrote. `stages`: cost by the name of the step;
+    runs scored before it was recorded have none, until they are scored again.
     """
 
     id: str
@@ -57,6 +59,7 @@ class Record(Value):
     stopped: str | None = None
     cut: bool = False
     scoring: str | None = None
+    stages: dict[str, Stage] = Field(default_factory=dict)
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
 
     def value(self, metric: str) -> float | None:

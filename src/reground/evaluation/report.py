@@ -24,6 +24,7 @@ from reground.evaluation.tables import (
     metrics_table,
     number,
     score_table,
+    stage_table,
     without,
 )
 
@@ -107,7 +108,13 @@ def _report(task: str, rows: list[Row], baseline: str | None, plans: Sequence[Pl
     rows = sorted(rows, key=lambda row: _order(row, chosen))
     _compare_all(rows, chosen)
     report = Report(task, rows, chosen)
-    report.tables = [score_table(rows), difference_table(rows, chosen), cost_table(rows), metrics_table(rows)]
+    report.tables = [
+        score_table(rows),
+        difference_table(rows, chosen),
+        cost_table(rows),
+        stage_table(rows),
+        metrics_table(rows),
+    ]
     report.tables = [table for table in report.tables if table.rows]
     if by is not None:
         report.tables.append(group_table(rows, by))

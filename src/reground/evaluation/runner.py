@@ -33,6 +33,7 @@ from reground.core.trajectory import GenerateStep, Trajectory
 from reground.evaluation.progress import Progress, Tracker
 from reground.evaluation.records import Record, RunConfig, Summary
 from reground.evaluation.results import RunFolder, open_run
+from reground.evaluation.stages import stages_of
 from reground.evaluation.summary import summarise
 from reground.evaluation.task import Example, Score, Task
 
@@ -272,6 +273,7 @@ class _Session:
             stopped=trajectory.stopped,
             cut=_cut(trajectory),
             scoring=scoring,
+            stages=stages_of(trajectory),
             metadata={key: value for key, value in job.example.metadata.items() if _is_label(value)},
         )
         self._folder.append_record(record)

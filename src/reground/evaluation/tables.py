@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from reground.evaluation.compare import budget_label
 from reground.evaluation.records import MetricSummary, Record, RunConfig, Summary
+from reground.evaluation.stages import add_stages
 from reground.evaluation.statistics import Comparison
 from reground.evaluation.summary import group_means
 
@@ -106,6 +107,18 @@ def cost_table(rows: Sequence[Row]) -> Table:
         cells = [*_name_cells(row.config), f"{usage.calls / runs:.1f}", *tokens, usd, f"{summary.seconds / runs:.1f}"]
         lines.append([*cells, str(sum(summary.stopped.values()))])
     return Table(f"{rows[0].config.task}: cost a question", headers, lines)
+
+
+def stage_table(rows: Sequence[Row]) -> Table:
+    """What each stage of a method costs a question on average (RaR, table 7); empty where no run recorded it."""
+    lines = []
+    for row in rows:
+        runs = max(1, row.summary.runs)
+        for name, stage in add_stages(record.stages for record in row.records).items():
+            means = [f"{stage.calls / runs:.1f}", f"{stage.prompt / runs:.0f}", f"{stage.completion / runs:.0f}"]
+            lines.append([*_name_cells(row.config), name, *means, f"{stage.seconds / runs:.1f}"])
+    headers = ["method", "budget", "model", "stage", "calls", "prompt", "completion", "seconds"]
+    return Table(f"{rows[0].config.task}: cost a question by stage", headers, lines, 4)
 
 
 def without(table: Table, header: str) -> Table:
