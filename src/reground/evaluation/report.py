@@ -27,6 +27,7 @@ from reground.evaluation.tables import (
     stage_table,
     without,
 )
+from reground.evaluation.tuning import read_tuning
 
 DEFAULT_BASELINE = "direct"
 
@@ -49,13 +50,18 @@ def build_reports(paths: Sequence[Path], *, baseline: str | None = None, by: str
     """
     rows = [_row(folder) for folder in find_runs(list(paths))]
     plans = [plan for path in paths if (plan := read_plan(path)) is not None]
+    tunings = [tuning for path in paths if (tuning := read_tuning(path)) is not None]
     names = {row.config.method for row in rows}
     if baseline is not None and baseline not in names:
         raise ConfigurationError(f"the baseline {baseline!r} has no run here; there are {', '.join(sorted(names))}")
-    return [
+    reports = [
         _report(task, [row for row in rows if row.config.task == task], baseline, plans, by)
         for task in dict.fromkeys(row.config.task for row in rows)
     ]
+    for report in reports:
+        labels = {label(row.config) for row in report.rows}
+        report.notes += [c.describe() for tuning in tunings for c in tuning.choices if c.cell.label in labels]
+    return reports
 
 
 def write_report(reports: Sequence[Report], out: Path) -> list[Path]:

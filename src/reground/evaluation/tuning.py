@@ -1,0 +1,162 @@
+"""A method's best configuration under a budget, chosen on questions that are never measured.
+
+"For fair evaluation, we report the best results achieved by all methods under the given maximum token limitation" (RaR,
+section 4.1). A method that is merely scaled up to a limit may do worse than it would with less.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pydantic import JsonValue, ValidationError
+
+from reground.core.errors import CapabilityError, DataError, SandboxUnavailable
+from reground.core.language import Value
+from reground.core.method import Method, Scalable
+from reground.core.programs import Sandbox
+from reground.evaluation.compare import Cell
+from reground.evaluation.progress import Progress
+from reground.evaluation.results import write_text
+from reground.evaluation.runner import EvalSettings, evaluate
+from reground.evaluation.task import Task
+
+FOLDER = "tuning"
+CHOICES = "tuning.json"
+_SHARES = (8, 4, 2, 1)
+
+
+@dataclass(frozen=True)
+class Configured:
+    """A method in one of its sizes, and the run's settings for it."""
+
+    method: Method
+    settings: EvalSettings
+
+
+class Trial(Value):
+    """What one configuration scored on the tuning questions. tokens: a question's mean."""
+
+    settings: dict[str, JsonValue]
+    mean: float | None
+    tokens: float
+    failed: int
+
+
+class Choice(Value):
+    """Everything tried for one cell; `chosen` is the index of the trial that is measured."""
+
+    cell: Cell
+    questions: int
+    trials: tuple[Trial, ...]
+    chosen: int
+
+    def describe(self) -> str:
+        """One line: what the cell was set to, among how many sizes, and what each of them scored."""
+        kept, first = self.trials[self.chosen].settings, self.trials[0].settings
+        varied = [key for key in first if any(trial.settings.get(key) != first[key] for trial in self.trials)]
+        size = ", ".join(f"{key}={kept[key]}" for key in varied)
+        scores = ", ".join("-" if trial.mean is None else f"{trial.mean:.3f}" for trial in self.trials)
+        return (
+            f"{self.cell.label} has {size}: the best of {len(self.trials)} sizes on {self.questions} other questions "
+            f"({scores}; the first is the default)."
+        )
+
+
+class Tuning(Value):
+    """tuning.json: what was chosen, and from what."""
+
+    task: str
+    choices: tuple[Choice, ...]
+
+
+def sizes(method: Method, tokens: int | None) -> list[Method]:
+    """The method as it is, and scaled to an eighth, a quarter, half and all of the budget; equal ones once."""
+    found: list[Method] = [method]
+    if tokens is not None and isinstance(method, Scalable):
+        for share in _SHARES:
+            scaled = method.at_budget(max(1, tokens // share))
+            if scaled not in found:
+                found.append(scaled)
+    return found
+
+
+async def tune(
+    task: Task,
+    candidates: Mapping[Cell, Sequence[Configured]],
+    out: Path,
+    *,
+    questions: int,
+    sandbox: Sandbox | None = None,
+    observer: Callable[[Cell, int, Progress], None] | None = None,
+) -> dict[Cell, Configured]:
+    """Run every candidate on the first `questions` questions of the task, and give each cell its best.
+
+    The highest mean of the primary metric wins, among equals the fewest tokens. Every run is durable, below
+    `out`/tuning; what was tried and chosen goes to tuning.json. A cell with one candidate is not run.
+    """
+    chosen: dict[Cell, Configured] = {}
+    choices: list[Choice] = []
+    for cell, several in candidates.items():
+        chosen[cell] = several[0]
+        if len(several) == 1:
+            continue
+        try:
+            trials = [
+                await _try(task, cell, index, one, out, questions, sandbox, observer)
+                for index, one in enumerate(several)
+            ]
+        except (CapabilityError, SandboxUnavailable):
+            continue  # the comparison refuses the cell and says why
+        best = max(range(len(trials)), key=lambda i: (trials[i].mean or 0.0, -trials[i].tokens))
+        chosen[cell] = several[best]
+        choices.append(Choice(cell=cell, questions=questions, trials=tuple(trials), chosen=best))
+    _write(out, task.name, choices)
+    return chosen
+
+
+def read_tuning(out: Path) -> Tuning | None:
+    """What was chosen for the comparison in a folder, if it was tuned. Raises DataError when tuning.json is broken."""
+    file = out / CHOICES
+    if not file.is_file():
+        return None
+    try:
+        return Tuning.model_validate_json(file.read_bytes())
+    except ValidationError as error:
+        raise DataError(f"not a tuning of this format: {str(error).splitlines()[0]}", path=file) from None
+
+
+def _write(out: Path, task: str, choices: Sequence[Choice]) -> None:
+    """Keep what earlier commands have chosen for other cells of this folder."""
+    before = read_tuning(out)
+    cells = {choice.cell for choice in choices}
+    kept = [choice for choice in before.choices if choice.cell not in cells] if before is not None else []
+    if choices:
+        write_text(out / CHOICES, Tuning(task=task, choices=(*kept, *choices)).model_dump_json(indent=2) + "\n")
+
+
+async def _try(
+    task: Task,
+    cell: Cell,
+    index: int,
+    candidate: Configured,
+    out: Path,
+    questions: int,
+    sandbox: Sandbox | None,
+    observer: Callable[[Cell, int, Progress], None] | None,
+) -> Trial:
+    def watch(progress: Progress) -> None:
+        if observer is not None:
+            observer(cell, index, progress)
+
+    settings = replace(candidate.settings, limit=questions, repeats=1)
+    folder = out / FOLDER / cell.label / str(index)
+    run = await evaluate(task, candidate.method, settings, folder, sandbox=sandbox, observer=watch)
+    summary = run.summary
+    return Trial(
+        settings=settings.method_settings,
+        mean=summary.metrics[summary.primary].bound,
+        tokens=summary.usage.tokens / max(1, summary.runs),
+        failed=summary.failed,
+    )

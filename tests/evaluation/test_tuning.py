@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from reground.core.answers import Answer
+from reground.core.budget import Budget
+from reground.core.errors import CapabilityError, DataError
+from reground.core.run import Run
+from reground.evaluation.compare import Cell
+from reground.evaluation.runner import EvalSettings
+from reground.evaluation.tuning import CHOICES, Configured, Tuning, read_tuning, sizes, tune
+from reground.models.scripted import ScriptedModel
+from tests.evaluation.fakes import Chain, SumTask, adds
+
+CELL = Cell(method="reader", tokens=80)
+
+
+@dataclass(frozen=True)
+class Reader(Chain):
+    """Reads as many passages as its budget allows; more than two confuse it."""
+
+    k: int = 3
+
+    def at_budget(self, tokens: int) -> Reader:
+        return replace(self, k=tokens // 10)
+
+    async def solve(self, question: str, run: Run, /) -> Answer:
+        answer = await super().solve(question + " passage" * self.k, run)
+        return answer if self.k <= 2 else Answer(text="Answer: confused")
+
+
+@dataclass(frozen=True)
+class Unable(Reader):
+    async def solve(self, question: str, run: Run, /) -> Answer:
+        raise CapabilityError("the model gives no log-probabilities")
+
+
+def candidates(method: Reader) -> list[Configured]:
+    return [
+        Configured(one, EvalSettings("reader", "scripted", method_settings={"k": one.k}, budget=Budget(tokens=500)))
+        for one in sizes(method, CELL.tokens)
+    ]
+
+
+def test_sizes_are_the_default_and_shares_of_the_budget_each_once() -> None:
+    model = ScriptedModel(adds)
+    assert [one.k for one in sizes(Reader(model), 80)] == [3, 1, 2, 4, 8]
+    assert [one.k for one in sizes(Reader(model, k=4), 80)] == [4, 1, 2, 8]
+    assert sizes(Reader(model), None) == [Reader(model)]
+    assert sizes(Chain(model), 80) == [Chain(model)]
+
+
+async def test_the_best_size_is_chosen_and_among_equals_the_cheapest(tmp_path: Path) -> None:
+    method = Reader(ScriptedModel(adds))
+    chosen = await tune(SumTask(6), {CELL: candidates(method)}, tmp_path, questions=4)
+    assert chosen[CELL].method == replace(method, k=1)
+    found = Tuning.model_validate_json((tmp_path / CHOICES).read_text())
+    (choice,) = found.choices
+    assert [(trial.settings["k"], trial.mean) for trial in choice.trials] == [(3, 0), (1, 1), (2, 1), (4, 0), (8, 0)]
+    assert choice.trials[1].tokens < choice.trials[2].tokens
+    assert (choice.questions, choice.chosen) == (4, 1)
+    assert choice.describe() == (
+        "reader@80 has k=1: the best of 5 sizes on 4 other questions "
+        "(0.000, 1.000, 1.000, 0.000, 0.000; the first is the default)."
+    )
+
+
+async def test_tuning_goes_on_where_it_was_and_pays_nothing_twice(tmp_path: Path) -> None:
+    await tune(SumTask(6), {CELL: candidates(Reader(ScriptedModel(adds)))}, tmp_path, questions=4)
+    silent = ScriptedModel([])
+    chosen = await tune(SumTask(6), {CELL: candidates(Reader(silent))}, tmp_path, questions=4)
+    assert chosen[CELL].settings.method_settings == {"k": 1}
+    assert silent.calls == []
+
+
+async def test_one_candidate_needs_no_questions_and_one_that_cannot_run_is_left_to_the_comparison(
+    tmp_path: Path,
+) -> None:
+    silent = ScriptedModel([])
+    only = candidates(Reader(silent))[:1]
+    unable = Cell(method="unable", tokens=80)
+    chosen = await tune(SumTask(6), {CELL: only, unable: candidates(Unable(silent))}, tmp_path, questions=4)
+    assert chosen[CELL] is only[0]
+    assert isinstance(chosen[unable].method, Unable)
+    assert silent.calls == []
+
+
+async def test_choices_for_other_cells_are_kept_and_a_broken_file_is_named(tmp_path: Path) -> None:
+    other = Cell(method="reader", tokens=160)
+    for cell in (CELL, other):
+        await tune(SumTask(6), {cell: candidates(Reader(ScriptedModel(adds)))}, tmp_path, questions=2)
+    tuning = read_tuning(tmp_path)
+    assert tuning is not None
+    assert [choice.cell for choice in tuning.choices] == [CELL, other]
+    (tmp_path / CHOICES).write_text("{")
+    with pytest.raises(DataError, match=r"tuning\.json"):
+        read_tuning(tmp_path)
