@@ -57,7 +57,10 @@ class Task(Protocol):
         ...
 
     def demonstrations(self) -> Sequence[Demonstration]:
-        """Worked examples for few-shot prompts, from outside the evaluated split; may be empty."""
+        """Worked examples for few-shot prompts, from outside the evaluated split; may be empty.
+
+        An answer is bare: a phrase without "Answer:", a program without a fence. Prompts add what the form wants.
+        """
         ...
 
     def solutions(self) -> Sequence[str]:

@@ -142,8 +142,7 @@ WRITTEN_DEMONSTRATIONS = tuple(
     Demonstration(question=question, reasoning=reasoning, answer=answer) for question, reasoning, answer, _ in _PROBLEMS
 )
 PROGRAM_DEMONSTRATIONS = tuple(
-    Demonstration(question=question, answer=f"```python\ndef solution():\n{body}```")
-    for question, _, _, body in _PROBLEMS
+    Demonstration(question=question, answer=f"def solution():\n{body}") for question, _, _, body in _PROBLEMS
 )
 
 TASKS: dict[str, Callable[[Path], Task]] = {
