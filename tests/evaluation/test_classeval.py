@@ -134,6 +134,19 @@ async def test_what_cannot_be_judged_here_is_unscored(tmp_path: Path) -> None:
     unfit = load(tmp_path, "classeval", task_id="ClassEval_48")
     score = (await scored(unfit, unfit.examples()[0], SOLUTION, sandbox))["pass@1"]
     assert (score.value, score.why) == (None, UNSCORABLE["ClassEval_48"])
+    unfit = load(tmp_path, "classeval_method", task_id="ClassEval_25")
+    assert (await scored(unfit, unfit.examples()[0], SOLUTION, sandbox))["pass@1"].value == 1.0
+
+
+async def test_a_method_that_cannot_be_judged_alone_is_unscored() -> None:
+    root = need_data("classeval", "ClassEval_data.jsonl").parent.parent
+    task = TASKS["classeval_method"](root)
+    example = next(each for each in task.examples() if each.id == "ClassEval_25/load_cookies")
+    score = (await scored(task, example, "def load_cookies(self):\n    return {}", some_sandbox()))["pass@1"]
+    assert (score.value, score.why) == (None, UNSCORABLE[example.id])
+    whole = TASKS["classeval"](root)
+    assert isinstance(whole, ClassTask)
+    assert set(whole.methods["ClassEval_25"]) == {"get_cookies", "_save_cookies"}
 
 
 def test_a_method_spans_its_decorators() -> None:
@@ -176,7 +189,7 @@ def test_the_methods_of_the_real_data_are_there_and_no_reference_is_shown() -> N
 async def test_reference_classes_pass_by_method_on_the_real_data() -> None:
     task = TASKS["classeval"](need_data("classeval", "ClassEval_data.jsonl").parent.parent)
     assert isinstance(task, ClassTask)
-    assert sum(map(len, task.methods.values())) == 410
+    assert sum(map(len, task.methods.values())) == 409
     plain = [problem for problem in list(task.problems.values())[3::30] if not imported(problem.solution)]
     assert len(plain) >= 3
     for problem in plain:

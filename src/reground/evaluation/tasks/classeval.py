@@ -30,6 +30,7 @@ from reground.evaluation.tasks.code import (
 # What their tests expect depends on where and when they run, or needs an object of a library in both processes.
 UNSCORABLE = {
     "ClassEval_17": "its tests expect the date to be before 2024",
+    "ClassEval_25/load_cookies": "its tests read a file that the tests of another method write",
     "ClassEval_45": "its tests hand the program's image to a library, and only plain data leaves the program",
     "ClassEval_48": "its tests expect the host name of their author's machine",
     "ClassEval_51": "its reference uses numpy.mat, which numpy 2 no longer has",
@@ -88,8 +89,8 @@ class ClassTask(CodeTask):
 
 def _unscorable(problem: Problem, sandbox: Sandbox | None) -> str:
     """Why an answer cannot be judged here; empty where it can."""
-    unscorable = UNSCORABLE.get(problem.example.id.partition("/")[0])
-    if unscorable:
+    identity = problem.example.id
+    if unscorable := UNSCORABLE.get(identity, UNSCORABLE.get(identity.partition("/")[0])):
         return unscorable
     needed = imported(problem.solution)
     missing = absent_packages(needed)
@@ -102,13 +103,13 @@ def _unscorable(problem: Problem, sandbox: Sandbox | None) -> str:
 
 def classeval(root: Path) -> Task:
     """Whole classes from their skeletons."""
-    records = list(_records(root))
-    problems = [_class_problem(record) for record in records]
-    return ClassTask(
-        "classeval",
-        {problem.example.id: problem for problem in problems},
-        methods={str(record["task_id"]): _method_tests(record) for record in records},
-    )
+    problems, methods = {}, {}
+    for record in _records(root):
+        identity = str(record["task_id"])
+        problems[identity] = _class_problem(record)
+        tests = _method_tests(record)
+        methods[identity] = {name: tests[name] for name in tests if f"{identity}/{name}" not in UNSCORABLE}
+    return ClassTask("classeval", problems, methods=methods)
 
 
 def classeval_method(root: Path) -> Task:
