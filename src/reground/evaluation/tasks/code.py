@@ -31,6 +31,8 @@ _MENDED = {
 }
 _FUTURE = re.compile(r"^from __future__ .*$", re.MULTILINE)
 _TEST_TASKS = range(11, 511)
+# MBPP's train split is 601 to 974, but MBPP+ has problems up to 809.
+_TRAIN_TASKS = range(810, 975)
 
 
 @dataclass(frozen=True)
@@ -139,16 +141,31 @@ def complete_function(prompt: str, entry: str, code: str) -> str:
 
 def mbpp(root: Path) -> Task:
     """MBPP's test split, tasks 11 to 510."""
-    fields = ("task_id", "text", "code", "test_list", "test_setup_code")
-    records = read_records(data_path(root, "mbpp", "mbpp.jsonl"), required=fields)
-    problems = [
-        _mbpp_problem(
-            record, str(record["text"]), "\n".join([_text(record["test_setup_code"]), *_texts(record["test_list"])])
-        )
-        for record in records
-        if record["task_id"] in _TEST_TASKS
-    ]
+    problems = [_mbpp_original(record) for record in _mbpp_records(root) if record["task_id"] in _TEST_TASKS]
     return CodeTask("mbpp", {problem.example.id: problem for problem in problems}, FROM_TESTS)
+
+
+def mbpp_train(root: Path) -> Task:
+    """MBPP's train split without what MBPP+ has, and without what has the words of a task before it."""
+    records = _mbpp_records(root)
+    measured = {str(record["text"]).strip() for record in records if record["task_id"] not in _TRAIN_TASKS}
+    problems = [
+        _mbpp_original(record)
+        for record in records
+        if record["task_id"] in _TRAIN_TASKS and str(record["text"]).strip() not in measured
+    ]
+    return CodeTask("mbpp_train", {problem.example.id: problem for problem in problems}, FROM_TESTS)
+
+
+def _mbpp_records(root: Path) -> list[Record]:
+    fields = ("task_id", "text", "code", "test_list", "test_setup_code")
+    return list(read_records(data_path(root, "mbpp", "mbpp.jsonl"), required=fields))
+
+
+def _mbpp_original(record: Record) -> Problem:
+    # The setup uses what the program defines: it belongs behind the program, with the tests.
+    tests = "\n".join([_text(record["test_setup_code"]), *_texts(record["test_list"])])
+    return _mbpp_problem(record, str(record["text"]), tests)
 
 
 def mbpp_plus(root: Path) -> Task:
@@ -201,4 +218,5 @@ TASKS: dict[str, Callable[[Path], Task]] = {
     "humaneval_plus": humaneval_plus,
     "mbpp": mbpp,
     "mbpp_plus": mbpp_plus,
+    "mbpp_train": mbpp_train,
 }
