@@ -146,6 +146,7 @@ def test_bracketed_alternatives_become_aliases(tmp_path: Path) -> None:
 async def test_strategyqa_is_yes_or_no(tmp_path: Path, said: str | None, value: float | None, why: str) -> None:
     write_jsonl(tmp_path / "strategyqa" / "dev.jsonl", [{"id": "1", "question": "Q?", "golden_answers": [True]}])
     task = TASKS["strategyqa"](tmp_path)
+    assert "yes" in task.form.instruction and "no" in task.form.short
     assert task.examples()[0].golden_answers == ("yes",)
     found = await scores(task, 0, said)
     assert list(found) == ["accuracy"] == [task.primary]

@@ -33,7 +33,7 @@ class Score(Value):
 class Task(Protocol):
     """A benchmark, loaded.
 
-    name: the name of its data folder. form: what an answer looks like. primary: the metric that ranks methods.
+    name: what it is called by. form: what an answer looks like. primary: the metric that ranks methods.
     metrics: every metric that `score` reports.
     """
 

@@ -108,7 +108,7 @@ THEOREM = (
     ),
     Demonstration(
         question="Which remainders does a square leave when it is divided by 8?\n"
-        "The answer is a list of whole numbers, such as [2, 3].",
+        "The answer is a list of whole numbers.",
         reasoning="The square of an odd number leaves 1, of an even number 0 or 4.",
         answer="[0, 1, 4]",
     ),

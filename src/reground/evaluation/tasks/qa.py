@@ -30,6 +30,11 @@ from reground.evaluation.tasks._load import data_path, is_hub
 from reground.evaluation.tasks._questions import merge_wordings, read_questions, split_alternatives
 from reground.evaluation.tasks._retrieved import document_id, retrieve_steps, retrieved_passages
 
+YES_NO_FORM = replace(
+    PHRASE,
+    instruction="End with a last line that is either 'Answer: yes' or 'Answer: no'.",
+    bare="Answer yes or no, and nothing else.",
+)
 NO_RETRIEVAL = Score(value=None, why="nothing was retrieved")
 NO_ANSWER = Score(value=None, why="there is no answer")
 
@@ -109,6 +114,11 @@ class YesNo(QuestionAnswering):
     """A task whose answers are yes and no alone."""
 
     metrics: tuple[str, ...] = ("accuracy",)
+
+    @property
+    def form(self) -> AnswerForm:
+        """Yes or no on one "Answer:" line."""
+        return YES_NO_FORM
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
         """Accuracy; an answer that is neither yes nor no is wrong."""
