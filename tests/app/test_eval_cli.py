@@ -126,6 +126,30 @@ def call(server: Server, data: Path, *command: str) -> int:
     )
 
 
+def test_eval_takes_the_questions_that_are_named_and_keeps_their_ids(server: Server, data: Path, capfd) -> None:
+    command = ("eval", "--method", "direct", "--out", "out")
+    assert call(server, data, *command, "--ids", "b4,b1,6:6") == 0
+    assert {json.loads(line)["example"] for line in Path("out/scores.jsonl").read_text().splitlines()} == {
+        "b1",
+        "b4",
+        "b5",
+    }
+    assert json.loads(Path("out/config.json").read_text())["ids"] == ["b1", "b4", "b5"]
+    capfd.readouterr()
+    assert call(server, data, *command, "--ids", "b4") == 2
+    assert "holds another run: ids was" in capfd.readouterr().err
+    assert call(server, data, *command, "--ids", "b9") == 2
+    assert "bamboogle has no question with the id 'b9'; ids look like b0" in " ".join(capfd.readouterr().err.split())
+
+
+def test_compare_takes_the_questions_that_are_named(server: Server, data: Path, capfd) -> None:
+    given = ("--methods", "direct,cot", "--budgets", "none", "--ids", "1:2", "--limit", "1", "--out", "out")
+    assert call(server, data, "compare", *given) == 0
+    configs = [json.loads(path.read_text()) for path in Path("out").glob("*/config.json")]
+    assert [(config["ids"], config["limit"]) for config in configs] == [(["b0", "b1"], 1)] * 2
+    assert len(set(server.asked)) <= 2
+
+
 def test_eval_scores_every_question_and_writes_a_report(server: Server, data: Path, capfd) -> None:
     assert call(server, data, "eval", "--method", "direct", "--price", "1,2", "--out", "out") == 0
     out, err = capfd.readouterr()

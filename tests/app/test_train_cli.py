@@ -5,11 +5,44 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from reground.app.cli import run
-from tests.app.test_eval_cli import Server, call, data, server
+from reground.app.cli.train import train_app
+from tests.app.test_eval_cli import QUESTIONS, Server, call, data, server
 
 __all__ = ["data", "server"]
-SMALL = ("--limit", "2", "--simulations", "4", "--set", "retrieval=false", "--set", "candidates=1", "--out", "out")
+SMALL = (
+    "--task",
+    "nq_open_train",
+    "--limit",
+    "2",
+    "--simulations",
+    "4",
+    "--set",
+    "retrieval=false",
+    "--set",
+    "candidates=1",
+    "--out",
+    "out",
+)
+
+
+@pytest.fixture(autouse=True)
+def training(data: Path) -> None:
+    (data / "nq_open").mkdir()
+    (data / "nq_open" / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in QUESTIONS))
+
+
+@pytest.mark.parametrize("command", [each.name or each.callback.__name__ for each in train_app.registered_commands])
+@pytest.mark.parametrize("task", ["bamboogle", "hotpotqa", "beir:x_train"])
+def test_no_trainer_takes_a_task_that_measures(command: str, task: str, server: Server, data: Path, capfd) -> None:
+    assert call(server, data, "train", command, "--task", task) == 2
+    err = capfd.readouterr().err
+    assert f"error: {task} is for measuring" in err
+    assert "_train" in err
+    assert err.count("\n") == 1
+    assert not server.asked
 
 
 def test_trees_are_collected_told_of_and_kept(server: Server, data: Path, capfd) -> None:
@@ -19,6 +52,9 @@ def test_trees_are_collected_told_of_and_kept(server: Server, data: Path, capfd)
     assert err.count("4 visits, mean reward 1.000") == 2
     asked = len(server.asked)
     assert asked > 0
+    kept = json.loads(Path("out/questions.json").read_text())
+    assert kept["task"] == "nq_open_train"
+    assert {f"{name}.json" for name in kept["ids"]} == {path.name for path in Path("out/trees").iterdir()}
     tree = json.loads(next(Path("out/trees").iterdir()).read_text())
     assert tree["metadata"]["model"] == "openai/m"
     assert "secret-key" not in "".join(p.read_text(errors="replace") for p in Path("out").rglob("*") if p.is_file())

@@ -71,7 +71,7 @@ async def test_several_options_are_scored_as_a_set(root: Path) -> None:
     several, unlabelled, _ = task.examples()
     assert several.question.startswith("下列正确的是\nA. 甲\nB. 乙")
     assert "一个或多个" in several.question
-    assert "Answer:" in several.question
+    assert "Answer:" not in several.question
     found = await task.score(several, answered("Answer: A, C"), None)
     assert [score.value for score in found.values()] == [1.0, 1.0]
     part = await task.score(several, answered("Answer: ABD"), None)
@@ -161,3 +161,12 @@ async def test_real_data_load_and_their_answers_score_full(name: str, count: int
     questions = {example.question for example in examples}
     assert task.demonstrations()
     assert not questions & {shot.question for shot in task.demonstrations()}
+
+
+@pytest.mark.parametrize("name", ["gaokao_history", "jec_qa"])
+def test_a_question_does_not_repeat_how_to_answer(name: str) -> None:
+    """The form says it; the question is also what is searched with."""
+    task = TASKS[name](need_data("agieval").parent)
+    for text in (task.examples()[0].question, *(shot.question for shot in task.demonstrations())):
+        assert "Answer:" not in text
+        assert text.endswith("选项正确。）")

@@ -35,7 +35,8 @@ ADD = """class TillTestAdd(unittest.TestCase):
 ZERO = "class TillTestZero(unittest.TestCase):\n    def test_zero(self):\n        self.assertEqual(Till.zero(), 0)\n"
 RECORD = {
     "task_id": "C/0",
-    "skeleton": "import math\n\nclass Till:\n    def add(self, amount):\n        '''Add and give the sum.'''\n",
+    "skeleton": "import math\n\nclass Till:\n    def __init__(self):\n        self.sums = []\n\n    def add(self, amount):\n"
+    "        '''Add and give the sum.'''\n\n    @staticmethod\n    def zero():\n        '''Nothing.'''\n",
     "test": f"import unittest\n\n{ADD}\n\n{ZERO}",
     "solution_code": f"import math\n\n{SOLUTION}",
     "import_statement": ["import math"],
@@ -74,6 +75,23 @@ async def test_a_class_passes_all_its_tests_or_none(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("old", "new", "part", "why"),
+    [
+        ("return 0", "return 0", 1.0, ""),
+        ("return 0", "return 1", 0.5, "failed: zero"),
+        ("math.fsum(self.sums)", "amount", 0.5, "failed: add"),
+        ("self.sums = []", "raise OSError", 0.5, "failed: add"),
+        ("class Till", "class Tally", 0.0, "failed: add, zero"),
+    ],
+)
+async def test_a_class_is_scored_by_its_methods_too(old: str, new: str, part: float, why: str, tmp_path: Path) -> None:
+    task = load(tmp_path, "classeval")
+    scores = await scored(task, task.examples()[0], SOLUTION.replace(old, new), some_sandbox())
+    assert (scores["pass@1"].value, scores["methods passed"].value) == (float(part == 1), part)
+    assert scores["methods passed"].why == why
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "def add(self, amount):\n    self.sums += [amount]\n    return sum(self.sums)",
@@ -91,8 +109,14 @@ async def test_a_method_takes_its_place_in_the_class(text: str, tmp_path: Path) 
 async def test_a_decorated_method_takes_its_place(tmp_path: Path) -> None:
     task, sandbox = load(tmp_path, "classeval_method"), some_sandbox()
     zero = task.examples()[1]
-    assert "math.fsum" in zero.question
+    assert "Add and give the sum" in zero.question
+    assert "self.sums = []" in zero.question, "the skeleton has the constructor"
+    assert "math.fsum" not in zero.question
     assert "return 0" not in zero.question
+    assert zero.question.count("import math") == 1
+    assert task.form.name == "program"
+    assert "method" in task.form.instruction
+    assert "complete" not in task.form.instruction
     assert (await scored(task, zero, "@staticmethod\ndef zero():\n    return 0", sandbox))["pass@1"].value == 1.0
     assert (await scored(task, zero, "@staticmethod\ndef zero():\n    return 1", sandbox))["pass@1"].value == 0.0
 
@@ -110,6 +134,19 @@ async def test_what_cannot_be_judged_here_is_unscored(tmp_path: Path) -> None:
     unfit = load(tmp_path, "classeval", task_id="ClassEval_48")
     score = (await scored(unfit, unfit.examples()[0], SOLUTION, sandbox))["pass@1"]
     assert (score.value, score.why) == (None, UNSCORABLE["ClassEval_48"])
+    unfit = load(tmp_path, "classeval_method", task_id="ClassEval_25")
+    assert (await scored(unfit, unfit.examples()[0], SOLUTION, sandbox))["pass@1"].value == 1.0
+
+
+async def test_a_method_that_cannot_be_judged_alone_is_unscored() -> None:
+    root = need_data("classeval", "ClassEval_data.jsonl").parent.parent
+    task = TASKS["classeval_method"](root)
+    example = next(each for each in task.examples() if each.id == "ClassEval_25/load_cookies")
+    score = (await scored(task, example, "def load_cookies(self):\n    return {}", some_sandbox()))["pass@1"]
+    assert (score.value, score.why) == (None, UNSCORABLE[example.id])
+    whole = TASKS["classeval"](root)
+    assert isinstance(whole, ClassTask)
+    assert set(whole.methods["ClassEval_25"]) == {"get_cookies", "_save_cookies"}
 
 
 def test_a_method_spans_its_decorators() -> None:
@@ -133,6 +170,28 @@ async def test_reference_classes_pass_on_the_real_data() -> None:
     assert failed == {}
 
 
-def test_most_methods_of_the_real_data_are_there() -> None:
-    task = TASKS["classeval_method"](need_data("classeval", "ClassEval_data.jsonl").parent.parent)
-    assert len(task.examples()) >= 380
+def test_the_methods_of_the_real_data_are_there_and_no_reference_is_shown() -> None:
+    path = need_data("classeval", "ClassEval_data.jsonl")
+    task = TASKS["classeval_method"](path.parent.parent)
+    assert len(task.examples()) == 410
+    for record in map(json.loads, path.read_text(encoding="utf-8").splitlines()):
+        references = [
+            line.strip()
+            for info in record["methods_info"]
+            for line in info["solution_code"].splitlines()[1:]
+            if len(line.strip()) > 20 and line.strip() not in record["skeleton"]
+        ]
+        for info in record["methods_info"]:
+            question = next(e.question for e in task.examples() if e.id == f"{record['task_id']}/{info['method_name']}")
+            assert not [line for line in references if line in question]
+
+
+async def test_reference_classes_pass_by_method_on_the_real_data() -> None:
+    task = TASKS["classeval"](need_data("classeval", "ClassEval_data.jsonl").parent.parent)
+    assert isinstance(task, ClassTask)
+    assert sum(map(len, task.methods.values())) == 409
+    plain = [problem for problem in list(task.problems.values())[3::30] if not imported(problem.solution)]
+    assert len(plain) >= 3
+    for problem in plain:
+        found = await task.methods_passed(problem, problem.solution, some_sandbox())
+        assert found.value == 1.0, (problem.example.id, found.why)

@@ -123,12 +123,14 @@ def mbpp_record(number: int, **more: object) -> dict[str, object]:
     }
 
 
-async def test_mbpp_shows_its_tests_and_takes_demonstrations_from_its_prompts(tmp_path: Path) -> None:
+async def test_mbpp_shows_its_tests_and_none_of_its_own_problems_as_a_demonstration(tmp_path: Path) -> None:
     records = [mbpp_record(2), mbpp_record(11, test_setup_code="n = 2"), mbpp_record(600)]
     task = TASKS["mbpp"](write(tmp_path, "mbpp/mbpp.jsonl", *records))
     assert [example.id for example in task.examples()] == ["11"]
     assert "assert twice(2) == 4" in task.examples()[0].question
-    assert [demo.answer for demo in task.demonstrations()] == ["```python\ndef twice(x):\r\n    return 2 * x\n```"]
+    assert task.demonstrations()
+    assert not any("twice" in demo.answer for demo in task.demonstrations())
+    assert all("The program has to satisfy" in demo.question for demo in task.demonstrations())
     sandbox = some_sandbox()
     assert (await scored(task, task.examples()[0], "def twice(x):\n    return x + x", sandbox))["pass@1"].value == 1
     assert (await scored(task, task.examples()[0], "def twice(x):\n    return x", sandbox))["pass@1"].value == 0
@@ -152,7 +154,7 @@ async def references(task: Task, ids: list[str]) -> dict[str, Execution]:
     ("name", "file", "size", "step"),
     [
         ("humaneval", "humaneval/HumanEval.jsonl", 164, 16),
-        ("humaneval_plus", "humaneval/HumanEvalPlus-OriginFmt.jsonl.gz", 163, 40),
+        ("humaneval_plus", "humaneval/HumanEvalPlus-OriginFmt.jsonl.gz", 164, 40),
         ("mbpp", "mbpp/mbpp.jsonl", 500, 50),
         ("mbpp_plus", "mbpp/MbppPlus-OriginFmt.jsonl", 378, 90),
     ],
@@ -165,6 +167,30 @@ async def test_reference_programs_pass_on_the_real_data(name: str, file: str, si
     assert len(ids) == size
     found = await references(task, ids[::step])
     assert {i: execution.detail for i, execution in found.items() if not execution.passed} == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "identity", "wrong"),
+    [
+        (
+            "humaneval_plus",
+            "humaneval/HumanEvalPlus-OriginFmt.jsonl.gz",
+            "HumanEval/32",
+            "def find_zero(xs): return -100",
+        ),
+        ("mbpp", "mbpp/mbpp.jsonl", "367", "class Node:\n    pass\ndef is_tree_balanced(root): return False"),
+    ],
+)
+async def test_problems_whose_tests_need_care_can_be_solved_and_failed(
+    name: str, file: str, identity: str, wrong: str
+) -> None:
+    """HumanEval/32's test is wrong upstream; MBPP 367 builds its trees after the program."""
+    task = TASKS[name](need_data(*file.split("/")).parent.parent)
+    assert isinstance(task, CodeTask)
+    problem, sandbox = task.problems[identity], some_sandbox()
+    passed = await sandbox.execute(problem.program(problem.solution))
+    assert passed.passed, passed.detail
+    assert not (await sandbox.execute(problem.program(wrong))).passed
 
 
 async def test_helpers_of_a_prompt_cannot_be_redefined_by_the_program() -> None:

@@ -146,6 +146,7 @@ def test_bracketed_alternatives_become_aliases(tmp_path: Path) -> None:
 async def test_strategyqa_is_yes_or_no(tmp_path: Path, said: str | None, value: float | None, why: str) -> None:
     write_jsonl(tmp_path / "strategyqa" / "dev.jsonl", [{"id": "1", "question": "Q?", "golden_answers": [True]}])
     task = TASKS["strategyqa"](tmp_path)
+    assert "yes" in task.form.instruction and "no" in task.form.short
     assert task.examples()[0].golden_answers == ("yes",)
     found = await scores(task, 0, said)
     assert list(found) == ["accuracy"] == [task.primary]
@@ -193,8 +194,10 @@ COUNTS = {
     "nq_open": 2655,
     "nq_open_dev": 8757,
     "nq_open_test": 3610,
-    "popqa": 700,
-    "popqa_all": 13068,
+    "popqa": 557,
+    "popqa_train": 143,
+    "popqa_all": 10507,
+    "popqa_all_train": 2561,
     "strategyqa": 229,
     "strategyqa_train": 2061,
     "triviaqa": 11313,

@@ -211,3 +211,9 @@ async def test_the_real_questions_load_and_their_answers_are_right() -> None:
         found = await task.score(example, answered(f"Answer: {example.golden_answers[0]}"), None)
         assert found["accuracy"].value == 1.0, example
     assert not set(task.solutions()) & {shot.question.partition("\n")[0] for shot in task.demonstrations()}
+
+
+def test_a_question_names_the_type_of_its_answer_and_no_answer() -> None:
+    task = TASKS["theoremqa"](need_data("theoremqa").parent)
+    for question in (*(e.question for e in task.examples()), *(shot.question for shot in task.demonstrations())):
+        assert "such as" not in question.rpartition("\n")[2]

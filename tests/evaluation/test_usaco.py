@@ -8,8 +8,12 @@ from pathlib import Path
 import pytest
 
 from reground.core.errors import DataError
+from reground.evaluation.report import build_reports
+from reground.evaluation.runner import EvalSettings, evaluate
 from reground.evaluation.task import Task
 from reground.evaluation.tasks.usaco import TASKS
+from reground.methods.direct import Direct
+from reground.models.scripted import ScriptedModel
 from tests.evaluation.programs import scored, some_sandbox
 
 PROBLEMS: list[dict[str, object]] = [
@@ -17,6 +21,7 @@ PROBLEMS: list[dict[str, object]] = [
         "id": "haystacks",
         "question": "The first line holds N. Each of the next N lines holds the height of a haystack. "
         "Print the largest sum of two neighbours.",
+        "level": "bronze",
         "time_limit_s": 1.0,
         "memory_limit_mib": 128,
         "cases": [
@@ -79,6 +84,22 @@ def test_a_question_states_the_limits_and_no_case(task: Task) -> None:
     assert "abca" not in second.question
     assert task.solutions() == [PROBLEMS[0]["solution"]]
     assert task.demonstrations() == ()
+    assert "no example calls" not in task.form.instruction, "a contest's program has to call what it defines"
+
+
+def test_a_level_is_metadata_that_reports_go_by(task: Task, tmp_path: Path) -> None:
+    first, second = task.examples()
+    assert first.metadata == {"level": "bronze"}
+    assert second.metadata == {}, "a problem without one is in no group"
+
+
+async def test_a_report_groups_by_level(task: Task, tmp_path: Path) -> None:
+    model = ScriptedModel(lambda messages, sampling: f"```python\n{PROBLEMS[0]['solution']}\n```")
+    settings = EvalSettings(method="direct", model="scripted", limit=None)
+    await evaluate(task, Direct(model=model, form=task.form), settings, tmp_path / "run", sandbox=some_sandbox())
+    (report,) = build_reports([tmp_path / "run"], by="level")
+    (table,) = [each for each in report.tables if "level" in each.title]
+    assert any("bronze" in cell and "1.000" in " ".join(row) for row in table.rows for cell in row)
 
 
 def test_a_problem_without_cases_is_named(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from reground.core.fences import code_blocks, without_fences
 from reground.core.language import Value
 
 
@@ -77,7 +78,7 @@ class AnswerForm:
 _ANSWER_LINE = re.compile(r"(?im)^[ \t>*_#-]*(?:final\s+)?answer[\s*_]*(?:is)?[\s*_]*[:：][\s*_]*(.*)$")
 _ANSWER_INLINE = re.compile(r"(?i)(?<![A-Za-z])(?:final )?answer:\**\s+(\S.*)$", re.MULTILINE)
 _ANSWER_PHRASE = re.compile(r"(?is)\banswer is:?\s+(.+?)(?:\.(?:\s|$)|\n|$)")
-_CODE_FENCE = re.compile(r"```[ \t]*([A-Za-z0-9_+-]*)[^\n]*\n(.*?)(?:```|\Z)", re.DOTALL)
+_PYTHON = re.compile(r"py(?:thon)?[0-9]*")
 
 
 def extract_phrase(text: str) -> str:
@@ -118,17 +119,15 @@ def extract_number(text: str) -> str:
 
 
 def extract_program(text: str) -> str:
-    """The last Python block in Markdown fences, else the last block, else the whole text.
+    """The last Python block in Markdown fences that holds anything, else the last such block, else the text without fences.
 
     An unclosed fence (a completion that was cut) still counts.
     """
-    blocks: list[tuple[str, str]] = _CODE_FENCE.findall(text)
-    python = [body for language, body in blocks if language.lower() in {"python", "py", "python3"}]
+    blocks = [(language, body.strip("\r\n")) for language, body in code_blocks(text) if body.strip()]
+    python = [body for language, body in blocks if _PYTHON.fullmatch(language)]
     if python:
-        return python[-1].strip("\n")
-    if blocks:
-        return blocks[-1][1].strip("\n")
-    return text.strip("\n")
+        return python[-1]
+    return blocks[-1][1] if blocks else without_fences(text).strip("\n")
 
 
 TEXT = AnswerForm(

@@ -20,7 +20,8 @@ class RunConfig(Value):
 
     data: a fingerprint over all examples of the split, so that changed data is noticed.
     settings: the method's; model_settings: what changes a model's replies; never a key.
-    limit: questions taken, None for all; repeats: runs of each question.
+    ids: the questions that were chosen from, None for all. limit: questions taken of these, None for all;
+    repeats: runs of each question.
     """
 
     format: Literal[1] = 1
@@ -35,6 +36,7 @@ class RunConfig(Value):
     retriever: str | None = None
     budget: Budget = Budget()
     seed: int = 0
+    ids: tuple[str, ...] | None = None
     limit: int | None = None
     repeats: int = 1
 

@@ -1,6 +1,6 @@
 """The results store: one folder a run, plain files, each readable without reground.
 
-    config.json         what was asked: task, data, method, model, budget, seed, limit, repeats
+    config.json         what was asked: task, data, method, model, budget, seed, ids, limit, repeats
     versions.json       what it ran on
     journal.sqlite      every effect, so that no call is paid twice
     trajectories.jsonl  one line a question and repeat: the whole story

@@ -33,6 +33,7 @@ from reground.core.trajectory import GenerateStep, Trajectory
 from reground.evaluation.progress import Progress, Tracker
 from reground.evaluation.records import Record, RunConfig, Summary
 from reground.evaluation.results import RunFolder, open_run
+from reground.evaluation.selection import select
 from reground.evaluation.stages import stages_of
 from reground.evaluation.summary import summarise
 from reground.evaluation.task import Example, Score, Task
@@ -49,7 +50,8 @@ class EvalSettings:
     """How to evaluate.
 
     method, model, retriever: names for the record. method_settings, model_settings: what they were set to.
-    budget: per question and repeat. limit: questions taken, None for all; repeats: runs of each.
+    budget: per question and repeat. ids: the questions to take from, as `selection` reads them; all where empty.
+    limit: questions taken, None for all; repeats: runs of each.
     seed: chooses the questions and the samples. concurrency: questions in work at once.
     retry_failed: run failed questions again. rescore: score all finished questions again; no model is called.
     """
@@ -60,6 +62,7 @@ class EvalSettings:
     method_settings: dict[str, JsonValue] = field(default_factory=dict)
     model_settings: dict[str, JsonValue] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
+    ids: str = ""
     limit: int | None = 100
     repeats: int = 1
     seed: int = 0
@@ -89,6 +92,8 @@ def choose(task: Task, settings: EvalSettings) -> list[Example]:
         seen.add(example.id)
     if not examples:
         raise DataError(f"task {task.name} has no examples")
+    if settings.ids:
+        examples = select(task.name, examples, settings.ids)
     random.Random(settings.seed).shuffle(examples)
     return examples if settings.limit is None else examples[: settings.limit]
 
@@ -110,6 +115,7 @@ def configuration(task: Task, settings: EvalSettings) -> RunConfig:
         retriever=settings.retriever,
         budget=settings.budget,
         seed=settings.seed,
+        ids=tuple(e.id for e in select(task.name, task.examples(), settings.ids)) if settings.ids else None,
         limit=settings.limit,
         repeats=settings.repeats,
     )

@@ -33,7 +33,7 @@ class Score(Value):
 class Task(Protocol):
     """A benchmark, loaded.
 
-    name: the name of its data folder. form: what an answer looks like. primary: the metric that ranks methods.
+    name: what it is called by. form: what an answer looks like. primary: the metric that ranks methods.
     metrics: every metric that `score` reports.
     """
 
@@ -57,7 +57,10 @@ class Task(Protocol):
         ...
 
     def demonstrations(self) -> Sequence[Demonstration]:
-        """Worked examples for few-shot prompts, from outside the evaluated split; may be empty."""
+        """Worked examples for few-shot prompts, from outside the evaluated split; may be empty.
+
+        An answer is bare: a phrase without "Answer:", a program without a fence. Prompts add what the form wants.
+        """
         ...
 
     def solutions(self) -> Sequence[str]:

@@ -69,12 +69,11 @@ _CHOICES = (
 )
 _PROGRAMS = (
     Demonstration(
-        question="Write a function second_largest(numbers) that returns the second largest distinct number of a list, "
-        "or None if there is none.",
-        reasoning="Equal numbers count once, so the distinct numbers are put in order.\n\n"
-        "With fewer than two of them there is no second one.",
-        answer="def second_largest(numbers):\n    distinct = sorted(set(numbers))\n"
-        "    return distinct[-2] if len(distinct) >= 2 else None",
+        question="Write a function weekday_after(day, days) that returns the day of the week so many days after a day; "
+        "the days of a week are 0 to 6.",
+        reasoning="Days are added up, and every seventh is the same day of the week again.\n\n"
+        "The remainder of a division by seven is 0 to 6.",
+        answer="def weekday_after(day, days):\n    return (day + days) % 7",
     ),
     Demonstration(
         question="Write a function initials(name) that returns the first letters of the words of a name in upper case.",

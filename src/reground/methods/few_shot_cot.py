@@ -84,7 +84,7 @@ class FewShotChainOfThought:
 def shown(example: Demonstration, form: AnswerForm) -> str:
     """An example's reasoning and answer as a response in the form."""
     if form.draft_is_query:
-        return join_steps([example.reasoning, f"```python\n{example.answer.strip()}\n```"])
+        return join_steps([example.reasoning, f"```python\n{form.extract(example.answer)}\n```"])
     return join_steps([example.reasoning, f"Answer: {example.answer}" if form.final_pass else example.answer])
 
 

@@ -1,7 +1,7 @@
 """Collecting what critics are trained on: trees of planning, searched with the gold answers as reward (CR-Planner, section 2.3).
 
-One folder a collection, kept like an evaluation's run: config.json, journal.sqlite, and trees/<question>.json as
-`reground.treesearch.files` writes them. The same call again goes on where it was, and no call is paid twice.
+One folder a collection, kept like an evaluation's run: config.json, journal.sqlite, questions.json (which questions), and
+trees/<question>.json as `reground.treesearch.files` writes them. The same call again goes on where it was, and no call is paid twice.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ from reground.core.run import Run, gather
 from reground.core.trajectory import Trajectory
 from reground.evaluation.results import open_run
 from reground.evaluation.runner import FATAL, EvalSettings, choose, configuration
+from reground.evaluation.splits import record_questions
 from reground.evaluation.task import Example, Task
 from reground.methods._cr_planner.states import State
 from reground.methods._cr_planner.tree import PlannerProblem, Reward, decode, encode
@@ -74,6 +75,7 @@ async def collect_trees(
     named = {"search": dataclasses.asdict(searching), **settings.method_settings}
     config = configuration(task, dataclasses.replace(settings, method_settings=named))
     with open_run(out, config) as folder:
+        record_questions(out, task.name, examples)
         journal = SqliteJournal(folder.journal)
         try:
             session = _Session(task, planner, settings, searching, sandbox, journal, Collected(out), on_tree)

@@ -37,6 +37,17 @@ def test_it_is_a_task(task):
     assert "Minecraft items: ' and then how many" in task.form.instruction
 
 
+def test_without_the_example_the_plan_is_described_and_not_shown(task, tmp_path):
+    bare = TASKS["minecraft_zero_shot"](write_recipes(tmp_path))
+    assert isinstance(bare, Task)
+    assert (bare.name, bare.form.name) == ("minecraft_zero_shot", PLAN.name)
+    assert task.form.instruction.endswith(bare.form.instruction)
+    assert "Minecraft items: ' and then how many" in bare.form.instruction
+    for shown in ("ladder", "plan for a", "Oak", "2x"):
+        assert shown not in bare.form.instruction
+    assert [e.question for e in bare.examples()] == [e.question for e in task.examples()]
+
+
 def test_examples_tell_group_and_difficulty(task):
     example = example_of(task, "acacia_boat")
     assert example.id == "minecraft-acacia_boat"

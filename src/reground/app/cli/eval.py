@@ -11,6 +11,7 @@ from reground.app.cli import _common as common
 from reground.app.cli.eval_run import CONFIRM_USD, Order, go, print_report
 
 DEFAULT_METHODS = "direct,cot,rag,rar"
+DEFAULT_LIMIT = 100
 _COST = "Cost"
 
 TaskOption = Annotated[str, typer.Option("--task", "-t", help="A benchmark's name, or scheme:DIR.", show_default=False)]
@@ -27,6 +28,13 @@ JudgeOption = Annotated[
 ]
 OutOption = Annotated[Path | None, typer.Option("--out", "-o", help="The run's folder. [default: below ./runs]")]
 LimitOption = Annotated[int, typer.Option("--limit", min=0, help="Questions, drawn by the seed; 0 is all.")]
+SampleOption = Annotated[
+    int | None,
+    typer.Option("--limit", min=0, help="Questions, drawn by the seed; 0 is all. [default: 100; all of --ids]"),
+]
+IdsOption = Annotated[
+    str, typer.Option("--ids", help="Only these: ids, 11-175 (by number), 1:164 (by place), a subset's name; commas.")
+]
 RepeatsOption = Annotated[int, typer.Option("--repeats", min=1, help="Runs of each question.")]
 SeedOption = Annotated[int, typer.Option("--seed", help="Draws the questions and the samples.")]
 ConcurrencyOption = Annotated[int, typer.Option("--concurrency", "-j", min=1, help="Questions in work at once.")]
@@ -56,7 +64,8 @@ def evaluate(
     judge: JudgeOption = None,
     rewriter: common.Rewriter = None,
     out: OutOption = None,
-    limit: LimitOption = 100,
+    ids: IdsOption = "",
+    limit: SampleOption = None,
     repeats: RepeatsOption = 1,
     seed: SeedOption = 0,
     budget_tokens: common.BudgetTokens = None,
@@ -95,7 +104,7 @@ def evaluate(
     (cell,) = cells_of([chosen], [budget.tokens])
     flags = {"base_url": base_url, "api_key_env": api_key_env, "price": price, "context": context}
     base = EvalSettings(
-        chosen, named, limit=limit or None, repeats=repeats, seed=seed, concurrency=concurrency,
+        chosen, named, ids=ids, limit=sample(ids, limit), repeats=repeats, seed=seed, concurrency=concurrency,
         retry_failed=retry_failed, rescore=rescore,
     )  # fmt: skip
     go(
@@ -139,7 +148,8 @@ def compare(
     judge: JudgeOption = None,
     rewriter: common.Rewriter = None,
     out: OutOption = None,
-    limit: LimitOption = 100,
+    ids: IdsOption = "",
+    limit: SampleOption = None,
     repeats: RepeatsOption = 1,
     seed: SeedOption = 0,
     budget_calls: common.BudgetCalls = None,
@@ -180,7 +190,7 @@ def compare(
     named = model or file.get("model") or "gguf/smollm2"
     flags = {"base_url": base_url, "api_key_env": api_key_env, "price": price, "context": context}
     base = EvalSettings(
-        names[0], named, limit=limit or None, repeats=repeats, seed=seed, concurrency=concurrency,
+        names[0], named, ids=ids, limit=sample(ids, limit), repeats=repeats, seed=seed, concurrency=concurrency,
         retry_failed=retry_failed, rescore=rescore,
     )  # fmt: skip
     go(
@@ -236,6 +246,13 @@ def corpus_path(given: Path | None, file: dict[str, Any]) -> Path | None:
     if given is not None:
         return given
     return Path(file["corpus"]) if "corpus" in file else None
+
+
+def sample(ids: str, limit: int | None) -> int | None:
+    """How many questions: those asked for, else 100, else all that are named; None is all."""
+    if limit is not None:
+        return limit or None
+    return None if ids else DEFAULT_LIMIT
 
 
 def slug(*names: str) -> str:

@@ -80,13 +80,13 @@ def trees(
 ) -> None:
     """Search CR-Planner's decisions with the gold answers as reward: one tree a question, values and visits at every node.
 
-    The same command again goes on where it was; no call is paid twice. Budgets are for one tree. Exit code 3: some
+    The task is a training split, such as hotpotqa_train. The same command again goes on where it was; no call is paid twice. Budgets are for one tree. Exit code 3: some
     questions have no tree; the same command tries them again.
 
-    Example:  reground train trees --task hotpotqa --limit 20 --simulations 32 --set candidates=2 --out trees
+    Example:  reground train trees --task hotpotqa_train --limit 20 --simulations 32 --set candidates=2 --out trees
     """
     from reground.evaluation.runner import EvalSettings
-    from reground.evaluation.tasks import load_task
+    from reground.evaluation.tasks import load_training_task
     from reground.evaluation.tasks._load import data_root
     from reground.treesearch.settings import Settings
 
@@ -95,7 +95,7 @@ def trees(
     budget = common.budget_from(file, tokens=budget_tokens, calls=budget_calls, seconds=budget_seconds, usd=budget_usd)
     flags: dict[str, Any] = {"base_url": base_url, "api_key_env": api_key_env, "price": price, "context": context}
     order = _Order(
-        task=load_task(task, Path() if ":" in task else data_root(data)),
+        task=load_training_task(task, Path() if ":" in task else data_root(data)),
         model=named,
         corpus=options.corpus_path(corpus, file),
         sandbox=sandbox,

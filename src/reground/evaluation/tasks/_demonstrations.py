@@ -97,9 +97,9 @@ THEOREM = (
         answer="True",
     ),
     Demonstration(
-        question="How many labelled trees are there on four vertices?\nThe answer is a whole number.",
-        reasoning="By Cayley's formula there are n^(n-2) labelled trees on n vertices: 4^2 = 16.",
-        answer="16",
+        question="How many diagonals does a convex polygon with nine corners have?\nThe answer is a whole number.",
+        reasoning="Each of the 9 corners is joined with 9 - 3 = 6 others, and every diagonal is counted twice: 27.",
+        answer="27",
     ),
     Demonstration(
         question="What area does the ellipse x^2/9 + y^2/4 = 1 enclose?\nThe answer is a number.",
@@ -107,9 +107,9 @@ THEOREM = (
         answer="18.85",
     ),
     Demonstration(
-        question="What are the eigenvalues of the matrix [[5, 2], [2, 5]]?\n"
-        "The answer is a list of whole numbers, such as [2, 3].",
-        reasoning="The trace is 10 and the determinant 21, so the eigenvalues solve x^2 - 10 x + 21 = 0: 3 and 7.",
-        answer="[3, 7]",
+        question="Which remainders does a square leave when it is divided by 8?\n"
+        "The answer is a list of whole numbers.",
+        reasoning="The square of an odd number leaves 1, of an even number 0 or 4.",
+        answer="[0, 1, 4]",
     ),
 )

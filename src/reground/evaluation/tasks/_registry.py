@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from reground.core.errors import ConfigurationError
+from reground.evaluation.splits import require_training
 
 if TYPE_CHECKING:
     from reground.evaluation.task import Task
@@ -48,6 +49,12 @@ def load_task(name: str, root: Path) -> Task:
         raise ConfigurationError(f"no task is called {name!r}; {_did_you_mean(name)}")
     task: Task = getattr(modules[key], kind)[key](where)
     return task
+
+
+def load_training_task(name: str, root: Path) -> Task:
+    """Load a training split. Raises ConfigurationError, naming what to train on instead, for a task that measures."""
+    require_training(name, task_names())
+    return load_task(name, root)
 
 
 def _did_you_mean(name: str) -> str:

@@ -96,8 +96,8 @@ GAOKAO = ("gaokao-history", "gaokao-geography", "gaokao-biology", "gaokao-physic
 JEC_QA = ("jec-qa-kd", "jec-qa-ca")
 _SEVERAL_RIGHT = frozenset({"gaokao-physics", "gaokao-mathqa", *JEC_QA})
 
-_ONE = "（只有一个选项正确。最后一行写“Answer: ”和该选项的字母。）"
-_SEVERAL = "（有一个或多个选项正确。最后一行写“Answer: ”和所有正确选项的字母。）"
+_ONE = "（只有一个选项正确。）"
+_SEVERAL = "（有一个或多个选项正确。）"
 
 
 @dataclass(frozen=True)
@@ -222,7 +222,11 @@ def load_agieval(name: str, groups: Sequence[str], root: Path) -> Task:
         path = data_path(root, "agieval", f"{group}.jsonl")
         records = numbered_records(path, ("id", "question", "options", "label"))
         loaded += [_agieval_example(group, path, line, record) for line, record in records]
-    return MultipleChoice(name, tuple(loaded), CHINESE_CHOICE, tuple(groups))
+    shots = (
+        shot.model_copy(update={"question": f"{shot.question}\n{_SEVERAL if len(shot.answer) > 1 else _ONE}"})
+        for shot in CHINESE_CHOICE
+    )
+    return MultipleChoice(name, tuple(loaded), tuple(shots), tuple(groups))
 
 
 def _mmlu(name: str, *groups: str) -> Callable[[Path], Task]:

@@ -1,4 +1,7 @@
-"""ClassEval: 100 classes to write whole, or method by method (Du et al. 2023), scored by their unit tests."""
+"""ClassEval: 100 classes to write whole, or method by method (Du et al. 2023), scored by their unit tests.
+
+A whole class is scored at both levels: by all its tests, and by the tests of each method.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,11 @@ import ast
 import re
 import textwrap
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import cast
 
+from reground.core.answers import PROGRAM
 from reground.core.programs import Program, Sandbox
 from reground.core.trajectory import Trajectory
 from reground.evaluation.task import Example, Score, Task
@@ -26,6 +30,7 @@ from reground.evaluation.tasks.code import (
 # What their tests expect depends on where and when they run, or needs an object of a library in both processes.
 UNSCORABLE = {
     "ClassEval_17": "its tests expect the date to be before 2024",
+    "ClassEval_25/load_cookies": "its tests read a file that the tests of another method write",
     "ClassEval_45": "its tests hand the program's image to a library, and only plain data leaves the program",
     "ClassEval_48": "its tests expect the host name of their author's machine",
     "ClassEval_51": "its reference uses numpy.mat, which numpy 2 no longer has",
@@ -35,37 +40,82 @@ UNSCORABLE = {
 _FIELDS = ("task_id", "skeleton", "test", "solution_code", "import_statement", "class_name", "methods_info")
 
 
+METHOD_FORM = replace(
+    PROGRAM, instruction="Give the method alone, from its decorators and signature on, in a single ```python block."
+)
+METHODS = "methods passed"
+
+
 @dataclass(frozen=True)
 class ClassTask(CodeTask):
-    """Classes need packages now and then; where they cannot be had, the example is unscored, not wrong."""
+    """Classes need packages now and then; where they cannot be had, the example is unscored, not wrong.
+
+    methods: for whole classes, the tests of each method by example and name. `methods passed` is the part of a
+    class's methods whose tests the generated class passes, the paper's method-level correctness.
+    """
+
+    methods: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """pass@1, and for whole classes the part of the methods."""
+        return (self.primary, METHODS) if self.methods else (self.primary,)
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
         """Run the answer's class against the hidden unit tests."""
         problem = self.problems[example.id]
-        unscorable = UNSCORABLE.get(example.id.partition("/")[0])
-        if unscorable:
-            return {self.primary: Score(value=None, why=unscorable)}
-        needed = imported(problem.solution)
-        missing = absent_packages(needed)
-        if missing:
-            return {self.primary: Score(value=None, why=f"the class needs {', '.join(missing)}, not installed here")}
-        if needed and not getattr(sandbox, "packages", True):
-            why = f"the class needs {', '.join(needed)}: let the sandbox see installed packages"
-            return {self.primary: Score(value=None, why=why)}
-        answer = trajectory.answer.text if trajectory.answer else ""
-        return await score_program(problem.program(self.form.extract(answer)), sandbox)
+        why = _unscorable(problem, sandbox)
+        if why:
+            return dict.fromkeys(self.metrics, Score(value=None, why=why))
+        code = self.form.extract(trajectory.answer.text if trajectory.answer else "")
+        whole = await score_program(problem.program(code), sandbox)
+        if not self.methods:
+            return whole
+        if whole[self.primary].value != 0.0:
+            return {**whole, METHODS: Score(value=whole[self.primary].value)}
+        return {**whole, METHODS: await self.methods_passed(problem, code, sandbox)}
+
+    async def methods_passed(self, problem: Problem, code: str, sandbox: Sandbox | None) -> Score:
+        """The part of the class's methods whose tests pass; `why` names those that do not."""
+        program, tests = problem.program(code), self.methods[problem.example.id]
+        failed = []
+        for method, own in tests.items():
+            score = (await score_program(program.model_copy(update={"tests": own}), sandbox))[self.primary]
+            if score.value is None:
+                return score
+            failed += [method] if score.value == 0.0 else []
+        return Score(value=1 - len(failed) / len(tests), why=f"failed: {', '.join(failed)}" if failed else "")
+
+
+def _unscorable(problem: Problem, sandbox: Sandbox | None) -> str:
+    """Why an answer cannot be judged here; empty where it can."""
+    identity = problem.example.id
+    if unscorable := UNSCORABLE.get(identity, UNSCORABLE.get(identity.partition("/")[0])):
+        return unscorable
+    needed = imported(problem.solution)
+    missing = absent_packages(needed)
+    if missing:
+        return f"the class needs {', '.join(missing)}, not installed here"
+    if needed and not getattr(sandbox, "packages", True):
+        return f"the class needs {', '.join(needed)}: let the sandbox see installed packages"
+    return ""
 
 
 def classeval(root: Path) -> Task:
     """Whole classes from their skeletons."""
-    problems = [_class_problem(record) for record in _records(root)]
-    return ClassTask("classeval", {problem.example.id: problem for problem in problems})
+    problems, methods = {}, {}
+    for record in _records(root):
+        identity = str(record["task_id"])
+        problems[identity] = _class_problem(record)
+        tests = _method_tests(record)
+        methods[identity] = {name: tests[name] for name in tests if f"{identity}/{name}" not in UNSCORABLE}
+    return ClassTask("classeval", problems, methods=methods)
 
 
 def classeval_method(root: Path) -> Task:
-    """One method at a time, the others given; 410 problems less those without tests of their own."""
+    """One method at a time, shown in the skeleton: of the other methods a prompt has signatures and docstrings alone."""
     problems = [problem for record in _records(root) for problem in _method_problems(record)]
-    return ClassTask("classeval_method", {problem.example.id: problem for problem in problems})
+    return ClassTask("classeval_method", {problem.example.id: problem for problem in problems}, form=METHOD_FORM)
 
 
 def _records(root: Path) -> Iterator[Record]:
@@ -85,34 +135,46 @@ def _class_problem(record: Record) -> Problem:
 
     question = (
         f"Complete the class `{name}`: write every method so that it does what its docstring says. "
-        f"Give the whole class.\n\n```python\n{str(record['skeleton']).strip()}\n```"
+        f"Give the whole class.\n\n```python\n{_skeleton(record)}\n```"
     )
     return Problem(Example(id=str(record["task_id"]), question=question), program, f"{imports}\n{reference}", tests)
 
 
+def _method_tests(record: Record) -> dict[str, str]:
+    """The tests of each method that the reference has and that has some."""
+    header = str(record["test"]).split("\nclass ", 1)[0]
+    spans = method_lines(str(record["solution_code"]), str(record["class_name"]))
+    return {
+        info["method_name"]: f"{_imports(record)}\n{header}\n{info['test_code']}"
+        for info in cast("list[dict[str, str]]", record["methods_info"])
+        if info["method_name"] in spans and info.get("test_code", "").strip()
+    }
+
+
 def _method_problems(record: Record) -> Iterator[Problem]:
     name, imports, reference = str(record["class_name"]), _imports(record), str(record["solution_code"])
-    header = str(record["test"]).split("\nclass ", 1)[0]
     spans = method_lines(reference, name)
-    for info in cast("list[dict[str, str]]", record["methods_info"]):
-        method = info["method_name"]
-        if method not in spans or not info.get("test_code", "").strip():
-            continue
-        tests = f"{imports}\n{header}\n{info['test_code']}"
+    for method, tests in _method_tests(record).items():
         fill = _filler(reference, name, method, spans[method])
 
         def program(code: str, *, fill: Callable[[str], str] = fill, tests: str = tests) -> Program:
             return Program(source=f"{imports}\n{fill(code)}", tests=tests, exports=(name,), limits=LIMITS)
 
-        description = textwrap.indent(textwrap.dedent(f"    {info['method_description'].lstrip()}"), "    ")
-        shown = fill(f"{description}\n        ...")
         question = (
             f"Write the method `{method}` of the class `{name}` so that it does what its docstring says. "
-            f"Give that method alone.\n\n```python\n{imports}\n{shown.strip()}\n```"
+            f"The other methods exist.\n\n```python\n{_skeleton(record)}\n```"
         )
         first, last = spans[method]
         solution = "\n".join(reference.splitlines()[first - 1 : last])
         yield Problem(Example(id=f"{record['task_id']}/{method}", question=question), program, solution, tests)
+
+
+def _skeleton(record: Record) -> str:
+    """The class without its methods' bodies, with every import that it needs, each once."""
+    skeleton = str(record["skeleton"]).strip()
+    lines = {line.strip() for line in skeleton.splitlines()}
+    missing = [line for line in cast("list[str]", record["import_statement"]) if line.strip() not in lines]
+    return "\n".join([*missing, skeleton])
 
 
 def method_lines(reference: str, name: str) -> dict[str, tuple[int, int]]:

@@ -20,15 +20,19 @@ from reground.core.programs import Limits, Program, Sandbox, Verdict
 from reground.core.trajectory import Trajectory
 from reground.evaluation.task import Example, Score, Task
 from reground.evaluation.tasks._load import Record, data_path, read_records
+from reground.evaluation.tasks._programs import FROM_DOCSTRING, FROM_TESTS, function_question, tested_question
 
 LIMITS = Limits(seconds=20.0, memory_mib=1024)
 # EvalPlus' tests reckon some expected results themselves, from large inputs.
 PLUS_LIMITS = Limits(seconds=60.0, memory_mib=1024)
-# Its generated test is wrong upstream: it unpacks the answer as if it were a list of arguments.
-WRONG_UPSTREAM = frozenset({"HumanEval/32"})
+# The test that EvalPlus generated takes find_zero's answer for the arguments of the polynomial and these for the answer.
+_MENDED = {
+    "HumanEval/32": ("_poly(*candidate(*inp), inp) <= 0.0001", "abs(_poly(*inp, candidate(*inp))) <= 0.0001"),
+}
 _FUTURE = re.compile(r"^from __future__ .*$", re.MULTILINE)
-_PROMPT_TASKS = range(1, 11)
 _TEST_TASKS = range(11, 511)
+# MBPP's train split is 601 to 974, but MBPP+ has problems up to 809.
+_TRAIN_TASKS = range(810, 975)
 
 
 @dataclass(frozen=True)
@@ -56,7 +60,7 @@ class CodeTask:
         return [problem.example for problem in self.problems.values()]
 
     def demonstrations(self) -> Sequence[Demonstration]:
-        """Solved problems from outside the evaluated split."""
+        """Solved problems of our own, from no benchmark."""
         return self.demos
 
     def solutions(self) -> Sequence[str]:
@@ -98,33 +102,30 @@ def humaneval(root: Path) -> Task:
 
 
 def humaneval_plus(root: Path) -> Task:
-    """HumanEval with EvalPlus' tests, 163 problems: HumanEval/32's generated test is wrong upstream."""
-    return _humaneval("humaneval_plus", data_path(root, "humaneval", "HumanEvalPlus-OriginFmt.jsonl.gz"))
+    """HumanEval with EvalPlus' tests; HumanEval/32's is mended, because it is wrong upstream."""
+    return _humaneval("humaneval_plus", data_path(root, "humaneval", "HumanEvalPlus-OriginFmt.jsonl.gz"), PLUS_LIMITS)
 
 
-def _humaneval(name: str, path: Path) -> Task:
+def _humaneval(name: str, path: Path, limits: Limits = LIMITS) -> Task:
     fields = ("task_id", "prompt", "entry_point", "canonical_solution", "test")
-    problems = {}
-    for record in read_records(path, required=fields):
-        if name == "humaneval" or record["task_id"] not in WRONG_UPSTREAM:
-            problem = _humaneval_problem(record, LIMITS if name == "humaneval" else PLUS_LIMITS)
-            problems[problem.example.id] = problem
-    return CodeTask(name, problems, DEMONSTRATIONS)
+    problems = [_humaneval_problem(record, limits) for record in read_records(path, required=fields)]
+    return CodeTask(name, {problem.example.id: problem for problem in problems}, FROM_DOCSTRING)
 
 
 def _humaneval_problem(record: Record, limits: Limits) -> Problem:
     prompt, entry = str(record["prompt"]), str(record["entry_point"])
     before = prompt[: prompt.index(f"def {entry}(")]
+    test = str(record["test"]).replace(*_MENDED.get(str(record["task_id"]), ("", "")))
     # Helpers that the prompt gives run on the tests' side as the prompt has them, not as the program may redefine them.
-    tests = f"{before}\n{record['test']}\n\ncheck({entry})\n"
+    tests = f"{before}\n{test}\n\ncheck({entry})\n"
 
     def program(code: str) -> Program:
         source = complete_function(prompt, entry, code)
         return Program(source=source, tests=tests, exports=(entry,), limits=limits)
 
-    question = f"Write the Python function `{entry}` so that it does what its docstring says.\n\n```python\n{prompt.strip()}\n```"
+    question = function_question(entry, prompt.strip())
     example = Example(id=str(record["task_id"]), question=question, metadata={"entry_point": entry})
-    return Problem(example, program, f"{prompt}{record['canonical_solution']}", str(record["test"]))
+    return Problem(example, program, f"{prompt}{record['canonical_solution']}", test)
 
 
 def complete_function(prompt: str, entry: str, code: str) -> str:
@@ -139,17 +140,32 @@ def complete_function(prompt: str, entry: str, code: str) -> str:
 
 
 def mbpp(root: Path) -> Task:
-    """MBPP's test split, tasks 11 to 510; its prompts' split, tasks 1 to 10, gives the demonstrations."""
-    fields = ("task_id", "text", "code", "test_list", "test_setup_code")
-    records = list(read_records(data_path(root, "mbpp", "mbpp.jsonl"), required=fields))
+    """MBPP's test split, tasks 11 to 510."""
+    problems = [_mbpp_original(record) for record in _mbpp_records(root) if record["task_id"] in _TEST_TASKS]
+    return CodeTask("mbpp", {problem.example.id: problem for problem in problems}, FROM_TESTS)
+
+
+def mbpp_train(root: Path) -> Task:
+    """MBPP's train split without what MBPP+ has, and without what has the words of a task before it."""
+    records = _mbpp_records(root)
+    measured = {str(record["text"]).strip() for record in records if record["task_id"] not in _TRAIN_TASKS}
     problems = [
-        _mbpp_problem(
-            record, str(record["text"]), "\n".join([_text(record["test_setup_code"]), *_texts(record["test_list"])])
-        )
+        _mbpp_original(record)
         for record in records
-        if record["task_id"] in _TEST_TASKS
+        if record["task_id"] in _TRAIN_TASKS and str(record["text"]).strip() not in measured
     ]
-    return CodeTask("mbpp", {problem.example.id: problem for problem in problems}, _mbpp_demonstrations(records))
+    return CodeTask("mbpp_train", {problem.example.id: problem for problem in problems}, FROM_TESTS)
+
+
+def _mbpp_records(root: Path) -> list[Record]:
+    fields = ("task_id", "text", "code", "test_list", "test_setup_code")
+    return list(read_records(data_path(root, "mbpp", "mbpp.jsonl"), required=fields))
+
+
+def _mbpp_original(record: Record) -> Problem:
+    # The setup uses what the program defines: it belongs behind the program, with the tests.
+    tests = "\n".join([_text(record["test_setup_code"]), *_texts(record["test_list"])])
+    return _mbpp_problem(record, str(record["text"]), tests)
 
 
 def mbpp_plus(root: Path) -> Task:
@@ -165,7 +181,7 @@ def mbpp_plus(root: Path) -> Task:
         )
         for record in records
     ]
-    return CodeTask("mbpp_plus", {problem.example.id: problem for problem in problems}, DEMONSTRATIONS)
+    return CodeTask("mbpp_plus", {problem.example.id: problem for problem in problems}, FROM_TESTS)
 
 
 def _mbpp_problem(record: Record, text: str, tests: str, limits: Limits = LIMITS) -> Problem:
@@ -175,24 +191,9 @@ def _mbpp_problem(record: Record, text: str, tests: str, limits: Limits = LIMITS
     def program(code: str) -> Program:
         return Program(source=code, tests=tests, exports=exports, limits=limits)
 
-    example = Example(id=str(record["task_id"]), question=_mbpp_question(record, text))
+    question = tested_question(text.strip(), _texts(record["test_list"]))
+    example = Example(id=str(record["task_id"]), question=question)
     return Problem(example, program, reference, tests)
-
-
-def _mbpp_question(record: Record, text: str) -> str:
-    shown = "\n".join(_texts(record["test_list"]))
-    return f"{text.strip()}\n\nThe program has to satisfy:\n```python\n{shown}\n```"
-
-
-def _mbpp_demonstrations(records: Sequence[Record]) -> tuple[Demonstration, ...]:
-    return tuple(
-        Demonstration(
-            question=_mbpp_question(record, str(record["text"])),
-            answer=f"```python\n{str(record['code']).strip()}\n```",
-        )
-        for record in records
-        if record["task_id"] in _PROMPT_TASKS
-    )
 
 
 def used_definitions(reference: str, tests: str) -> tuple[str, ...]:
@@ -212,27 +213,10 @@ def _texts(value: object) -> list[str]:
     return [_text(item) for item in value] if isinstance(value, list) else []
 
 
-DEMONSTRATIONS = (
-    Demonstration(
-        question="Write the Python function `count_rising` so that it does what its docstring says.\n\n```python\n"
-        "def count_rising(values: list[int]) -> int:\n"
-        '    """How many values are larger than the one before them."""\n```',
-        reasoning="Compare every value with its predecessor and count where it is larger; the first has none.",
-        answer="```python\ndef count_rising(values: list[int]) -> int:\n"
-        "    return sum(later > earlier for earlier, later in zip(values, values[1:]))\n```",
-    ),
-    Demonstration(
-        question="Write the Python function `longest_word` so that it does what its docstring says.\n\n```python\n"
-        "def longest_word(text: str) -> str:\n"
-        '    """The longest word of the text; of several the first; an empty string for no words."""\n```',
-        reasoning="Split at white space. `max` with key=len keeps the first of equals, and a default covers no words.",
-        answer='```python\ndef longest_word(text: str) -> str:\n    return max(text.split(), key=len, default="")\n```',
-    ),
-)
-
 TASKS: dict[str, Callable[[Path], Task]] = {
     "humaneval": humaneval,
     "humaneval_plus": humaneval_plus,
     "mbpp": mbpp,
     "mbpp_plus": mbpp_plus,
+    "mbpp_train": mbpp_train,
 }

@@ -72,9 +72,9 @@ async def _score_program(source: str, target: float, sandbox: Sandbox | None) ->
     )
 
 
-def _gsm8k(name: str, *, by_program: bool) -> Callable[[Path], Task]:
+def _gsm8k(name: str, *, by_program: bool, file: str = "test.jsonl") -> Callable[[Path], Task]:
     def load(root: Path) -> Task:
-        path = data_path(root, "gsm8k", "test.jsonl")
+        path = data_path(root, "gsm8k", file)
         rows = [
             (line, str(record["id"]), str(record["question"]), str(record["final"]), str(record["answer"]))
             for line, record in numbered_records(path, ("id", "question", "final", "answer"))
@@ -142,13 +142,14 @@ WRITTEN_DEMONSTRATIONS = tuple(
     Demonstration(question=question, reasoning=reasoning, answer=answer) for question, reasoning, answer, _ in _PROBLEMS
 )
 PROGRAM_DEMONSTRATIONS = tuple(
-    Demonstration(question=question, answer=f"```python\ndef solution():\n{body}```")
-    for question, _, _, body in _PROBLEMS
+    Demonstration(question=question, answer=f"def solution():\n{body}") for question, _, _, body in _PROBLEMS
 )
 
 TASKS: dict[str, Callable[[Path], Task]] = {
     "gsm8k": _gsm8k("gsm8k", by_program=True),
     "gsm8k_cot": _gsm8k("gsm8k_cot", by_program=False),
+    "gsm8k_cot_train": _gsm8k("gsm8k_cot_train", by_program=False, file="train.jsonl"),
+    "gsm8k_train": _gsm8k("gsm8k_train", by_program=True, file="train.jsonl"),
     "gsm_hard": _gsm_hard("gsm_hard", by_program=True),
     "gsm_hard_cot": _gsm_hard("gsm_hard_cot", by_program=False),
 }

@@ -6,7 +6,7 @@ import asyncio
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -37,13 +37,19 @@ STEP 5: Make ladders of sticks at the crafting table. - Minecraft items: 3x Ladd
 """A plan for an item that is no target: a small model takes whatever an instruction names for a part of its plan, so what is shown is
 a whole plan, and said to be another item's."""
 
+ZERO_SHOT_FORM = replace(
+    PLAN,
+    instruction=f"{PLAN.instruction} Every step obtains something from what the steps before it obtained, crafting tables and tools "
+    "too. End each line with ' - Minecraft items: ' and then how many of which item the step yields.",
+)
+"""A plan whose steps name what they yield, described and not shown: the papers give no example (RAT, appendix A.3)."""
+
 FORM = replace(
     PLAN,
     instruction=f"For comparison, this is the plan for a ladder:\n\n{EXAMPLE}\n\nNow write the plan for the item in the question, which is "
-    f"another one. {PLAN.instruction} Every step obtains something from what the steps before it obtained, crafting tables and tools too. "
-    "End each line with ' - Minecraft items: ' and then how many of which item the step yields.",
+    f"another one. {ZERO_SHOT_FORM.instruction}",
 )
-"""A plan whose steps name what they yield (RAT, appendix C.3)."""
+"""The same with a plan to look at, which small models need."""
 
 _WOOD = re.compile(rf"^(stripped_)?(?:{'|'.join(sorted(rules.WOODS, key=len, reverse=True))})_")
 
@@ -56,12 +62,18 @@ class MinecraftTask:
     the first failure obtained. For a target of no particular wood one wood is as good as another.
     """
 
-    name = "minecraft"
-    form: AnswerForm = FORM
     primary = EXECUTABILITY
 
-    def __init__(self, data: Path, *, version: str = VERSION, fuel: bool = False) -> None:
-        self._data = data
+    def __init__(
+        self,
+        data: Path,
+        *,
+        version: str = VERSION,
+        fuel: bool = False,
+        form: AnswerForm = FORM,
+        name: str = "minecraft",
+    ) -> None:
+        self._data, self.form, self.name = data, form, name
         self.world: World = load_world(data, version=version, fuel=fuel)
         self._planner = Planner(self.world)
 
@@ -153,4 +165,7 @@ def _kind(item: str, any_wood: bool) -> str:
     return _WOOD.sub(r"\1", item) if any_wood else item
 
 
-TASKS: dict[str, Callable[[Path], Task]] = {"minecraft": MinecraftTask}
+TASKS: dict[str, Callable[[Path], Task]] = {
+    "minecraft": MinecraftTask,
+    "minecraft_zero_shot": partial(MinecraftTask, form=ZERO_SHOT_FORM, name="minecraft_zero_shot"),
+}

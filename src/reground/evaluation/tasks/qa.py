@@ -8,7 +8,7 @@ ranks methods is the one each benchmark's own papers rank by.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reground.core.answers import PHRASE, AnswerForm, Demonstration
@@ -22,6 +22,7 @@ from reground.evaluation.metrics.text import (
     normalise,
     token_f1,
 )
+from reground.evaluation.splits import part
 from reground.evaluation.task import Example, Score, Task
 from reground.evaluation.tasks._demonstrations import MULTI_HOP, SINGLE_HOP, YES_NO
 from reground.evaluation.tasks._hub import hub_file
@@ -29,6 +30,11 @@ from reground.evaluation.tasks._load import data_path, is_hub
 from reground.evaluation.tasks._questions import merge_wordings, read_questions, split_alternatives
 from reground.evaluation.tasks._retrieved import document_id, retrieve_steps, retrieved_passages
 
+YES_NO_FORM = replace(
+    PHRASE,
+    instruction="End with a last line that is either 'Answer: yes' or 'Answer: no'.",
+    bare="Answer yes or no, and nothing else.",
+)
 NO_RETRIEVAL = Score(value=None, why="nothing was retrieved")
 NO_ANSWER = Score(value=None, why="there is no answer")
 
@@ -109,6 +115,11 @@ class YesNo(QuestionAnswering):
 
     metrics: tuple[str, ...] = ("accuracy",)
 
+    @property
+    def form(self) -> AnswerForm:
+        """Yes or no on one "Answer:" line."""
+        return YES_NO_FORM
+
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
         """Accuracy; an answer that is neither yes nor no is wrong."""
         if trajectory.answer is None:
@@ -151,6 +162,7 @@ class Loader:
 
     file, corpus: in the task's data folder. split: the metadata's, where a file holds several.
     hub: the file in FlashRAG's collection; None where it holds none or another split.
+    training: the part of the questions that the hash of `splits` makes; None where they are not divided.
     """
 
     folder: str
@@ -162,6 +174,7 @@ class Loader:
     hub: str | None = None
     evidence: Evidence = gold_ids
     repair: Callable[[list[Example]], list[Example]] = list
+    training: bool | None = None
     task: type[QuestionAnswering] = QuestionAnswering
 
     def named(self, name: str) -> Callable[[Path], Task]:
@@ -171,6 +184,8 @@ class Loader:
             from_hub = is_hub(root) and self.hub is not None
             path = hub_file(self.hub) if from_hub and self.hub else data_path(root, self.folder, self.file)
             examples = self.repair(read_questions(path, None if from_hub else self.split))
+            if self.training is not None:
+                examples = part(examples, training=self.training)
             corpus = data_path(root, self.folder, self.corpus) if self.corpus and not from_hub else None
             return self.task(
                 name=name,
@@ -221,6 +236,7 @@ _POPQA = Loader(
     shots=SINGLE_HOP,
     corpus="corpus.jsonl",
     evidence=subject_id,
+    training=False,
 )
 _POPQA_ALL = Loader(
     folder="popqa",
@@ -229,18 +245,28 @@ _POPQA_ALL = Loader(
     shots=SINGLE_HOP,
     hub="popqa/test.jsonl",
     repair=merge_wordings,
+    training=False,
 )
 _BAMTWOOGLE = Loader(
     folder="bamtwoogle", file="questions.jsonl", primary="cover-EM", shots=MULTI_HOP, repair=split_alternatives
 )
 
 
-def _strategyqa(split: str, hub: str | None) -> Loader:
-    return Loader(folder="strategyqa", file=f"{split}.jsonl", primary="accuracy", shots=YES_NO, hub=hub, task=YesNo)
+def _strategyqa(split: str) -> Loader:
+    """The authors' split of the public questions; the hub has these undivided, dev and train together."""
+    return Loader(folder="strategyqa", file=f"{split}.jsonl", primary="accuracy", shots=YES_NO, task=YesNo)
 
 
 TASKS: dict[str, Callable[[Path], Task]] = {
     "2wikimultihopqa": _multi_hop("2wikimultihopqa", hub="2wikimultihopqa/dev.jsonl").named("2wikimultihopqa"),
+    "2wikimultihopqa_train": Loader(
+        folder="2wikimultihopqa",
+        file="train.jsonl",
+        primary="token F1",
+        shots=MULTI_HOP,
+        corpus="corpus.jsonl",
+        hub="2wikimultihopqa/train.jsonl",
+    ).named("2wikimultihopqa_train"),
     "ambignq": _single_hop("ambignq", "dev_disambiguated.jsonl").named("ambignq"),
     "bamboogle": _multi_hop("bamboogle", None, "cover-EM", "bamboogle/test.jsonl").named("bamboogle"),
     "bamtwoogle": _BAMTWOOGLE.named("bamtwoogle"),
@@ -250,10 +276,14 @@ TASKS: dict[str, Callable[[Path], Task]] = {
     "nq_open": _NQ_WITH_PASSAGES.named("nq_open"),
     "nq_open_dev": _single_hop("nq_open", "dev.jsonl", hub="nq/dev.jsonl").named("nq_open_dev"),
     "nq_open_test": _single_hop("nq_open", "test.jsonl", hub="nq/test.jsonl").named("nq_open_test"),
+    "nq_open_train": _single_hop("nq_open", "train.jsonl", hub="nq/train.jsonl").named("nq_open_train"),
     "popqa": _POPQA.named("popqa"),
     "popqa_all": _POPQA_ALL.named("popqa_all"),
-    "strategyqa": _strategyqa("dev", None).named("strategyqa"),
-    "strategyqa_train": _strategyqa("train", "strategyqa/train.jsonl").named("strategyqa_train"),
+    "popqa_all_train": replace(_POPQA_ALL, training=True).named("popqa_all_train"),
+    "popqa_train": replace(_POPQA, training=True).named("popqa_train"),
+    "strategyqa": _strategyqa("dev").named("strategyqa"),
+    "strategyqa_train": _strategyqa("train").named("strategyqa_train"),
     "triviaqa": _single_hop("triviaqa", "test.jsonl", hub="triviaqa/test.jsonl").named("triviaqa"),
     "triviaqa_dev": _single_hop("triviaqa", "dev.jsonl", hub="triviaqa/dev.jsonl").named("triviaqa_dev"),
+    "triviaqa_train": _single_hop("triviaqa", "train.jsonl", hub="triviaqa/train.jsonl").named("triviaqa_train"),
 }

@@ -47,9 +47,9 @@ _ASKED_FOR = {
     "bool": "True or False",
     "integer": "a whole number",
     "float": "a number",
-    "list of integer": "a list of whole numbers, such as [2, 3]",
-    "list of float": "a list of numbers, such as [0.5, 2]",
-    "option": "the letter of an option, such as (a)",
+    "list of integer": "a list of whole numbers",
+    "list of float": "a list of numbers",
+    "option": "the letter of an option",
 }
 
 

@@ -1,13 +1,13 @@
 """Competition problems judged by input and output, as USACO's are, each with its own limits on time and memory.
 
 The data is JSONL of `{"id", "question", "time_limit_s", "memory_limit_mib", "cases": [{"input", "output"}]}`, with
-`"solution"` where there is a reference program.
+`"solution"` where there is a reference program and `"level"` (bronze, silver, gold, platinum), which results group by.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import Field, ValidationError
@@ -21,6 +21,8 @@ from reground.evaluation.task import Example, Score, Task
 from reground.evaluation.tasks._load import data_path, numbered_records
 
 _HOW = "Write a complete Python program that reads standard input and prints the answer to standard output."
+FORM = replace(PROGRAM, instruction="Give the whole program in a single ```python block.")
+"""A program that runs by itself: the general form wants definitions alone and no calls."""
 
 
 class Case(Value):
@@ -31,10 +33,11 @@ class Case(Value):
 
 
 class ContestProblem(Value):
-    """A problem, its limits (seconds, MiB) and its hidden tests."""
+    """A problem, its limits (seconds, MiB) and its hidden tests; `level` is the division that it was set for."""
 
     id: str
     question: str
+    level: str = ""
     time_limit_s: float = Field(default=4.0, gt=0)
     memory_limit_mib: int = Field(default=256, ge=16)
     cases: tuple[Case, ...] = Field(min_length=1)
@@ -47,7 +50,7 @@ class ContestTask:
 
     name: str
     problems: Mapping[str, ContestProblem]
-    form: AnswerForm = PROGRAM
+    form: AnswerForm = FORM
     primary: str = "pass@1"
 
     def examples(self) -> Sequence[Example]:
@@ -57,6 +60,7 @@ class ContestTask:
                 id=problem.id,
                 question=f"{problem.question.strip()}\n\n{_HOW} It has {problem.time_limit_s:g} seconds and "
                 f"{problem.memory_limit_mib} MiB for each test.",
+                metadata={"level": problem.level} if problem.level else {},
             )
             for problem in self.problems.values()
         ]

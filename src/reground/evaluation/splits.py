@@ -1,0 +1,54 @@
+"""Which questions may be trained on and which measure. No question is in both.
+
+A task whose name ends in `_train` is a training split; every other task measures. Datasets with a training split of
+their own use it. Where there is one file and the papers name no split, both parts come from a hash of the wording,
+which is the same whatever file or id a question has.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+
+from reground.core.errors import ConfigurationError
+from reground.evaluation.results import write_text
+from reground.evaluation.task import Example
+
+SUFFIX = "_train"
+SHARE = 5
+"""One question in so many is for training, where a hash divides them."""
+
+
+def is_training(task: str) -> bool:
+    """Whether a task is a training split."""
+    return ":" not in task and task.endswith(SUFFIX)
+
+
+def require_training(task: str, known: Collection[str]) -> None:
+    """Raise ConfigurationError, naming what to train on instead, for a task that measures. known: the names of all tasks."""
+    if is_training(task):
+        return
+    splits = sorted(filter(is_training, known))
+    own = [name for name in splits if task.startswith(name.removesuffix(SUFFIX))]
+    if own:
+        raise ConfigurationError(f"{task} is for measuring: train on {max(own, key=len)}")
+    raise ConfigurationError(f"{task} is for measuring and has no training split: train on one of {', '.join(splits)}")
+
+
+def for_training(question: str) -> bool:
+    """Whether the hash puts a question into the training part; case and white space do not count."""
+    digest = hashlib.sha256(" ".join(question.casefold().split()).encode()).digest()
+    return int.from_bytes(digest[:8], "big") % SHARE == 0
+
+
+def part(examples: Iterable[Example], *, training: bool) -> list[Example]:
+    """The training part of some questions, or the part that measures."""
+    return [example for example in examples if for_training(example.question) is training]
+
+
+def record_questions(folder: Path, task: str, examples: Sequence[Example]) -> None:
+    """Write questions.json: which questions something was trained on."""
+    said = {"task": task, "ids": [example.id for example in examples]}
+    write_text(folder / "questions.json", json.dumps(said, ensure_ascii=False, indent=2) + "\n")

@@ -1,0 +1,82 @@
+"""Worked examples for few-shot prompts: one fence, right programs, and nothing that a benchmark asks."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from reground.core.answers import PAL, PROGRAM, AnswerForm, Demonstration
+from reground.core.programs import Program
+from reground.evaluation.tasks import load_task
+from reground.evaluation.tasks._demonstrations import THEOREM
+from reground.evaluation.tasks._programs import FROM_DOCSTRING, FROM_TESTS, WORKED, Worked
+from reground.evaluation.tasks.code import CodeTask
+from reground.evaluation.tasks.gsm import PROGRAM_DEMONSTRATIONS
+from reground.methods._demonstrations import general
+from reground.methods.few_shot_cot import shown
+from tests.data import need_data
+from tests.evaluation.programs import some_sandbox
+
+PROGRAMS = [
+    *((each, PROGRAM) for each in (*FROM_DOCSTRING, *FROM_TESTS, *general(PROGRAM))),
+    *((each, PAL) for each in (*PROGRAM_DEMONSTRATIONS, *general(PAL))),
+]
+
+
+@pytest.mark.parametrize(("example", "form"), PROGRAMS)
+def test_a_program_is_shown_in_one_fence_and_read_back_whole(example: Demonstration, form: AnswerForm) -> None:
+    said = shown(example, form)
+    assert said.count("```") == 2
+    assert form.extract(said) == example.answer.strip()
+
+
+def test_a_fenced_answer_of_an_outsiders_task_is_not_fenced_twice() -> None:
+    fenced = Demonstration(question="q", answer="```python\nx = 1\n```")
+    assert shown(fenced, PROGRAM) == "```python\nx = 1\n```"
+
+
+@pytest.mark.parametrize("name", ["humaneval", "mbpp", "mbpp_plus", "gsm8k", "gsm_hard"])
+def test_every_program_task_shows_bare_programs(name: str) -> None:
+    folder = {"humaneval": "humaneval", "mbpp_plus": "mbpp"}.get(name, name)
+    task = load_task(name, need_data(folder).parent)
+    assert len(task.demonstrations()) >= 4
+    for example in task.demonstrations():
+        assert "```" not in example.answer
+
+
+@pytest.mark.parametrize("worked", WORKED, ids=lambda worked: worked.name)
+async def test_a_worked_program_satisfies_its_tests(worked: Worked) -> None:
+    program = Program(source=worked.program, tests="\n".join(worked.tests), exports=(worked.name,))
+    ran = await some_sandbox().execute(program)
+    assert ran.passed, ran.detail
+
+
+def words(text: str) -> frozenset[str]:
+    common = "write function python program that find returns given from with does docstring says this have answer"
+    return frozenset(re.findall(r"\w{4,}", text.casefold())) - set(common.split())
+
+
+@pytest.mark.parametrize(
+    ("examples", "names"),
+    [
+        ([each.asked for each in WORKED], ("humaneval", "mbpp", "mbpp_plus")),
+        ([each.question for each in general(PROGRAM)], ("humaneval", "mbpp", "mbpp_plus")),
+        ([each.question.split("\n")[0] for each in THEOREM], ("theoremqa",)),
+    ],
+)
+def test_no_worked_problem_is_close_to_one_of_a_benchmark(examples: list[str], names: tuple[str, ...]) -> None:
+    root = need_data(names[0]).parent
+    for name in names:
+        for problem in load_task(name, root).examples():
+            theirs = words(problem.question)
+            for ours in map(words, examples):
+                assert len(theirs & ours) <= 0.6 * len(ours), problem.question
+
+
+@pytest.mark.parametrize("name", ["humaneval", "mbpp"])
+def test_no_worked_function_has_the_name_of_a_benchmarks(name: str) -> None:
+    task = load_task(name, need_data(name).parent)
+    assert isinstance(task, CodeTask)
+    theirs = {found for text in task.solutions() for found in re.findall(r"def (\w+)\(", text)}
+    assert not theirs & {worked.name for worked in WORKED}

@@ -1,0 +1,153 @@
+"""No question is both trained on and measured."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reground.core.errors import ConfigurationError, DataError
+from reground.evaluation.runner import EvalSettings, choose
+from reground.evaluation.splits import SHARE, for_training, is_training, part, record_questions, require_training
+from reground.evaluation.task import Example
+from reground.evaluation.tasks import load_task, load_training_task, task_names
+from reground.evaluation.tasks._load import HUB
+from tests.data import ROOT, need_data
+from tests.evaluation.test_code_tasks import mbpp_record, write
+from tests.evaluation.trajectories import write_jsonl
+
+EXAMPLES = st.lists(
+    st.builds(Example, id=st.uuids().map(str), question=st.text(min_size=1)), unique_by=lambda example: example.id
+)
+
+
+@given(EXAMPLES)
+def test_every_question_is_in_exactly_one_part(examples: list[Example]) -> None:
+    train, measured = part(examples, training=True), part(examples, training=False)
+    assert not {example.id for example in train} & {example.id for example in measured}
+    assert not {example.question for example in train} & {example.question for example in measured}
+    assert sorted(e.id for e in (*train, *measured)) == sorted(e.id for e in examples)
+
+
+@given(st.text(min_size=1), st.sampled_from([" {}", "{}  ", "\n{}\t"]))
+def test_the_part_hangs_on_the_wording_alone(question: str, spaced: str) -> None:
+    assert for_training(spaced.format(question)) == for_training(question)
+    assert for_training(question.upper().casefold()) == for_training(question.upper())
+
+
+def test_the_division_never_changes() -> None:
+    """What was trained with one version is measured with the next: these are pinned."""
+    asked = [f"Question {number}?" for number in range(1000)]
+    chosen = [number for number, question in enumerate(asked) if for_training(question)]
+    assert chosen[:8] == [4, 7, 8, 9, 15, 18, 24, 26]
+    assert 0.8 / SHARE < len(chosen) / len(asked) < 1.2 / SHARE
+
+
+@given(EXAMPLES.filter(lambda examples: len({for_training(e.question) for e in examples}) == 2))
+def test_popqas_training_task_and_its_measuring_task_share_nothing(
+    tmp_path_factory: pytest.TempPathFactory, examples: list[Example]
+) -> None:
+    root = tmp_path_factory.mktemp("data")
+    lines = [{"id": e.id, "question": e.question, "golden_answers": ["a"]} for e in examples]
+    write_jsonl(root / "popqa" / "questions_all.jsonl", lines)
+    train, measured = (load_task(name, root).examples() for name in ("popqa_all_train", "popqa_all"))
+    assert not {example.id for example in train} & {example.id for example in measured}
+    assert not {example.question for example in train} & {example.question for example in measured}
+    assert {e.question for e in (*train, *measured)} == {e.question for e in examples}
+
+
+@pytest.mark.parametrize(
+    ("task", "instead"),
+    [
+        ("hotpotqa", "hotpotqa is for measuring: train on hotpotqa_train"),
+        ("gsm8k_cot", "gsm8k_cot is for measuring: train on gsm8k_cot_train"),
+        ("mbpp_plus", "mbpp_plus is for measuring: train on mbpp_train"),
+        ("nq_open_test", "train on nq_open_train"),
+        ("popqa_all", "train on popqa_all_train"),
+        ("2wikimultihopqa", "2wikimultihopqa is for measuring: train on 2wikimultihopqa_train"),
+        ("bamboogle", "bamboogle is for measuring and has no training split: train on one of 2wikimultihopqa_train, "),
+        ("bamtwoogle", "has no training split"),
+        ("musique", "has no training split"),
+        ("beir:corpora_train", "has no training split"),
+    ],
+)
+def test_a_measuring_task_is_refused_and_its_training_split_named(task: str, instead: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=re.escape(instead)) as refusal:
+        load_training_task(task, tmp_path)
+    assert "\n" not in str(refusal.value)
+
+
+def test_every_task_measures_or_trains() -> None:
+    names = task_names()
+    for name in names:
+        if is_training(name):
+            require_training(name, names)
+        else:
+            with pytest.raises(ConfigurationError):
+                require_training(name, names)
+
+
+def test_strategyqa_cannot_come_undivided_from_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(DataError, match="cannot be had from the hub"):
+        load_task("strategyqa_train", HUB)
+
+
+def test_mbpps_training_split_has_nothing_of_the_plus_set_nor_a_repeated_wording(tmp_path: Path) -> None:
+    texts = {11: "Double it.", 700: "Halve it.", 812: "Double it.", 813: "Negate it.", 974: "Halve it."}
+    root = write(tmp_path, "mbpp/mbpp.jsonl", *(mbpp_record(number, text=text) for number, text in texts.items()))
+    assert [example.id for example in load_task("mbpp_train", root).examples()] == ["813"]
+
+
+def test_the_questions_are_kept_beside_what_was_trained(tmp_path: Path) -> None:
+    record_questions(tmp_path, "x_train", [Example(id="é", question="q"), Example(id="2", question="q")])
+    assert json.loads((tmp_path / "questions.json").read_text(encoding="utf-8")) == {
+        "task": "x_train",
+        "ids": ["é", "2"],
+    }
+
+
+def pairs() -> Iterator[tuple[str, str]]:
+    names = task_names()
+    for training in filter(is_training, names):
+        family = training.removesuffix("_train").split("_")[0]
+        yield from ((training, name) for name in names if name.startswith(family) and not is_training(name))
+
+
+@pytest.mark.parametrize(("training", "measured"), list(pairs()))
+def test_the_real_splits_of_a_dataset_share_no_question(training: str, measured: str) -> None:
+    root = need_data("hotpotqa").parent
+    try:
+        parts = [load_task(name, root).examples() for name in (training, measured)]
+    except DataError as absent:
+        pytest.skip(str(absent))
+    wordings = [{" ".join(e.question.casefold().split()) for e in examples} for examples in parts]
+    assert not wordings[0] & wordings[1]
+    assert not {e.id for e in parts[0]} & {e.id for e in parts[1]}
+
+
+def documented() -> list[list[str]]:
+    """Every documented `reground train` command as words."""
+    pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
+    found = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
+    return [shlex.split(line) for line in found if line.startswith("reground train ") and "--task" in line]
+
+
+def test_documented_training_shares_no_question_with_documented_measuring() -> None:
+    """Fresh questions were once measured on 40 of hotpotqa_train, drawn by seed 485 (docs/reproduction/all-systems.md)."""
+    commands = documented()
+    assert commands
+    root = need_data("hotpotqa").parent
+    fresh = {e.id for e in choose(load_task("hotpotqa_train", root), EvalSettings("m", "m", limit=40, seed=485))}
+    for words in commands:
+        task = words[words.index("--task") + 1]
+        assert is_training(task), words
+        limit = int(words[words.index("--limit") + 1])
+        trained = {e.id for e in choose(load_training_task(task, root), EvalSettings("m", "m", limit=limit))}
+        assert not trained & fresh
