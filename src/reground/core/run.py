@@ -16,6 +16,7 @@ from reground.core.evidence import Passage, Retriever
 from reground.core.journal import Effect, Journal, MemoryJournal, fingerprint
 from reground.core.language import LanguageModel, Message, Prompt, Reply, Sampling, Usage, as_messages
 from reground.core.programs import Execution, Program, Sandbox
+from reground.core.reasoning import separate
 from reground.core.trajectory import (
     Candidate,
     ChooseStep,
@@ -238,7 +239,7 @@ class Run:
         self._begin(name)
         usage: Usage | None = None
         try:
-            replies = tuple(await model.generate(messages, sampling))
+            replies = tuple(separate(reply) for reply in await model.generate(messages, sampling))
             usage = _usage_of(replies)
         finally:
             meter.settle(reserved, usage)

@@ -136,6 +136,8 @@ def _show_step(console: Console, step: Step) -> None:
         for message in step.messages:
             console.print(plain(f"{message.role}: {message.content}", "dim"))
         for reply in step.replies:
+            if reply.reasoning:
+                console.print(plain(f"thought: {reply.reasoning}", "dim italic"))
             console.print(plain(reply.text))
     elif isinstance(step, RetrieveStep):
         console.print(plain(f"query: {step.query}", "cyan"))
