@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypedDict
 
 from reground.app import catalogue
 from reground.app.corpora import corpus_retriever
+from reground.app.empty import nothing_said
+from reground.app.identity import model_settings, weights_of
 from reground.core.answers import FORMS, Citation, Thought
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, RegroundError
@@ -20,7 +22,7 @@ from reground.core.language import LanguageModel, Usage
 from reground.core.places import runs_dir
 from reground.core.run import Observer, Run
 from reground.core.solve import solve
-from reground.core.trajectory import Trajectory, append_trajectory, write_trajectories
+from reground.core.trajectory import Failure, Trajectory, append_trajectory, write_trajectories
 
 if TYPE_CHECKING:
     from reground.core.evidence import Retriever
@@ -149,8 +151,9 @@ async def ask_question(
             "question": question,
             "method": method,
             "model": language_model.name,
-            "base_url": getattr(model_options, "base_url", None),
-            "adapter": str(getattr(model_options, "adapter", None)),
+            "base_url": None,
+            "adapter": "None",
+            **_model_identity(language_model, rewriting_model, model_options),
             "corpus": None if retriever is None else retriever.name,
             "form": form,
             "settings": _plain(settings or {}),
@@ -183,13 +186,18 @@ async def _solve(
         solved = await solve(solver, config["question"], run, id=run_id, name=config["method"])
     finally:
         journal.close()
-    trajectory = solved.trajectory
+    trajectory, error = solved.trajectory, solved.error
+    empty = nothing_said(trajectory)
+    if empty is not None:
+        error = empty
+        failure = Failure(type=type(empty).__name__, message=str(empty))
+        trajectory = trajectory.model_copy(update={"failure": failure})
     path = folder / "trajectory.jsonl"
     write_trajectories(path, [trajectory])
     if trace is not None:
         append_trajectory(Path(trace), trajectory)
-    if solved.error is not None:
-        raise solved.error
+    if error is not None:
+        raise error
     if trajectory.answer is None:
         raise RegroundError("the method returned no answer")
     return Result(
@@ -209,6 +217,17 @@ async def close(model: LanguageModel) -> None:
     aclose = getattr(model, "aclose", None)
     if aclose is not None:
         await aclose()
+
+
+def _model_identity(
+    model: LanguageModel, rewriter: LanguageModel | None, options: ModelOptions | None
+) -> dict[str, str | None]:
+    """What changes the models' replies besides their names."""
+    from reground.models.options import ModelOptions
+
+    found: dict[str, str | None] = {**model_settings(options if options is not None else ModelOptions(), model)}
+    weights = weights_of("" if rewriter is None else rewriter.name)
+    return found if weights is None else {**found, "rewriter_weights": weights}
 
 
 def _sandbox_if_needed(method: str) -> Sandbox | None:

@@ -185,7 +185,7 @@ class Run:
         asked = self._seeded(wanted, ordinal)
         if effect is not None:
             replies = _REPLIES.validate_json(effect.result)
-            self._shared.meter.replay(_usage_of(replies), effect.elapsed, messages)
+            self._shared.meter.replay(_priced(_usage_of(replies), model), effect.elapsed, messages)
         else:
             optional = wanted.logprobs and logprobs == "welcome"
             plain = asked.model_copy(update={"logprobs": False}) if optional else asked
@@ -371,6 +371,14 @@ def _harmless(message: Message) -> Message:
 
 def _usage_of(replies: Sequence[Reply]) -> Usage:
     return sum((reply.usage for reply in replies[1:]), replies[0].usage) if replies else Usage()
+
+
+def _priced(usage: Usage, model: LanguageModel) -> Usage:
+    """A replayed call's usage; one paid for before its price was known costs what the model's price says now."""
+    price = getattr(model, "price", None)
+    if usage.usd is not None or price is None:
+        return usage
+    return usage.model_copy(update={"usd": price.usd(usage.prompt, usage.cached, usage.completion)})
 
 
 async def gather(*branches: Awaitable[T]) -> list[T]:

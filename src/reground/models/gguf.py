@@ -74,6 +74,7 @@ class GgufModel:
         self.progress = progress
         self._model = model
         self._options = options
+        self.price = options.price
         self._engine: Engine | None = None
         self._special: tuple[str, ...] = ()
 

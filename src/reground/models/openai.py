@@ -84,12 +84,14 @@ class OpenAIModel:
         self.name = f"openai/{model}"
         self._model = model
         self._options = options
+        self.price = options.price
         self.base_url = _base_url(options)
         key = os.environ.get(options.api_key_env, "").strip() or None
         if key is not None and not (key.isascii() and key.isprintable()):
             raise ConfigurationError(f"{options.api_key_env} holds characters that no key has")
         shown = self.base_url.with_user(None).with_query(None)
         self.server = Server(str(shown).rstrip("/"), options.api_key_env, key)
+        self.served_at = self.server.url
         self._chat = _beneath(self.base_url, "chat/completions")
         self._proxy = _proxy(self.base_url)
         self._dialect = Dialect()
@@ -191,7 +193,7 @@ class OpenAIModel:
         for owner in [owner for owner in self._sessions if owner.is_closed()]:
             await self._sessions.pop(owner).close()
         headers = {"Content-Type": "application/json"}
-        if self.server.key is not None:
+        if self.server.key is not None and self.base_url.user is None:  # a user in the URL is sent instead of the key
             headers["Authorization"] = f"Bearer {self.server.key}"
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=_connections(self._options.connections)),
