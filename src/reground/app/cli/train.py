@@ -137,6 +137,7 @@ async def _collect(order: _Order, err: Console) -> Collected:
                 sandbox=order.sandbox,
                 on_index=preparing.on_index,
             )
+            opened.push_async_callback(close, bench.retriever)
         cell = Cell(method=METHOD, tokens=None)
         planner = bench.method(cell)
         assert isinstance(planner, CRPlanner)
