@@ -14,6 +14,7 @@ import importlib
 import importlib.util
 import pkgutil
 import sys
+import traceback
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -118,11 +119,26 @@ def _load_file(path: Path) -> ModuleType:
         raise ConfigurationError(f"there is no method file {path}")
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(path.stem, module)  # dataclasses look their module up there
+    _own_files.add(path.resolve())
     try:
         spec.loader.exec_module(module)
-    except (ImportError, SyntaxError) as error:
-        raise ConfigurationError(f"the method file {path} cannot be loaded: {error}") from error
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        raise ConfigurationError(
+            f"the method file {path} cannot be loaded: {place_of(error) or path}: {why}"
+        ) from error
     return module
+
+
+_own_files: set[Path] = set()
+
+
+def place_of(error: BaseException) -> str | None:
+    """The innermost line of a user's own method file that an exception went through; None where there is none."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}:{error.lineno}"
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).resolve() in _own_files]
+    return f"{frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}" if frames else None
 
 
 PARTS = frozenset({"model", "retriever", "sandbox", "rewriter", "form", "prompts"})

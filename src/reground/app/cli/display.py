@@ -107,6 +107,7 @@ def show_line(console: Console, number: int, trajectory: Trajectory) -> None:
     console.print(
         Text.assemble(
             (f"{number:4} ", "dim"),
+            (f"{trajectory.id} ", "dim"),
             (f"{trajectory.method:16} ", "bold"),
             plain(_short(trajectory.question, 60)),
             "  ",
