@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -166,6 +167,18 @@ def _read_value(value: str) -> object:
         return tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         return value
+
+
+def setting_text(value: object) -> str:
+    """A setting as --set reads it back: a plain word as it is, anything else as TOML, and none."""
+    if isinstance(value, str) and value == value.strip() and _read_value(value) == value and value.lower() not in _NONE:
+        return value
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(json.dumps(each) for each in value)}]"
+    return "none" if value is None else json.dumps(value)
+
+
+_NONE = frozenset({"none", "null"})
 
 
 def human_tokens(count: int) -> str:
