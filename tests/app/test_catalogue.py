@@ -5,6 +5,8 @@ from pathlib import Path
 import pytest
 
 from reground.app import catalogue
+from reground.app.cli import run
+from reground.app.cli._common import parse_settings
 from reground.core.errors import ConfigurationError
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
@@ -115,3 +117,64 @@ def test_a_preset_is_a_methods_name_with_a_plus_and_gives_way_to_what_is_set() -
     assert "grounded" in catalogue.presets("rar")
     with pytest.raises(ConfigurationError, match="rar has no preset 'ground'; did you mean grounded"):
         catalogue.method_class("rar+ground")
+
+
+NAMES = [
+    f"{name}{preset}"
+    for name in sorted(catalogue.methods())
+    for preset in ("", *(f"+{each}" for each in catalogue.presets(name) if each != "paper"))
+]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_setting_that_is_listed_is_read_back_as_it_is(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["methods", name]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    given = [line.split("--set ", 1)[1] for line in lines if line.startswith("  --set ")]
+    assert given
+    parts = {"model": ScriptedModel([]), "retriever": ScriptedRetriever([]), "sandbox": NoSandbox()}
+    plain = catalogue.build_method(name, **parts)  # type: ignore[arg-type]
+    for each in given:
+        built = catalogue.build_method(name, **parts, settings=parse_settings({}, [each]))  # type: ignore[arg-type]
+        key = each.partition("=")[0]
+        assert getattr(built, key) == getattr(plain, key), each
+        assert type(getattr(built, key)) is type(getattr(plain, key)), each
+    bare = catalogue.build_method(name.partition("+")[0], **parts, settings=parse_settings({}, given))  # type: ignore[arg-type]
+    assert {key.partition("=")[0]: getattr(bare, key.partition("=")[0]) for key in given} == {
+        key.partition("=")[0]: getattr(plain, key.partition("=")[0]) for key in given
+    }
+
+
+@pytest.mark.parametrize("none", ["none", "None", "null", "NONE", None])
+def test_none_is_a_value(none: str | None) -> None:
+    parts = {"model": ScriptedModel([]), "retriever": ScriptedRetriever([])}
+    built = catalogue.build_method("rar", **parts, settings={"max_contents": none})  # type: ignore[arg-type]
+    assert built.max_contents is None  # type: ignore[attr-defined]
+    with pytest.raises(ConfigurationError, match="cannot be 'none'"):
+        catalogue.build_method("rar", **parts, settings={"k": "none"})  # type: ignore[arg-type]
+
+
+def test_prompts_are_settings_by_name_and_a_misspelt_one_is_refused() -> None:
+    parts = {"model": ScriptedModel([])}
+    built = catalogue.build_method("direct", **parts, settings={"prompts": {"answer": "{question}! {form}"}})  # type: ignore[arg-type]
+    assert built.prompts.answer == "{question}! {form}"  # type: ignore[attr-defined]
+    for wrong, why in (({"anser": "x"}, "did you mean answer"), ({"answer": "x"}, "missing {form}"), ("x", "prompts")):
+        with pytest.raises(ConfigurationError, match=why):
+            catalogue.build_method("direct", **parts, settings={"prompts": wrong})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("spec", "right"),
+    [
+        ("gpt-4o-mini", "openai/gpt-4o-mini"),
+        ("o3-mini", "openai/o3-mini"),
+        ("smollm2", "gguf/smollm2"),
+        ("model.gguf", "gguf/model.gguf"),
+        ("llama3.2", "ollama/llama3.2"),
+        ("meta-llama/Llama-3.2-1B", "hf/meta-llama/Llama-3.2-1B"),
+        ("olama/llama3.2", "ollama"),
+    ],
+)
+def test_a_models_name_without_its_provider_is_answered_with_the_right_one(spec: str, right: str) -> None:
+    with pytest.raises(ConfigurationError, match=right):
+        catalogue.load_model(spec)

@@ -550,7 +550,7 @@ def test_every_ablation_is_a_setting() -> None:
             built(**wrong)
     own = load("first", model=ScriptedModel([]))
     assert built(critics=own).critics is own
-    assert "critics" not in catalogue.setting_names("cr_planner")
+    assert "critics" not in catalogue.setting_defaults("cr_planner")
     assert resolved(built(critics=own))["critics"] == dict.fromkeys(("subgoal", "rationale", "query", "doc"), "first")
     for settings in PRESETS.values():
         assert built(**settings)

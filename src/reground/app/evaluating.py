@@ -15,6 +15,7 @@ from pydantic import JsonValue
 
 from reground.app import catalogue
 from reground.app.corpora import corpus_retriever
+from reground.app.identity import files_fingerprint, model_settings, weights_of
 from reground.core.errors import ConfigurationError
 from reground.core.journal import fingerprint
 from reground.evaluation.compare import Cell, scaled
@@ -71,15 +72,20 @@ class Bench:
             method=cell.method,
             model=self.model.name,
             retriever=self.retriever.name if self.retriever is not None and takes(cell.method, "retriever") else None,
-            method_settings=resolved(self.method(cell)),
-            model_settings=model_settings(self.options) | self._helpers(cell.method),
+            method_settings=resolved(self.method(cell)) | _own_file(cell.method),
+            model_settings={**model_settings(self.options, self.model), **self._helpers(cell.method)},
             budget=budget.model_copy(update={"tokens": cell.tokens}),
         )
 
     def _helpers(self, method: str) -> dict[str, JsonValue]:
         """The names of the other models that have a say in a run of the method."""
         rewriter = self.rewriter if takes(method, "rewriter") else None
-        found = {"judge": self.judge, "rewriter": None if rewriter is None else rewriter.name}
+        found = {
+            "judge": self.judge,
+            "judge_weights": weights_of(self.judge or ""),
+            "rewriter": None if rewriter is None else rewriter.name,
+            "rewriter_weights": weights_of("" if rewriter is None else rewriter.name),
+        }
         return {role: name for role, name in found.items() if name is not None}
 
 
@@ -178,10 +184,9 @@ def resolved(method: Method) -> dict[str, JsonValue]:
     return settings
 
 
-def model_settings(options: ModelOptions) -> dict[str, JsonValue]:
-    """What changes a model's replies besides its name; where the key is kept is nobody's business."""
-    given = {"base_url": options.base_url, "adapter": options.adapter, "context": options.context}
-    return {name: str(value) for name, value in given.items() if value is not None}
+def _own_file(method: str) -> dict[str, JsonValue]:
+    """The fingerprint of a method file of the user's own: with another content it is another method."""
+    return {"file": files_fingerprint(Path(method))} if method.endswith(".py") else {}
 
 
 def _fields(cls: type[object]) -> frozenset[str]:

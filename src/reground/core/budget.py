@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from pydantic import Field
+
 from reground.core.errors import BudgetExceeded, ConfigurationError
 from reground.core.language import Message, Sampling, Usage, Value
 
@@ -18,10 +20,10 @@ class Budget(Value):
     that of earlier, interrupted attempts included; usd: US dollars.
     """
 
-    tokens: int | None = None
-    calls: int | None = None
-    seconds: float | None = None
-    usd: float | None = None
+    tokens: int | None = Field(default=None, ge=0)
+    calls: int | None = Field(default=None, ge=0)
+    seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
 
 
 def estimate_tokens(messages: tuple[Message, ...]) -> int:

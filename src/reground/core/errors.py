@@ -74,6 +74,10 @@ class CapabilityError(ModelError):
     """The model cannot do what the method needs (log-probabilities, say)."""
 
 
+class EmptyAnswer(RegroundError):
+    """The model's last reply has no text, so there is no answer."""
+
+
 class RetrievalError(RegroundError):
     """A retriever failed for one query; a method may note it and go on."""
 

@@ -74,10 +74,12 @@ class Reply(Value):
     """One sampled completion.
 
     `usage` is the whole call's on the first reply of a call and empty on the others,
-    so that summing over replies gives what was paid.
+    so that summing over replies gives what was paid. `reasoning` is what a reasoning model thought
+    before `text`; None where it told no thought apart.
     """
 
     text: str
+    reasoning: str | None = None
     finish_reason: str = "stop"
     token_logprobs: tuple[TokenLogprob, ...] | None = None
     usage: Usage = Usage()

@@ -16,6 +16,7 @@ from reground.core.evidence import Passage, Retriever
 from reground.core.journal import Effect, Journal, MemoryJournal, fingerprint
 from reground.core.language import LanguageModel, Message, Prompt, Reply, Sampling, Usage, as_messages
 from reground.core.programs import Execution, Program, Sandbox
+from reground.core.reasoning import separate
 from reground.core.trajectory import (
     Candidate,
     ChooseStep,
@@ -184,7 +185,7 @@ class Run:
         asked = self._seeded(wanted, ordinal)
         if effect is not None:
             replies = _REPLIES.validate_json(effect.result)
-            self._shared.meter.replay(_usage_of(replies), effect.elapsed, messages)
+            self._shared.meter.replay(_priced(_usage_of(replies), model), effect.elapsed, messages)
         else:
             optional = wanted.logprobs and logprobs == "welcome"
             plain = asked.model_copy(update={"logprobs": False}) if optional else asked
@@ -238,7 +239,7 @@ class Run:
         self._begin(name)
         usage: Usage | None = None
         try:
-            replies = tuple(await model.generate(messages, sampling))
+            replies = tuple(separate(reply) for reply in await model.generate(messages, sampling))
             usage = _usage_of(replies)
         finally:
             meter.settle(reserved, usage)
@@ -370,6 +371,14 @@ def _harmless(message: Message) -> Message:
 
 def _usage_of(replies: Sequence[Reply]) -> Usage:
     return sum((reply.usage for reply in replies[1:]), replies[0].usage) if replies else Usage()
+
+
+def _priced(usage: Usage, model: LanguageModel) -> Usage:
+    """A replayed call's usage; one paid for before its price was known costs what the model's price says now."""
+    price = getattr(model, "price", None)
+    if usage.usd is not None or price is None:
+        return usage
+    return usage.model_copy(update={"usd": price.usd(usage.prompt, usage.cached, usage.completion)})
 
 
 async def gather(*branches: Awaitable[T]) -> list[T]:

@@ -2,16 +2,26 @@
 
 from __future__ import annotations
 
+import traceback
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from reground.core.errors import BudgetExceeded
+from reground.core.errors import BudgetExceeded, RegroundError
 from reground.core.run import Run
 from reground.core.trajectory import Failure, Trajectory
 
 if TYPE_CHECKING:
     from reground.core.answers import Answer
     from reground.core.method import Method
+
+
+def _said(error: Exception) -> str:
+    """An error's message; one that nobody raised on purpose also says on which line it arose."""
+    if isinstance(error, RegroundError):
+        return str(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{error} ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else str(error)
 
 
 @dataclass(frozen=True)
@@ -46,7 +56,7 @@ async def solve(method: Method, question: str, run: Run, /, *, id: str, name: st
         method=name,
         steps=run.steps,
         answer=answer,
-        failure=None if error is None else Failure(type=type(error).__name__, message=str(error)),
+        failure=None if error is None else Failure(type=type(error).__name__, message=_said(error)),
         stopped=stopped,
         usage=run.usage,
         seconds=run.meter.elapsed,

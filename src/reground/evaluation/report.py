@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -182,9 +183,8 @@ def _row_notes(row: Row) -> list[str]:
     if not summary.finished:
         notes.append(f"{name} is not finished: {summary.runs} questions so far.")
     if summary.failed:
-        why = ", ".join(f"{count} x {name}" for name, count in sorted(summary.failures.items()))
         notes.append(
-            f"{name}: {summary.failed} of {summary.runs} failed ({why}) and are not in the mean; "
+            f"{name}: {summary.failed} of {summary.runs} failed ({_reasons(row)}) and are not in the mean; "
             f"counted as 0, it would be {number(metric.bound)}."
         )
     if metric.unscored:
@@ -208,6 +208,19 @@ def _row_notes(row: Row) -> list[str]:
             f"{name}: {summary.repeats} repeats gave the same short answer for {summary.same_repeats} of {summary.questions} questions."
         )
     return notes
+
+
+def _reasons(row: Row, most: int = 3) -> str:
+    """Why questions failed: how many by each error, those that differ only in numbers as one."""
+    kinds: dict[str, list[str]] = {}
+    for record in row.records:
+        if record.failure is not None:
+            said = f"{record.failure.type}: {' '.join(record.failure.message.split())}"
+            said = "".join(c if c.isprintable() else " " for c in said)
+            kinds.setdefault(re.sub(r"\d+", "0", said), []).append(said if len(said) <= 200 else said[:197] + "...")
+    ranked = sorted(kinds.values(), key=len, reverse=True)
+    rest = sum(map(len, ranked[most:]))
+    return "; ".join(f"{len(each)} x {each[0]}" for each in ranked[:most]) + (f"; {rest} others" if rest else "")
 
 
 def _markdown(report: Report, plots: Sequence[str]) -> str:

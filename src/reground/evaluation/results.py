@@ -31,6 +31,10 @@ from reground.core.trajectory import Trajectory, append_trajectory, read_traject
 from reground.evaluation.records import FORMAT, Record, RunConfig, Summary
 
 MAY_GROW = frozenset({"limit", "repeats"})
+NEWER = frozenset(
+    f"model_settings.{name}" for name in ("base_url", "adapter_files", "weights", "judge_weights", "rewriter_weights")
+) | {"settings.file"}
+"""What older run folders did not always record: where it is missing, anything agrees with it."""
 _LIBRARIES = ("pydantic", "aiohttp", "tantivy", "xllamacpp", "numpy", "math-verify", "torch", "transformers", "lancedb")
 _OURS = frozenset(
     {"config.json", "versions.json", "journal.sqlite", "trajectories.jsonl", "scores.jsonl", "summary.json"}
@@ -223,7 +227,9 @@ def _agree(path: Path, old: RunConfig, new: RunConfig) -> RunConfig:
     differing = [
         name
         for name in names
-        if before.get(name) != after.get(name) and not _grown(name, before.get(name), after.get(name))
+        if (name in before or name not in NEWER)
+        and before.get(name) != after.get(name)
+        and not _grown(name, before.get(name), after.get(name))
     ]
     if differing:
         said = "; ".join(f"{name} was {_brief(before.get(name))}, now {_brief(after.get(name))}" for name in differing)

@@ -21,6 +21,7 @@ from reground.core.errors import (
     TransientModelError,
 )
 from reground.core.language import Message, Reply, Sampling, Usage
+from reground.core.reasoning import separate
 from reground.models.options import Price
 
 TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
@@ -193,18 +194,18 @@ def read_replies(data: Any, messages: Sequence[Message], price: Price | None) ->
         choices = data["choices"]
         if not choices:
             raise ValueError("no choices")
-        texts = [_text(choice["message"]) for choice in choices]
-        usage = _usage(data.get("usage"), messages, texts, price)
+        said = [(_text(choice["message"]), _reasoning(choice["message"])) for choice in choices]
+        usage = _usage(data.get("usage"), messages, [text + (thought or "") for text, thought in said], price)
         replies: list[Reply] = []
-        for choice, text in zip(choices, texts, strict=True):
-            replies.append(
-                Reply(
-                    text=text,
-                    finish_reason=choice.get("finish_reason") or "stop",
-                    token_logprobs=_logprobs(choice.get("logprobs")),
-                    usage=_NOTHING if replies else usage,
-                )
+        for choice, (text, thought) in zip(choices, said, strict=True):
+            reply = Reply(
+                text=text,
+                reasoning=thought,
+                finish_reason=choice.get("finish_reason") or "stop",
+                token_logprobs=_logprobs(choice.get("logprobs")),
+                usage=_NOTHING if replies else usage,
             )
+            replies.append(separate(reply))
         return replies
     except (KeyError, TypeError, AttributeError, ValidationError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error
@@ -220,6 +221,12 @@ def _text(message: dict[str, Any]) -> str:
     if isinstance(content, list):
         return "".join(part.get("text", "") for part in content)
     return message.get("refusal") or ""
+
+
+def _reasoning(message: dict[str, Any]) -> str | None:
+    """What the server told apart as the model's thought: DeepSeek and llama.cpp call it one thing, vLLM and Ollama another."""
+    thought = message.get("reasoning_content") or message.get("reasoning")
+    return thought if isinstance(thought, str) else None
 
 
 def _logprobs(data: dict[str, Any] | None) -> Any:

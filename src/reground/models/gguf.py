@@ -74,6 +74,7 @@ class GgufModel:
         self.progress = progress
         self._model = model
         self._options = options
+        self.price = options.price
         self._engine: Engine | None = None
         self._special: tuple[str, ...] = ()
 
@@ -131,6 +132,7 @@ class _Choice:
     """One reply while it is being written."""
 
     text: str = ""
+    reasoning: str = ""
     tokens: list[TokenLogprob] = field(default_factory=list)
     finish: str | None = None
 
@@ -138,13 +140,14 @@ class _Choice:
         """Add what a chunk brings."""
         if self.finish is not None:
             return
-        content = choice["delta"].get("content") or ""
+        content, seen = choice["delta"].get("content") or "", len(self.text)
         self.text += content
+        self.reasoning += choice["delta"].get("reasoning_content") or ""
         if content:
             for entry in (choice.get("logprobs") or {}).get("content") or ():
                 self.tokens.append(TokenLogprob(token=entry["token"], logprob=min(0.0, entry["logprob"])))
         self.finish = choice.get("finish_reason")
-        cuts = [at for at in (self.text.find(each) for each in stop) if at >= 0]
+        cuts = [at for at in (self.text.find(each, max(0, seen - len(each) + 1)) for each in stop) if at >= 0]
         if cuts:
             self._cut(min(cuts))
 
@@ -237,7 +240,7 @@ class _Reading:
             self.cached = usage["prompt_tokens_details"]["cached_tokens"]
             self._counted += usage["completion_tokens"]
         for choice in chunk.get("choices", ()):
-            self._seen += bool(choice["delta"].get("content"))
+            self._seen += bool(choice["delta"].get("content") or choice["delta"].get("reasoning_content"))
             self._choices[choice["index"]].take(choice, self._stop)
         return self._cancelled() or (bool(self._stop) and self.finished)
 
@@ -256,6 +259,7 @@ class _Reading:
         return [
             Reply(
                 text=choice.text,
+                reasoning=choice.reasoning or None,
                 finish_reason=choice.finish or "stop",
                 token_logprobs=tuple(choice.tokens) if logprobs else None,
             )

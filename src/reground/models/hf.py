@@ -159,6 +159,7 @@ class HfModel:
         self.name = f"hf/{model}"
         self._model = model
         self._options = options
+        self.price = options.price
         self._waiting: list[_Job] = []
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="transformers")

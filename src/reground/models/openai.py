@@ -15,6 +15,7 @@ import os
 import urllib.request
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any
 
 import aiohttp
@@ -67,6 +68,20 @@ async def available(options: ModelOptions) -> list[Listing]:
     return [Listing(adapter.name, True, f"{server.url}, {key}; serves {_some(models) or 'models it does not list'}")]
 
 
+@dataclass(frozen=True)
+class Provider:
+    """What messages say of a kind of server.
+
+    name: what its models' names begin with. start: what to do where nobody answers. bring: how it gets a {model}.
+    patient: whether a server that has never answered may still be starting, so that the call is tried again.
+    """
+
+    name: str = "openai"
+    start: str = "start the server there, or set OPENAI_BASE_URL to where it is"
+    bring: str = ""
+    patient: bool = True
+
+
 class OpenAIModel:
     """One model of one server.
 
@@ -77,22 +92,27 @@ class OpenAIModel:
     fewer samples than were asked for, the rest is asked for at once.
     """
 
-    def __init__(self, model: str, options: ModelOptions | None = None) -> None:
+    def __init__(self, model: str, options: ModelOptions | None = None, *, provider: Provider | None = None) -> None:
         options = options if options is not None else ModelOptions()
+        provider = provider if provider is not None else Provider()
         if not model:
-            raise ConfigurationError("name the model: openai/<model>")
-        self.name = f"openai/{model}"
+            raise ConfigurationError(f"name the model: {provider.name}/<model>")
+        self.name = f"{provider.name}/{model}"
+        self._provider = provider
         self._model = model
         self._options = options
+        self.price = options.price
         self.base_url = _base_url(options)
         key = os.environ.get(options.api_key_env, "").strip() or None
         if key is not None and not (key.isascii() and key.isprintable()):
             raise ConfigurationError(f"{options.api_key_env} holds characters that no key has")
         shown = self.base_url.with_user(None).with_query(None)
         self.server = Server(str(shown).rstrip("/"), options.api_key_env, key)
+        self.served_at = self.server.url
         self._chat = _beneath(self.base_url, "chat/completions")
         self._proxy = _proxy(self.base_url)
         self._dialect = Dialect()
+        self._met = False
         self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
 
     def __repr__(self) -> str:
@@ -183,6 +203,7 @@ class OpenAIModel:
         session = self._sessions.get(asyncio.get_running_loop()) or await self._open()
         try:
             async with session.post(self._chat, data=body, proxy=self._proxy, allow_redirects=False) as response:
+                self._met = True
                 return response.status, response.headers, await response.read()
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._lost(error) from None
@@ -191,7 +212,7 @@ class OpenAIModel:
         for owner in [owner for owner in self._sessions if owner.is_closed()]:
             await self._sessions.pop(owner).close()
         headers = {"Content-Type": "application/json"}
-        if self.server.key is not None:
+        if self.server.key is not None and self.base_url.user is None:  # a user in the URL is sent instead of the key
             headers["Authorization"] = f"Bearer {self.server.key}"
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=_connections(self._options.connections)),
@@ -212,9 +233,8 @@ class OpenAIModel:
             return TransientModelError(f"cannot connect to {url} within {CONNECT_SECONDS:.0f} s")
         if isinstance(error, aiohttp.ClientConnectorError):
             why = (error.strerror or "no connection").lower()
-            return TransientModelError(
-                f"cannot reach {url} ({why}); start the server there, or set OPENAI_BASE_URL to where it is"
-            )
+            kind = TransientModelError if self._provider.patient or self._met else ModelError
+            return kind(f"cannot reach {url} ({why}); {self._provider.start}")
         if isinstance(error, TimeoutError):
             return TransientModelError(
                 f"{url} gave no reply within {self._options.timeout:g} s; a slow server needs fewer "
@@ -253,7 +273,8 @@ class OpenAIModel:
             return ModelError(f"{self.server.url} knows no {self._model!r}, or the base URL is wrong (404): {said}")
         close = difflib.get_close_matches(self._model, models, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
-        return ModelError(f"{self.server.url} has no model {self._model!r}; {hint}it serves {_some(models)}")
+        bring = self._provider.bring.format(model=self._model)
+        return ModelError(f"{self.server.url} has no model {self._model!r}; {hint}it serves {_some(models)}{bring}")
 
 
 def _some(models: Sequence[str], most: int = 8) -> str:

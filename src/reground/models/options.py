@@ -80,13 +80,25 @@ class ModelOptions:
             raise ConfigurationError("api_key_env must name an environment variable")
         if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
             raise ConfigurationError(f"a base URL starts with http:// or https://, not {self.base_url!r}")
-        for name in ("connections", "attempts", "deadline", "timeout"):
-            if not getattr(self, name) > 0:
-                raise ConfigurationError(f"{name} must be above zero, not {getattr(self, name)}")
-        for name in ("requests_per_minute", "tokens_per_minute", "context", "slots", "threads"):
-            value = getattr(self, name)
-            if value is not None and not value > 0:
-                raise ConfigurationError(f"{name} must be above zero, not {value}")
+        if self.price is not None and not isinstance(self.price, Price):
+            raise ConfigurationError(
+                f"price is Price.parse('PROMPT,COMPLETION') in USD per million tokens, not {self.price!r}"
+            )
+        for name in ("connections", "attempts", "context", "slots", "threads"):
+            _check_number(name, getattr(self, name), int, "a whole number above zero", optional=name not in _NEEDED)
+        for name in ("deadline", "timeout", "requests_per_minute", "tokens_per_minute"):
+            _check_number(name, getattr(self, name), float, "a finite number above zero", optional=name not in _NEEDED)
+
+
+_NEEDED = frozenset({"connections", "attempts", "deadline", "timeout"})
+
+
+def _check_number(name: str, value: object, kind: type, what: str, *, optional: bool) -> None:
+    if value is None and optional:
+        return
+    fits = isinstance(value, int if kind is int else (int, float)) and not isinstance(value, bool)
+    if not fits or not 0 < float(str(value)) < float("inf"):
+        raise ConfigurationError(f"{name} must be {what}, not {value!r}")
 
 
 @dataclass(frozen=True)

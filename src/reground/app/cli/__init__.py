@@ -11,6 +11,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+EXIT_OWN_FILE = 2
 EXIT_INTERRUPTED = 130
 EXIT_BUG = 70
 
@@ -24,6 +25,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. No error a user can act on shows a stack trace."""
     import typer
 
+    from reground.app.catalogue import place_of
     from reground.app.cli.commands import cli
     from reground.core.errors import RegroundError
 
@@ -46,6 +48,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
             return _show_usage(error)
         if os.environ.get("REGROUND_DEBUG"):
             raise
+        if (place := place_of(error)) is not None:
+            _say(f"error: {place}: {type(error).__name__}: {error} (set REGROUND_DEBUG=1 to see how it got there)")
+            return EXIT_OWN_FILE
         _say(f"internal error: {type(error).__name__}: {error} (set REGROUND_DEBUG=1 to see where; please report it)")
         return EXIT_BUG
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 import tomllib
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -72,7 +75,10 @@ BudgetUsd = Annotated[
 ConfigFile = Annotated[
     Path | None,
     typer.Option(
-        "--config", help="A TOML file with the same names as the options; reground.toml here if there is one."
+        "--config",
+        help="A TOML file with the same names as the options; reground.toml here if there is one.",
+        is_eager=True,
+        callback=lambda context, value: use_config(context, value),
     ),
 ]
 SetOption = Annotated[
@@ -102,26 +108,59 @@ def read_config(path: Path | None) -> dict[str, Any]:
         raise DataError(f"not a TOML file: {error}", path=path) from None
 
 
-_CONFIG_KEYS = {
-    "method", "model", "corpus", "form", "base_url", "api_key_env", "price", "context", "slots", "adapter", "cache",
-    "budget", "settings", "connections", "requests_per_minute", "tokens_per_minute", "attempts", "deadline", "timeout",
-    "threads",
-}  # fmt: skip
+_TABLES = {"budget", "settings"}
+_NO_KEYS = {"config", "set", "help", "version", "install_completion", "show_completion"}
 
 
-def check_config(config: Mapping[str, Any]) -> None:
-    """Refuse a configuration with keys that nothing reads."""
+def check_config(config: Mapping[str, Any], known: AbstractSet[str]) -> None:
+    """Refuse a configuration with keys that no command reads."""
     from reground.app.catalogue import did_you_mean
 
-    for key in config:
-        if key not in _CONFIG_KEYS:
-            raise ConfigurationError(f"the configuration has an unknown key {key!r}; {did_you_mean(key, _CONFIG_KEYS)}")
+    for key, value in config.items():
+        if key not in known:
+            raise ConfigurationError(f"the configuration has an unknown key {key!r}; {did_you_mean(key, known)}")
+        if (key in _TABLES) != isinstance(value, dict):
+            what = f"is a table: write [{key}] on a line of its own" if key in _TABLES else "is no table"
+            raise ConfigurationError(f"{key} in the configuration {what}")
+
+
+def config_keys(root: Any) -> set[str]:
+    """What a configuration file may hold: every option of a command that reads one, and all that a model can be set to."""
+    from reground.models.options import ModelOptions
+
+    commands, keys = [root], {field.name for field in dataclasses.fields(ModelOptions)} | _TABLES
+    while commands:
+        command = commands.pop()
+        commands += getattr(command, "commands", {}).values()
+        names = _option_names(command)
+        if "config" in names:
+            keys |= names.keys() - _NO_KEYS
+    return keys
+
+
+def _option_names(command: Any) -> dict[str, str]:
+    """A command's options as a configuration writes them, and the parameters behind them."""
+    return {
+        option[2:].replace("-", "_"): parameter.name
+        for parameter in command.params
+        for option in parameter.opts
+        if option.startswith("--")
+    }
+
+
+def use_config(context: typer.Context, path: Path | None) -> Path | None:
+    """Let the configuration file's values stand where an option is not given."""
+    if not context.resilient_parsing:
+        config = read_config(path)
+        check_config(config, config_keys(context.find_root().command))
+        names = _option_names(context.command)
+        given = {names[key]: value for key, value in config.items() if key in names and key not in _NO_KEYS}
+        context.default_map = {**(context.default_map or {}), **given}
+    return path
 
 
 def model_options(config: Mapping[str, Any], **flags: Any) -> ModelOptions:
     """Options for a model: the configuration's, overridden by the flags that were given."""
-    import dataclasses
-
     from reground.models.options import ModelOptions, Price
 
     names = {field.name for field in dataclasses.fields(ModelOptions)}
@@ -166,6 +205,18 @@ def _read_value(value: str) -> object:
         return tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
         return value
+
+
+def setting_text(value: object) -> str:
+    """A setting as --set reads it back: a plain word as it is, anything else as TOML, and none."""
+    if isinstance(value, str) and value == value.strip() and _read_value(value) == value and value.lower() not in _NONE:
+        return value
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(json.dumps(each) for each in value)}]"
+    return "none" if value is None else json.dumps(value)
+
+
+_NONE = frozenset({"none", "null"})
 
 
 def human_tokens(count: int) -> str:

@@ -56,7 +56,6 @@ def ask(
 ) -> None:
     """Answer a question; the help text is `_ASK_HELP`."""
     file = common.read_config(config)
-    common.check_config(file)
     options = common.model_options(
         file,
         base_url=base_url,
@@ -70,10 +69,10 @@ def ask(
     budget = common.budget_from(file, tokens=budget_tokens, calls=budget_calls, seconds=budget_seconds, usd=budget_usd)
     _answer(
         question,
-        method=method or file.get("method") or "rar",
-        model=model or file.get("model") or "gguf/smollm2",
-        corpus=corpus if corpus is not None else file.get("corpus"),
-        form=form or file.get("form"),
+        method=method or "rar",
+        model=model or "gguf/smollm2",
+        corpus=corpus,
+        form=form,
         settings=common.parse_settings(file, setting),
         options=options,
         budget=budget,

@@ -107,6 +107,7 @@ def show_line(console: Console, number: int, trajectory: Trajectory) -> None:
     console.print(
         Text.assemble(
             (f"{number:4} ", "dim"),
+            (f"{trajectory.id} ", "dim"),
             (f"{trajectory.method:16} ", "bold"),
             plain(_short(trajectory.question, 60)),
             "  ",
@@ -136,6 +137,8 @@ def _show_step(console: Console, step: Step) -> None:
         for message in step.messages:
             console.print(plain(f"{message.role}: {message.content}", "dim"))
         for reply in step.replies:
+            if reply.reasoning:
+                console.print(plain(f"thought: {reply.reasoning}", "dim italic"))
             console.print(plain(reply.text))
     elif isinstance(step, RetrieveStep):
         console.print(plain(f"query: {step.query}", "cyan"))

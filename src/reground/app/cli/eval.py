@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -98,8 +98,8 @@ def evaluate(
     from reground.evaluation.compare import cells_of
     from reground.evaluation.runner import EvalSettings
 
-    file = config_file(config)
-    chosen, named = method or file.get("method") or "rar", model or file.get("model") or "gguf/smollm2"
+    file = common.read_config(config)
+    chosen, named = method or "rar", model or "gguf/smollm2"
     budget = common.budget_from(file, tokens=budget_tokens, calls=budget_calls, seconds=budget_seconds, usd=budget_usd)
     (cell,) = cells_of([chosen], [budget.tokens])
     flags = {"base_url": base_url, "api_key_env": api_key_env, "price": price, "context": context}
@@ -114,7 +114,7 @@ def evaluate(
             baseline=chosen,
             data=data,
             model=named,
-            corpus=corpus_path(corpus, file),
+            corpus=corpus,
             sandbox=sandbox,
             judge=judge,
             rewriter=rewriter,
@@ -183,11 +183,11 @@ def compare(
     from reground.evaluation.compare import cells_of, parse_budgets
     from reground.evaluation.runner import EvalSettings
 
-    file = config_file(config)
+    file = common.read_config(config)
     names = [name.strip() for name in methods.split(",") if name.strip()]
     if not names or (baseline is not None and baseline not in names):
         raise ConfigurationError("--methods names the methods, the baseline among them")
-    named = model or file.get("model") or "gguf/smollm2"
+    named = model or "gguf/smollm2"
     flags = {"base_url": base_url, "api_key_env": api_key_env, "price": price, "context": context}
     base = EvalSettings(
         names[0], named, ids=ids, limit=sample(ids, limit), repeats=repeats, seed=seed, concurrency=concurrency,
@@ -200,7 +200,7 @@ def compare(
             baseline=baseline or names[0],
             data=data,
             model=named,
-            corpus=corpus_path(corpus, file),
+            corpus=corpus,
             sandbox=sandbox,
             judge=judge,
             rewriter=rewriter,
@@ -232,20 +232,6 @@ def report(
     """
     console, _ = common.consoles()
     print_report(console, folders, out if out is not None else folders[0], baseline, by)
-
-
-def config_file(path: Path | None) -> dict[str, Any]:
-    """The configuration file, checked."""
-    file = common.read_config(path)
-    common.check_config(file)
-    return file
-
-
-def corpus_path(given: Path | None, file: dict[str, Any]) -> Path | None:
-    """The documents: those named on the command line, else those of the configuration file, else none."""
-    if given is not None:
-        return given
-    return Path(file["corpus"]) if "corpus" in file else None
 
 
 def sample(ids: str, limit: int | None) -> int | None:

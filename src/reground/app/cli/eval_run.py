@@ -115,6 +115,7 @@ async def _run(task: Task, order: Order, settings: dict[str, dict[str, object]],
                 rewriter=models.get("rewriter"),
                 on_index=preparing.on_index,
             )
+            opened.push_async_callback(close, bench.retriever)
         return await _run_cells(bench, order, err)
 
 

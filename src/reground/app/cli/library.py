@@ -108,19 +108,20 @@ def methods(
 
     console, _ = common.consoles()
     if name is not None:
-        settings = catalogue.setting_names(name)
+        settings = catalogue.setting_defaults(name)
         presets = catalogue.presets(name)
         if as_json:
             typer.echo(json.dumps({"name": name, "settings": settings, "presets": presets}, default=str))
             return
-        entry_summary = catalogue.methods()[name].summary if name in catalogue.methods() else ""
+        entry = catalogue.methods().get(name.partition("+")[0])
+        entry_summary = "" if entry is None else entry.summary
         console.print(f"{name}  {entry_summary}", markup=False)
         for key, default in settings.items():
-            console.print(f"  --set {key}={default}", markup=False)
+            console.print(f"  --set {key}={common.setting_text(default)}", markup=False, soft_wrap=True)
         for preset, changed in presets.items():
-            if changed:
-                said = ", ".join(f"{key}={value}" for key, value in changed.items())
-                console.print(f"  {name}+{preset}: the same with {said}", markup=False)
+            if changed and "+" not in name:
+                said = ", ".join(f"{key}={common.setting_text(value)}" for key, value in changed.items())
+                console.print(f"  {name}+{preset}: the same with {said}", markup=False, soft_wrap=True)
         return
     if as_json:
         typer.echo(json.dumps({entry.name: entry.summary for entry in catalogue.methods().values()}))

@@ -90,14 +90,14 @@ def trees(
     from reground.evaluation.tasks._load import data_root
     from reground.treesearch.settings import Settings
 
-    file = options.config_file(config)
-    named = model or file.get("model") or "gguf/smollm2"
+    file = common.read_config(config)
+    named = model or "gguf/smollm2"
     budget = common.budget_from(file, tokens=budget_tokens, calls=budget_calls, seconds=budget_seconds, usd=budget_usd)
     flags: dict[str, Any] = {"base_url": base_url, "api_key_env": api_key_env, "price": price, "context": context}
     order = _Order(
         task=load_training_task(task, Path() if ":" in task else data_root(data)),
         model=named,
-        corpus=options.corpus_path(corpus, file),
+        corpus=corpus,
         sandbox=sandbox,
         out=out if out is not None else Path("runs") / options.slug("trees", task),
         settings=common.parse_settings(file, setting),
@@ -137,6 +137,7 @@ async def _collect(order: _Order, err: Console) -> Collected:
                 sandbox=order.sandbox,
                 on_index=preparing.on_index,
             )
+            opened.push_async_callback(close, bench.retriever)
         cell = Cell(method=METHOD, tokens=None)
         planner = bench.method(cell)
         assert isinstance(planner, CRPlanner)

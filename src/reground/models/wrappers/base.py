@@ -13,11 +13,13 @@ async def close(model: object) -> None:
 
 
 class Wrapper:
-    """Goes by the name of the model inside and closes it."""
+    """Goes by the name of the model inside and closes it; says the same of its price and of where it is served."""
 
     def __init__(self, model: LanguageModel) -> None:
         self.model = model
         self.name = model.name
+        self.price = getattr(model, "price", None)
+        self.served_at = getattr(model, "served_at", None)
 
     async def aclose(self) -> None:
         """Close the model inside."""

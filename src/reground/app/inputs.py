@@ -1,0 +1,132 @@
+"""What a caller in Python may hand in instead of the exact thing: a number, a function, a list of texts."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reground.core.budget import Budget
+from reground.core.errors import ConfigurationError, DataError
+from reground.core.evidence import Passage, Retriever
+from reground.core.language import LanguageModel
+from reground.core.places import indexes_dir
+
+if TYPE_CHECKING:
+    from reground.models.options import ModelOptions
+
+
+def as_budget(given: object) -> Budget | None:
+    """A Budget; a whole number is tokens, a mapping names the limits. Raises ConfigurationError for anything else."""
+    if given is None or isinstance(given, Budget):
+        return given
+    if isinstance(given, int) and not isinstance(given, bool):
+        return Budget(tokens=given)
+    if isinstance(given, Mapping):
+        return _from_mapping(Budget.model_validate, given, "budget")
+    raise ConfigurationError(
+        f"a budget is a number of tokens or Budget(tokens=..., calls=..., seconds=..., usd=...), not {given!r}"
+    )
+
+
+def as_options(given: object) -> ModelOptions | None:
+    """ModelOptions, or a mapping of them. Raises ConfigurationError for anything else."""
+    from reground.models.options import ModelOptions
+
+    if given is None or isinstance(given, ModelOptions):
+        return given
+    if isinstance(given, Mapping):
+        return _from_mapping(lambda named: ModelOptions(**named), given, "model_options")
+    raise ConfigurationError(f"model_options are reground.models.options.ModelOptions(...), not {given!r}")
+
+
+def _from_mapping(make: Any, given: Mapping[Any, Any], what: str) -> Any:
+    try:
+        return make(dict(given))
+    except (TypeError, ValueError) as error:
+        reasons = getattr(error, "errors", None)
+        why = "; ".join(f"{e['loc'][0]}: {e['msg']}" for e in reasons()) if reasons is not None else str(error)
+        raise ConfigurationError(f"{what} cannot be {dict(given)!r}: {why}") from None
+
+
+def as_model(given: object, options: ModelOptions | None) -> str | LanguageModel:
+    """A model's name, a language model, or a function from prompt to reply as one. Raises ConfigurationError."""
+    from reground.models.function import FunctionModel
+
+    if isinstance(given, str | LanguageModel):
+        return given
+    if callable(given) and not isinstance(given, type):
+        return FunctionModel(given, price=None if options is None else options.price)
+    raise ConfigurationError(
+        f"a model is 'provider/model', a function from prompt to reply, or an object with a name and generate(), not {given!r}"
+    )
+
+
+async def as_corpus(given: object) -> str | Path | Retriever | None:
+    """A place of documents or a retriever; texts, passages and paths in a list are gathered in one file of the cache.
+
+    Raises ConfigurationError for what is none of these, DataError for a path that leads nowhere.
+    """
+    if given is None or isinstance(given, str | Path | Retriever):
+        return given
+    if not isinstance(given, Sequence) or isinstance(given, bytes):
+        raise ConfigurationError(
+            f"a corpus is a path, a retriever, or a list of texts, passages and paths, not {type(given).__name__}"
+        )
+    if len(given) == 1 and (path := _path(given[0])) is not None:
+        return path
+    return await asyncio.to_thread(_gather, given)
+
+
+def _gather(given: Sequence[object]) -> Path:
+    records = [record for number, each in enumerate(given, start=1) for record in _records(number, each)]
+    if not records:
+        raise DataError("the corpus is an empty list: give texts, passages or paths")
+    content = "".join(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+    data = content.encode("utf-8", "replace")
+    path = indexes_dir() / f"given-{hashlib.blake2b(data, digest_size=8).hexdigest()}.jsonl"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_suffix(f".{id(records)}.part")
+        part.write_bytes(data)
+        part.replace(path)
+    return path
+
+
+def _records(number: int, each: object) -> Iterator[dict[str, str | None]]:
+    if isinstance(each, Passage):
+        yield {"id": each.id, "title": each.title, "text": each.text, "url": each.url}
+    elif (path := _path(each)) is not None:
+        yield from _documents(path)
+    elif isinstance(each, str):
+        yield {"id": f"text-{number}", "title": "", "text": each, "url": None}
+    else:
+        raise ConfigurationError(f"item {number} of the corpus is no text, passage or path but {type(each).__name__}")
+
+
+def _path(each: object) -> Path | None:
+    """The path that an item is; None for a text. A single word with a slash or a suffix is meant as a path."""
+    if isinstance(each, Path):
+        return each.expanduser()
+    if not isinstance(each, str) or any(c.isspace() for c in each) or len(each) > 1000:
+        return None
+    path = Path(each).expanduser()
+    return (
+        path
+        if path.exists() or "/" in each or path.suffix.lower() in {".md", ".txt", ".pdf", ".html", ".jsonl"}
+        else None
+    )
+
+
+def _documents(path: Path) -> Iterator[dict[str, str | None]]:
+    from reground.retrieval.documents import find_files
+    from reground.retrieval.readers import read_file, read_jsonl
+
+    for file in find_files(path):
+        found = read_jsonl(file) if file.is_jsonl else iter([read_file(file, file.path.read_bytes())])
+        for document in found:
+            id = f"{path.name}/{document.id}" if path.is_dir() else document.id
+            yield {"id": id, "title": document.title, "text": document.text, "url": document.url}

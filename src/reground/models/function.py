@@ -1,0 +1,63 @@
+"""A function of one's own as a language model: prompt in, reply out."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import inspect
+from collections.abc import Awaitable, Callable, Sequence
+
+from reground.core.budget import estimate_tokens
+from reground.core.errors import ModelError
+from reground.core.language import Message, Reply, Sampling, Usage
+from reground.models.options import Price
+
+
+class FunctionModel:
+    """Calls a plain function in a thread, or awaits an async one, once for each reply.
+
+    The function gets the conversation as one string; turns of a longer one are headed by their role. Its name holds a
+    fingerprint of its code, so that a changed function is another model. Tokens are estimated from the text's length,
+    and the cost in USD is unknown without a price. Raises ModelError for a reply that is no string.
+    """
+
+    def __init__(self, function: Callable[[str], str | Awaitable[str]], *, price: Price | None = None) -> None:
+        self.name = f"function/{getattr(function, '__qualname__', type(function).__qualname__)}-{_code_of(function)}"
+        self.price = price
+        self._function = function
+        self._waits = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
+            getattr(function, "__call__", None)  # noqa: B004 - the method itself is wanted, not whether there is one
+        )
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        """Return `sampling.n` replies."""
+        prompt = _as_text(messages)
+        texts = list(await asyncio.gather(*(self._say(prompt, sampling.stop) for _ in range(sampling.n))))
+        spent = sampling.n * estimate_tokens(tuple(messages))
+        said = sum(len(text.encode()) // 4 for text in texts)
+        usd = None if self.price is None else self.price.usd(spent, 0, said)
+        usage = Usage(calls=sampling.n, prompt=spent, completion=said, usd=usd)
+        return [Reply(text=text, usage=usage if not at else Usage()) for at, text in enumerate(texts)]
+
+    async def _say(self, prompt: str, stop: Sequence[str]) -> str:
+        said = self._function(prompt) if self._waits else await asyncio.to_thread(self._function, prompt)
+        if inspect.isawaitable(said):
+            said = await said
+        if not isinstance(said, str):
+            raise ModelError(f"{self.name} returned {type(said).__name__} where a model's reply, a string, belongs")
+        return said[: min([at for at in (said.find(each) for each in stop) if at >= 0], default=len(said))]
+
+
+def _as_text(messages: Sequence[Message]) -> str:
+    if len(messages) == 1:
+        return messages[0].content
+    return "\n\n".join(f"{message.role}: {message.content}" for message in messages)
+
+
+def _code_of(function: object) -> str:
+    """A fingerprint of what the function's own code does; what it calls or closes over is not in it."""
+    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
+    if code is None:
+        return "builtin"
+    constants = [each for each in code.co_consts if not inspect.iscode(each)]
+    return hashlib.blake2b(repr((code.co_code, constants, code.co_names)).encode(), digest_size=4).hexdigest()

@@ -1,0 +1,66 @@
+"""`ollama/<model>`: a model that Ollama serves on this machine, or where OLLAMA_HOST says; no key, no price.
+
+It is reached by Ollama's OpenAI-compatible interface. The option `base_url` goes before OLLAMA_HOST.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+from reground.core.errors import ConfigurationError, ModelError
+from reground.models.openai import OpenAIModel, Provider
+from reground.models.options import Listing, ModelOptions, Price
+
+DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 11434
+OLLAMA = Provider(
+    name="ollama",
+    start="start Ollama there (ollama serve), or set OLLAMA_HOST to where it is",
+    bring="; ollama pull {model} brings another",
+    patient=False,
+)
+
+
+def create(model: str, options: ModelOptions) -> OpenAIModel:
+    """The adapter for `ollama/<model>`, without wrappers. Raises ConfigurationError for an OLLAMA_HOST that is no address.
+
+    The key of another provider is never sent: unless another variable is named, one in OLLAMA_API_KEY is.
+    """
+    if options.api_key_env == ModelOptions().api_key_env:
+        options = replace(options, api_key_env="OLLAMA_API_KEY")
+    if options.price is None:
+        options = replace(options, price=Price(0.0, 0.0, 0.0))
+    return OpenAIModel(model, replace(options, base_url=options.base_url or base_url()), provider=OLLAMA)
+
+
+async def available(options: ModelOptions) -> list[Listing]:
+    """The models that Ollama has here, one line each; one line where it does not answer within two seconds."""
+    adapter = create("<model>", replace(options, base_url=None))
+    try:
+        models = await adapter.offered()
+    except ModelError as error:
+        return [Listing(adapter.name, False, str(error))]
+    finally:
+        await adapter.aclose()
+    if not models:
+        return [Listing(adapter.name, False, f"{adapter.server.url} has no model yet: ollama pull llama3.2")]
+    return [Listing(f"ollama/{model}", True, adapter.server.url) for model in models]
+
+
+def base_url() -> str:
+    """Where Ollama is, from OLLAMA_HOST in any form that Ollama itself takes: host, host:port, :port or a URL."""
+    given = os.environ.get("OLLAMA_HOST", "").strip().strip("'\"")
+    try:
+        parts = urlsplit(given if "://" in given else f"http://{given}")
+        host, port = parts.hostname or DEFAULT_HOST, parts.port
+    except ValueError:
+        raise ConfigurationError(f"OLLAMA_HOST must look like 127.0.0.1:11434, not {given!r}") from None
+    if parts.scheme not in ("http", "https"):
+        raise ConfigurationError(f"OLLAMA_HOST must look like 127.0.0.1:11434, not {given!r}")
+    if host in ("0.0.0.0", "::"):  # noqa: S104 - where a server listens on every address, a client asks this machine
+        host = DEFAULT_HOST
+    if port is None:
+        port = DEFAULT_PORT if "://" not in given else 443 if parts.scheme == "https" else 80
+    host = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{host}:{port}{parts.path.rstrip('/').removesuffix('/v1')}/v1"

@@ -1,0 +1,145 @@
+"""The configuration file takes every option by its name, for every command that reads it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reground.app.cli import run
+from reground.app.cli._common import config_keys
+from reground.app.cli.commands import cli
+from reground.models.options import ModelOptions
+from reground.testing.openai_server import MockOpenAI
+from tests.data import ROOT
+from tests.servers import serving
+
+QUESTIONS = [{"id": f"b{i}", "question": f"Who wrote book {i}?", "golden_answers": [f"W{i}"]} for i in range(5)]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-the-test")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    folder = tmp_path / "data" / "bamboogle"
+    folder.mkdir(parents=True)
+    (folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in QUESTIONS))
+    return tmp_path
+
+
+def commands(command: Any, path: str = "") -> dict[str, Any]:
+    found = {path.strip(): command}
+    for name, inner in getattr(command, "commands", {}).items():
+        found |= commands(inner, f"{path} {name}")
+    return found
+
+
+READERS = {path: command for path, command in commands(cli).items() if any(p.name == "config" for p in command.params)}
+OPTIONS = [
+    (path, option)
+    for path, command in READERS.items()
+    for parameter in command.params
+    for option in parameter.opts
+    if option.startswith("--") and option not in {"--config", "--set", "--help"}
+]
+
+
+def test_four_commands_read_a_configuration() -> None:
+    assert set(READERS) == {"ask", "eval", "compare", "train trees"}
+
+
+@pytest.mark.parametrize(("command", "option"), OPTIONS)
+def test_every_option_is_a_key_and_reaches_its_command(command: str, option: str, home: Path) -> None:
+    """A text, a number or a switch, as the option takes it, is what the command gets without the option being given."""
+    parameter = next(p for p in READERS[command].params if option in p.opts)
+    question = ["Why?"] if command == "ask" else [] if option == "--task" else ["--task", "x"]
+    outer = cli.make_context("reground", ["methods"])
+    reached = []
+    for value in ("given", 7, True):
+        (home / "reground.toml").write_text(f"{option[2:].replace('-', '_')} = {json.dumps(value)}\n")
+        try:
+            context = READERS[command].make_context(command, list(question), parent=outer)
+        except Exception as error:
+            assert option in str(error) or type(error).__name__ == "BadParameter"
+        else:
+            reached.append(str(context.params[parameter.name]) in {str(value), f"{value}.0"})
+    assert any(reached)
+
+
+def test_every_key_that_the_documentation_names_is_accepted() -> None:
+    keys = config_keys(cli)
+    assert {field.name for field in dataclasses.fields(ModelOptions)} <= keys
+    page = (ROOT / "docs/how-to/models.md").read_text()
+    assert {"seed", "rewriter", "concurrency", "timeout", "deadline", "threads"} <= keys
+    for block in re.findall(r"```toml\n(.*?)```", page, re.DOTALL):
+        named = {line.split("=")[0].strip() for line in block.partition("\n[")[0].splitlines() if "=" in line}
+        assert named <= keys
+
+
+def test_names_that_were_refused_are_heeded(home: Path) -> None:
+    with serving(MockOpenAI(lambda body: "Answer: W0")) as server:
+        (home / "reground.toml").write_text(
+            f'model = "openai/mock"\nbase_url = "{server.url}"\nmethod = "direct"\ntask = "bamboogle"\ndata = "data"\n'
+            'seed = 5\nconcurrency = 2\nlimit = 3\nout = "RUN"\nquiet = true\n[budget]\ncalls = 9\n[settings]\nmax_tokens = 99\n'
+        )
+        assert run(["eval"]) == 0
+        config = json.loads((home / "RUN" / "config.json").read_text())
+        assert (config["seed"], config["limit"], config["method"], config["budget"]["calls"]) == (5, 3, "direct", 9)
+        assert config["settings"]["max_tokens"] == 99
+        assert server.most_at_once <= 2
+        assert run(["eval", "--limit", "4"]) == 0
+        assert run(["ask", "Why?"]) == 0
+    assert json.loads((home / "RUN" / "config.json").read_text())["limit"] == 4
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('modell = "x"', "did you mean model"),
+        ("budget = 5", "[budget]"),
+        ("settings = 5", "[settings]"),
+        ("[model]\nname = 5", "model in the configuration is no table"),
+        ('concurrency = "many"', "concurrency"),
+        ('timeout = "long"', "timeout"),
+        ("timeout = inf", "timeout"),
+        ("attempts = 0", "attempts"),
+        ("price = 5", "PROMPT,COMPLETION"),
+        ("[budget]\ntoken = 5", "token"),
+        ("[budget]\ntokens = -5", "tokens"),
+        ("[settings]\nkk = 5", "no setting 'kk'"),
+        ('adapter = "absent"\nmodel = "hf/x"', "adapter"),
+    ],
+)
+def test_a_wrong_value_is_said_in_one_line(
+    text: str, says: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "reground.toml").write_text(text + "\n")
+    rest = [] if "model" in text else ["--model", "openai/x"]
+    command = ["eval", "--task", "bamboogle", "--data", "data"] if "concurrency" in text else ["ask", "Why?"]
+    assert run([*command, "--method", "direct", *rest]) == 2
+    said = capsys.readouterr().err
+    assert says in said
+    assert "Traceback" not in said and "internal error" not in said
+
+
+def test_prompts_can_be_set_for_eval_and_compare_too(home: Path) -> None:
+    heard: list[str] = []
+
+    def script(body: dict[str, Any]) -> str:
+        heard.append(body["messages"][-1]["content"])
+        return "Answer: W0"
+
+    given = 'prompts={answer = "Tell me: {question} {form}"}'
+    with serving(MockOpenAI(script)) as server:
+        where = ["--task", "bamboogle", "--data", "data", "--model", "openai/mock", "--base-url", server.url, "-q"]
+        assert run(["eval", *where, "--method", "direct", "--set", given, "--out", "RUN", "--limit", "2"]) == 0
+        one = ["--set", f"direct.{given}", "--out", "COMPARISON", "--limit", "2"]
+        assert run(["compare", *where, "--methods", "direct,cot", "--budgets", "2k", *one]) == 0
+    assert len(heard) == 6
+    assert sum(prompt.startswith("Tell me: Who wrote") for prompt in heard) == 4

@@ -1,0 +1,126 @@
+"""What makes the same question another run, and what a run that goes on has to pay."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import reground
+from reground.app.cli import run
+from reground.app.identity import files_fingerprint, model_settings
+from reground.core.budget import Budget
+from reground.core.errors import EmptyAnswer
+from reground.core.language import Reply
+from reground.core.trajectory import read_trajectories
+from reground.models.options import ModelOptions, Price
+from reground.models.scripted import ScriptedModel
+from reground.testing.openai_server import MockOpenAI
+from tests.servers import in_order, serving
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-the-test")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    return tmp_path
+
+
+def ask(*, said: str, options: ModelOptions | None = None, **more: object) -> str:
+    model = ScriptedModel([said])
+    return reground.ask("Why?", method="direct", model=model, model_options=options, **more).text  # type: ignore[arg-type]
+
+
+def test_another_context_is_another_run() -> None:
+    assert ask(said="One.", options=ModelOptions(context=1024)) == "One."
+    assert ask(said="Two.", options=ModelOptions(context=2048)) == "Two."
+    assert ask(said="never", options=ModelOptions(context=1024)) == "One."
+    assert ask(said="Three.") == "Three."
+
+
+def test_another_server_is_another_run_also_where_the_environment_names_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    for said in ("One.", "Two."):
+        with serving(in_order(said)) as server:
+            monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+            assert reground.ask("Why?", method="direct", model="openai/mock").text == said
+
+
+def test_another_content_of_an_adapters_folder_is_another_run(tmp_path: Path) -> None:
+    adapter = tmp_path / "adapter"
+    adapter.mkdir()
+    for said in ("One.", "Two."):
+        (adapter / "adapter_model.safetensors").write_text(said)
+        assert ask(said=said, options=ModelOptions(adapter=adapter)) == said
+
+
+def test_a_large_file_is_told_from_another_by_pieces_of_it(tmp_path: Path) -> None:
+    file = tmp_path / "weights.gguf"
+    file.write_bytes(bytes(9_000_000))
+    before = files_fingerprint(file)
+    assert before == files_fingerprint(file)
+    file.write_bytes(bytes([1]) * 9_000_000)
+    assert files_fingerprint(file) != before
+    assert files_fingerprint(tmp_path / "absent") is None
+    assert "weights" in model_settings(ModelOptions(), ScriptedModel([], name=f"gguf/{file}"))
+
+
+def test_a_base_urls_password_is_written_nowhere(home: Path) -> None:
+    with serving(in_order("One.")) as server:
+        url = server.url.replace("http://", "http://user:hunter2@") + "?key=hunter3"
+        reground.ask("Why?", method="direct", model="openai/mock", model_options=ModelOptions(base_url=url))
+    files = [path for path in home.rglob("*") if path.is_file()]
+    assert files
+    assert not [path for path in files if b"hunter" in path.read_bytes()]
+
+
+def test_calls_paid_before_a_price_was_given_count_at_that_price(
+    capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    (home / "docs").mkdir()
+    (home / "docs" / "a.md").write_text("# A\n\nThe Danube flows through Vienna.\n")
+    with serving(MockOpenAI(lambda body: "A thought.\n\nAnother.")) as server:
+        arguments = ["ask", "Where?", "--corpus", "docs", "--model", "openai/mock", "--base-url", server.url]
+        assert run([*arguments, "--budget-calls", "2"]) == 0
+        assert run([*arguments, "--budget-usd", "1", "--price", "1,2"]) == 0, capsys.readouterr().err
+        assert "USD" in capsys.readouterr().out
+
+
+def test_the_price_of_a_replayed_call_is_that_of_the_whole_call(home: Path) -> None:
+    with serving(in_order("One two three.")) as server:
+        options = ModelOptions(base_url=server.url)
+        free = reground.ask("Why?", method="direct", model="openai/mock", model_options=options)
+        priced = ModelOptions(base_url=server.url, price=Price(1.0, 1.0, 2.0))
+        again = reground.ask("Why?", method="direct", model="openai/mock", model_options=priced, budget=Budget(usd=1.0))
+    assert free.usage.usd is None
+    assert again.usage.usd == pytest.approx((free.usage.prompt + 2 * free.usage.completion) / 1e6)
+
+
+@pytest.mark.parametrize(
+    ("reply", "why"),
+    [
+        (Reply(text=" "), "no text"),
+        (Reply(text="<think>Hm", finish_reason="length"), "still thinking .*max_tokens=2048"),
+        (Reply(text="", finish_reason="length"), "before it wrote a word"),
+        (Reply(text="", finish_reason="tool_calls"), "tool instead of text"),
+        (Reply(text="", finish_reason="content_filter"), "content filter"),
+    ],
+)
+def test_an_answer_without_text_is_a_failure_with_its_reason(reply: Reply, why: str, tmp_path: Path) -> None:
+    with pytest.raises(EmptyAnswer, match=why):
+        reground.ask("Why?", method="direct", model=ScriptedModel([reply]), home=tmp_path)
+    (path,) = tmp_path.glob("ask-*/trajectory.jsonl")
+    (trajectory,) = read_trajectories(path)
+    assert trajectory.failure is not None
+    assert trajectory.failure.type == "EmptyAnswer"
+
+
+def test_an_answer_without_text_has_exit_code_1_and_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(in_order("<think>Only a thought</think>")) as server:
+        arguments = ["ask", "Why?", "--method", "direct", "--model", "openai/mock", "--base-url", server.url, "-q"]
+        assert run(arguments) == 1
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("error: the answer is empty")
+    assert len(said.err.strip().splitlines()) == 1

@@ -1,0 +1,176 @@
+"""`reground.ask` as it is called from scripts and notebooks, with what people hand in."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import inspect
+import os
+import signal
+import threading
+import time
+import warnings
+from pathlib import Path
+
+import pytest
+
+import reground
+from reground.app.asking import ask_question
+from reground.core.errors import ConfigurationError, DataError, ModelError
+from reground.core.evidence import Passage
+from reground.models.function import FunctionModel
+from reground.models.options import ModelOptions
+from reground.models.scripted import ScriptedModel
+from reground.retrieval.index import build_index
+from reground.retrieval.settings import IndexSettings
+from reground.testing.openai_server import MockOpenAI
+from tests.servers import serving
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    return tmp_path
+
+
+async def test_ask_works_where_an_event_loop_runs_already() -> None:
+    assert reground.ask("Why?", method="direct", model=ScriptedModel(["Because."])).text == "Because."
+    with pytest.raises(ModelError, match="down"):
+        reground.ask("Why not?", method="direct", model=ScriptedModel([ModelError("down")]))
+
+
+def test_ctrl_c_in_a_notebook_ends_the_work_in_its_thread() -> None:
+    began, ended = threading.Event(), threading.Event()
+
+    async def slow(prompt: str) -> str:
+        began.set()
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended.set()
+        return "never"
+
+    async def notebook() -> None:
+        reground.ask("Why?", method="direct", model=slow)
+
+    def interrupt() -> None:
+        began.wait(30)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    threading.Thread(target=interrupt, daemon=True).start()
+    started = time.monotonic()
+    loop = asyncio.new_event_loop()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            loop.run_until_complete(notebook())
+    finally:
+        loop.close()
+    assert ended.is_set()
+    assert time.monotonic() - started < 30
+
+
+def test_help_shows_every_option_and_the_coroutine_has_the_same() -> None:
+    shown = inspect.signature(reground.ask)
+    assert shown == inspect.signature(reground.aask)
+    assert list(shown.parameters) == list(inspect.signature(ask_question).parameters)
+    for name, parameter in inspect.signature(ask_question).parameters.items():
+        assert shown.parameters[name].default == parameter.default
+        assert name == "question" or f"    {name}:" in (reground.ask.__doc__ or "")
+
+
+def test_budget_is_exported() -> None:
+    from reground import Budget
+    from reground.core import budget
+
+    assert Budget is budget.Budget
+    with pytest.raises(AttributeError):
+        _ = reground.Bugdet  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("budget", [5, {"tokens": 5}, reground.Budget(tokens=5)])
+def test_a_number_is_a_budget_of_tokens(budget: object) -> None:
+    with pytest.raises(reground.app.asking.RegroundError, match="of 5 tokens"):  # type: ignore[attr-defined]
+        reground.ask("Why?", method="direct", model=ScriptedModel(["x"]), budget=budget)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("budget", ["1000", True, 0.5, {"token": 5}, {"tokens": "many"}])
+def test_what_is_no_budget_is_said(budget: object) -> None:
+    with pytest.raises(ConfigurationError, match="budget"):
+        reground.ask("Why?", method="direct", model=ScriptedModel(["x"]), budget=budget)  # type: ignore[arg-type]
+
+
+def plain(prompt: str) -> str:
+    return f"I heard: {prompt[:4]}"
+
+
+async def waiting(prompt: str) -> str:
+    return plain(prompt)
+
+
+@pytest.mark.parametrize("function", [plain, waiting, lambda prompt: plain(prompt)])
+def test_a_function_is_a_model(function: object) -> None:
+    result = reground.ask("Why?", method="direct", model=function)  # type: ignore[arg-type]
+    assert result.text.startswith("I heard:")
+    assert result.usage.calls == 1
+    assert result.usage.prompt > 0
+
+
+def test_a_changed_function_is_another_model() -> None:
+    assert FunctionModel(lambda prompt: "a").name != FunctionModel(lambda prompt: "b").name
+    assert FunctionModel(plain).name == FunctionModel(plain).name
+
+
+@pytest.mark.parametrize("model", [5, None, ScriptedModel])
+def test_what_is_no_model_is_said(model: object) -> None:
+    with pytest.raises(ConfigurationError, match="a model is"):
+        reground.ask("Why?", method="direct", model=model)  # type: ignore[arg-type]
+
+
+def test_a_function_that_returns_no_text_is_named() -> None:
+    with pytest.raises(ModelError, match="returned int"):
+        reground.ask("Why?", method="direct", model=lambda prompt: 5)  # type: ignore[arg-type, return-value]
+
+
+def test_a_list_of_texts_passages_and_paths_is_a_corpus(home: Path) -> None:
+    (home / "docs").mkdir()
+    (home / "docs" / "seine.md").write_text("# Seine\n\nThe Seine flows through Paris.\n")
+    corpus = ["The Danube flows through Vienna.", Passage(id="rhine", text="The Rhine flows through Cologne."), "docs"]
+    for question, source in (("Vienna Danube", "text-1"), ("Cologne Rhine", "rhine"), ("Paris Seine", "docs/seine.md")):
+        model = ScriptedModel(["There [1]."])
+        result = reground.ask(question, method="rag", model=model, corpus=corpus, settings={"k": 1})
+        assert result.citations[0].passage_id.startswith(source)
+
+
+@pytest.mark.parametrize(("corpus", "error"), [([], DataError), ([5], ConfigurationError), (5, ConfigurationError)])
+def test_what_is_no_corpus_is_said(corpus: object, error: type[Exception]) -> None:
+    with pytest.raises(error, match="corpus"):
+        reground.ask("Why?", method="rag", model=ScriptedModel([]), corpus=corpus)  # type: ignore[arg-type]
+
+
+def test_a_path_in_a_list_that_leads_nowhere_is_said() -> None:
+    with pytest.raises(DataError, match="absent"):
+        reground.ask("Why?", method="rag", model=ScriptedModel([]), corpus=["docs/absent.md", "A text of its own."])
+
+
+@pytest.mark.parametrize("options", [{"price": 5}, {"timeout": float("inf")}, {"timeout": "x"}, {"tiemout": 1}, 5])
+def test_what_is_no_model_option_is_said(options: object) -> None:
+    with pytest.raises(ConfigurationError, match=r"price|timeout|tiemout|model_options"):
+        reground.ask("Why?", method="direct", model="openai/x", model_options=options)  # type: ignore[arg-type]
+    assert ModelOptions(timeout=5).timeout == 5
+
+
+def test_an_embedders_connections_are_closed(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("lancedb")
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-test")
+    (home / "docs").mkdir()
+    (home / "docs" / "seine.md").write_text("# Seine\n\nThe Seine flows through Paris.\n")
+    with serving(MockOpenAI()) as server, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        build_index(
+            home / "docs", home / "x.idx", IndexSettings(kind="dense", embedder="openai/e", embedder_url=server.url)
+        )
+        reground.ask("Where?", method="rag", model=ScriptedModel(["Paris [1]."]), corpus=home / "x.idx")
+        gc.collect()
+    assert [str(each.message) for each in caught if "nclosed" in str(each.message)] == []
