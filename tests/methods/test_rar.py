@@ -686,6 +686,7 @@ def test_a_larger_budget_buys_more_steps_and_then_more_rounds():
     assert steps[0] == 1
     assert steps[-1] == 5
     assert scaled[-1].max_rounds > scaled[-2].max_rounds
+    assert [method.max_contents for method in scaled] == [method.max_steps + method.max_rounds for method in scaled]
 
 
 @pytest.mark.parametrize("tokens", [500, 1000, 2000, 4000, 8000, 16000])
