@@ -88,7 +88,7 @@ async def test_self_refine_stops_when_the_feedback_finds_nothing() -> None:
     answer = await SelfRefine(model=model, form=PHRASE).solve(QUESTION, run)
     assert names(run) == ["answer", "feedback", "refine", "feedback"]
     assert answer.text == "Answer: the Danube"
-    assert "The Danube is longer." in prompts(run, "refine")[0]
+    assert [message.content for message in model.calls[2][0]][1::2] == ["Answer: the Seine", "The Danube is longer."]
     assert {sampling.temperature for _, sampling in model.calls} == {0.7}
 
 
@@ -105,6 +105,23 @@ async def test_an_empty_refinement_keeps_the_answer() -> None:
     answer = await SelfRefine(model=model, form=PHRASE).solve(QUESTION, run)
     assert answer.text == "Answer: the Danube"
     assert notes(run, "revision empty")
+
+
+async def test_self_refine_only_appends_so_that_every_call_shares_all_of_the_one_before() -> None:
+    model = by_job({"Check the answer": "Wrong.", "": "Answer: the Seine"})
+    await SelfRefine(model=model, form=PHRASE, rounds=3).solve(QUESTION, Run())
+    asked = [messages for messages, _ in model.calls]
+    assert len(asked) == 7
+    for before, after in itertools.pairwise(asked):
+        assert after[: len(before)] == before
+        assert [message.role for message in after[len(before) :]] == ["assistant", "user"]
+
+
+async def test_self_refine_goes_on_from_the_answer_that_stands_where_a_refinement_was_cut() -> None:
+    cut = Reply(text="Answer: the", finish_reason="length")
+    model = ScriptedModel(["Answer: the Danube", "Shorter!", cut, "OK"])
+    await SelfRefine(model=model, form=PHRASE).solve(QUESTION, Run())
+    assert model.calls[-1][0][-2].content == "Answer: the Danube"
 
 
 # IRCoT

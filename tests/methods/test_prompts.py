@@ -12,7 +12,7 @@ from reground import methods
 from reground.core.answers import FORMS
 from reground.core.errors import ConfigurationError
 from reground.methods import _prompts
-from reground.methods._prompts import cite, places, render, style
+from reground.methods._prompts import NO_PASSAGES, cite, places, render, style
 
 METHODS = sorted(file.stem for file in Path(methods.__file__).parent.glob("[!_]*.py"))
 PROMPTED = [name for name in METHODS if hasattr(import_module(f"reground.methods.{name}"), "Prompts")]
@@ -78,6 +78,27 @@ def test_every_method_says_in_one_line_what_it_is(name):
 def test_values_are_taken_as_they_are(question, form):
     shown = render("Q: {question}\nF: {form}\nend", question=question, form=form)
     assert shown == f"Q: {question.strip() or '(none)'}\nF: {form.strip() or '(none)'}\nend"
+
+
+@pytest.mark.parametrize(
+    ("template", "shown"),
+    [
+        ("One. {a} {b}", "One. b"),
+        ("One. {b} {a}", "One. b"),
+        ("{a} {b}", "b"),
+        ("One. {a}\n\n{b}", "One.\n\nb"),
+        ("One.\n\n{a}\n\n{b}", "One.\n\nb"),
+        ("Label:\n{a}\n\n{b}", "Label:\n(none)\n\nb"),
+        ("Label: {a} {b}", "Label: (none) b"),
+        ("{a}{{x}} {b}", "{x} b"),
+    ],
+)
+def test_an_empty_value_is_shown_behind_a_label_and_leaves_no_gap_elsewhere(template, shown):
+    assert render(template, a=" ", b="b") == shown
+
+
+def test_where_there_are_no_passages_the_prompt_says_so():
+    assert render("{passages}\n\nEnd", passages="") == f"{NO_PASSAGES}\n\nEnd"
 
 
 def test_braces_in_values_are_no_places():

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import asyncio
 import re
 
 import pytest
@@ -48,6 +49,11 @@ def model(**jobs):
 
 def rar(scripted=None, retriever=None, form=PHRASE, **settings):
     return RaR(model=scripted or model(), retriever=retriever or ScriptedRetriever(PASSAGES), form=form, **settings)
+
+
+def whole(number: int) -> str:
+    """A whole answer that differs from the others."""
+    return WHOLE.replace("1230", str(number))
 
 
 def searches(count: int = 3) -> list[tuple[str, str]]:
@@ -156,6 +162,170 @@ async def test_thoughts_keep_draft_reflection_query_and_markers():
     assert {c.passage_id for c in answer.citations} == {"danube", "rhine"}
 
 
+@pytest.mark.parametrize("reply", ["", Reply(text="Vienna lies", finish_reason="length")])
+async def test_only_real_generations_count_towards_convergence(reply):
+    run = Run()
+    said = [WHOLE, reply, whole(1), reply, whole(1)]
+    await rar(model(overall=said), max_rounds=9, max_contents=None).solve(QUESTION, run)
+    assert len([1 for span, name in effects(run) if span.startswith("/round") and name == "refine"]) == 6
+    assert notes(run, "converged")[0].data == {"identical": 3}
+
+
+@pytest.mark.parametrize(
+    ("said", "retriever", "why"),
+    [
+        ([""], None, "the refinement was empty or cut"),
+        ([Reply(text="Vienna", finish_reason="length")], None, "the refinement was empty or cut"),
+        ([WHOLE], Failing(nothing_for="danube rhine"), "nothing was retrieved"),
+    ],
+)
+async def test_rounds_without_a_generation_end_phase_2_and_the_note_says_why(said, retriever, why):
+    run = Run()
+    answer = await rar(model(overall=said), retriever, max_rounds=99, max_contents=None).solve(QUESTION, run)
+    assert answer.text == WHOLE
+    assert not notes(run, "converged")
+    assert notes(run, "phase 2 ended")[0].data == {"why": f"no new answer in 2 round(s) in a row: {why}"}
+    assert len({span for span, _ in effects(run) if span.startswith("/round")}) == 2
+
+
+async def test_the_end_of_the_contents_is_said():
+    run = Run()
+    await rar(model(overall=[whole(i) for i in range(9)]), max_rounds=9).solve(QUESTION, run)
+    assert len(queries(run)) == 5
+    assert notes(run, "phase 2 ended")[0].data == {"why": "max_contents is reached"}
+
+
+PUT_TOGETHER = [
+    f"The {name} flows through {town} and is {km} km long."
+    for name, town, km in [
+        ("Seine", "Paris", 775),
+        ("Danube", "Vienna", 2850),
+        ("Rhine", "Cologne", 1230),
+        ("Thames", "London", 346),
+    ]
+]
+
+
+async def test_steps_that_a_refinement_of_several_drops_are_put_back_and_noted():
+    """A refinement of two steps that were put together came back with one of them, and nobody noticed."""
+    first, second, third, fourth = PUT_TOGETHER
+    refined = [first.replace("775", "777"), third.replace("1230", "1233")]
+    run = Run()
+    scripted = model(draft="\n\n".join([*PUT_TOGETHER, RAW]), step=refined[:1], last=f"{refined[1]}\n\nAnswer: Danube")
+    answer = await rar(scripted, max_steps=2, max_rounds=0).solve(QUESTION, run)
+    assert answer.text == "\n\n".join([refined[0], second, refined[1], fourth, "Answer: Danube"])
+    assert [note.data["steps"] for note in notes(run, "step dropped")] == [[second], [fourth]]
+    assert [note.span for note in notes(run, "step dropped")] == ["/step.0", "/step.1"]
+
+
+async def test_steps_that_a_refinement_of_the_whole_drops_are_put_back_and_noted():
+    run = Run()
+    short = f"{REFINED[0]}\n\nAnswer: the Danube"
+    answer = await rar(model(overall=short), max_rounds=1).solve(QUESTION, run)
+    assert answer.text == "\n\n".join([*REFINED[:2], "The Rhine has 1230 km.", "Answer: the Danube"])
+    (note,) = notes(run, "step dropped")
+    assert note.span == "/round.0"
+    assert note.data["steps"] == [REFINED[1], "The Rhine has 1230 km."]
+
+
+async def test_an_ending_that_was_the_answer_is_no_lost_step_where_the_refinement_states_one():
+    run = Run()
+    scripted = model(
+        draft="The Rhine of Cologne has 900 km.\n\nSo Zambezi wins.", last="The Rhine has 1230 km.\n\nAnswer: Danube"
+    )
+    answer = await rar(scripted, max_rounds=0).solve(QUESTION, run)
+    assert answer.text == "The Rhine has 1230 km.\n\nAnswer: Danube"
+    assert not notes(run, "step dropped")
+
+
+async def test_every_call_says_its_stage_and_its_phase():
+    """Seconds by stage (table 7) are summed from names, spans and the note that opens a span."""
+    stages = {"draft", "query", "retrieve", "reflect", "refine"}
+    for settings in ({}, {"causal": False}, {"queries": "sequential"}, GROUNDED | {"query_from": "names"}):
+        run = Run()
+        scripted = by_job({"whose pages": "Danube", REVISE: "Answer: x", FIRST: "Answer: y", "": DRAFT})
+        await rar(scripted if "ground" in settings else model(), **settings).solve(QUESTION, run)
+        phases = {note.span: note.data["phase"] for note in notes(run, "span")}
+        for step in run.steps:
+            if step.kind != "note":
+                assert step.name in stages
+                assert phases.get(step.span) == {"": None, "/s": 1, "/w": 1, "/r": 2}[step.span[:2]]
+
+
+async def test_non_causal_retrieves_for_all_raw_steps_and_refines_the_whole_draft_once():
+    run = Run()
+    answer = await rar(model(), causal=False, max_rounds=0).solve(QUESTION, run)
+    found = effects(run)
+    assert sorted(found[1:7]) == sorted(searches())
+    assert found[7:] == [("/whole.0", "reflect"), ("/whole.0", "refine")]
+    (reflect,), (refine,) = prompts(run, "reflect"), prompts(run, "refine")
+    assert DRAFT in reflect and DRAFT in refine
+    assert refine.count("<passage number") == len(answer.citations) == 2
+    assert answer.text == WHOLE
+    assert [step.text for step in answer.steps] == [*REFINED[:2], "The Rhine has 1230 km."]
+    assert [step.draft for step in answer.steps] == THOUGHTS
+
+
+async def test_non_causal_without_passages_or_refinement_keeps_the_draft():
+    nothing = await rar(model(), Failing(nothing_for=" "), causal=False, max_rounds=0).solve(QUESTION, Run())
+    empty = await rar(model(overall=""), causal=False, max_rounds=0).solve(QUESTION, Run())
+    assert nothing.text == empty.text == DRAFT
+
+
+async def test_parallel_reflections_run_at_once_and_see_the_raw_steps_before():
+    run = Run()
+    answer = await rar(reflections="parallel", max_rounds=0).solve(QUESTION, run)
+    found = effects(run)
+    assert sorted(found[7:10]) == [(f"/step.{i}", "reflect") for i in range(3)]
+    assert found[10:] == [(f"/step.{i}", "refine") for i in range(3)]
+    third = prompts(run, "reflect")[2]
+    assert "\n\n".join(THOUGHTS[:2]) in third
+    assert not any(refined in third for refined in REFINED)
+    assert REFINED[1] in prompts(run, "refine")[2]
+    assert answer.text == WHOLE
+
+
+async def test_parallel_reflections_wait_for_each_other_and_for_nothing_else():
+    class Together:
+        """Replies to a reflection only when all three are asked for."""
+
+        name = "together"
+
+        def __init__(self) -> None:
+            self.script, self.barrier = model(), asyncio.Barrier(3)
+
+        async def generate(self, messages, sampling, /):
+            if REFLECT in messages[-1].content:
+                await asyncio.wait_for(self.barrier.wait(), timeout=20)
+            return await self.script.generate(messages, sampling)
+
+    answer = await rar(Together(), reflections="parallel", max_rounds=0).solve(QUESTION, Run())
+    assert answer.text == WHOLE
+
+
+async def test_phase_2_asks_about_the_whole_answer_and_not_about_its_end():
+    run = Run()
+    await rar(max_rounds=1).solve(QUESTION, run)
+    *steps, last = prompts(run, "query")
+    assert all("last sentences of the text" in prompt for prompt in steps)
+    assert "last sentences" not in last
+    assert f"Answer:\n{WHOLE}\n\nTask: Look at the answer as a whole" in last
+
+
+@pytest.mark.parametrize(
+    ("settings", "most"), [({}, 5), ({"k": 2}, 4), ({"ground": 2}, 5), ({"ground": 1, "max_contents": 4}, 4)]
+)
+async def test_at_most_five_contents_are_retrieved_by_default(settings, most):
+    scripted = by_job(
+        {"write only: OK": "It is wrong.", "Write only the query": "river", "": lambda prompt: f"{DRAFT} {len(prompt)}"}
+    )
+    run = Run()
+    await rar(scripted, ScriptedRetriever(LONG + PASSAGES), max_rounds=10, **settings).solve(QUESTION, run)
+    shown = {number for prompt in scripted.prompts for number in re.findall('<passage number="([0-9]+)"', prompt)}
+    assert len(shown) <= most
+    assert len([span for span, name in effects(run) if name == "refine"]) >= 2
+
+
 async def test_phase_2_queries_the_whole_answer_and_looks_for_passages_not_seen():
     run = Run()
     await rar(model(overall=["Better.\n\nAnswer: Danube"])).solve(QUESTION, run)
@@ -185,30 +355,30 @@ async def test_fresh_evidence_falls_back_to_seen_passages_when_there_are_no_othe
 async def test_m_identical_generations_in_a_row_end_phase_2(m, expected):
     run = Run()
     same = [WHOLE.replace("\n\n", "  \n\n\n"), WHOLE]
-    await rar(model(overall=same), m=m, max_rounds=9).solve(QUESTION, run)
+    await rar(model(overall=same), m=m, max_rounds=9, max_contents=None).solve(QUESTION, run)
     assert effects(run)[13:-1] == overall(expected)
     assert notes(run, "converged")[0].data == {"identical": m}
 
 
 async def test_a_change_starts_the_count_again():
     run = Run()
-    answer = await rar(model(overall=[WHOLE, "Answer: x", WHOLE, WHOLE, WHOLE]), max_rounds=9).solve(QUESTION, run)
+    said = [WHOLE, "Answer: x", WHOLE, WHOLE, WHOLE]
+    answer = await rar(model(overall=said), max_rounds=9, max_contents=None).solve(QUESTION, run)
     assert len([1 for span, name in effects(run) if span.startswith("/round") and name == "refine"]) == 5
     assert answer.text == WHOLE
 
 
 async def test_max_rounds_end_phase_2():
     run = Run()
-    changing = [f"Answer: {i}" for i in range(9)]
-    answer = await rar(model(overall=changing), max_rounds=2).solve(QUESTION, run)
-    assert effects(run)[13:] == overall(2)
-    assert answer.text == "Answer: 1"
+    answer = await rar(model(overall=[whole(i) for i in range(9)]), max_rounds=2).solve(QUESTION, run)
+    assert effects(run)[13:] == [*overall(2), ("", "phase 2 ended")]
+    assert notes(run, "phase 2 ended")[0].data == {"why": "max_rounds are done"}
+    assert answer.text == whole(1)
 
 
 async def test_contents_are_bounded_over_both_phases():
     run = Run()
-    changing = [f"Answer: {i}" for i in range(9)]
-    await rar(model(overall=changing), max_contents=3, max_rounds=9).solve(QUESTION, run)
+    await rar(model(overall=[whole(i) for i in range(9)]), max_contents=3, max_rounds=9).solve(QUESTION, run)
     assert len(queries(run)) == 3
     assert [span for span, name in effects(run) if name == "refine"] == ["/step.0", "/step.1", "/round.0"]
 
@@ -233,7 +403,8 @@ async def test_skip_if_sound_leaves_out_refinements():
     assert answer.text == "\n\n".join([THOUGHTS[0], REFINED[0], THOUGHTS[2], RAW])
     assert answer.steps[0].reflection == "OK."
     assert answer.steps[0].citations == ()
-    assert notes(run, "converged")
+    assert not notes(run, "converged")
+    assert "the reflection found no error" in str(notes(run, "phase 2 ended")[0].data["why"])
 
 
 async def test_a_last_refinement_without_an_answer_gets_the_drafts():
@@ -380,6 +551,9 @@ def test_anything_more_is_not(reflection):
         {"queries": "all"},
         {"max_tokens": 0},
         {"reflection_tokens": 0},
+        {"reflections": "all"},
+        {"reflections": "parallel", "queries": "sequential"},
+        {"causal": False, "queries": "sequential"},
     ],
 )
 def test_wrong_settings_are_refused(settings):
@@ -413,7 +587,7 @@ async def test_a_grounded_round_may_ask_what_to_read_next():
     scripted = by_job({"whose pages": "Danube; Rhine", REVISE: "Answer: Danube", FIRST: "Answer: Seine"})
     run = Run()
     await rar(scripted, **(GROUNDED | {"query_from": "names", "max_rounds": 1})).solve(QUESTION, run)
-    assert effects(run)[2:] == [("/round.0", name) for name in ("query", "retrieve", "refine")]
+    assert effects(run)[2:-1] == [("/round.0", name) for name in ("query", "retrieve", "refine")]
     assert queries(run) == [QUESTION, "Danube; Rhine"]
     draft, names = scripted.prompts[:2]
     shared = draft[: draft.index("Answer the question with")]
@@ -512,6 +686,7 @@ def test_a_larger_budget_buys_more_steps_and_then_more_rounds():
     assert steps[0] == 1
     assert steps[-1] == 5
     assert scaled[-1].max_rounds > scaled[-2].max_rounds
+    assert [method.max_contents for method in scaled] == [method.max_steps + method.max_rounds for method in scaled]
 
 
 @pytest.mark.parametrize("tokens", [500, 1000, 2000, 4000, 8000, 16000])
@@ -556,6 +731,28 @@ async def test_of_what_a_budget_has_left_a_round_reads_the_new_passages_first():
     old, new = (set(re.findall('<passage number="([0-9]+)"', prompt)) for prompt in (draft, revising))
     assert new - old
     assert "1" in old
+
+
+def beginning(prompt: str) -> str:
+    """A prompt up to the end of its last passage."""
+    return prompt[: prompt.rindex("\n</passage>")]
+
+
+@pytest.mark.parametrize("tokens", [2000, 4000, 8000, 16000])
+async def test_grounded_prompts_begin_with_what_a_server_has_read_already(tokens):
+    """Passages were cut to another length in every call, and only a quarter of the prompts was reused."""
+    settings = PRESET | {"m": 9, "max_tokens": 256}
+    scripted = by_job(NAMED)
+    grounded = rar(scripted, ScriptedRetriever(LONG), **settings).at_budget(tokens)
+    run = Run(budget=Budget(tokens=tokens))
+    await grounded.solve(QUESTION, run)
+    draft, *refines = [*prompts(run, "draft"), *prompts(run, "refine")]
+    queried = prompts(run, "query")
+    assert len(refines) == len(queried) == grounded.max_rounds
+    for before, query, after in zip([draft, *refines], queried, refines, strict=False):
+        assert after.startswith(beginning(before))
+        assert before.startswith(beginning(query))
+        assert len(beginning(query)) > len(query) / 2
 
 
 async def test_a_prompt_holds_the_newest_passages_that_fit():

@@ -7,11 +7,12 @@ from hypothesis import strategies as st
 from reground.core.answers import PROGRAM, TEXT
 from reground.core.language import Reply
 from reground.core.run import Run
-from reground.methods._revision import accepted, readable, unlooped, without_echo
+from reground.methods._revision import accepted, labels_of, readable, task_of, unlooped, without_echo
 from tests.methods.helpers import notes
 
-PROMPT = (
-    "Question:\nWhich?\n\nStep to check:\nIt is so.\n\nErrors found in it:\nOK\n\nTask: Write it again. Nothing else."
+TEMPLATE = (
+    "Question:\n{question}\n\nStep to check:\n{step}\n\nErrors found in it:\n{errors}\n\n"
+    "Task: Write it again. Nothing else. {cite}"
 )
 sentences = st.lists(st.sampled_from(["It is.", "So be it!", "Why?", "Yes\n", "No, no.", "All of it"]), max_size=12)
 
@@ -23,20 +24,50 @@ sentences = st.lists(st.sampled_from(["It is.", "So be it!", "Why?", "Yes\n", "N
         ("Step to check:\nIt is not so.", "It is not so."),
         ("It is not so.\n\nErrors found in it:\nOK\n\nmore", "It is not so."),
         ("It is not so.\nTask: Write it again. Nothing else.\nIt is not so.", "It is not so."),
+        ("Task: Write it again. Nothing else.\n\nIt is not so.", "It is not so."),
         ("My own label:\nIt is not so.", "My own label:\nIt is not so."),
+        ("STEP 1:\nIt is not so.\nSTEP 2:\nIt is.", "STEP 1:\nIt is not so.\nSTEP 2:\nIt is."),
         ("Question:\n\nErrors found in it:", ""),
         ("", ""),
     ],
 )
 def test_what_is_repeated_of_the_prompt_is_taken_off(text, rest):
-    assert without_echo(text, PROMPT) == rest
+    assert without_echo(text, TEMPLATE).text == rest
 
 
 @given(st.text())
 def test_taking_echoes_off_only_ever_shortens(text):
-    once = without_echo(text, PROMPT)
+    once = without_echo(text, TEMPLATE).text
     assert len(once) <= len(text)
-    assert without_echo(once, PROMPT) == once
+    assert without_echo(once, TEMPLATE).text == once
+
+
+def test_lines_of_the_text_under_revision_are_no_echo():
+    text = "Question:\nWho?\n\nStep to check:\nHe.\nTask: Write it again. Nothing else. Or so he said."
+    assert without_echo(text, TEMPLATE, text).text == text
+    assert without_echo(text, TEMPLATE).text == "Who?"
+
+
+def test_labels_are_the_templates_own_lines():
+    assert labels_of(TEMPLATE) == {"Question:", "Step to check:", "Errors found in it:"}
+    assert task_of(TEMPLATE) == "Task: Write it again. Nothing else."
+    assert task_of("Text:\n{text}") == task_of("Text:\n{text}\n\nGo: {text}") == ""
+
+
+@pytest.mark.parametrize("form", [TEXT, PROGRAM])
+def test_a_reply_that_begins_with_a_label_and_was_cut_is_cut_and_no_loop(form):
+    run = Run()
+    reply = Reply(text="Step to check:\nIt is not", finish_reason="length")
+    assert accepted(reply, run, form, template=TEMPLATE, before="It is so.") is None
+    assert notes(run, "revision cut")[0].data["written"] == "It is not"
+    assert not notes(run, "loop cut")
+
+
+def test_a_reply_that_was_cut_in_an_echo_behind_its_end_is_whole_and_the_note_holds_the_rest():
+    run = Run()
+    reply = Reply(text="It is not so.\n\nErrors found in it:\nIt", finish_reason="length")
+    assert accepted(reply, run, TEXT, template=TEMPLATE, before="It is so.") == "It is not so."
+    assert notes(run, "echo cut")[0].data == {"kept": "It is not so.", "left_out": "Errors found in it:\nIt"}
 
 
 def test_a_loop_ends_before_its_second_turn():
@@ -63,10 +94,10 @@ def test_only_a_reply_that_was_cut_is_taken_for_a_loop():
 
 def test_an_echo_and_nothing_else_is_an_empty_revision():
     run = Run()
-    assert accepted(Reply(text="Step to check:"), run, TEXT, prompt=PROMPT) is None
+    assert accepted(Reply(text="Step to check:"), run, TEXT, template=TEMPLATE, before="") is None
     assert notes(run, "revision empty")
 
 
-def test_without_a_prompt_nothing_is_taken_for_an_echo():
+def test_of_a_template_without_labels_nothing_is_an_echo():
     text = "Step to check:\n\nIt is so."
-    assert accepted(Reply(text=text), Run(), TEXT) == text
+    assert accepted(Reply(text=text), Run(), TEXT, template="{question} {form}", before="") == text

@@ -4,32 +4,42 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from dataclasses import dataclass
 
 from reground.core.answers import AnswerForm
 from reground.core.language import Reply
 from reground.core.run import Run
+from reground.methods._steps import dropped_steps, join_steps, restore_steps, split_answer, split_steps
 
 _SENTENCE = re.compile(r"[^.!?\n]*[.!?\n]+\s*|[^.!?\n]+$")
-_LABEL = re.compile(r"^[A-Z][^.!?]{2,60}:$")
 _LOOP = 3
+_TASK = 20
+"""The fewest characters by which a template's last line is known again in a reply."""
 
 
-def accepted(reply: Reply, run: Run, form: AnswerForm, *, prompt: str = "") -> str | None:
-    """The revision, or None if it is empty or was cut before its end: then what was there before stands, and a note says why."""
-    text = without_echo(readable(reply, form), prompt)
-    if not text:
+def accepted(reply: Reply, run: Run, form: AnswerForm, *, template: str, before: str) -> str | None:
+    """The revision, or None if it is empty or was cut before its end: then the text before stands. A note says why.
+
+    template: the template of the prompt, whose labels a small model repeats. before: the text under revision, whose own
+    lines are never taken for the template's.
+    """
+    said = readable(reply, form)
+    found = without_echo(said, template, before)
+    if not found.text:
         run.note("revision empty", kept="the text before")
         return None
-    if reply.finish_reason == "length":
-        if text == reply.text.strip():
-            run.note("revision cut", kept="the text before", written=text)
+    if found.behind:
+        run.note("echo cut", kept=found.text, left_out=found.behind)
+    elif reply.finish_reason == "length":
+        if said == reply.text.strip():
+            run.note("revision cut", kept="the text before", written=found.text)
             return None
-        run.note("loop cut", kept=text)
-    return text
+        run.note("loop cut", kept=found.text)
+    return found.text
 
 
 def readable(reply: Reply, form: AnswerForm) -> str:
-    """The reply's text. One that the length limit cut while it said the same again and again, as small models do, ends before that.
+    """The reply's text; one that the length limit cut in a loop, as small models fall into, ends before that.
 
     Code is left as it is: there lines may well repeat.
     """
@@ -38,16 +48,38 @@ def readable(reply: Reply, form: AnswerForm) -> str:
     return reply.text.strip()
 
 
-def without_echo(text: str, prompt: str) -> str:
-    """The text without what a small model repeats of its prompt: labels that it begins with, and all from a later label
-    or from the last instruction on. A label is a line of the prompt that ends in a colon."""
-    labels = {line.strip() for line in prompt.splitlines() if _LABEL.match(line)}
-    task = prompt.rstrip().rpartition("\n")[2].strip()
-    lines = text.splitlines()
-    while lines and (not lines[0].strip() or lines[0].strip() in labels):
-        lines.pop(0)
-    end = next((i for i, line in enumerate(lines) if line.strip() in labels or line.strip() == task != ""), len(lines))
-    return "\n".join(lines[:end]).strip()
+@dataclass(frozen=True)
+class Unechoed:
+    """A reply's own text, and what stood behind it from the first repeated line of the prompt on; mostly empty."""
+
+    text: str
+    behind: str = ""
+
+
+def without_echo(text: str, template: str, before: str = "") -> Unechoed:
+    """The text without what a small model repeats of its prompt: labels or the task that it begins with, and all from a
+    later one on. Only the template's own lines count, and none that also stands in the text under revision."""
+    own = {line.strip() for line in before.split("\n")}
+    labels, task = labels_of(template) - own, task_of(template)
+    lines = text.strip().split("\n")
+    echoes = [
+        line in labels or (bool(task) and line.startswith(task) and line not in own) for line in map(str.strip, lines)
+    ]
+    start = next((i for i, line in enumerate(lines) if line.strip() and not echoes[i]), len(lines))
+    end = next((i for i in range(start, len(lines)) if echoes[i]), len(lines))
+    return Unechoed("\n".join(lines[start:end]).strip(), "\n".join(lines[end:]).strip())
+
+
+def labels_of(template: str) -> frozenset[str]:
+    """The template's lines that end in a colon and have no place, such as "Step to check:"."""
+    lines = (line.strip() for line in template.split("\n"))
+    return frozenset(line for line in lines if len(line) > 1 and line.endswith(":") and "{" not in line)
+
+
+def task_of(template: str) -> str:
+    """How the template's last line begins, up to its first place; empty where that is too short to be known again."""
+    fixed = template.rstrip().rpartition("\n")[2].partition("{")[0].strip()
+    return fixed if len(fixed) >= _TASK else ""
 
 
 def unlooped(text: str) -> str:
@@ -63,11 +95,38 @@ def unlooped(text: str) -> str:
     return text.strip()
 
 
+def kept_whole(before: str, after: str, form: AnswerForm, run: Run) -> str:
+    """The revision with the steps of the text before that it lost put back in their places, and a note in the trace.
+
+    An answer that stands apart is no step: it is the revision's. Where only the revision sets one apart, the last step
+    before was the answer (RaR's y^raw), if the form has one.
+    """
+    old, old_answer = split_answer(before, form)
+    new, answer = split_answer(after, form)
+    parts, revised = split_steps(old), split_steps(new)
+    if answer and not old_answer and form.final_pass:
+        parts = parts[:-1]
+    lost = dropped_steps(parts, revised)
+    if not lost:
+        return after
+    run.note("step dropped", steps=[parts[i] for i in lost], repair="put back in place")
+    return join_steps([*restore_steps(parts, revised, lost), answer])
+
+
+def with_answer(revised: str, before: str, form: AnswerForm, run: Run) -> str:
+    """The revision, with the answer that stood apart in the text before put behind it if it states none itself."""
+    answer = split_answer(before, form)[1]
+    if not answer or split_answer(revised, form)[1]:
+        return revised
+    run.note("answer missing", repair="the answer before put behind it")
+    return join_steps([revised, answer])
+
+
 def sound(reflection: str) -> bool:
     """Whether a reflection found no error: it is a bare OK."""
     return reflection.strip().strip("*_`\"'.! ").casefold() == "ok"
 
 
 def errors_of(reflection: str) -> str:
-    """The errors as a refinement's prompt lists them: a bare OK, shown there, was copied by small models as a part of the text."""
+    """The errors as a refinement's prompt lists them: small models copied a bare OK as a part of the text."""
     return "none" if sound(reflection) else reflection

@@ -126,7 +126,7 @@ class ChainOfKnowledge:
             cite=cite(self.form),
         )
         (corrected,) = await run.generate(self.model, prompt, name="correct", sampling=self._sampling(self.max_tokens))
-        text = accepted(corrected, run, self.form, prompt=prompt) or draft
+        text = accepted(corrected, run, self.form, template=self.prompts.correct, before=draft) or draft
         return Thought(text=text, draft=draft, query=query, citations=tuple(markers))
 
     def at_budget(self, tokens: int) -> ChainOfKnowledge:

@@ -199,7 +199,7 @@ class _Solving:
             cite=cite(config.form),
         )
         replies = await run.generate(config.model, prompt, name="revise", sampling=self._sampling())
-        revised = accepted(replies[0], run, config.form, prompt=prompt)
+        revised = accepted(replies[0], run, config.form, template=config.prompts.revise, before=text)
         if revised is None:
             return text
         self.support += [marker for marker in markers if marker not in self.support]

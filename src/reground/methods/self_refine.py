@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from reground.core.answers import TEXT, Answer, AnswerForm
-from reground.core.language import LanguageModel, Sampling
+from reground.core.language import LanguageModel, Message, Sampling
 from reground.core.run import Run
 from reground.methods import _prompts
 from reground.methods._budget import INSTRUCTIONS
@@ -20,26 +20,26 @@ from reground.methods.cot import reasoned
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts(_prompts.Prompts):
-    """What each of the three calls asks.
+    """What each of the three calls asks; each is the next turn of one conversation, so the answer stands above it.
 
-    answer: places {question} and {form}, what an answer looks like. feedback: {question} and {answer}.
-    refine: {question}, {answer}, {feedback} and {form}.
+    answer: places {question} and {form}, what an answer looks like. feedback: none. refine: {form}.
     """
 
     answer: str = "{question}\n\nThink step by step. Leave a blank line between the steps. {form}"
     feedback: str = (
-        "Question:\n{question}\n\nAnswer:\n{answer}\n\nCheck the answer. Say which steps are wrong and why, in a few "
-        "short sentences, and what would be right. If all of it is correct, write only OK."
+        "Check the answer. Say which steps are wrong and why, in a few short sentences, and what would be right. "
+        "If all of it is correct, write only OK."
     )
-    refine: str = (
-        "Question:\n{question}\n\nFirst answer:\n{answer}\n\nCriticism:\n{feedback}\n\n"
-        "Write the answer anew and take the criticism into account. {form}"
-    )
+    refine: str = "Write the answer again and take the criticism into account. {form}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class SelfRefine:
     """A model that is its own critic; nothing is retrieved.
+
+    All calls are turns of one conversation that only grows: a refinement reads every answer and criticism before it, as
+    in the paper, and a server reuses all that it has read already. The criticisms read the history too; the paper's see
+    the last answer alone.
 
     model: who answers and criticises. form: what an answer looks like. prompts: the templates.
     rounds: the most rounds of feedback and refinement. temperature: of all calls, the feedback's included.
@@ -61,31 +61,45 @@ class SelfRefine:
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
         form = self.form.instruction
-        prompt = render(self.prompts.answer, question=question, form=form)
-        text = await run.ask(self.model, prompt, name="answer", sampling=self._sampling(self.max_tokens))
+        history = [_asked(render(self.prompts.answer, question=question, form=form))]
+        text = await run.ask(self.model, history, name="answer", sampling=self._sampling(self.max_tokens))
         answer = run.propose(reasoned(text, self.form))
         for number in range(1, self.rounds + 1):
             with run.span("round", round=number) as turn:
-                prompt = render(self.prompts.feedback, question=question, answer=text)
+                history += [_said(text), _asked(render(self.prompts.feedback))]
                 sampling = self._sampling(self.feedback_tokens)
-                feedback = await turn.ask(self.model, prompt, name="feedback", sampling=sampling)
+                feedback = await turn.ask(self.model, history, name="feedback", sampling=sampling)
                 if sound(feedback):
                     break
-                prompt = render(self.prompts.refine, question=question, answer=text, feedback=feedback, form=form)
+                history += [_said(feedback), _asked(render(self.prompts.refine, form=form))]
                 sampling = self._sampling(self.max_tokens)
-                (reply,) = await turn.generate(self.model, prompt, name="refine", sampling=sampling)
-                text = accepted(reply, turn, self.form, prompt=prompt) or text
+                (reply,) = await turn.generate(self.model, history, name="refine", sampling=sampling)
+                text = accepted(reply, turn, self.form, template=self.prompts.refine, before=text) or text
                 answer = run.propose(reasoned(text, self.form))
         return answer
 
     def at_budget(self, tokens: int) -> SelfRefine:
-        """As many rounds as fit, each reckoned as a criticism and an answer of half their length that both read the last answer."""
+        """As many rounds as fit, each a criticism and an answer of half their length that both read all before them."""
         answer, feedback = self.max_tokens // 2, self.feedback_tokens // 2
-        each = 2 * INSTRUCTIONS + 3 * answer + 2 * feedback
-        return replace(self, rounds=max(1, (tokens - INSTRUCTIONS - answer) // each))
+        history = INSTRUCTIONS + answer
+        spent, rounds = history, 0
+        while spent <= tokens:
+            rounds += 1
+            criticised = history + INSTRUCTIONS // 2 + feedback
+            history = criticised + INSTRUCTIONS // 2 + answer
+            spent += criticised + history
+        return replace(self, rounds=max(1, rounds - 1))
 
     def _sampling(self, max_tokens: int) -> Sampling:
         return Sampling(temperature=self.temperature, max_tokens=max_tokens)
+
+
+def _asked(text: str) -> Message:
+    return Message(role="user", content=text)
+
+
+def _said(text: str) -> Message:
+    return Message(role="assistant", content=text or "(nothing)")
 
 
 METHOD = SelfRefine

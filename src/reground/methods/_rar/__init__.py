@@ -1,1 +1,1 @@
-"""The parts of RaR: its prompts, how it grows with a budget, what stands beside the paper for small models, and the whole answer of phase 2."""
+"""The parts of RaR: prompts, steps, passages, the whole answer of phase 2, budgets, and what is for small models."""

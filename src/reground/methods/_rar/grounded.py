@@ -15,6 +15,7 @@ PRESET: dict[str, object] = {
     "max_steps": 0,
     "max_rounds": 2,
     "m": 2,
+    "max_contents": None,
     "query_from": "names",
     "reflect": False,
     "reasoned": False,
@@ -22,22 +23,23 @@ PRESET: dict[str, object] = {
     "accept": "surer",
     "evidence": "all",
 }
-"""A draft from memory misleads the queries of a model that knows little, its reflections find no errors, and a refinement clings
-to what it refines. So the draft rests on what the question finds, the model names what to read next, one call answers again from
-everything, without the answer before, and of both answers the surer one stays."""
+"""A draft from memory misleads the queries of a model that knows little, its reflections find no errors, and a
+refinement clings to what it refines. So the draft rests on what the question finds, the model names what to read next,
+one call answers again from everything, without the answer before, and of both answers the surer one stays."""
 
 
 def draft(config: RaR, question: str, passages: str) -> str:
-    """The prompt of a draft from passages, and of an answer from passages without sight of the one before."""
+    """The prompt of a draft from passages."""
     return render(config.prompts.grounded_draft, passages=passages, question=question, form=_stating(config))
 
 
-def revision(config: RaR, question: str, passages: str, answer: str) -> str:
-    """The prompt of Eq. 6 without a reflection: one call keeps or corrects the answer by the passages, or answers afresh."""
+def revision(config: RaR, question: str, passages: str, answer: str) -> tuple[str, dict[str, str]]:
+    """The template and its values for Eq. 6 without a reflection: one call keeps or corrects the answer by the
+    passages, or answers afresh, without sight of the one before."""
+    values = {"passages": passages, "question": question, "form": _stating(config)}
     if config.revise == "afresh":
-        return draft(config, question, passages)
-    form = _stating(config)
-    return render(config.prompts.revise_answer, passages=passages, question=question, answer=answer, form=form)
+        return config.prompts.grounded_draft, values
+    return config.prompts.revise_answer, values | {"answer": answer}
 
 
 def alone(config: RaR) -> str:

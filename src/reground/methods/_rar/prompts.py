@@ -20,30 +20,43 @@ _ERRORS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts(_prompts.Prompts):
-    """One template a call. All but the first begin alike, so a server reads question, checked steps and passages once. What
-    is to be corrected stands last before the task: a small model copies what stands there, and goes on into what follows it.
+    """One template a call. All but the first begin alike, so a server reads question, checked steps and passages once.
+    What is to be corrected stands last before the task: a small model copies what stands there, and goes on into what
+    follows it.
 
-    draft (Eq. 3, appendix B.1): places {question}, {style} (how a step is written) and {form} (the answer).
-    query (Eq. 4, B.2): {question} and {text}, the thoughts up to step i, or in phase 2 the whole answer.
-    reflect: {question}, {verified}, {passages} and {step}.
+    draft (Eq. 3, appendix B.1): places {question}, {layout} (how steps are set apart), {style} (how a step is written)
+    and {form} (the answer).
+    query (Eq. 4, B.2): {question} and {text}, the thoughts up to step i.
+    query_answer (section 3.2, phase 2): {question} and {answer}; about the structure of the whole answer.
+    reflect: {question}, {verified}, {passages} and {step}. reflect_draft, where all steps are reflected on at once:
+    {before}, the steps before as drafted, in place of {verified}.
     refine (Eq. 5, first and second case; B.3): those, {reflection} and {cite}.
     refine_last (Eq. 5, third case): those and {form}; {step} is the last step with the draft's answer behind it.
     reflect_answer: {question}, {answer} and {passages}. refine_answer (Eq. 6): those, {reflection}, {cite} and {form}.
-    grounded_draft, where passages are found before the draft, and for answering afresh: {passages}, {question} and {form}.
+    grounded_draft, where passages are found before the draft, and for answering afresh: {passages}, {question} and
+    {form}.
     revise_answer, where nothing is reflected on: those and {answer}.
     names, where a query is a list of what to read next: {passages} and {question}.
     """
 
-    draft: str = (
-        "{question}\n\nThink step by step. Write one short paragraph for each step and leave a blank line between "
-        "the steps. {style} {form}"
-    )
+    draft: str = "{question}\n\nThink step by step. {layout} {style} {form}"
     query: str = (
         _HEAD + "Text:\n{text}\n\nTask: The last sentences of the text may be wrong. Write a search query "
         "of a few words, with the names that matter, to look up their facts. Write only the query."
     )
+    query_answer: str = (
+        _HEAD + "Answer:\n{answer}\n\nTask: Look at the answer as a whole. A part may be missing, parts may contradict "
+        "each other, or the whole may miss the question. Write a search query of a few words, with the names that "
+        "matter, that sums up question and answer, to find documents by which the whole can be checked. "
+        "Write only the query."
+    )
     reflect: str = (
         _STEP + "Task: Find the errors in the step to check. Does it say what the passages say? "
+        "Does it follow from the question? " + _ERRORS
+    )
+    reflect_draft: str = (
+        _HEAD + "Steps before, not checked yet:\n{before}\n\n{passages}\n\nStep to check:\n{step}\n\n"
+        "Task: Find the errors in the step to check. Does it say what the passages say? "
         "Does it follow from the question? " + _ERRORS
     )
     refine: str = (
@@ -63,8 +76,8 @@ class Prompts(_prompts.Prompts):
     )
     refine_answer: str = (
         _WHOLE + "Errors found in the answer below:\n{reflection}\n\nAnswer to correct:\n{answer}\n\n"
-        "Task: Write the whole answer again, corrected, with a blank line between the steps: put right the errors found "
-        "and keep what is right. Without errors repeat it unchanged. {cite} {form}"
+        "Task: Write the whole answer again, corrected, with a blank line between the steps: put right the errors "
+        "found and keep what is right. Without errors repeat it unchanged. {cite} {form}"
     )
     grounded_draft: str = _READ + "Answer the question with the help of the passages. {form}"
     names: str = (

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TypedDict
 
-from reground.methods._budget import INSTRUCTIONS, LEAST_PASSAGE, PASSAGE, QUESTION, tokens_of
+from reground.core.run import Run
+from reground.methods._budget import FENCE, INSTRUCTIONS, LEAST_PASSAGE, PASSAGE, QUESTION, affords, tokens_of
 from reground.methods._rar.prompts import Prompts
-from reground.methods._rar.reading import ROUND, SHARES
+from reground.methods._rar.reading import READABLE, shares_from
 
 
 class PaperScale(TypedDict):
@@ -14,18 +16,22 @@ class PaperScale(TypedDict):
 
     max_steps: int
     max_rounds: int
+    max_contents: int
     passage_tokens: int
 
 
 def paper_at(tokens: int, prompts: Prompts, *, k: int, most_steps: int, longest: int, max_tokens: int) -> PaperScale:
-    """As many steps as fit, each a cycle of three calls; rounds that the budget or convergence ends; passages cut so that one
-    cycle fits, and never longer than `longest`."""
+    """As many steps as fit, each a cycle of three calls; rounds that the budget or convergence ends; as many passages
+    as both retrieve (section 3.3: n iterations, n * top-k documents), cut so that one cycle fits, and never longer than
+    `longest`."""
     text = max_tokens // 4
     step = 3 * INSTRUCTIONS + 2 * k * PASSAGE + 2 * text
     steps = min(most_steps, max(1, (tokens - INSTRUCTIONS - text) // step))
+    rounds = max(1, tokens // step)
     return {
         "max_steps": steps,
-        "max_rounds": max(1, tokens // step),
+        "max_rounds": rounds,
+        "max_contents": k * (steps + rounds),
         "passage_tokens": min(longest, _passage_in_one_cycle(tokens - 2 * text, prompts, k=k, text=text)),
     }
 
@@ -38,28 +44,41 @@ def _passage_in_one_cycle(tokens: int, prompts: Prompts, *, k: int, text: int) -
     return max(LEAST_PASSAGE, (tokens - fixed) // (2 * k))
 
 
+def affordable_steps(run: Run, question: str, drafts: Sequence[str], *, calls: int) -> int:
+    """How many whole cycles of phase 1, of so many calls each, the run's budget covers, at least one if there is a
+    step: queries that no refinement can follow are not worth asking."""
+    size = INSTRUCTIONS + tokens_of(question)
+    for count in range(len(drafts), 0, -1):
+        read = sum(tokens_of(draft) for draft in drafts[:count])
+        if affords(run, calls=calls * count, tokens=count * calls * size + 3 * read):
+            return count
+    return min(1, len(drafts))
+
+
 class GroundedScale(TypedDict):
     """The settings of a grounded RaR that grow with a budget."""
 
     ground: int
     k: int
     max_rounds: int
+    max_contents: None
     context_tokens: int
 
 
 def grounded_at(tokens: int, most_rounds: int, max_tokens: int) -> GroundedScale:
     """A draft and one round up to 4,000 tokens, another round for every 4,000 more.
 
-    A draft and a round ask for as many passages as a call's share holds of usual length: a small model answers worse from many.
-    How many of all those found a prompt then holds, and how long each is, follows from what the run's budget has left when it is
-    asked (`reading.py`), and is half of it at the most.
+    A draft and a round ask for as many passages as a share (`reading.py`) holds of the least length: a small model
+    answers worse from many. How many of them a prompt then holds, and how long each is, follows from what the run's
+    budget has left when it is asked, and is half of it at the most; so no number of passages bounds it besides.
     """
     rounds = max(1, min(most_rounds, tokens // 4000))
-    share = tokens // (SHARES["draft"] + ROUND * rounds)
-    whole = max(LEAST_PASSAGE, SHARES["draft"] * share - INSTRUCTIONS - max_tokens // 8)
+    share = tokens // shares_from("draft", 0, rounds)
+    passages = max(1, (share - INSTRUCTIONS - max_tokens // 8) // (READABLE + FENCE))
     return {
-        "ground": max(1, whole // PASSAGE),
-        "k": max(1, whole // PASSAGE),
+        "ground": passages,
+        "k": passages,
         "max_rounds": rounds,
+        "max_contents": None,
         "context_tokens": max(LEAST_PASSAGE, tokens // 2),
     }

@@ -1,0 +1,117 @@
+"""A model that repeats the text under revision unchanged gets it back unchanged, whatever its lines look like."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reground.core.answers import PLAN, TEXT, AnswerForm
+from reground.core.run import Run
+from reground.methods._prompts import Prompts
+from reground.methods._steps import join_steps, split_draft, split_steps
+from reground.methods.rar import RaR
+from reground.methods.rat import RAT
+from reground.methods.self_refine import SelfRefine
+from reground.models.scripted import ScriptedModel
+from reground.retrieval.scripted import ScriptedRetriever
+from tests.methods.helpers import PASSAGES, notes, prompts
+
+QUESTION = "How is it done?"
+PLANS = [
+    "STEP 1:\nmine 1 log\nSTEP 2:\ncraft 4 planks from 1 log\nSTEP 3:\ncraft 2 sticks from 2 planks",
+    "STEP 1:\nmine 1 log\n\nSTEP 2:\ncraft 4 planks from 1 log\n\nSTEP 3:\ncraft 2 sticks from 2 planks",
+    "Plan for a stick:\nSTEP 1: mine 1 log\nSTEP 2: craft 4 planks\nTools:\nnone\nSTEP 3: craft 2 sticks",
+]
+ESSAYS = [
+    "The Early Years:\nHe was born in Haining.\n\nThe Newspaper:\nHe founded it in 1959.\n\nThe Novels:\nThere are 15.",
+    "Question:\nWho was he?\n\nText:\nHe wrote novels.\n\nAnswer to correct:\nNone of them is short.",
+    "Subtitle:\nOne.\nSubtitle:\nTwo.\n\nCriticism:\nThe critics liked it.\n\nTask: none was left to him.",
+]
+ORDINARY = [
+    "It is so.",
+    "The river is long [1].",
+    "- mine 1 log",
+    "STEP 1:",
+    "STEP 2: craft it",
+    "## Heading",
+    "---",
+    "x = 1",
+]
+
+
+def templates_lines() -> list[str]:
+    """Every line of every template without its places, so that the text may look like the prompt around it."""
+    kinds: list[type[Prompts]] = [type(method.prompts) for method in (rat([]), rar([]), refine([]))]
+    templates = [getattr(kind(), name) for kind in kinds for name in kind.__dataclass_fields__]
+    return sorted({line for text in templates for line in text.split("\n") if line.strip() and "{" not in line})
+
+
+def rat(replies: list[str], form: AnswerForm = TEXT) -> RAT:
+    return RAT(model=ScriptedModel(replies), retriever=ScriptedRetriever(PASSAGES), form=form)
+
+
+def rar(replies: list[str], form: AnswerForm = TEXT) -> RaR:
+    return RaR(model=ScriptedModel(replies), retriever=ScriptedRetriever(PASSAGES), form=form, queries="sequential")
+
+
+def refine(replies: list[str], form: AnswerForm = TEXT) -> SelfRefine:
+    return SelfRefine(model=ScriptedModel(replies), form=form, rounds=2)
+
+
+def lines(text: str) -> list[str]:
+    """The lines that say something: methods set blank lines between steps as they see fit."""
+    return [line.strip() for line in text.split("\n") if line.strip()]
+
+
+async def through_rat(text: str, form: AnswerForm) -> tuple[str, Run]:
+    run = Run()
+    steps = split_steps(text, most=5)
+    revised = [join_steps(steps[: i + 1]) for i in range(len(steps))]
+    method = rat([text, *(said for one in revised for said in ("river", one))], form)
+    answer = await method.solve(QUESTION, run)
+    assert all(one in prompt for one, prompt in zip(revised, prompts(run, "revise"), strict=True))
+    return answer.text, run
+
+
+async def through_rar(text: str, form: AnswerForm) -> tuple[str, Run]:
+    run = Run()
+    steps = split_draft(text, form, most=4)[0]
+    phases = [*steps, *[join_steps(steps)] * 2]
+    method = rar([text, *(said for one in phases for said in ("river", "OK", one))], form)
+    answer = await method.solve(QUESTION, run)
+    assert all(one in prompt for one, prompt in zip(phases, prompts(run, "refine"), strict=False))
+    return answer.text, run
+
+
+async def through_self_refine(text: str, form: AnswerForm) -> tuple[str, Run]:
+    run = Run()
+    answer = await refine([text, "Wrong.", text, "Wrong.", text], form).solve(QUESTION, run)
+    return answer.text, run
+
+
+THROUGH = [through_rat, through_rar, through_self_refine]
+
+
+@pytest.mark.parametrize("through", THROUGH)
+@pytest.mark.parametrize("form", [PLAN, TEXT])
+@pytest.mark.parametrize("text", [*PLANS, *ESSAYS])
+async def test_plans_and_essays_with_labels_of_their_own_stay_whole(text, form, through):
+    said, run = await through(text, form)
+    assert lines(said) == lines(text)
+    assert not [note for name in ("step dropped", "echo cut", "revision empty") for note in notes(run, name)]
+
+
+@pytest.mark.parametrize("through", THROUGH)
+@given(
+    parts=st.lists(
+        st.sampled_from([*ORDINARY, *templates_lines(), ""]) | st.from_regex(r"[A-Z][a-z ]{2,9}:", fullmatch=True),
+        min_size=1,
+        max_size=9,
+    )
+)
+@settings(max_examples=60)
+async def test_any_text_that_is_repeated_stays_whole(parts, through):
+    text = "\n".join(parts).strip() or "Nothing."
+    said, _ = await through(text, TEXT)
+    assert lines(said) == lines(text)
