@@ -61,14 +61,16 @@ def _summarise(story: Story, done: int, others: tuple[ResultItem, ...], *comment
     return Exemplar(View(story.question, story.past[:done], results=results), action, comments)
 
 
-def _answer(story: Story, thoughts: str) -> Exemplar:
-    return Exemplar(View(story.question, story.past), GivenAnswer(story.answer, thoughts))
+def _answer(story: Story) -> Exemplar:
+    return Exemplar(View(story.question, story.past), GivenAnswer(story.answer, story.thoughts))
 
 
-def _check(story: Story, *comments: str, answer: str | None = None, revised: str | None = None) -> Exemplar:
-    """The story's own answer passes; another one is revised, to the story's own if nothing else is said."""
-    action = CheckAnswer(True) if answer is None else ReviseAnswer(revised or story.answer)
-    return Exemplar(View(story.question, story.past, answer=answer or story.answer), action, comments)
+def _check(story: Story, *comments: str, answer: str | None = None) -> Exemplar:
+    """The story's own answer passes; another one is revised to the story's own. Listings 5 and 6."""
+    action = CheckAnswer(True) if answer is None else ReviseAnswer(story.answer)
+    given = answer or story.answer
+    past = (*story.past, GivenAnswer(given, story.thoughts))
+    return Exemplar(View(story.question, past, answer=given), action, comments)
 
 
 DECIDE = (
@@ -133,11 +135,11 @@ SUMMARISE = (
 )
 
 ANSWER = (
-    _answer(WAX, "The result is an instruction. We put it into order."),
-    _answer(VOLCANO, "The first search gives the volcano, the second its height."),
-    _answer(LIGHTHOUSE, "The wages were not found. We say so and give what was found."),
-    _answer(CANALS, "193 km is more than 82 km."),
-    _answer(INVENTORS, "Sweden and Scotland are different countries, so the answer is no."),
+    _answer(WAX),
+    _answer(VOLCANO),
+    _answer(LIGHTHOUSE),
+    _answer(CANALS),
+    _answer(INVENTORS),
 )
 
 RELEVANCE = (
