@@ -72,6 +72,8 @@ class MetricSummary(Value):
     scored, unscored, failed: questions x repeats that have a value, that have an answer but no value, that
         have no answer. Only the first count towards the mean.
     bound: the mean if every failed one counted 0.
+    by_repeat: each repeat's mean over its scored questions, as if it were a run of its own; empty for one repeat.
+    std: the sample's standard deviation of these, the figure behind the ± of ReST meets ReAct (ten runs); None for one.
     """
 
     mean: float | None
@@ -81,6 +83,8 @@ class MetricSummary(Value):
     unscored: int
     failed: int
     bound: float | None
+    by_repeat: tuple[float, ...] = ()
+    std: float | None = None
 
 
 class Summary(Value):

@@ -23,6 +23,7 @@ from reground.evaluation.tables import (
     label,
     metrics_table,
     number,
+    repeats_table,
     score_table,
     without,
 )
@@ -108,6 +109,7 @@ def _report(task: str, rows: list[Row], baseline: str | None, plans: Sequence[Pl
     _compare_all(rows, chosen)
     report = Report(task, rows, chosen)
     report.tables = [score_table(rows), difference_table(rows, chosen), cost_table(rows), metrics_table(rows)]
+    report.tables.append(repeats_table(rows))
     report.tables = [table for table in report.tables if table.rows]
     if by is not None:
         report.tables.append(group_table(rows, by))

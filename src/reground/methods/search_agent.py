@@ -12,6 +12,7 @@ from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel, Sampling
 from reground.core.run import Run
+from reground.core.trajectory import BEFORE_CHECKS
 from reground.core.untrusted import clip
 from reground.methods._budget import affords, tokens_of
 from reground.methods._evidence import Evidence, find
@@ -95,7 +96,7 @@ class SearchAgent:
             agent.terminate("No searches remain.")
         await agent.answer()
         given = await agent.give()
-        run.note("answer before checks", text=given.text)
+        run.note(BEFORE_CHECKS, text=given.text)
         if self.checks:
             await agent.check(RELEVANCE)
             await agent.check(GROUNDING)
