@@ -372,7 +372,7 @@ async def test_a_bad_sample_is_discarded_and_a_good_one_goes_on(job: str, bad: s
 
 
 async def test_an_apostrophe_between_single_quotes_does_not_cost_the_answer() -> None:
-    """20 of 80 answers were lost so: the model copied a layout in single quotes, and the film's title had an apostrophe."""
+    """20 of 80 answers were lost so: the model copied the single quotes, and a film's title had an apostrophe."""
     said = "ACTION_SELECTED = Answer(thoughts='It's known.', answer='It is the Danube's length, 2850 km [link_id=1].')"
     run = Run()
     answer = await agent(script(answer=said)).solve(QUESTION, run)
@@ -557,7 +557,8 @@ async def test_both_checks_see_the_answer_among_the_past_actions() -> None:
         relevance=revise("The Danube is 2850 km long [link_id=1]."),
     )
     await agent(model).solve(QUESTION, Run())
-    past = 'Terminate(thoughts="We know it."),\nAnswer(thoughts="Now we can.", answer="It is 2850 km long [link_id=1]."),\n]\n'
+    past = 'Terminate(thoughts="We know it."),\nAnswer(thoughts="Now we can.", '
+    past += 'answer="It is 2850 km long [link_id=1]."),\n]\n'
     (relevance,), (grounding,) = states(model, "relevance"), states(model, "grounding")
     assert past in relevance and past in grounding
     assert relevance.endswith('ANSWER: str = "It is 2850 km long [link_id=1]."')

@@ -34,7 +34,7 @@ class Retriever(Protocol):
 
 @runtime_checkable
 class Pages(Retriever, Protocol):
-    """A retriever that can also open the page which a passage was found on. Not every retriever is one: ask `isinstance`."""
+    """A retriever that can also open the page of a passage. Not every retriever can: ask `isinstance`."""
 
     async def page(self, passage_id: str, /) -> Passage | None:
         """The whole document under its own id, a very long one around the passage; None where there is none.

@@ -73,7 +73,7 @@ class MetricSummary(Value):
         have no answer. Only the first count towards the mean.
     bound: the mean if every failed one counted 0.
     by_repeat: each repeat's mean over its scored questions, as if it were a run of its own; empty for one repeat.
-    std: the sample's standard deviation of these, the figure behind the ± of ReST meets ReAct (ten runs); None for one.
+    std: the sample standard deviation of these, which ReST meets ReAct writes behind ± (ten runs); None for one.
     """
 
     mean: float | None

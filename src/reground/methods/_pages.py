@@ -1,4 +1,4 @@
-"""Whole pages in the place of the passages that were found on them, opened through the run: recorded, replayed, neutralised."""
+"""Whole pages instead of the passages found on them, opened through the run: recorded, replayed, neutralised."""
 
 from __future__ import annotations
 

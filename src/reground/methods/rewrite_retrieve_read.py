@@ -237,7 +237,7 @@ class RewriteRetrieveRead:
         return found if self.content == "passages" else await open_pages(run, self.retriever, found)
 
     def _content(self, queries: Sequence[str], found: Sequence[Sequence[Passage]]) -> list[Passage]:
-        """What the reader gets to see: every query's first, then every query's second, within the total and the words."""
+        """What the reader sees: every query's first, then every query's second, within the total and the words."""
         kept: list[Passage] = []
         room = self.word_budget
         for passage in interleaved(found)[: self.total]:

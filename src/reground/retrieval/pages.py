@@ -9,7 +9,7 @@ from itertools import pairwise
 from reground.core.evidence import Passage
 
 MOST = 50
-"""Pieces of a page: of a longer document those nearest to the passage, some 20,000 tokens by default. A book is no page."""
+"""Pieces of a page. Of a longer document those nearest to the passage are taken: some 20,000 tokens by default."""
 
 _NUMBER = re.compile(r"#(\d+)$")
 
@@ -22,8 +22,8 @@ def document_ids(passage_id: str) -> list[str]:
 def whole(pieces: Sequence[Passage], document: str, *, around: str, overlapping: bool) -> Passage:
     """A document's pieces, in any order, as one passage under the document's id.
 
-    around: the id of the passage that is nearest to what is kept of a long document. overlapping: whether a piece begins
-    with the end of the one before.
+    around: the passage that the kept part of a long document lies around, by its id. overlapping: whether a piece
+    begins with the end of the one before.
     """
     ordered = sorted(pieces, key=lambda piece: _number(piece.id))
     place = next((i for i, piece in enumerate(ordered) if piece.id == around), 0)

@@ -2,7 +2,8 @@
 
 The judge is shown five worked judgements as Python, then the question, the answer and the reference, and says
 whether the answer implies the reference. The paper's mean and standard deviation are over ten runs of the agent, each
-answer rated once: they come from the repeats of an evaluation (`MetricSummary.std`), not from here. How well it agrees with people is measured on a file of human labels.
+answer rated once: they come from the repeats of an evaluation (`MetricSummary.std`), not from here. How well the
+judge agrees with people is measured on a file of human labels.
 """
 
 from __future__ import annotations

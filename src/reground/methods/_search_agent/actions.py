@@ -99,9 +99,9 @@ def as_data(action: Action) -> dict[str, JsonValue]:
 
 
 def literal(text: str) -> str:
-    """A Python string literal, always in double quotes: line breaks and quotes are escaped, so the text cannot leave it.
+    """A Python string literal, always in double quotes. Line breaks and quotes are escaped: the text cannot leave it.
 
-    Models copy the quotes that they see. Behind a double quote an apostrophe ends nothing.
+    Models copy the quotes that they see, and between double quotes an apostrophe ends nothing.
     """
     # repr takes double quotes for a text with an apostrophe and no double quote, and escapes neither.
     return '"' + '\\"'.join(repr("'" + part)[2:-1] for part in text.split('"')) + '"'

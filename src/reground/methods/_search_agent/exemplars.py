@@ -1,6 +1,7 @@
 """The worked examples of each step: 9 for decisions, 6 for summaries, 5 for answers, 6 and 5 for the two self-checks.
 
-The shortest common case stands first, since small budgets show only that one.
+The shortest common case stands first, since small budgets show only that one. The first two of a step that has two
+kinds of action show both kinds.
 """
 
 from __future__ import annotations
@@ -75,9 +76,9 @@ def _check(story: Story, *comments: str, answer: str | None = None) -> Exemplar:
 
 DECIDE = (
     _decide(CURRENCY, 0, remaining=10),
+    _decide(SUNSET, 2, remaining=4),
     _decide(VOLCANO, 2, remaining=9),
     _decide(CANALS, 4, remaining=8),
-    _decide(SUNSET, 2, remaining=4),
     _decide(COMPOSER, 4, remaining=8),
     _decide(WAX, 0, remaining=10),
     _decide(LIGHTHOUSE, 4, remaining=3),

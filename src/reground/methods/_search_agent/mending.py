@@ -1,4 +1,4 @@
-"""Replies that are almost Python: strings with a quote or a line break inside are quoted again, so that `ast` can read them.
+"""Replies that are almost Python: strings that hold a quote or a line break are quoted again, for `ast` to read.
 
 Small models write 'Schindler's List' between single quotes. What they mean is plain: the fields have known names, and a
 value ends at the last quote before the next field, or before the parenthesis that closes the call.
@@ -61,7 +61,7 @@ def _within(said: str, quote: str) -> str | None:
 
 
 def _last(said: str, quote: str) -> str | None:
-    """The value of the last field: up to the first quote and parenthesis that end a line, else to the last pair of them."""
+    """The value of the last field: up to the first quote and parenthesis that end a line, else the last such pair."""
     ends = list(re.finditer(rf"{quote}\s*(?:,\s*)?\)(?P<closing>[ \t)]*(?:[\n#`]|\Z))?", said))
     end = next((end for end in ends if end["closing"] is not None), ends[-1] if ends else None)
     return None if end is None else said[: end.start()]

@@ -58,7 +58,7 @@ def parse_action(text: str) -> Action:
 
 
 def read_action(text: str, *, mend: bool) -> tuple[Action, bool]:
-    """The first action in a reply, and whether its strings had to be quoted again. Raises ParseError like `parse_action`.
+    """The first action in a reply, and whether its strings had to be quoted again. Raises ParseError.
 
     mend: whether a reply without any valid call is mended before it is given up. One that the length limit cut should
     not be: its last quote is not its end.
