@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from reground.core.answers import TEXT
 from reground.core.budget import Budget
-from reground.core.errors import BudgetExceeded, DataError, ParseError
+from reground.core.errors import BudgetExceeded, ConfigurationError, DataError, ParseError
 from reground.core.journal import MemoryJournal
 from reground.core.run import Run
 from reground.evaluation.task import Example, Task
@@ -16,10 +16,8 @@ from reground.evaluation.tasks.longform import (
     Judge,
     JudgedTask,
     Judgement,
-    RepeatedAccuracy,
     agreement_with_people,
     judge_prompt,
-    over_repeats,
     parse_verdict,
     read_labels,
 )
@@ -67,9 +65,9 @@ def test_an_answer_cannot_speak_as_the_judge(question: str, answer: str) -> None
 async def test_ratings_are_samples_of_one_call() -> None:
     model = ScriptedModel([YES, YES, NO, YES])
     run = Run()
-    found = await Judge(model=model, repeats=4).rate("Q?", "gold", "An answer.", run)
+    found = await Judge(model=model, ratings=4, temperature=0.5).rate("Q?", "gold", "An answer.", run)
     assert found.ratings == (1.0, 1.0, 0.0, 1.0)
-    assert (found.mean, found.std) == (0.75, pytest.approx(0.5))
+    assert (found.mean, found.spread) == (0.75, pytest.approx(0.5))
     assert len(model.calls) == 1
     assert model.calls[0][1].n == 4
     assert model.calls[0][1].temperature == 0.5
@@ -80,37 +78,44 @@ async def test_ratings_are_samples_of_one_call() -> None:
 
 async def test_several_golds_are_one_reference() -> None:
     model = ScriptedModel([YES])
-    await Judge(model=model, repeats=1).rate("Q?", ["one", "1", "one"], "a", Run())
+    await Judge(model=model).rate("Q?", ["one", "1", "one"], "a", Run())
     assert "reference = 'one or 1'" in model.prompts[0]
 
 
 async def test_an_unreadable_rating_is_asked_for_once_more() -> None:
     model = ScriptedModel(["I would say yes", YES, "hm", NO, "still no verdict"])
-    found = await Judge(model=model, repeats=3).rate("Q?", "gold", "a", Run())
+    found = await Judge(model=model, ratings=3, temperature=0.5).rate("Q?", "gold", "a", Run())
     assert found.ratings == (0.0, 1.0, None)
-    assert (found.mean, found.std) == (0.5, pytest.approx(0.7071067811865476))
+    assert (found.mean, found.spread) == (0.5, pytest.approx(0.7071067811865476))
     assert len(model.calls) == 3
 
 
 async def test_nothing_readable_is_no_mean() -> None:
-    found = await Judge(model=ScriptedModel(["x", "x"]), repeats=1).rate("Q?", "gold", "a", Run())
+    found = await Judge(model=ScriptedModel(["x", "x"])).rate("Q?", "gold", "a", Run())
     assert found == Judgement(None, 0.0, (None,))
 
 
 async def test_a_judgement_is_replayed_and_stays_in_its_budget() -> None:
-    journal, judge = MemoryJournal(), Judge(model=ScriptedModel([YES, NO]), repeats=2)
+    journal, judge = MemoryJournal(), Judge(model=ScriptedModel([YES, NO]), ratings=2, temperature=0.5)
     first = await judge.rate("Q?", "gold", "a", Run(journal=journal))
-    again = Judge(model=ScriptedModel([]), repeats=2)
+    again = Judge(model=ScriptedModel([]), ratings=2, temperature=0.5)
     assert await again.rate("Q?", "gold", "a", Run(journal=journal)) == first
     with pytest.raises(BudgetExceeded):
         await judge.rate("Q?", "gold", "a", Run(budget=Budget(tokens=10)))
 
 
-def test_accuracy_is_averaged_over_the_repeats() -> None:
-    judgements = [Judgement.of([1.0, 0.0, None]), Judgement.of([1.0, 1.0]), Judgement.of([0.0, 0.0, None])]
-    assert over_repeats(judgements) == RepeatedAccuracy(pytest.approx(0.5), pytest.approx(0.23570226), 2)
-    assert over_repeats([]) == RepeatedAccuracy(None, 0.0, 0)
-    assert Judgement.of([1.0]).std == 0.0
+async def test_an_answer_is_rated_once_and_greedily_unless_more_is_wanted() -> None:
+    """Section 4.2: ten repetitions are ten trajectories, not ten ratings of one answer."""
+    model = ScriptedModel(["no verdict", YES])
+    found = await Judge(model=model).rate("Q?", "gold", "a", Run())
+    assert (found.ratings, found.spread) == ((1.0,), 0.0)
+    assert [(sampling.n, sampling.temperature) for _, sampling in model.calls] == [(1, 0.0), (1, 0.5)]
+
+
+@pytest.mark.parametrize("wrong", [{"ratings": 0}, {"ratings": 2}])
+def test_ratings_that_would_all_be_alike_are_refused(wrong: dict[str, int]) -> None:
+    with pytest.raises(ConfigurationError, match="temperature above 0"):
+        Judge(model=ScriptedModel([]), **wrong)
 
 
 def test_agreement_with_a_file_of_labels(tmp_path: Path) -> None:
@@ -149,7 +154,9 @@ async def test_a_judged_task_adds_the_judge_to_the_tasks_own_metrics() -> None:
     example = Example(id="1", question="Q?", golden_answers=("Ghent",))
     inner = QuestionAnswering("bamboogle", "cover-EM", (example,))
     model = ScriptedModel([YES, NO, "x", "x", "x", "x"])
-    task = JudgedTask(task=inner, judge=Judge(model=model, repeats=2), open_run=lambda e, t: Run(question_id=e.id))
+    task = JudgedTask(
+        task=inner, judge=Judge(model=model, ratings=2, temperature=0.5), open_run=lambda e, t: Run(question_id=e.id)
+    )
     assert isinstance(task, Task)
     assert (task.name, task.form, task.primary) == ("bamboogle", TEXT, "auto-eval")
     assert (task.examples(), task.demonstrations(), task.solutions()) == ((example,), (), ["Q?"])

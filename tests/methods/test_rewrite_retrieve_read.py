@@ -10,14 +10,15 @@ import pytest
 
 from reground.core.answers import CHOICE, FORMS, NUMBER, PHRASE, PROGRAM, TEXT, Demonstration
 from reground.core.budget import Budget
-from reground.core.errors import CapabilityError, ConfigurationError, IndexRefused, ModelError
-from reground.core.evidence import Passage
+from reground.core.errors import CapabilityError, ConfigurationError, IndexRefused, ModelError, RetrievalError
+from reground.core.evidence import Pages, Passage
 from reground.core.journal import MemoryJournal
 from reground.core.language import Reply, TokenLogprob
 from reground.core.run import Run
 from reground.core.solve import solve
 from reground.core.trajectory import GenerateStep
-from reground.methods.rewrite_retrieve_read import PRESETS, Prompts, RewriteRetrieveRead, interleaved
+from reground.methods._evidence import interleaved
+from reground.methods.rewrite_retrieve_read import PRESETS, Prompts, RewriteRetrieveRead
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, Failing, effects, notes, prompts, queries
@@ -363,6 +364,97 @@ async def test_passages_cannot_leave_their_fence_nor_speak_as_control_tokens(con
     assert "[/INST]" not in prompt
 
 
+# Snippets and pages (section 3.3), on the pieces that an index has
+
+
+NILE = " ".join(f"The Nile passes town {i} and bends." for i in range(12))
+PIECES = [
+    Passage(id="nile#1", title="Nile", text=f"The river Nile and its source. {NILE}"),
+    Passage(id="nile#2", title="Nile", text=NILE),
+    Passage(id="nile#3", title="Nile", text="Its source river is the Kagera, found by Kandt in 1898."),
+    Passage(id="lena", title="Lena", text="The Lena is another river."),
+]
+
+
+async def test_snippets_are_what_was_found_and_pages_are_opened_and_cut():
+    """The page of the first piece holds the answer, which no snippet that was found does."""
+    asked = "river Nile source"
+    seen = {}
+    for content in ("passages", "bm25"):
+        model, run = ScriptedModel([ANSWER]), Run()
+        method = make(model, mode="retrieve", retriever=ScriptedRetriever(PIECES), k=1, content=content, page_words=30)
+        answer = await method.solve(asked, run)
+        seen[content] = model.prompts[0]
+        assert [citation.passage_id for citation in answer.citations] == [
+            {"passages": "nile#1", "bm25": "nile"}[content]
+        ]
+    assert "town 3 and bends" in seen["passages"] and "Kagera" not in seen["passages"]
+    assert "Kagera, found by Kandt" in seen["bm25"] and "town 3 and bends" not in seen["bm25"]
+
+
+async def test_a_page_is_opened_once_recorded_and_replayed():
+    journal = MemoryJournal()
+    run = Run(journal=journal)
+    retriever = ScriptedRetriever(PIECES)
+    method = make(ScriptedModel([ANSWER]), mode="retrieve", retriever=retriever, k=4, content="bm25")
+    answer = await method.solve("river Nile source", run)
+    assert effects(run) == [("/query.0", "retrieve"), ("", "page"), ("", "page"), ("", "answer")]
+    assert queries(run) == ["river Nile source", "nile#1", "lena"]
+    assert shown(prompts(run, "answer")[0]) == ["Nile", "Lena"]
+    again = Run(journal=journal)
+    replayed = make(ScriptedModel([]), mode="retrieve", retriever=ScriptedRetriever(PIECES), k=4, content="bm25")
+    assert await replayed.solve("river Nile source", again) == answer
+    assert replayed.retriever.queries == []
+
+
+async def test_a_retriever_without_pages_has_its_passages_taken_for_them():
+    run = Run()
+    retriever = Ranked({QUESTION: [LONG]})
+    assert not isinstance(retriever, Pages)
+    await make(ScriptedModel([ANSWER]), mode="retrieve", retriever=retriever, content="bm25").solve(QUESTION, run)
+    assert "ranked gives passages alone" in notes(run, "no pages")[0].data["why"]
+    assert shown(prompts(run, "answer")[0]) == ["long"]
+
+
+class Torn(ScriptedRetriever):
+    """A retriever whose pages cannot be read."""
+
+    error: type[RetrievalError] = RetrievalError
+
+    async def page(self, passage_id):
+        raise self.error("torn out")
+
+
+async def test_a_page_that_cannot_be_opened_costs_the_page_and_not_the_question():
+    model, run = ScriptedModel([ANSWER]), Run()
+    await make(model, mode="retrieve", retriever=Torn(PIECES), k=1, content="bm25").solve("river Nile source", run)
+    assert notes(run, "page not opened")[0].data == {"passage": "nile#1", "why": "torn out"}
+    assert "town 11 and bends" in model.prompts[0]
+    refused = Torn(PIECES)
+    refused.error = IndexRefused
+    with pytest.raises(IndexRefused):
+        await make(model, mode="retrieve", retriever=refused, content="bm25").solve(QUESTION, Run())
+
+
+async def test_a_fixed_total_is_shared_by_the_queries():
+    """k is a query's: three queries read three times as much. A total stays what it is, each passage counted once."""
+    lists = {q: [page("both"), *(page(f"{q}{i}") for i in range(9))] for q in "abc"}
+    read = {}
+    for total in (None, 4, 7):
+        model, retriever = ScriptedModel(["Queries: a; b; c", ANSWER]), Ranked(lists)
+        await make(model, retriever=retriever, k=2, total=total).solve(QUESTION, Run())
+        read[total] = shown(model.prompts[1])
+        assert {k for _, k in retriever.asked} == {total or 2}
+    assert read[None] == ["both", "a0", "b0", "c0"]
+    assert read[4] == ["both", "a0", "b0", "c0"]
+    assert read[7] == ["both", "a0", "b0", "c0", "a1", "b1", "c1"]
+    model = ScriptedModel(["Queries: a", ANSWER])
+    await make(model, retriever=Ranked(lists), k=2, total=4).solve(QUESTION, Run())
+    assert shown(model.prompts[1]) == ["both", "a0", "a1", "a2"], "one query may fill the total"
+    assert make(ScriptedModel([]), total=3).at_budget(100_000).total == 3
+    assert make(ScriptedModel([]), total=50).at_budget(900).total < 50
+
+
 # The reader
 
 
@@ -420,6 +512,7 @@ def test_prompts_can_be_replaced_with_the_same_places_only():
         {"rewriter_style": "own"},
         {"content": "pages"},
         {"k": 0},
+        {"total": 0},
         {"max_queries": 0},
         {"shots": -1},
         {"page_words": 0},
@@ -572,3 +665,31 @@ async def test_exact_match_f1_and_hit_are_scored(said, hit):
     assert scores["exact match"].value == 1.0
     assert scores["token F1"].value == 1.0
     assert scores["hit"].value == hit
+
+
+async def test_a_hit_is_in_what_the_reader_was_shown():
+    """Equation 6: y in doc, and doc is what the reader reads. A passage that a limit left out is no hit."""
+    from reground.evaluation.task import Example
+    from reground.evaluation.tasks.qa import QuestionAnswering
+
+    question = "How long is the Danube, which is not the Rhine?"
+    found = [page("a", "Nothing is said in this passage. " * 20), page("b", "It is said to be 2850 km long in all.")]
+    example = Example(id="q", question=question, golden_answers=("2850 km",))
+    task, hits = QuestionAnswering("t", "exact match", (example,)), {}
+    for words in (60, 1600):
+        method = make(ScriptedModel(["x"]), mode="retrieve", retriever=Ranked({question: found}), word_budget=words)
+        solved = await solve(method, question, Run(), id="q", name="x")
+        hits[words] = (await task.score(example, solved.trajectory, None))["hit"].value
+    assert hits == {60: 0.0, 1600: 1.0}
+
+
+async def test_a_title_in_the_question_is_no_hit_where_its_passage_was_left_out():
+    from reground.evaluation.task import Example
+    from reground.evaluation.tasks.qa import QuestionAnswering
+
+    found = [page("a", "Nothing is said here. " * 20), page("Danube", "It flows through Vienna and Budapest.")]
+    example = Example(id="q", question=QUESTION, golden_answers=("Danube",))
+    method = make(ScriptedModel(["x"]), mode="retrieve", retriever=Ranked({QUESTION: found}), word_budget=20)
+    solved = await solve(method, QUESTION, Run(), id="q", name="x")
+    scores = await QuestionAnswering("t", "exact match", (example,)).score(example, solved.trajectory, None)
+    assert scores["hit"].value == 0.0

@@ -30,3 +30,15 @@ class Retriever(Protocol):
     async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
         """Return at most `k` passages, best first."""
         ...
+
+
+@runtime_checkable
+class Pages(Retriever, Protocol):
+    """A retriever that can also open the page of a passage. Not every retriever can: ask `isinstance`."""
+
+    async def page(self, passage_id: str, /) -> Passage | None:
+        """The whole document under its own id, a very long one around the passage; None where there is none.
+
+        Raises `RetrievalError`.
+        """
+        ...

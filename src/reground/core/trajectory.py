@@ -16,6 +16,8 @@ from reground.core.language import Message, Reply, Sampling, Usage, Value
 from reground.core.programs import Execution, Program
 
 VERSION = 1
+BEFORE_CHECKS = "answer before checks"
+"""The name of the note in which a method keeps, as `text`, the answer that its own checks saw first."""
 
 
 class _Step(Value):

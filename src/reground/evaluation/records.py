@@ -77,6 +77,8 @@ class MetricSummary(Value):
     scored, unscored, failed: questions x repeats that have a value, that have an answer but no value, that
         have no answer. Only the first count towards the mean.
     bound: the mean if every failed one counted 0.
+    by_repeat: each repeat's mean over its scored questions, as if it were a run of its own; empty for one repeat.
+    std: the sample standard deviation of these, which ReST meets ReAct writes behind ± (ten runs); None for one.
     """
 
     mean: float | None
@@ -86,6 +88,8 @@ class MetricSummary(Value):
     unscored: int
     failed: int
     bound: float | None
+    by_repeat: tuple[float, ...] = ()
+    std: float | None = None
 
 
 class Summary(Value):

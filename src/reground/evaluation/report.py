@@ -24,6 +24,7 @@ from reground.evaluation.tables import (
     label,
     metrics_table,
     number,
+    repeats_table,
     score_table,
     stage_table,
     without,
@@ -121,6 +122,7 @@ def _report(task: str, rows: list[Row], baseline: str | None, plans: Sequence[Pl
         cost_table(rows),
         stage_table(rows),
         metrics_table(rows),
+        repeats_table(rows),
     ]
     report.tables = [table for table in report.tables if table.rows]
     if by is not None:

@@ -30,6 +30,7 @@ from reground.core.programs import Sandbox
 from reground.core.run import Run, gather
 from reground.core.solve import Solved, solve
 from reground.core.trajectory import GenerateStep, Trajectory
+from reground.evaluation import before_checks
 from reground.evaluation.progress import Progress, Tracker
 from reground.evaluation.records import Record, RunConfig, Summary
 from reground.evaluation.results import RunFolder, open_run
@@ -261,7 +262,7 @@ class _Session:
         scoring: str | None = None
         if trajectory.failure is None:
             try:
-                scores = await self._task.score(job.example, trajectory, self._sandbox)
+                scores = await before_checks.score(self._task, job.example, trajectory, self._sandbox)
             except FATAL:
                 raise
             except Exception as error:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from math import fsum
+from statistics import stdev
 
 from reground.core.language import Usage
 from reground.evaluation.metrics.pass_at_k import pass_at_k
@@ -83,16 +84,32 @@ def question_scores(metric: str, records: Iterable[Record]) -> Mapping[str, floa
     return question_means(values_by_question(metric, records))
 
 
+def repeat_means(metric: str, records: Iterable[Record]) -> list[float]:
+    """Each repeat's mean over its scored questions, in the order of the repeats; one without any is left out.
+
+    A repeat is a run over all questions with trajectories of its own (ReST meets ReAct, section 4.2).
+    """
+    values: dict[int, list[float]] = {}
+    for record in records:
+        value = record.value(metric)
+        if value is not None:
+            values.setdefault(record.repeat, []).append(value)
+    return [fsum(values[repeat]) / len(values[repeat]) for repeat in sorted(values)]
+
+
 def _metric(name: str, records: Sequence[Record]) -> MetricSummary:
     means = question_scores(name, records)
     failed = sum(record.failure is not None for record in records)
     scored = [value for record in records if (value := record.value(name)) is not None]
+    runs = repeat_means(name, records)
     return MetricSummary(
         **bootstrap_interval(list(means.values())).model_dump(),
         scored=len(scored),
         unscored=len(records) - len(scored) - failed,
         failed=failed,
         bound=fsum(scored) / (len(scored) + failed) if scored or failed else None,
+        by_repeat=tuple(runs) if len(runs) > 1 else (),
+        std=stdev(runs) if len(runs) > 1 else None,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import TYPE_CHECKING
 
 from reground.evaluation.compare import budget_label
@@ -141,6 +142,24 @@ def metrics_table(rows: Sequence[Row]) -> Table:
     ]
     headers = ["method", "budget", "model", "metric", *_METRIC_HEADERS]
     return Table(f"{rows[0].config.task}: every metric", headers, lines, 4)
+
+
+def repeats_table(rows: Sequence[Row]) -> Table:
+    """Every metric's mean and standard deviation over the repeats, each taken for a run; empty for single repeats."""
+    lines = [
+        [
+            *_name_cells(row.config),
+            name,
+            str(len(metric.by_repeat)),
+            number(fmean(metric.by_repeat)),
+            number(metric.std),
+        ]
+        for row in rows
+        for name, metric in row.summary.metrics.items()
+        if metric.by_repeat
+    ]
+    headers = ["method", "budget", "model", "metric", "runs", "mean", "std between runs"]
+    return Table(f"{rows[0].config.task}: over the repeats", headers, lines, 4)
 
 
 def group_table(rows: Sequence[Row], by: str) -> Table:

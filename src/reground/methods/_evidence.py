@@ -6,6 +6,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from reground.core.answers import Citation
 from reground.core.errors import IndexRefused, RetrievalError
@@ -92,6 +93,16 @@ def cited_markers(text: str, *, most: int) -> list[int]:
     """
     found = [int(number) for group in _MARKER.findall(_CODE.sub(" ", text)) for number in re.findall(r"\d+", group)]
     return list(dict.fromkeys(number for number in found if 1 <= number <= most))
+
+
+def interleaved(found: Sequence[Sequence[Passage]]) -> list[Passage]:
+    """The first of each list, the second of each, and so on; each passage once, where it stands first."""
+    once: dict[str, Passage] = {}
+    for rank in zip_longest(*found):
+        for passage in rank:
+            if passage is not None:
+                once.setdefault(passage.id, passage)
+    return list(once.values())
 
 
 async def find(run: Run, retriever: Retriever, query: str, *, k: int) -> list[Passage]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import zip_longest
 from typing import Literal
 
 from reground.core.answers import TEXT, Answer, AnswerForm, Demonstration, Thought
@@ -20,7 +19,8 @@ from reground.methods import _prompts
 from reground.methods._bm25 import count_words, cut, first_words
 from reground.methods._budget import INSTRUCTIONS, PASSAGE, affords, tokens_of
 from reground.methods._demonstrations import general
-from reground.methods._evidence import Evidence, find
+from reground.methods._evidence import Evidence, find, interleaved
+from reground.methods._pages import open_pages
 from reground.methods._prompts import QUOTED, ending, render, require
 from reground.methods._queries import before, parse_queries, says_something
 from reground.methods.few_shot_cot import shown
@@ -110,10 +110,11 @@ class RewriteRetrieveRead:
         that suit the form. shots: how many are shown, the first ones; the paper has 1 to 3.
     rewrite_demonstrations: worked examples for a prompted rewriter, the queries as the answer, "none" for none;
         None: our own.
-    max_queries: the most queries taken of a rewriting. k: passages a query.
-    content: "passages" as they were retrieved; "bm25": each is taken for a page and cut to the pieces that BM25
-        ranks highest for the queries which found it, page_words words at most, 800 in the official code (the paper's
-        two retrievals).
+    max_queries: the most queries taken of a rewriting. k: passages a query, as in the paper, so that more queries
+        read more. total: passages of all queries together instead, shared fairly; None leaves it at k a query.
+    content: the paper's two retrievals (section 3.3). "passages": what was found, as snippets on a page of results.
+        "bm25": the whole document of each is opened and cut to the pieces that BM25 ranks highest for the queries
+        which found it, page_words words at most, 800 in the official code.
     word_budget: the most words of all passages together, those found first; the last is cut.
     stop: the marker that ends queries and short answers (phrase, choice, number); "" for none. In other forms it may
         be bold type or a power, so there it ends nothing.
@@ -135,6 +136,7 @@ class RewriteRetrieveRead:
     rewrite_demonstrations: tuple[Demonstration, ...] | None = None
     max_queries: int = 4
     k: int = 5
+    total: int | None = None
     content: Literal["passages", "bm25"] = "passages"
     page_words: int = 800
     word_budget: int = 1600
@@ -154,7 +156,8 @@ class RewriteRetrieveRead:
         require(
             self.mode == "reader" or self.retriever is not None, f"mode {self.mode} needs documents: give --corpus DIR"
         )
-        require(min(self.k, self.max_queries) >= 1, "k and max_queries must be at least 1")
+        wanted = self.k if self.total is None else self.total
+        require(min(self.k, self.max_queries, wanted) >= 1, "k, total and max_queries must be at least 1")
         require(self.shots >= 0, "shots must be 0 or more")
         require(min(self.page_words, self.word_budget) >= 1, "page_words and word_budget must be at least 1")
         require(min(self.max_tokens, self.rewrite_tokens, self.query_tokens) >= 1, "token limits must be at least 1")
@@ -223,19 +226,21 @@ class RewriteRetrieveRead:
         return own if self.rewriter_style == "auto" else self.rewriter_style
 
     async def _retrieve(self, queries: Sequence[str], run: Run) -> list[list[Passage]]:
-        """What each query finds, all of them at once."""
+        """What each query finds, all of them at once; with "bm25" the pages that it stands on."""
         if self.retriever is None or not queries:
             return []
+        k = self.k if self.total is None else self.total  # any one query may have to fill the total
         spans = [run.span("query", query=query) for query in queries]
-        return await gather(
-            *(find(span, self.retriever, query, k=self.k) for span, query in zip(spans, queries, strict=True))
+        found = await gather(
+            *(find(span, self.retriever, query, k=k) for span, query in zip(spans, queries, strict=True))
         )
+        return found if self.content == "passages" else await open_pages(run, self.retriever, found)
 
     def _content(self, queries: Sequence[str], found: Sequence[Sequence[Passage]]) -> list[Passage]:
-        """What the reader gets to see: every query's first, then every query's second, within the budget of words."""
+        """What the reader sees: every query's first, then every query's second, within the total and the words."""
         kept: list[Passage] = []
         room = self.word_budget
-        for passage in interleaved(found):
+        for passage in interleaved(found)[: self.total]:
             text = passage.text
             if self.content == "bm25":
                 asked = (q for q, pages in zip(queries, found, strict=True) if any(p.id == passage.id for p in pages))
@@ -309,17 +314,11 @@ class RewriteRetrieveRead:
         shots = max(number for number, cost in enumerate(costs) if number == 0 or room - cost + costs[0] >= PASSAGE)
         room = max(1, room - costs[shots] + costs[0])
         words = max(1, room * 4 // 7)
-        return replace(self, shots=shots, k=documents(room), word_budget=words, page_words=min(self.page_words, words))
-
-
-def interleaved(found: Sequence[Sequence[Passage]]) -> list[Passage]:
-    """The first of each list, the second of each, and so on; each passage once, where it stands first."""
-    once: dict[str, Passage] = {}
-    for rank in zip_longest(*found):
-        for passage in rank:
-            if passage is not None:
-                once.setdefault(passage.id, passage)
-    return list(once.values())
+        most = documents(room)
+        total = None if self.total is None else min(self.total, most)
+        return replace(
+            self, shots=shots, k=most, total=total, word_budget=words, page_words=min(self.page_words, words)
+        )
 
 
 def _thought(query: str, found: Sequence[Passage], evidence: Evidence, shown: Sequence[int]) -> Thought:

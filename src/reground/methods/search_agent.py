@@ -12,6 +12,7 @@ from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel, Sampling
 from reground.core.run import Run
+from reground.core.trajectory import BEFORE_CHECKS
 from reground.core.untrusted import clip
 from reground.methods._budget import affords, tokens_of
 from reground.methods._evidence import Evidence, find
@@ -95,12 +96,13 @@ class SearchAgent:
             agent.terminate("No searches remain.")
         await agent.answer()
         given = await agent.give()
-        run.note("answer before checks", text=given.text)
+        run.note(BEFORE_CHECKS, text=given.text)
         if self.checks:
             await agent.check(RELEVANCE)
             await agent.check(GROUNDING)
             given = await agent.give()
-        run.note("samples", drawn=agent.taker.drawn, discarded=agent.taker.discarded)
+        taker = agent.taker
+        run.note("samples", drawn=taker.drawn, discarded=taker.discarded, repaired=taker.repaired)
         return given
 
     def at_budget(self, tokens: int) -> SearchAgent:
@@ -209,9 +211,13 @@ class _Agent:
         if not text:
             self.run.note("fallback", step=ANSWER.name, action="the summaries are the answer")
         self.written = text or self._found()
+        self.past.append(GivenAnswer(self.written, action.thoughts if isinstance(action, GivenAnswer) else ""))
 
     async def check(self, step: Step) -> None:
-        """Check the answer, and revise it if it fails. Without a verdict it has passed."""
+        """Check the answer, and revise it if it fails. Without a verdict it has passed.
+
+        PAST_ACTIONS end with the answer as it was first given (listings 5 and 6), ANSWER is the one that stands.
+        """
         view = View(self.question, tuple(self.past), answer=self.written)
         after = self._after_answer() if self.written != self.stated else After()
         action = await self.taker.take(step, view, self.run, _decided, after=after)

@@ -17,6 +17,7 @@ from reground.retrieval.languages import analyzer, segmenter
 
 _ANALYZER = "reground"
 _HEAP_BYTES = 128_000_000
+_MOST_PIECES = 20_000  # of one document
 _MAX_TERMS = 64  # of a query; drafts of whole pages are queries too
 _MAX_QUERY_CHARACTERS = 100_000
 
@@ -116,6 +117,16 @@ class Bm25Index:
             return [self._passage(address, score) for score, address in found.hits]
         except BaseException as error:
             raise _translated(error, RetrievalError, f"BM25 search failed: {error}") from None
+
+    def pieces(self, key: int) -> list[Passage]:
+        """A document's passages by its key, in no order."""
+        from tantivy import Query
+
+        try:
+            found = self._searcher.search(Query.term_query(self._schema, "key", key), limit=_MOST_PIECES, count=False)
+            return [self._passage(address, 0.0) for _, address in found.hits]
+        except BaseException as error:
+            raise _translated(error, RetrievalError, f"a page could not be read: {error}") from None
 
     def _terms(self, query: str) -> list[tuple[str, int]]:
         """The query's terms and how often each occurs; of a long query the rarest in the index."""

@@ -18,6 +18,8 @@ from reground.core.evidence import Passage
 from reground.retrieval.embedders import Embedder
 
 _TABLE = "passages"
+_COLUMNS = ["id", "title", "text", "url"]
+_MOST_PIECES = 20_000  # of one document
 EXACT_UP_TO = 100_000
 _ROWS_AT_ONCE = 1024  # embedded and written together
 _REMOVED_AT_ONCE = 1000
@@ -106,7 +108,7 @@ class DenseWriter:
         dimension = vectors.shape[1]
         if self._table is not None and self._table.schema.field("vector").type.list_size != dimension:
             raise ModelError(f"{self.embedder.name} gave vectors of different lengths")
-        columns = {name: [getattr(passage, name) for _, passage in rows] for name in ("id", "title", "text", "url")}
+        columns = {name: [getattr(passage, name) for _, passage in rows] for name in _COLUMNS}
         batch = pa.table(
             {
                 "key": pa.array([key for key, _ in rows], pa.int64()),
@@ -150,6 +152,14 @@ class DenseIndex:
             )
         return await asyncio.to_thread(self._nearest, vectors[0], k)
 
+    def pieces(self, key: int) -> list[Passage]:
+        """A document's passages by its key, in no order. Blocks."""
+        try:
+            rows = self._table.search().where(f"key = {key}").select(_COLUMNS).limit(_MOST_PIECES).to_list()
+        except (OSError, RuntimeError, ValueError) as error:
+            raise RetrievalError(f"a page could not be read: {str(error).splitlines()[0]}") from None
+        return [Passage(**{name: row[name] for name in _COLUMNS}) for row in rows]
+
     async def aclose(self) -> None:
         """Close the embedder's connections."""
         await self._embedder.aclose()
@@ -158,7 +168,7 @@ class DenseIndex:
         try:
             search = self._table.search(vector, vector_column_name="vector").distance_type("dot").limit(k)
             search = search if self._is_exact else search.ef(max(100, _REFINE * k)).refine_factor(_REFINE)
-            rows = search.select(["id", "title", "text", "url", "_distance"]).to_list()
+            rows = search.select([*_COLUMNS, "_distance"]).to_list()
         except (OSError, RuntimeError, ValueError) as error:
             raise RetrievalError(f"dense search failed: {str(error).splitlines()[0]}") from None
         return [

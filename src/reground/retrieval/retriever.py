@@ -8,8 +8,10 @@ from collections.abc import Sequence
 from reground.core.evidence import Passage
 from reground.retrieval.bm25 import Bm25Index
 from reground.retrieval.dense import DenseIndex
+from reground.retrieval.documents import Document
 from reground.retrieval.folder import Hold, Manifest
 from reground.retrieval.fusion import reciprocal_rank_fusion
+from reground.retrieval.pages import document_ids, whole
 
 _FUSED = 100  # passages of each ranking that are joined
 
@@ -47,6 +49,17 @@ class IndexRetriever:
         if self._bm25 is not None:
             return await asyncio.to_thread(self._bm25.search, query, k)
         raise AssertionError
+
+    async def page(self, passage_id: str, /) -> Passage | None:
+        """The document that a passage is of, put together from its pieces. Raises RetrievalError."""
+        part = self._bm25 if self._bm25 is not None else self._dense
+        assert part is not None
+        for document in document_ids(passage_id):
+            pieces = await asyncio.to_thread(part.pieces, Document(document, "", "").key)
+            if pieces:
+                overlapping = bool(self.manifest.settings.get("overlap"))
+                return whole(pieces, document, around=passage_id, overlapping=overlapping)
+        return None
 
     async def aclose(self) -> None:
         """Close the embedder's connections; the retriever can still be used and opens new ones."""

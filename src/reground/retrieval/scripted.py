@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 
 from reground.core.evidence import Passage
+from reground.retrieval.pages import document_ids, whole
 
 
 class ScriptedRetriever:
@@ -25,6 +26,12 @@ class ScriptedRetriever:
             for passage in self._passages
         ]
         return sorted(scored, key=lambda passage: -passage.score)[:k]
+
+    async def page(self, passage_id: str, /) -> Passage | None:
+        """All passages of the same document, `d#1`, `d#2` and so on, as one."""
+        *_, document = document_ids(passage_id)
+        pieces = [passage for passage in self._passages if document_ids(passage.id)[-1] == document]
+        return whole(pieces, document, around=passage_id, overlapping=False) if pieces else None
 
 
 def _text(passage: Passage) -> str:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 
 from reground.core.evidence import Passage
-from reground.core.trajectory import RetrieveStep, Trajectory
+from reground.core.trajectory import GenerateStep, RetrieveStep, Trajectory
 
 _PIECE = re.compile(r"#\d+$")
+_WORD = re.compile(r"\w+")
+_ROW = 4
+"""Words in a row that a prompt has to hold for them to count as shown: fewer stand in prompts by chance."""
 
 
 def retrieve_steps(trajectory: Trajectory) -> list[RetrieveStep]:
@@ -23,6 +26,49 @@ def retrieved_passages(steps: Iterable[RetrieveStep]) -> list[Passage]:
         for passage in step.passages:
             found.setdefault(passage.id, passage)
     return list(found.values())
+
+
+def shown_texts(trajectory: Trajectory) -> list[str]:
+    """What prompts held of the retrieved passages, stretch by stretch, and the titles of those that they held any of.
+
+    Limits on tokens cut passages and leave some out: what no model was given to read is not here. It is found by its
+    words, whatever a method puts around them. A trajectory without any prompt gives the passages whole.
+    """
+    passages = retrieved_passages(retrieve_steps(trajectory))
+    calls = [step for step in trajectory.steps if isinstance(step, GenerateStep)]
+    if not calls:
+        return [f"{passage.title}\n{passage.text}" for passage in passages]
+    prompts = [_words(text) for text in {message.content for call in calls for message in call.messages}]
+    rows: dict[int, set[tuple[str, ...]]] = {}
+    texts = []
+    for passage in passages:
+        size = min(_ROW, len(_words(passage.text)))
+        if size not in rows:
+            rows[size] = {row for words in prompts for row in _rows(words, size)}
+        stretches = _stretches(passage.text, rows[size], size)
+        texts += [passage.title, *stretches] if stretches else []
+    return texts
+
+
+def _stretches(text: str, rows: set[tuple[str, ...]], size: int) -> list[str]:
+    """The parts of the text whose words stand in one of the rows."""
+    words = list(_WORD.finditer(text))
+    starts = [i for i, row in enumerate(_rows(_words(text), size)) if row in rows]
+    found: list[tuple[int, int]] = []
+    for start in starts:
+        begin, end = start, start + size
+        if found and begin < found[-1][1]:
+            begin = found.pop()[0]
+        found.append((begin, end))
+    return [text[words[begin].start() : words[end - 1].end()] for begin, end in found]
+
+
+def _rows(words: Sequence[str], size: int) -> list[tuple[str, ...]]:
+    return [tuple(words[i : i + size]) for i in range(len(words) - size + 1)] if size else []
+
+
+def _words(text: str) -> list[str]:
+    return [word.casefold() for word in _WORD.findall(text)]
 
 
 def document_id(passage_id: str, known: Container[str] = ()) -> str:

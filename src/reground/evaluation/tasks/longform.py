@@ -1,8 +1,9 @@
 """Long-form answers judged by a model, after the auto-eval of ReST meets ReAct (section 4.2, listing 7).
 
 The judge is shown five worked judgements as Python, then the question, the answer and the reference, and says
-whether the answer implies the reference. It is asked several times; the mean and the standard deviation are kept.
-How well it agrees with people is measured on a file of human labels.
+whether the answer implies the reference. The paper's mean and standard deviation are over ten runs of the agent, each
+answer rated once: they come from the repeats of an evaluation (`MetricSummary.std`), not from here. How well the
+judge agrees with people is measured on a file of human labels.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from math import fsum, isfinite
+from math import isfinite
 from pathlib import Path
 from statistics import fmean, stdev
 
 from reground.core.answers import TEXT, AnswerForm, Demonstration
-from reground.core.errors import DataError, ParseError
+from reground.core.errors import ConfigurationError, DataError, ParseError
 from reground.core.language import LanguageModel, Sampling
 from reground.core.programs import Sandbox
 from reground.core.run import Run
@@ -27,6 +28,8 @@ from reground.evaluation.task import Example, Score, Task
 from reground.evaluation.tasks._load import numbered_records
 
 METRIC = "auto-eval"
+_AGAIN = 0.5
+"""The temperature of a second try: a greedy judge would say the same again."""
 
 
 @dataclass(frozen=True)
@@ -123,14 +126,14 @@ def parse_verdict(reply: str) -> bool:
 
 @dataclass(frozen=True)
 class Judgement:
-    """One answer's ratings, 1 for implied and 0 for not, in the order of the repeats; None where one was unreadable.
+    """One answer's ratings, 1 for implied and 0 for not, in the order of the samples; None where one was unreadable.
 
-    mean, std: over the readable ones; the standard deviation is the sample's, 0 for a single rating. The mean is
-    None where none was readable.
+    mean: over the readable ones; None without any. spread: their sample standard deviation, 0 for a single rating. It
+    tells how unsure the judge is of this answer, and nothing of how runs of a method differ.
     """
 
     mean: float | None
-    std: float
+    spread: float
     ratings: tuple[float | None, ...]
 
     @classmethod
@@ -144,24 +147,29 @@ class Judgement:
 class Judge:
     """A model that rates answers.
 
-    repeats: ratings an answer (the paper's 10). temperature: above 0, or all repeats say the same.
+    ratings: how often each answer is rated; once in the paper. temperature: above 0 where it is more than once, or all
+    say the same.
     """
 
     model: LanguageModel
-    repeats: int = 10
-    temperature: float = 0.5
+    ratings: int = 1
+    temperature: float = 0.0
     max_tokens: int = 150
     exemplars: tuple[Exemplar, ...] = field(default=EXEMPLARS)
+
+    def __post_init__(self) -> None:
+        if self.ratings < 1 or (self.ratings > 1 and self.temperature <= 0):
+            raise ConfigurationError("ratings must be at least 1, and several need a temperature above 0")
 
     async def rate(self, question: str, gold: str | Sequence[str], answer: str, run: Run) -> Judgement:
         """Rate one answer against its reference, or against any of several that mean the same.
 
-        All repeats are samples of one call, so the prompt is paid once; an unreadable one is asked for once more.
+        All ratings are samples of one call, so the prompt is paid once; an unreadable one is asked for once more.
         Raises ModelError and BudgetExceeded as the run does.
         """
         reference = gold if isinstance(gold, str) else " or ".join(dict.fromkeys(gold))
         prompt = judge_prompt(question, answer, reference, self.exemplars)
-        sampling = Sampling(n=self.repeats, temperature=self.temperature, max_tokens=self.max_tokens)
+        sampling = Sampling(n=self.ratings, temperature=self.temperature, max_tokens=self.max_tokens)
         replies = await run.generate(self.model, prompt, name="judge", sampling=sampling)
         ratings: list[float | None] = []
         for reply in replies:
@@ -172,35 +180,13 @@ class Judge:
         return Judgement.of(ratings)
 
     async def _again(self, prompt: str, run: Run) -> float | None:
-        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
+        sampling = Sampling(temperature=self.temperature or _AGAIN, max_tokens=self.max_tokens)
         try:
             return float(
                 await run.parse(self.model, prompt, parse_verdict, name="judge again", attempts=1, sampling=sampling)
             )
         except ParseError:
             return None
-
-
-@dataclass(frozen=True)
-class RepeatedAccuracy:
-    """Accuracy over a set of answers: its mean over the repeats, and its standard deviation between them."""
-
-    mean: float | None
-    std: float
-    repeats: int
-
-
-def over_repeats(judgements: Sequence[Judgement]) -> RepeatedAccuracy:
-    """The paper's figure: the accuracy of each repeat over all answers, then mean and std over the repeats."""
-    width = max((len(judgement.ratings) for judgement in judgements), default=0)
-    accuracies = []
-    for repeat in range(width):
-        column = [each.ratings[repeat] for each in judgements if repeat < len(each.ratings)]
-        known = [rating for rating in column if rating is not None]
-        if known:
-            accuracies.append(fsum(known) / len(known))
-    std = stdev(accuracies) if len(accuracies) > 1 else 0.0
-    return RepeatedAccuracy(fmean(accuracies) if accuracies else None, std, len(accuracies))
 
 
 def read_labels(path: Path) -> dict[str, float]:

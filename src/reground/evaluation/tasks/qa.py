@@ -1,8 +1,8 @@
 """Open-domain questions with short answers: HotpotQA, 2WikiMultihopQA, MuSiQue, Bamboogle, NQ and their kin.
 
-Metrics: exact match, cover-EM and token F1 of the answer phrase, best over all aliases; hit (a gold answer
-stands in what was retrieved) and gold recall (the part of the gold passages that was retrieved). The metric that
-ranks methods is the one each benchmark's own papers rank by.
+Metrics: exact match, cover-EM and token F1 of the answer phrase, best over all aliases; hit (a gold answer stands
+in what was retrieved and a prompt showed) and gold recall (the part of the gold passages that was retrieved). The
+metric that ranks methods is the one each benchmark's own papers rank by.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from reground.evaluation.tasks._demonstrations import MULTI_HOP, SINGLE_HOP, YES
 from reground.evaluation.tasks._hub import hub_file
 from reground.evaluation.tasks._load import data_path, is_hub
 from reground.evaluation.tasks._questions import merge_wordings, read_questions, split_alternatives
-from reground.evaluation.tasks._retrieved import document_id, retrieve_steps, retrieved_passages
+from reground.evaluation.tasks._retrieved import document_id, retrieve_steps, retrieved_passages, shown_texts
 
 YES_NO_FORM = replace(
     PHRASE,
@@ -93,7 +93,7 @@ class QuestionAnswering:
         steps = retrieve_steps(trajectory)
         return {
             **self._answer_scores(example, trajectory),
-            "hit": _hit(example, steps),
+            "hit": _hit(example, trajectory),
             "gold recall": _recall(self.evidence(example), steps),
         }
 
@@ -136,11 +136,10 @@ def yes_or_no(phrase: str) -> str | None:
     return {"yes": "yes", "true": "yes", "no": "no", "false": "no"}.get(first)
 
 
-def _hit(example: Example, steps: Sequence[RetrieveStep]) -> Score:
-    if not steps:
+def _hit(example: Example, trajectory: Trajectory) -> Score:
+    if not retrieve_steps(trajectory):
         return NO_RETRIEVAL
-    texts = [f"{passage.title}\n{passage.text}" for passage in retrieved_passages(steps)]
-    found = hit(example.golden_answers, texts)
+    found = hit(example.golden_answers, shown_texts(trajectory))
     return Score(value=found, why="" if found is not None else "the answer is no phrase that a passage could hold")
 
 

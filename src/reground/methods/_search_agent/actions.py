@@ -87,7 +87,7 @@ class SelectLink:
     thoughts: str = ""
 
 
-Past: TypeAlias = Search | SelectLink | Terminate
+Past: TypeAlias = Search | SelectLink | Terminate | GivenAnswer
 
 
 def as_data(action: Action) -> dict[str, JsonValue]:
@@ -99,8 +99,12 @@ def as_data(action: Action) -> dict[str, JsonValue]:
 
 
 def literal(text: str) -> str:
-    """A Python string literal: line breaks and quotes are escaped, so what stands in it cannot leave it."""
-    return repr(text)
+    """A Python string literal, always in double quotes. Line breaks and quotes are escaped: the text cannot leave it.
+
+    Models copy the quotes that they see, and between double quotes an apostrophe ends nothing.
+    """
+    # repr takes double quotes for a text with an apostrophe and no double quote, and escapes neither.
+    return '"' + '\\"'.join(repr("'" + part)[2:-1] for part in text.split('"')) + '"'
 
 
 def reply(action: Action, comments: Sequence[str] = ()) -> str:
@@ -134,6 +138,8 @@ def past_code(past: Past, *, snippet_tokens: int) -> str:
             return f"Search(query={literal(query)},\nthoughts={literal(thoughts)},\n),"
         case Terminate(thoughts):
             return f"Terminate(thoughts={literal(thoughts)}),"
+        case GivenAnswer(answer, thoughts):
+            return f"Answer(thoughts={literal(thoughts)}, answer={literal(answer)}),"
         case SelectLink(links, summary, thoughts):
             shown = results_code(links, snippet_tokens=snippet_tokens)
             head = f"SelectLink(selected_links=[\n{shown}\n]," if links else "SelectLink(selected_links=[],"

@@ -11,7 +11,7 @@ from reground.core.errors import ParseError
 from reground.core.language import Reply
 from reground.core.trajectory import Candidate
 from reground.methods._search_agent.actions import Action, as_data
-from reground.methods._search_agent.parsing import parse_action
+from reground.methods._search_agent.parsing import read_action
 
 Legal = Callable[[Action], str | None]
 """What is wrong with an action in the present state; None where nothing is."""
@@ -19,11 +19,12 @@ Legal = Callable[[Action], str | None]
 
 @dataclass(frozen=True)
 class Sample:
-    """A sampled reply, and the action that it is or why it is discarded."""
+    """A sampled reply, and the action that it is or why it is discarded. repaired: whether its quotes were mended."""
 
     reply: Reply
     action: Action | None = None
     discarded: str | None = None
+    repaired: bool = False
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,11 @@ class Choice:
         """How many samples were of no use."""
         return sum(sample.action is None for sample in self.samples)
 
+    @property
+    def repaired(self) -> int:
+        """How many samples are of use because their quotes were mended."""
+        return sum(sample.repaired for sample in self.samples)
+
     def candidates(self) -> list[Candidate]:
         """The samples for the trajectory."""
         return [
@@ -62,14 +68,14 @@ class Choice:
 
 def read(reply: Reply, kinds: tuple[type[Action], ...], legal: Legal) -> Sample:
     """Parse a reply; whatever it holds, a sample comes of it."""
+    is_cut = reply.finish_reason == "length"
     try:
-        action = parse_action(reply.text)
+        action, repaired = read_action(reply.text, mend=not is_cut)
     except ParseError as error:
-        cut = " It was cut by the length limit." if reply.finish_reason == "length" else ""
-        return Sample(reply, discarded=f"{error}{cut}")
+        return Sample(reply, discarded=f"{error}{' It was cut by the length limit.' if is_cut else ''}")
     wrong = None if isinstance(action, kinds) else f"{type(action).__name__} is no action of this step."
     wrong = wrong or legal(action)
-    return Sample(reply, discarded=wrong) if wrong else Sample(reply, action)
+    return Sample(reply, discarded=wrong) if wrong else Sample(reply, action, repaired=repaired)
 
 
 def choose(samples: Sequence[Sample]) -> Choice:

@@ -1,6 +1,7 @@
 """The worked examples of each step: 9 for decisions, 6 for summaries, 5 for answers, 6 and 5 for the two self-checks.
 
-The shortest common case stands first, since small budgets show only that one.
+The shortest common case stands first, since small budgets show only that one. The first two of a step that has two
+kinds of action show both kinds.
 """
 
 from __future__ import annotations
@@ -61,21 +62,23 @@ def _summarise(story: Story, done: int, others: tuple[ResultItem, ...], *comment
     return Exemplar(View(story.question, story.past[:done], results=results), action, comments)
 
 
-def _answer(story: Story, thoughts: str) -> Exemplar:
-    return Exemplar(View(story.question, story.past), GivenAnswer(story.answer, thoughts))
+def _answer(story: Story) -> Exemplar:
+    return Exemplar(View(story.question, story.past), GivenAnswer(story.answer, story.thoughts))
 
 
-def _check(story: Story, *comments: str, answer: str | None = None, revised: str | None = None) -> Exemplar:
-    """The story's own answer passes; another one is revised, to the story's own if nothing else is said."""
-    action = CheckAnswer(True) if answer is None else ReviseAnswer(revised or story.answer)
-    return Exemplar(View(story.question, story.past, answer=answer or story.answer), action, comments)
+def _check(story: Story, *comments: str, answer: str | None = None) -> Exemplar:
+    """The story's own answer passes; another one is revised to the story's own. Listings 5 and 6."""
+    action = CheckAnswer(True) if answer is None else ReviseAnswer(story.answer)
+    given = answer or story.answer
+    past = (*story.past, GivenAnswer(given, story.thoughts))
+    return Exemplar(View(story.question, past, answer=given), action, comments)
 
 
 DECIDE = (
     _decide(CURRENCY, 0, remaining=10),
+    _decide(SUNSET, 2, remaining=4),
     _decide(VOLCANO, 2, remaining=9),
     _decide(CANALS, 4, remaining=8),
-    _decide(SUNSET, 2, remaining=4),
     _decide(COMPOSER, 4, remaining=8),
     _decide(WAX, 0, remaining=10),
     _decide(LIGHTHOUSE, 4, remaining=3),
@@ -133,11 +136,11 @@ SUMMARISE = (
 )
 
 ANSWER = (
-    _answer(WAX, "The result is an instruction. We put it into order."),
-    _answer(VOLCANO, "The first search gives the volcano, the second its height."),
-    _answer(LIGHTHOUSE, "The wages were not found. We say so and give what was found."),
-    _answer(CANALS, "193 km is more than 82 km."),
-    _answer(INVENTORS, "Sweden and Scotland are different countries, so the answer is no."),
+    _answer(WAX),
+    _answer(VOLCANO),
+    _answer(LIGHTHOUSE),
+    _answer(CANALS),
+    _answer(INVENTORS),
 )
 
 RELEVANCE = (

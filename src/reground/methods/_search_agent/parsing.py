@@ -19,6 +19,7 @@ from reground.methods._search_agent.actions import (
     Search,
     Terminate,
 )
+from reground.methods._search_agent.mending import mended
 
 LONGEST = 20_000
 """Characters of a reply that are looked at; an action is far shorter, and nesting cannot get deep."""
@@ -40,7 +41,11 @@ _START = re.compile(
     rf"^[ \t>`]*(?:[A-Za-z_]\w*\b[^=\n]{{0,60}}=[ \t]*|[A-Za-z_]+:[ \t]*)?((?:\w+\.)?(?:{'|'.join(_FIELDS)})[ \t]*\()",
     re.MULTILINE,
 )
-_TOKEN = re.compile(r"'''.*?'''|\"\"\".*?\"\"\"|'(?:\\.|[^'\\\n])*'|\"(?:\\.|[^\"\\\n])*\"|#[^\n]*|[()]", re.DOTALL)
+_TOKEN = re.compile(  # a string that is not closed takes the rest of its line, so that nothing is looked through twice
+    r"'''.*?(?:'''|\Z)|\"\"\".*?(?:\"\"\"|\Z)|'(?:\\.|[^'\\\n])*(?:'|(?=\n)|\\?\Z)"
+    r"|\"(?:\\.|[^\"\\\n])*(?:\"|(?=\n)|\\?\Z)|#[^\n]*|[()]",
+    re.DOTALL,
+)
 
 
 def parse_action(text: str) -> Action:
@@ -49,12 +54,28 @@ def parse_action(text: str) -> Action:
     It may stand in a Markdown fence, behind prose or comments, behind `ACTION_SELECTED =` with or without a type, in an
     ActionWrapper or bare.
     """
+    return read_action(text, mend=False)[0]
+
+
+def read_action(text: str, *, mend: bool) -> tuple[Action, bool]:
+    """The first action in a reply, and whether its strings had to be quoted again. Raises ParseError.
+
+    mend: whether a reply without any valid call is mended before it is given up. One that the length limit cut should
+    not be: its last quote is not its end.
+    """
     text = text[:LONGEST].partition(END)[0]
-    for source in _sources(text):
-        call = next(_calls(source), None)
-        if call is not None:
-            return _action(call)
-    raise ParseError("There is no action in it that is valid Python.")
+    call = next((call for source in _sources(text) for call in _calls(source)), None)
+    repaired = mend and call is None
+    if repaired:
+        call = next((call for source in _mended(text) for call in _calls(source)), None)
+    if call is None:
+        raise ParseError("There is no action in it that is valid Python.")
+    return _action(call), repaired
+
+
+def _mended(text: str) -> Iterator[str]:
+    for start in islice(_START.finditer(text), _STARTS):
+        yield mended(text[start.start(1) :]) or ""
 
 
 def _sources(text: str) -> Iterator[str]:

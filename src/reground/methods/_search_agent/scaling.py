@@ -56,5 +56,5 @@ def cost(rung: Rung, prompts: Prompts, *, k: int, short: bool) -> int:
     total = sum(step(DECIDE, i * kept) + step(SUMMARISE, i * kept + _SEARCH + k * result) for i in range(rung.searches))
     total += step(ANSWER, rung.searches * kept)
     if rung.checks:
-        total += sum(step(kind, rung.searches * kept + ANSWER.usual) for kind in (RELEVANCE, GROUNDING))
+        total += sum(step(kind, rung.searches * kept + 2 * ANSWER.usual) for kind in (RELEVANCE, GROUNDING))
     return expected(total + _FINISH * short)

@@ -9,11 +9,12 @@ from reground.methods._search_agent.actions import Past, ResultItem, Search, Sel
 
 @dataclass(frozen=True)
 class Story:
-    """A question, all that was done for it, and the answer."""
+    """A question, all that was done for it, the answer, and the thoughts behind the answer."""
 
     question: str
     past: tuple[Past, ...]
     answer: str
+    thoughts: str
 
 
 VOLCANO = Story(
@@ -34,6 +35,7 @@ VOLCANO = Story(
         Terminate("Both facts are known."),
     ),
     "Pompeii was destroyed by Mount Vesuvius [link_id=1], which is 1,281 m high [link_id=4].",
+    "The first search gives the volcano, the second its height.",
 )
 
 CANALS = Story(
@@ -58,6 +60,7 @@ CANALS = Story(
         Terminate("Both lengths are known."),
     ),
     "The Suez Canal is longer. It is 193 km long [link_id=2], the Panama Canal about 82 km [link_id=6].",
+    "193 km is more than 82 km.",
 )
 
 EGGS = Story(
@@ -79,6 +82,7 @@ EGGS = Story(
     ),
     "Only the yolks. Cooked yolks freeze well, but cooked whites turn tough and watery [link_id=1]. "
     "In the refrigerator hard-boiled eggs keep for one week [link_id=3].",
+    "The first result answers the question, the second gives an alternative.",
 )
 
 SUNSET = Story(
@@ -106,6 +110,7 @@ SUNSET = Story(
     ),
     "Air scatters blue light more than red light [link_id=1]. At sunset the light takes a long way through the air, "
     "so that most of the blue is gone and the red is left [link_id=2].",
+    "Both results together explain the colour.",
 )
 
 COMPOSER = Story(
@@ -139,6 +144,7 @@ COMPOSER = Story(
     ),
     "The Planets is by Gustav Holst [link_id=1]. He taught at St Paul's Girls' School in London from 1905 until 1934 "
     "[link_id=7].",
+    "The first search gives the composer, the last one the school.",
 )
 
 INVENTORS = Story(
@@ -170,6 +176,7 @@ INVENTORS = Story(
     ),
     "No. Alfred Nobel, the inventor of dynamite, was born in Sweden [link_id=2], and Alexander Graham Bell, who patented "
     "the telephone, was born in Scotland [link_id=5].",
+    "Sweden and Scotland are different countries, so the answer is no.",
 )
 
 LIGHTHOUSE = Story(
@@ -192,6 +199,7 @@ LIGHTHOUSE = Story(
         Terminate("Two searches found no wages. More of them would not help."),
     ),
     "The search results do not say what its first keepers earned. They say only that it was lit in 1759 [link_id=4].",
+    "The wages were not found. We say so and give what was found.",
 )
 
 CURRENCY = Story(
@@ -219,6 +227,7 @@ CURRENCY = Story(
     ),
     "The highest mountain in Africa is Kilimanjaro in Tanzania [link_id=1], where the Tanzanian shilling is the currency "
     "[link_id=3].",
+    "The first search gives the country, the second its currency.",
 )
 
 WAX = Story(
@@ -239,4 +248,5 @@ WAX = Story(
         Terminate("We know what to do."),
     ),
     "Scrape off the hard wax. Then lay paper over the rest and warm it with an iron, so that the paper takes it up [link_id=1].",
+    "The result is an instruction. We put it into order.",
 )

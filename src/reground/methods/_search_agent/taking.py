@@ -11,7 +11,7 @@ from reground.core.language import Reply, Sampling
 from reground.core.run import Run
 from reground.methods._budget import affords
 from reground.methods._search_agent.actions import END, Action
-from reground.methods._search_agent.choosing import Legal, choose, read
+from reground.methods._search_agent.choosing import Choice, Legal, choose, read
 from reground.methods._search_agent.steps import DECIDE, SUMMARISE, Fitted, Step, fit
 from reground.methods._search_agent.view import View
 
@@ -36,6 +36,7 @@ class Taker:
     config: SearchAgent
     drawn: int = 0
     discarded: int = 0
+    repaired: int = 0
     logprobs: bool = True
     shrunk: int | None = None
     """The most tokens of a prompt, once the model has refused a longer one."""
@@ -62,7 +63,7 @@ class Taker:
                 chosen=choice.chosen,
                 why=choice.why,
             )
-            self._count(step, len(replies), choice.discarded, run)
+            self._count(step, choice, run)
             if choice.action is not None:
                 return choice.action
         run.note("no usable sample", step=step.name, attempts=attempts)
@@ -137,8 +138,12 @@ class Taker:
                 instead="the sample that agrees most with the others goes on",
             )
 
-    def _count(self, step: Step, drawn: int, discarded: int, run: Run) -> None:
+    def _count(self, step: Step, choice: Choice, run: Run) -> None:
+        drawn = len(choice.samples)
         self.drawn += drawn
-        self.discarded += discarded
-        if discarded:
-            run.note("samples discarded", step=step.name, discarded=discarded, of=drawn)
+        self.discarded += choice.discarded
+        self.repaired += choice.repaired
+        if choice.discarded:
+            run.note("samples discarded", step=step.name, discarded=choice.discarded, of=drawn)
+        if choice.repaired:
+            run.note("samples repaired", step=step.name, repaired=choice.repaired, of=drawn)

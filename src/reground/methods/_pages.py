@@ -1,0 +1,52 @@
+"""Whole pages instead of the passages found on them, opened through the run: recorded, replayed, neutralised."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from reground.core.errors import IndexRefused, RetrievalError
+from reground.core.evidence import Pages, Passage, Retriever
+from reground.core.run import Run
+from reground.methods._evidence import interleaved
+
+
+@dataclass(frozen=True)
+class _Opener:
+    """A retriever whose queries are passages' ids, and which finds their pages."""
+
+    pages: Pages
+
+    @property
+    def name(self) -> str:
+        return f"{self.pages.name} pages"
+
+    async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
+        page = await self.pages.page(query)
+        return [] if page is None else [page]
+
+
+async def open_pages(run: Run, retriever: Retriever, found: Sequence[Sequence[Passage]]) -> list[list[Passage]]:
+    """The lists with each passage's page in its place; every page is opened once.
+
+    A passage stands for its page where that cannot be had, and a note says so.
+    """
+    if not isinstance(retriever, Pages):
+        run.note("no pages", why=f"{retriever.name} gives passages alone: each is taken for a page")
+        return [list(passages) for passages in found]
+    pages: dict[str, Passage] = {}
+    for passage in interleaved(found):
+        opened = (page for page in pages.values() if passage.id.startswith(f"{page.id}#"))
+        pages[passage.id] = next(opened, None) or await _open(run, retriever, passage)
+    return [[pages[passage.id] for passage in passages] for passages in found]
+
+
+async def _open(run: Run, retriever: Pages, passage: Passage) -> Passage:
+    try:
+        opened = await run.retrieve(_Opener(retriever), passage.id, k=1, name="page")
+    except IndexRefused:
+        raise
+    except RetrievalError as error:
+        run.note("page not opened", passage=passage.id, why=str(error))
+        return passage
+    return opened[0] if opened else passage
