@@ -1,7 +1,7 @@
 """CR-Planner: critics choose what to do next, to reason, to write a query or to retrieve, and the best of several ways to do it.
 
 "Can We Further Elicit Reasoning in LLMs? Critic-Guided Planning with Retrieval-Augmentation for Solving Challenging Tasks",
-sections 2.1 and 2.2, appendices A.1 and C. Solving is a walk through the decision process of `_planner/states.py`: in every
+sections 2.1 and 2.2, appendices A.1 and C. Solving is a walk through the decision process of `_cr_planner/states.py`: in every
 state the possible actions are laid out and the critic for that state takes the one with the highest expected reward
 (equations 1 and 2), until a rationale holds the complete answer or T observations are made and the answer is forced.
 The paper gives no T, and its critics are trained; here a prompted model is the critic unless another is named.
@@ -9,7 +9,6 @@ The paper gives no T, and its critics are trained; here a prompted model is the 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -189,15 +188,10 @@ class CRPlanner:
 async def _scores(critic: Critic, pairs: Sequence[Pair], run: Run) -> list[float] | None:
     """What the critic says; None where the candidates' context is too long for it."""
     try:
-        return [_finite(score) for score in await critic.score(pairs, run)]
+        return await run.score(critic, pairs)
     except ContextLengthExceeded as error:
         run.note("context full", step=critic.name, why=str(error))
         return None
-
-
-def _finite(score: float) -> float:
-    """A score that can be compared and kept as JSON: what is no number is the lowest."""
-    return score if math.isfinite(score) else math.copysign(1e308, score) if math.isinf(score) else -1e308
 
 
 METHOD = CRPlanner

@@ -21,6 +21,7 @@ from reground.core.trajectory import (
     GenerateStep,
     NoteStep,
     RetrieveStep,
+    ScoreStep,
     Step,
     Trajectory,
 )
@@ -144,6 +145,8 @@ def _show_step(console: Console, step: Step) -> None:
     elif isinstance(step, ExecuteStep):
         console.print(plain(step.program.source, "dim"))
         console.print(plain(f"{step.execution.verdict.value}: {step.execution.detail}"))
+    elif isinstance(step, ScoreStep):
+        console.print(plain(f"{step.critic}: {', '.join(f'{score:.3f}' for score in step.scores)}"))
     elif isinstance(step, ChooseStep):
         console.print(plain(f"chosen by {step.by}{': ' if step.why else ''}{step.why}"))
         for i, candidate in enumerate(step.candidates):
