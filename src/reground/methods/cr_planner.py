@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from reground.core.answers import PHRASE, TEXT, Answer, AnswerForm
+from reground.core.answers import TEXT, Answer, AnswerForm
 from reground.core.critic import Critic, Pair
 from reground.core.errors import ContextLengthExceeded
 from reground.core.evidence import Retriever
@@ -23,7 +23,7 @@ from reground.core.run import Run
 from reground.critics import Critics, Kind, load
 from reground.methods._cr_planner import costs, endings
 from reground.methods._cr_planner.actions import Option, options
-from reground.methods._cr_planner.parsing import complete_answer
+from reground.methods._cr_planner.complete import QUERY, complete_answer
 from reground.methods._cr_planner.prompts import Prompts, kind_of, last_step
 from reground.methods._cr_planner.states import JUDGES, Mask, State, context, history, legal
 from reground.methods._prompts import ending, render, require
@@ -150,7 +150,7 @@ class CRPlanner:
     @property
     def answer_form(self) -> AnswerForm:
         """What a step's complete answer looks like: a query where a ranking is asked for."""
-        return PHRASE if self.ranks else self.form
+        return QUERY if self.ranks else self.form
 
     @property
     def longest_step(self) -> int:
