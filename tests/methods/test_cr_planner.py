@@ -197,7 +197,39 @@ async def test_no_usable_rationale_ends_the_planning_and_the_answer_is_forced() 
     answer = await planner(generator(reason=["One.", "one."]), retrieval=False).solve(QUESTION, run)
     assert answer.text == "Answer: forced"
     assert choices(run, "rationale")[-1].chosen is None
-    assert notes(run, "planning ended")[0].data["why"] == "no candidate is left in a REASON state"
+    assert notes(run, "planning ended")[0].data["why"] == "no sub-goal is left in a RATIONALE state"
+
+
+async def test_where_all_rationales_repeat_the_planning_goes_on_with_another_sub_goal() -> None:
+    run = Run()
+    model = generator(reason=["One.", "one.", "The Danube has 2850 km.\nAnswer: the Danube"], query="river length")
+    way = critics(subgoal=Wanting(REASON))
+    answer = await planner(model, critics=way, max_steps=10).solve(QUESTION, run)
+    assert goals(run) == ["REASON", "REASON", "GENQUERY", "REASON"]
+    failed = choices(run, "rationale")[1]
+    assert failed.chosen is None
+    (note,) = notes(run, "sub-goal left")
+    assert note.data == {"goal": "REASON", "why": "none of its candidates can go on"}
+    third = choices(run, "subgoal")[2]
+    assert {c.data["goal"]: c.discarded for c in third.candidates} == {
+        "GENQUERY": None, "REASON": "it brought nothing new here", "RETRIEVE": "it cannot help here"
+    }  # fmt: skip
+    assert [step.text for step in answer.steps] == ["One.", "The Danube has 2850 km.\nAnswer: the Danube"]
+    assert answer.steps[0].query == "river length"
+    assert not notes(run, "planning ended")
+
+
+@pytest.mark.parametrize("mask", ["useful", "paper"])
+@pytest.mark.parametrize("candidates", [1, 3])
+async def test_a_generator_that_always_repeats_itself_comes_to_an_end(mask: str, candidates: int) -> None:
+    run = Run()
+    model = generator(reason="One.", query="river length")
+    settings = {"critics": critics(subgoal=Wanting(REASON)), "mask": mask, "candidates": candidates}
+    answer = await planner(model, **settings, max_steps=40).solve(QUESTION, run)
+    assert answer.text == "Answer: forced"
+    executed = [step for step in choices(run) if step.chosen is not None and step.name != "subgoal"]
+    assert 2 <= len(executed) <= 20
+    assert len(choices(run)) <= 3 * 40  # in each state at most three sub-goals are tried
 
 
 async def test_without_a_usable_query_the_last_rationale_is_one_and_then_the_question() -> None:

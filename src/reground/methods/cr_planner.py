@@ -25,7 +25,7 @@ from reground.methods._cr_planner import costs, endings
 from reground.methods._cr_planner.actions import Option, options
 from reground.methods._cr_planner.complete import QUERY, complete_answer
 from reground.methods._cr_planner.prompts import Prompts, kind_of, last_step
-from reground.methods._cr_planner.states import JUDGES, Mask, State, context, history, legal
+from reground.methods._cr_planner.states import JUDGES, Goal, Mask, State, context, history, legal, onward
 from reground.methods._prompts import ending, render, require
 
 
@@ -79,17 +79,25 @@ class CRPlanner:
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
-        state = State(question)
+        return run.propose(await self.finish(await self.walk(State(question), run), run))
+
+    async def walk(self, state: State, run: Run) -> State:
+        """From sub-goal to execution and on to the next sub-goal, until the end: the last state."""
+        barren: frozenset[Goal] = frozenset()
         while not self.terminal(state):
             with run.span("step", number=len(state.observations) + 1) as step:
-                following = await self.choose(state, await self.expand(state, step), step)
-            if following is None:
-                run.note("planning ended", why=f"no candidate is left in a {state.stage} state")
+                offered = await self.expand(state, step, without=barren)
+                following = await self.choose(state, offered, step)
+            if following is None and (state.goal is None or not offered):
+                what = "no sub-goal is left" if state.goal is None else "no candidate can be made"
+                run.note("planning ended", why=f"{what} in a {state.stage} state")
                 break
-            state = following
+            if following is None:
+                run.note("sub-goal left", goal=state.goal, why="none of its candidates can go on")
+            state, barren = onward(state, following, barren)
             if (so_far := endings.so_far(self, state)).text:
                 run.propose(so_far)
-        return run.propose(await self.finish(state, run))
+        return state
 
     def terminal(self, state: State) -> bool:
         """Whether the last observation holds the complete answer, or too few observations are left for another sub-goal."""
@@ -100,14 +108,17 @@ class CRPlanner:
         """The complete answer in the last observation; empty where there is none. Only rationales are read for one."""
         return complete_answer(state.observations[-1].text, self.answer_form) if state.stage == "RATIONALE" else ""
 
-    async def expand(self, state: State, run: Run, *, thrifty: bool = True) -> list[Option]:
+    async def expand(
+        self, state: State, run: Run, *, thrifty: bool = True, without: frozenset[Goal] = frozenset()
+    ) -> list[Option]:
         """The actions of a state and where they lead: sub-goals, or candidates for the execution of one.
 
         None at the end, and no rationale where the model's context holds no more than what was observed.
 
         thrifty: whether sub-goals are discarded that the run's budget does not cover together with the answer after them.
+        without: sub-goals that were tried in this state and brought nothing.
         """
-        return [] if self.terminal(state) else await options(self, state, run, thrifty=thrifty)
+        return [] if self.terminal(state) else await options(self, state, run, thrifty=thrifty, without=without)
 
     async def choose(self, state: State, offered: Sequence[Option], run: Run) -> State | None:
         """Equation 1: on to the option of the highest expected reward, the first of equals; None where there is none or all were discarded."""

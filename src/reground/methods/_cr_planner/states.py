@@ -108,6 +108,17 @@ def legal(state: State, *, left: int, retrieval: bool = True, mask: Mask = "usef
     return tuple(goal for goal in ordered if useful[goal])
 
 
+def onward(state: State, following: State | None, barren: frozenset[Goal]) -> tuple[State, frozenset[Goal]]:
+    """Where planning goes on, and the sub-goals that brought nothing there.
+
+    following: the state that was chosen; None where no execution of the state's sub-goal can go on, because all of them
+    repeat what is there. Planning then goes back to where the sub-goal was chosen, and chooses another.
+    """
+    if following is None and state.goal is not None:
+        return State(state.question, state.observations[:-1]), barren | {state.goal}
+    return following or state, barren if state.goal is None else frozenset()
+
+
 def _usual(state: State) -> Goal:
     if state.stage == "QUERY":
         return "RETRIEVE"
