@@ -113,6 +113,12 @@ class Run:
         return tuple(self._shared.steps)
 
     @property
+    def within(self) -> tuple[Step, ...]:
+        """The steps of this span, and of the spans inside it, so far."""
+        inside = f"{self._path}/"
+        return tuple(step for step in self._shared.steps if f"{step.span}/".startswith(inside))
+
+    @property
     def best(self) -> Answer | None:
         """The answer proposed last."""
         return self._shared.best

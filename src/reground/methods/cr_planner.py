@@ -187,7 +187,7 @@ class CRPlanner:
         seen = {
             "task": self.prompts.task(kind),
             "question": state.question,
-            "history": history(state, tokens=self.passage_tokens),
+            "history": history(state, tokens=self.passage_tokens, goals=name != "reason"),
         }
         if name == "reason":
             return render(self.prompts.reason, **seen, last=last_step(self.form, ranking=self.ranks))

@@ -130,14 +130,14 @@ async def _documents(planner: CRPlanner, state: State, run: Run) -> list[Option]
 
 
 def _document(planner: CRPlanner, state: State, passage: Passage, why: str | None) -> Option:
-    text = shown_document(planner, state, passage)
+    text = shown_document(state, passage, tokens=planner.passage_tokens)
     candidate = Candidate(text=text, discarded=why, data={"passage": passage.id, "score": passage.score})
     return Option(candidate, None if why else state.after(Observation("DOC", passage.text, passage)))
 
 
-def shown_document(planner: CRPlanner, state: State, passage: Passage) -> str:
+def shown_document(state: State, passage: Passage, *, tokens: int) -> str:
     """A document as a candidate in a state: fenced, cut, with the number that it would be cited by."""
-    return fence([passage], markers=[len(state.passages) + 1], tokens=planner.passage_tokens)
+    return fence([passage], markers=[len(state.passages) + 1], tokens=tokens)
 
 
 async def _sample(

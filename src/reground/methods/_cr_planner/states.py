@@ -79,6 +79,11 @@ class State:
         return tuple(seen.passage for seen in self.observations if seen.passage is not None)
 
     @property
+    def searching(self) -> bool:
+        """Whether the last observation is a query, or the sub-goal to look it up: what is looked for is then settled."""
+        return self.stage == "QUERY" or (self.stage == "RETRIEVE" and self.waiting)
+
+    @property
     def waiting(self) -> bool:
         """Whether the last query has not been used for a retrieval yet."""
         stages = [seen.stage for seen in self.observations if seen.stage in {"QUERY", "DOC"}]
@@ -125,10 +130,11 @@ def _usual(state: State) -> Goal:
     return "GENQUERY" if state.stage == "RATIONALE" else "REASON"
 
 
-def history(state: State, *, tokens: int) -> str:
-    """Everything observed, sub-goals left out, in the order of events so that a longer history begins with the shorter.
+def history(state: State, *, tokens: int, goals: bool = True) -> str:
+    """Everything observed, in the order of events so that a longer history begins with the shorter.
 
-    Documents are fenced, numbered as they are cited, and cut to `tokens` tokens each.
+    Documents are fenced, numbered as they are cited, and cut to `tokens` tokens each. goals: whether sub-goals are shown. They
+    are observations too: a state that waits for its sub-goal to be executed differs from the one before by that alone.
     """
     parts: list[str] = []
     steps = documents = 0
@@ -143,13 +149,15 @@ def history(state: State, *, tokens: int) -> str:
             parts.append(fence([seen.passage], markers=[documents], tokens=tokens))
         elif seen.stage == "DOC":
             parts.append(NOTHING)
+        elif goals:
+            parts.append(seen.text)
     return "\n\n".join(parts)
 
 
 def context(state: State, kind: Kind, *, tokens: int) -> str:
     """What a critic sees besides the candidate, and what it is trained on (section 2.3).
 
-    The sub-goal critic sees all observations; the rationale critic the earlier rationales; the query critic the last
+    The sub-goal critic sees all observations, earlier sub-goals among them; the rationale critic the earlier rationales; the query critic the last
     rationale; the document critic the last rationale and query. All see the question, which is the root of every state.
     """
     parts = [f"Question:\n{state.question}"]
