@@ -172,8 +172,19 @@ def _find(reply: Reply, pattern: re.Pattern[str]) -> tuple[re.Match[str] | None,
     return found, min(1.0, math.exp(min(0.0, total))) if not math.isnan(total) else 1.0
 
 
+def model_of(detail: str) -> tuple[str, str | None]:
+    """The style in a detail, and the model that shall judge: `openai/large`, `rank:openai/large`, or None for the method's own."""
+    style, _, model = detail.partition(":")
+    return ("", detail) if "/" in style else (style, model or None)
+
+
 def create(kind: str, *, model: LanguageModel, detail: str) -> Critic:
     """A critic for the kind on the given model; the detail is the style. Raises ConfigurationError for another word."""
+    style, named = model_of(detail)
+    if named is not None:
+        raise ConfigurationError(
+            f"nobody has opened the model {named}: from Python, give critics=load('prompted:{style or 'pointwise'}', model=...)"
+        )
     if detail in {"", "pointwise"}:
         return PromptedCritic(kind=kind, model=model)
     if detail == "rank":

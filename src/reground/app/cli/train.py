@@ -12,7 +12,7 @@ import typer
 
 from reground.app.cli import _common as common
 from reground.app.cli import eval as options
-from reground.app.cli.eval_run import EXIT_FAILED_QUESTIONS
+from reground.app.cli.eval_run import EXIT_FAILED_QUESTIONS, with_critics
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -138,13 +138,15 @@ async def _collect(order: _Order, err: Console) -> Collected:
             await asyncio.to_thread(_bring_model, order.model, preparing.on_pull)
             model = catalogue.load_model(order.model, order.options)
             opened.push_async_callback(close, model)
+            settings = settings_by_method(order.settings, [method])
+            settings = await with_critics(settings, order.options, opened, preparing)
             bench = await open_bench(
                 order.task,
                 model,
                 [method],
                 corpus=order.corpus,
                 options=order.options,
-                settings=settings_by_method(order.settings, [method]),
+                settings=settings,
                 sandbox=order.sandbox,
                 on_index=preparing.on_index,
             )
