@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from random import Random
+from typing import get_args
 
 import pytest
 
@@ -23,7 +24,7 @@ from reground.evaluation.runner import EvalSettings
 from reground.evaluation.task import Example, Score
 from reground.evaluation.tasks.retrieval import Retrieval
 from reground.methods._cr_planner.states import NOTHING, SAYS, Observation, State
-from reground.methods._cr_planner.tree import encode
+from reground.methods._cr_planner.tree import Rollout, encode
 from reground.methods.cr_planner import CRPlanner
 from reground.models.scripted import ScriptedModel
 from reground.training.trees import Comparison, Grown, collect_trees, comparisons, read_trees, rewards
@@ -373,9 +374,9 @@ async def test_a_task_of_rankings_needs_a_planner_that_ranks(tmp_path: Path) -> 
 
 async def test_a_rollout_that_plans_on_is_another_collection(tmp_path: Path) -> None:
     model = ScriptedModel(lambda messages, sampling: "A step." if sampling.n > 1 else "Answer: 0")
-    for rollout in ("answer", "first"):
+    for rollout in get_args(Rollout):
         out = tmp_path / rollout
-        await collect_trees(SumTask(1), planner(model), SETTINGS, SEARCH, out, rollout=rollout)  # type: ignore[arg-type]
+        await collect_trees(SumTask(1), planner(model), SETTINGS, SEARCH, out, rollout=rollout)
         (tree,) = read_trees(out)
         assert tree.metadata["rollout"] == rollout
     calls = len(model.calls)

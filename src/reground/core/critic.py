@@ -23,8 +23,8 @@ class Pair(Value):
 class Critic(Protocol):
     """Anything that estimates expected reward (CR-Planner, section 2.3): a prompted model, a trained one, chance.
 
-    Scores compare candidates of one context; they need no common scale across contexts. Methods ask through `Run.score`,
-    which records the answer.
+    Scores compare candidates of one context; they need no common scale across contexts. Methods ask through
+    `Run.score`, which records the answer.
     """
 
     @property

@@ -294,8 +294,8 @@ class Run:
     async def score(self, critic: Critic, pairs: Sequence[Pair], /, *, name: str = "score") -> list[float]:
         """Have a critic score candidates. Raises ModelError where it does not give one score a pair.
 
-        Scores are recorded, because another machine or build may compute others and so choose otherwise. A critic that works
-        through this run, as one that asks a model does, has its calls recorded instead.
+        Scores are recorded, because another machine or build may compute others and so choose otherwise. A critic that
+        works through this run, as one that asks a model does, has its calls recorded instead.
         """
         mark = fingerprint("score", critic.name, *(text for pair in pairs for text in (pair.context, pair.candidate)))
 
@@ -326,7 +326,7 @@ class Run:
         *,
         keep: Callable[[], bool] = lambda: True,
     ) -> tuple[T, bool]:
-        """An effect that pays no tokens: what was recorded and True, else what it gives now, recorded if it is to be kept."""
+        """An effect without tokens: what was recorded and True, else what it gives now, recorded where `keep` says so."""
         recorded = self._replay(ordinal, mark)
         if recorded is not None:
             self._shared.meter.carry(recorded.elapsed)

@@ -59,7 +59,7 @@ class ExecuteStep(_Step):
 
 
 class ScoreStep(_Step):
-    """What a critic that works in this process made of candidates; one that asks a model has its calls as steps instead."""
+    """What a critic in this process made of candidates; one that asks a model has its calls as steps instead."""
 
     kind: Literal["score"] = "score"
     critic: str

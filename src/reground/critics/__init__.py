@@ -1,12 +1,12 @@
 """Critics: who chooses for CR-Planner. A file here is its own registration, as with methods.
 
 A critic module has `create(kind, *, model, detail) -> Critic`: `kind` says what it judges, `model` is the method's own,
-`detail` is what the user wrote behind the colon (`prompted:rank`, `random:7`, a folder of weights). `create` is called when a
-planner is set up, for a budget or a look at its settings too, and must be cheap: what is dear, such as weights, is loaded at the
-first score and kept by the critic, which then judges every question of the planner. One that calls a model is an `AskingCritic`.
-A module whose critics may be asked of another model than the method's has `model_of(detail) -> (detail, model)`: the detail
-without the model, and the model as `provider/model` or None.
-Outsiders come in by entry points in the group `reground.critics`.
+`detail` is what the user wrote behind the colon (`prompted:rank`, `random:7`, a folder of weights). `create` is called
+when a planner is set up, for a budget or a look at its settings too, and must be cheap: what is dear, such as weights,
+is loaded at the first score and kept by the critic, which then judges every question of the planner. One that calls a
+model is an `AskingCritic`. A module whose critics may be asked of another model than the method's has `model_of(detail)
+-> (detail, model)`: the detail without the model, and the model as `provider/model` or None. Outsiders come in by entry
+points in the group `reground.critics`.
 """
 
 from __future__ import annotations

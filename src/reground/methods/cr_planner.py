@@ -1,10 +1,11 @@
-"""CR-Planner: critics choose what to do next, to reason, to write a query or to retrieve, and the best of several ways to do it.
+"""CR-Planner: critics choose whether to reason, write a query or retrieve, and the best of several ways to do it.
 
-"Can We Further Elicit Reasoning in LLMs? Critic-Guided Planning with Retrieval-Augmentation for Solving Challenging Tasks",
-sections 2.1 and 2.2, appendices A.1 and C. Solving is a walk through the decision process of `_cr_planner/states.py`: in every
-state the possible actions are laid out and the critic for that state takes the one with the highest expected reward
-(equations 1 and 2), until a rationale holds the complete answer or T observations are made and the answer is forced.
-The paper gives no T, and its critics are trained; here a prompted model is the critic unless another is named.
+"Can We Further Elicit Reasoning in LLMs? Critic-Guided Planning with Retrieval-Augmentation for Solving Challenging
+Tasks", sections 2.1 and 2.2, appendices A.1 and C. Solving is a walk through the decision process of
+`_cr_planner/states.py`: in every state the possible actions are laid out and the critic for that state takes the one
+with the highest expected reward (equations 1 and 2), until a rationale holds the complete answer or T observations are
+made and the answer is forced. The paper gives no T, and its critics are trained; here a prompted model is the critic
+unless another is named.
 """
 
 from __future__ import annotations
@@ -33,12 +34,13 @@ from reground.methods._prompts import ending, render, require
 class CRPlanner:
     """Planning by critics.
 
-    model, retriever: the generator, and what is searched. form: what an answer looks like; it decides between the prompts
-    for questions, maths and code. prompts: the templates.
-    critic: who chooses, by name: prompted (prompted:pointwise, or prompted:rank, which is cheaper), random, first, or another
-    file of reground/critics. critics: the four critics themselves, instead of a name.
-    candidates: rationales and queries sampled, and documents offered, for each choice, 3 in the paper; with 1 only sub-goals
-    are chosen. temperature: of the samples, 0.7 in the paper.
+    model, retriever: the generator, and what is searched. form: what an answer looks like; it decides between the
+    prompts for questions, maths and code. prompts: the templates.
+    critic: who chooses, by name: prompted (prompted:pointwise, or prompted:rank, which is cheaper), random, first, or
+    another file of reground/critics. From the application, prompted:openai/large asks another model than the generator.
+    critics: the four critics themselves, instead of a name.
+    candidates: rationales and queries sampled, and documents offered, for each choice, 3 in the paper; with 1 only
+    sub-goals are chosen. temperature: of the samples, 0.7 in the paper.
     max_steps: T, the most observations; a sub-goal and its execution are two.
     retrieval: false leaves reasoning as the only sub-goal (section 4.3).
     mask: useful leaves out sub-goals that cannot help; paper allows all of them always (table 6).
@@ -100,7 +102,7 @@ class CRPlanner:
         return state
 
     def terminal(self, state: State) -> bool:
-        """Whether the last observation holds the complete answer, or too few observations are left for another sub-goal."""
+        """Whether the last observation holds the complete answer, or too few are left for another sub-goal."""
         out = state.goal is None and not legal(state, left=self.max_steps - len(state.observations), mask="paper")
         return out or bool(self.complete(state))
 
@@ -115,13 +117,14 @@ class CRPlanner:
 
         None at the end, and no rationale where the model's context holds no more than what was observed.
 
-        thrifty: whether sub-goals are discarded that the run's budget does not cover together with the answer after them.
+        thrifty: whether sub-goals are discarded that the run's budget does not cover together with the answer after
+        them.
         without: sub-goals that were tried in this state and brought nothing.
         """
         return [] if self.terminal(state) else await options(self, state, run, thrifty=thrifty, without=without)
 
     async def choose(self, state: State, offered: Sequence[Option], run: Run) -> State | None:
-        """Equation 1: on to the option of the highest expected reward, the first of equals; None where there is none or all were discarded."""
+        """Equation 1: on to the option of the highest expected reward, the first of equals; None if none can go on."""
         if not offered:
             return None
         kind: Kind = "subgoal" if state.goal is None else JUDGES[state.goal]
@@ -142,7 +145,7 @@ class CRPlanner:
         return None if best is None else offered[best].state
 
     async def finish(self, state: State, run: Run, *, temperature: float = 0.0) -> Answer:
-        """The answer of a state: the complete one that it holds, else one more call that forces it; or the last retrieval."""
+        """The answer of a state: the complete one that it holds, else one that is forced; or the last retrieval."""
         if self.ranks:
             return await endings.ranking(self, state, run, temperature=temperature)
         if complete := self.complete(state):

@@ -1,7 +1,7 @@
-"""CR-Planner with Reflexion on top: every program is planned, tried on tests of one's own, and planned again with what was learnt.
+"""CR-Planner with Reflexion on top: a program is planned, tried on tests of its own, and planned again.
 
-Table 1 of CR-Planner's paper ("CR-Planner+Reflexion"; section 3.2, observation 5). The paper says that the code is executed and
-revised, and not by whom: here the planner is Reflexion's actor in every round.
+Table 1 of CR-Planner's paper ("CR-Planner+Reflexion"; section 3.2, observation 5). The paper says that the code is
+executed and revised, and not by whom: here the planner is Reflexion's actor in every round.
 """
 
 from __future__ import annotations

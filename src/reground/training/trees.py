@@ -1,7 +1,7 @@
-"""Collecting what critics are trained on: trees of planning, searched with the gold answers as reward (CR-Planner, section 2.3).
+"""Collecting what critics are trained on: trees of planning with gold answers as reward (CR-Planner, section 2.3).
 
-A node's value says what came of the answers found from there. `comparisons` gives what the paper trains on: at each parent the
-best child against every lower one, with what the critic for that choice sees.
+A node's value says what came of the answers found from there. `comparisons` gives what the paper trains on: at each
+parent the best child against every lower one, with what the critic for that choice sees.
 
 One folder a collection, kept like an evaluation's run: config.json, journal.sqlite, and trees/<question>.json as
 `reground.treesearch.files` writes them. The same call again goes on where it was, and no call is paid twice.
@@ -38,12 +38,12 @@ from reground.treesearch.tree import Tree, pairs
 RUN_ID = "trees"
 
 LABELS = 2
-"""What a tree's values mean. Up to 1, simulations from a sub-goal saw the prompt of its parent, so that they said nothing of it."""
+"""What a tree's values mean. Up to 1, simulations from a sub-goal had its parent's prompt and said nothing of it."""
 
 
 @dataclass(frozen=True)
 class Grown:
-    """A tree that is finished: its question, its file, and what growing it has cost; nothing where it was there already."""
+    """A finished tree: its question, its file, and what growing it has cost, nothing where it was there already."""
 
     example: str
     path: Path
@@ -88,12 +88,13 @@ async def collect_trees(
 ) -> Collected:
     """Grow one tree a question, `settings.concurrency` questions at once.
 
-    task: its primary metric is the reward. planner: whose candidates the trees hold. settings: which questions,
-    and the budget of each. searching: how a tree is searched. rollout: how a simulation plays on. on_tree: called with every finished tree and how many there shall be.
+    task: its primary metric is the reward. planner: whose candidates the trees hold. settings: which questions, and the
+    budget of each. searching: how a tree is searched. rollout: how a simulation plays on. on_tree: called with every
+    finished tree and how many there shall be.
 
-    A question's budget that ends leaves the tree as it was then, with `stopped` saying so. Raises ConfigurationError when `out`
-    holds something else or a task of rankings has a planner that gives none, DataError when a tree's file is broken, and what
-    is wrong with the run itself.
+    A question's budget that ends leaves the tree as it was then, with `stopped` saying so. Raises ConfigurationError
+    when `out` holds something else or a task of rankings has a planner that gives none, DataError when a tree's file is
+    broken, and what is wrong with the run itself.
     """
     if ranks(task) and not planner.ranks:
         raise ConfigurationError(
@@ -119,7 +120,7 @@ def ranks(task: Task) -> bool:
 
 
 def comparisons(tree: Tree[State], *, min_visits: int = 1, min_margin: float = 0.0) -> Iterator[Comparison]:
-    """D_SUBGOAL, D_RATIONALE, D_QUERY and D_DOC of one tree, told apart by `kind`; see `treesearch.tree.pairs` for the settings."""
+    """D_SUBGOAL, D_RATIONALE, D_QUERY and D_DOC of one tree, told apart by `kind`; settings as in `tree.pairs`."""
     tokens = int(tree.metadata["passage_tokens"])
     for found in pairs(tree.root, min_visits=min_visits, min_margin=min_margin):
         kind, chosen = judged(found.parent.state, found.chosen.state, tokens=tokens)

@@ -87,10 +87,11 @@ def trees(
     adapter: common.Adapter = None,
     cache: common.Cache = None,
 ) -> None:
-    """Search CR-Planner's decisions with the gold answers as reward: one tree a question, values and visits at every node.
+    """Search CR-Planner's decisions with gold answers as reward: a tree a question, values and visits at every node.
 
     The same command again goes on where it was; no call is paid twice. Budgets are for one tree. Exit code 3: some
-    questions have no tree; the same command tries them again. Where a task's answers are rankings, the planner's are too.
+    questions have no tree; the same command tries them again. For tasks of rankings the planner
+    ranks.
 
     Example:  reground train trees --task hotpotqa --limit 20 --simulations 32 --set candidates=2 --out trees
     """

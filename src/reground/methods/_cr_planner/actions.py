@@ -1,7 +1,8 @@
 """The actions of CR-Planner: what may follow a state (section 2.1, the spaces A_s and the transitions P).
 
-Sub-goals follow by rule. Rationales and queries are sampled from the generator, all in one call; documents are the first k
-of a retrieval. A candidate that cannot go on keeps its place, with the reason, because what was discarded is data too.
+Sub-goals follow by rule. Rationales and queries are sampled from the generator, all in one call; documents are the
+first k of a retrieval. A candidate that cannot go on keeps its place, with the reason, because what was discarded is
+data too.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ async def options(
 
 
 def _goals(planner: CRPlanner, state: State, run: Run | None, without: frozenset[Goal]) -> list[Option]:
-    """f_rule: the legal sub-goals, as far as the run's budget, if one is given, covers them and the answer after them."""
+    """f_rule: the legal sub-goals, as far as the budget of the run, if given, covers them and the answer after them."""
     left = planner.max_steps - len(state.observations)
     allowed = legal(state, left=left, retrieval=planner.retrieval, mask=planner.mask)
     found = []

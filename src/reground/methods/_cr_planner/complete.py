@@ -56,9 +56,9 @@ _CLOSED = re.compile(r"^[ \t]*```[ \t]*(?:python3?|py)?[ \t]*\n(.*?)^[ \t]*```[ 
 def complete_answer(step: str, form: AnswerForm) -> str:
     """The answer that a step holds, as a whole response; empty where it holds none.
 
-    A program is complete in a closed code block that parses, does something and uses no name that it lacks. Everything else
-    stands behind "Answer:", and says something that is no plan and no placeholder; where the thoughts are the answer (prose,
-    plans) the label begins a line, and what stands behind it is the response.
+    A program is complete in a closed code block that parses, does something and uses no name that it lacks. Everything
+    else stands behind "Answer:", and says something that is no plan and no placeholder; where the thoughts are the
+    answer (prose, plans) the label begins a line, and what stands behind it is the response.
     """
     if form.draft_is_query:
         return step if any(_is_program(body, form) for body in _CLOSED.findall(step)) else ""

@@ -65,10 +65,10 @@ def _choice(critic: Critic, candidates: int, seen: int, size: int) -> tuple[int,
 def scaled(planner: CRPlanner, tokens: int) -> CRPlanner:
     """The largest planner of a ladder that the budget carries, never larger than the one given.
 
-    At the least one round of each sub-goal with a single candidate, whose critic then only chooses sub-goals: what a small
-    budget does not cover of it is left out as it comes. Then more candidates; then rounds. A prompted critic judges each
-    candidate by itself: asked for the best of a list, a small model named the second of two whatever they were
-    (docs/reproduction/all-systems-analysis.md).
+    At the least one round of each sub-goal with a single candidate, whose critic then only chooses sub-goals: what a
+    small budget does not cover of it is left out as it comes. Then more candidates; then rounds. A prompted critic
+    judges each candidate by itself: asked for the best of a list, a small model named the second of two whatever they
+    were (docs/reproduction/all-systems-analysis.md).
     """
     small = replace(
         planner,

@@ -42,7 +42,8 @@ async def forced(planner: CRPlanner, state: State, run: Run, *, temperature: flo
 async def ranking(planner: CRPlanner, state: State, run: Run, *, temperature: float = 0.0) -> Answer:
     """The last retrieval (section 3.4), with the query that the reasoning ended in, or the one that was just chosen.
 
-    Elsewhere the generator writes it from all that was observed. A query that brings nothing is replaced by the question.
+    Elsewhere the generator writes it from all that was observed. A query that brings nothing is replaced by the
+    question.
     """
     query = planner.answer_form.extract(planner.complete(state)) or (state.queries[-1] if state.searching else "")
     if not query:
@@ -62,7 +63,7 @@ async def ranking(planner: CRPlanner, state: State, run: Run, *, temperature: fl
 async def _ask(
     planner: CRPlanner, name: Literal["answer", "search"], state: State, run: Run, sampling: Sampling
 ) -> str:
-    """A call about everything observed; documents are cut by half as long as the model refuses the prompt as too long."""
+    """A call about everything observed; documents are cut by half as long as the prompt is too long for the model."""
     while True:
         prompt = planner.prompt(name, state)
         try:

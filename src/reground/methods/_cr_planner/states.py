@@ -80,7 +80,7 @@ class State:
 
     @property
     def searching(self) -> bool:
-        """Whether the last observation is a query, or the sub-goal to look it up: what is looked for is then settled."""
+        """Whether the last observation is a query or the sub-goal to look it up: what is looked for is settled."""
         return self.stage == "QUERY" or (self.stage == "RETRIEVE" and self.waiting)
 
     @property
@@ -93,9 +93,10 @@ class State:
 def legal(state: State, *, left: int, retrieval: bool = True, mask: Mask = "useful") -> tuple[Goal, ...]:
     """The sub-goals that may be chosen, the usual one first: reason, query, retrieve, and round again.
 
-    left: how many observations may still be made; a sub-goal and its execution take two. Table 6 allows every sub-goal in
-    every state ("paper"). "useful" takes away those that cannot help: to retrieve without an unused query, to write a query
-    while the last one is still unused and nothing was reasoned since, and to write one that no retrieval can follow.
+    left: how many observations may still be made; a sub-goal and its execution take two. Table 6 allows every sub-goal
+    in every state ("paper"). "useful" takes away those that cannot help: to retrieve without an unused query, to write
+    a query while the last one is still unused and nothing was reasoned since, and to write one that no retrieval can
+    follow.
     """
     if state.goal is not None or left < 2:
         return ()
@@ -133,8 +134,9 @@ def _usual(state: State) -> Goal:
 def history(state: State, *, tokens: int, goals: bool = True) -> str:
     """Everything observed, in the order of events so that a longer history begins with the shorter.
 
-    Documents are fenced, numbered as they are cited, and cut to `tokens` tokens each. goals: whether sub-goals are shown. They
-    are observations too: a state that waits for its sub-goal to be executed differs from the one before by that alone.
+    Documents are fenced, numbered as they are cited, and cut to `tokens` tokens each. goals: whether sub-goals are
+    shown. They are observations too: a state that waits for its sub-goal to be executed differs from the one before by
+    that alone.
     """
     parts: list[str] = []
     steps = documents = 0
@@ -157,8 +159,9 @@ def history(state: State, *, tokens: int, goals: bool = True) -> str:
 def context(state: State, kind: Kind, *, tokens: int) -> str:
     """What a critic sees besides the candidate, and what it is trained on (section 2.3).
 
-    The sub-goal critic sees all observations, earlier sub-goals among them; the rationale critic the earlier rationales; the query critic the last
-    rationale; the document critic the last rationale and query. All see the question, which is the root of every state.
+    The sub-goal critic sees all observations, earlier sub-goals among them; the rationale critic the earlier
+    rationales; the query critic the last rationale; the document critic the last rationale and query. All see the
+    question, which is the root of every state.
     """
     parts = [f"Question:\n{state.question}"]
     if kind == "subgoal":

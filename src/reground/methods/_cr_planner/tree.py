@@ -33,10 +33,12 @@ Reward = Callable[[Answer, Run], float | Awaitable[float]]
 class PlannerProblem:
     """What `treesearch.mcts.search` searches; start it at `State(question)`.
 
-    planner: whose candidates are the children; its critics are never asked. run: every call goes through it, in a span named
-    by its place in the tree; answers are sampled at its temperature. reward: what an answer is worth, higher is better; only the caller knows the gold answer.
-    rollout: "answer" forces the answer at once, one call a simulation, as the paper's "generate the final answer based on
-    existing observations", a sub-goal that waits among them; "first" plays on with the first candidate of every choice.
+    planner: whose candidates are the children; its critics are never asked. run: every call goes through it, in a span
+    named by its place in the tree; answers are sampled at its temperature. reward: what an answer is worth, higher is
+    better; only the caller knows the gold answer.
+    rollout: "answer" forces the answer at once, one call a simulation, as the paper's "generate the final answer based
+    on existing observations", a sub-goal that waits among them; "first" plays on with the first candidate of every
+    choice.
     """
 
     planner: CRPlanner
@@ -45,7 +47,7 @@ class PlannerProblem:
     rollout: Rollout = "answer"
 
     async def expand(self, state: State, path: Path, /) -> Sequence[Child[State]]:
-        """Legal sub-goals of a state that chooses one, candidates of a state that executes one, nothing of a terminal one."""
+        """The legal sub-goals, or the candidates for the execution of one; nothing where the state is terminal."""
         with self.run.span(f"expand {address(path)}") as span:
             offered = await self.planner.expand(state, span, thrifty=False)
         children = [(option.repeats or option, option.candidate) for option in offered]
