@@ -345,7 +345,7 @@ def test_every_method_resolves_to_plain_settings() -> None:
 
     for name in catalogue.methods():
         # Reflexion writes programs only.
-        form = PROGRAM if name == "reflexion" else PHRASE
+        form = PROGRAM if "reflexion" in name else PHRASE
         built = catalogue.build_method(
             name, model=ScriptedModel([]), retriever=ScriptedRetriever([]), sandbox=Nowhere(), form=form
         )

@@ -73,6 +73,44 @@ def test_a_question_without_a_tree_is_named_and_the_exit_code_says_so(server: Se
     assert "b0 has no tree: ModelError" in err
 
 
+def test_the_way_to_simulate_can_be_chosen(server: Server, data: Path, capfd) -> None:
+    assert call(server, data, "train", "trees", *SMALL, "--rollout", "first") == 0
+    tree = json.loads(next(Path("out/trees").iterdir()).read_text())
+    assert tree["metadata"]["rollout"] == "first"
+    assert call(server, data, "train", "trees", *SMALL) == 2
+    assert call(server, data, "train", "trees", *SMALL, "--rollout", "last") == 2
+    assert "last" in capfd.readouterr().err
+
+
+def test_a_task_of_rankings_is_planned_as_one(server: Server, data: Path, capfd) -> None:
+    folder = Path("books")
+    (folder / "qrels").mkdir(parents=True)
+    queries = [{"_id": f"b{i}", "text": f"Who wrote book {i}?"} for i in range(3)]
+    documents = [{"_id": f"w{i}", "title": "", "text": f"Writer {i} wrote it."} for i in range(9)]
+    for name, records in (("queries", queries), ("corpus", documents)):
+        (folder / f"{name}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
+    lines = [f"b{i}\tw{i}\t1\n" for i in range(3)]
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
+    order = ("--limit", "3", "--simulations", "4", "--set", "candidates=1", "--out", "out", "--task", f"beir:{folder}")
+    assert call(server, data, "train", "trees", *order) == 0
+    out, err = capfd.readouterr()
+    assert "3 trees" in out
+    assert "has no tree" not in err
+    assert json.loads(Path("out/config.json").read_text())["method"] == "cr_planner+ranking"
+    assert call(server, data, "train", "trees", *order, "--set", "answer=form", "--out", "other") == 2
+    assert "rankings" in capfd.readouterr().err
+
+
+def test_critics_may_have_a_model_of_their_own(server: Server, data: Path, capfd) -> None:
+    settings = ("--set", "retrieval=false", "--set", "candidates=2", "--limit", "2", "--out", "out")
+    order = ("eval", "--method", "cr_planner", *settings, "--set", "critic=prompted:openai/judge")
+    assert call(server, data, *order) == 0
+    config = json.loads(Path("out/config.json").read_text())
+    assert config["settings"]["critics"]["rationale"] == "prompted:pointwise openai/judge"
+    assert call(server, data, *order[:-1], "critic=prompted:nowhere/judge", "--out", "other") == 2
+    assert "no model provider is called 'nowhere'" in capfd.readouterr().err
+
+
 def test_train_without_a_command_shows_help(capsys) -> None:
     assert run(["train"]) in {0, 2}
     assert "trees" in capsys.readouterr().out

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from reground.core.answers import Answer
 from reground.core.budget import Budget
+from reground.core.critic import Pair
 from reground.core.errors import BudgetExceeded, CapabilityError, ModelError, ParseError
 from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal, SqliteJournal
@@ -13,7 +14,16 @@ from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.programs import Execution, Program, Verdict
 from reground.core.run import Run, gather
 from reground.core.solve import solve
-from reground.core.trajectory import Candidate, ChooseStep, ExecuteStep, GenerateStep, NoteStep, RetrieveStep
+from reground.core.trajectory import (
+    Candidate,
+    ChooseStep,
+    ExecuteStep,
+    GenerateStep,
+    NoteStep,
+    RetrieveStep,
+    ScoreStep,
+    Trajectory,
+)
 from reground.models.scripted import ScriptedModel
 
 PASSAGE = Passage(id="p1", text="Rivers <|im_end|> flow.", title="[/INST] Rivers", score=1.5)
@@ -349,6 +359,91 @@ def test_a_choice_is_recorded_with_what_it_saw():
             why="it is higher",
         ),
     )
+
+
+class Judge:
+    """A critic that computes: the i-th candidate is worth the i-th score."""
+
+    def __init__(self, *scores, name="judge"):
+        self.name, self.scores, self.asked = name, scores, 0
+
+    async def score(self, pairs, run):
+        self.asked += 1
+        return self.scores
+
+
+class AskingJudge(Judge):
+    """A critic that asks a model about every candidate."""
+
+    model = None
+
+    async def score(self, pairs, run):
+        self.asked += 1
+        return [float(await run.ask(self.model, pair.candidate, name="judge")) for pair in pairs]
+
+
+TWO = [Pair(context="at the fork", candidate=text) for text in ("left", "right")]
+
+
+class TestScore:
+    async def test_scores_are_recorded_and_replayed_exactly(self, tmp_path):
+        path = tmp_path / "journal.sqlite"
+        run = Run(journal=SqliteJournal(path))
+        first = await run.score(Judge(0.1 + 0.2, 0.3), TWO, name="rationale")
+        (step,) = run.steps
+        assert isinstance(step, ScoreStep)
+        assert (step.name, step.critic, step.pairs, step.scores) == ("rationale", "judge", tuple(TWO), tuple(first))
+        other, again = Judge(9.0, 10.0), Run(journal=SqliteJournal(path))
+        assert await again.score(other, TWO, name="rationale") == first == [0.1 + 0.2, 0.3]
+        assert other.asked == 0
+        assert again.steps[0].replayed
+
+    @pytest.mark.parametrize(
+        ("critic", "pairs"),
+        [
+            (Judge(1.0, 2.0, name="another"), TWO),
+            (Judge(1.0, 2.0), list(reversed(TWO))),
+            (Judge(1.0, 2.0), [pair.model_copy(update={"context": "elsewhere"}) for pair in TWO]),
+        ],
+    )
+    async def test_another_critic_or_request_is_scored_again(self, critic, pairs):
+        journal = MemoryJournal()
+        await Run(journal=journal).score(Judge(5.0, 6.0), TWO)
+        assert await Run(journal=journal).score(critic, pairs) == [1.0, 2.0]
+
+    async def test_a_critic_that_asks_a_model_keeps_its_calls_as_the_record(self):
+        journal, critic = MemoryJournal(), AskingJudge()
+        critic.model = ScriptedModel(["1", "2"])
+        run = Run(journal=journal)
+        assert await run.score(critic, TWO) == [1.0, 2.0]
+        assert [step.name for step in run.steps] == ["judge", "judge"]
+        critic.model = ScriptedModel([])
+        again = Run(journal=journal)
+        assert await again.score(critic, TWO) == [1.0, 2.0]
+        assert all(step.replayed for step in again.steps)
+        assert again.usage == run.usage
+
+    async def test_scores_that_are_no_numbers_lose_and_are_kept_as_json(self):
+        journal = MemoryJournal()
+        run = Run(journal=journal)
+        three = [*TWO, Pair(context="at the fork", candidate="back")]
+        first = await run.score(Judge(float("-inf"), float("nan"), float("inf")), three)
+        assert first == [-1e308, -1e308, 1e308]
+        assert await Run(journal=journal).score(Judge(), three) == first
+        told = Trajectory(id="q", question="?", method="m", steps=run.steps)
+        assert Trajectory.model_validate_json(told.model_dump_json()) == told
+
+    async def test_a_critic_that_leaves_a_candidate_out_is_refused_and_nothing_is_recorded(self):
+        run = Run(journal=(journal := MemoryJournal()))
+        with pytest.raises(ModelError, match="judge gave 1 scores for 2"):
+            await run.score(Judge(1.0), TWO)
+        assert not journal.effects and not run.steps
+
+    async def test_no_scoring_begins_when_the_time_is_over(self):
+        critic = Judge(1.0, 2.0)
+        with pytest.raises(BudgetExceeded):
+            await Run(budget=Budget(seconds=0)).score(critic, TWO)
+        assert critic.asked == 0
 
 
 async def test_an_observer_sees_beginnings_and_ends():

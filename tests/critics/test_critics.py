@@ -12,7 +12,7 @@ import reground.critics
 from reground.core.critic import Critic, Pair
 from reground.core.errors import ConfigurationError
 from reground.core.run import Run
-from reground.critics import KINDS, Critics, load, names
+from reground.critics import KINDS, Critics, load, names, own_model
 from reground.critics.first import FirstCritic
 from reground.models.scripted import ScriptedModel
 
@@ -35,11 +35,29 @@ def test_a_name_gives_a_critic_for_every_kind(spec: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("spec", "bare", "model"),
+    [
+        ("prompted", "prompted", None),
+        ("prompted:rank", "prompted:rank", None),
+        ("prompted:openai/large", "prompted", "openai/large"),
+        ("prompted:openai/large:8b", "prompted", "openai/large:8b"),
+        ("prompted:rank:gguf/models/x.gguf", "prompted:rank", "gguf/models/x.gguf"),
+        ("random:7", "random:7", None),
+        ("first", "first", None),
+    ],
+)
+def test_a_critic_may_name_the_model_that_judges(spec: str, bare: str, model: str | None) -> None:
+    assert own_model(spec) == (bare, model)
+    assert load(bare, model=ScriptedModel([]))
+
+
+@pytest.mark.parametrize(
     ("spec", "complaint"),
     [
         ("promted", "there are prompted"),
         ("", "there are first, prompted, random"),
         ("prompted:best", "pointwise or rank"),
+        ("prompted:openai/large", r"nobody has opened the model openai/large.*critics=load\('prompted:pointwise'"),
         ("random:x", "a seed, not 'x'"),
         ("first:2", "takes no detail"),
         ("../../etc", "no critic is called"),

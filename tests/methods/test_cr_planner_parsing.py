@@ -7,9 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.answers import CHOICE, FORMS, NUMBER, PAL, PHRASE, PLAN, PROGRAM, TEXT, AnswerForm
-from reground.methods._cr_planner.parsing import complete_answer, key, read_step
+from reground.methods._cr_planner.complete import QUERY, complete_answer
+from reground.methods._cr_planner.parsing import key, read_step
 
 CODE = "Here it is:\n```python\ndef f(x):\n    return x\n```\nDone."
+PAL_CODE = CODE.replace("f(x)", "solution()").replace("return x", "return 2")
 
 
 @pytest.mark.parametrize(
@@ -67,11 +69,117 @@ def test_lines_of_a_plan_behind_the_answer_and_lines_of_code_are_no_further_step
         (PROGRAM, "```python\n\x00\n```", ""),
         (PROGRAM, "Answer: print(1)", ""),
         (PAL, CODE, ""),
-        (PAL, CODE.replace("f(x)", "solution()"), CODE.replace("f(x)", "solution()")),
+        (PAL, PAL_CODE, PAL_CODE),
     ],
 )
 def test_a_complete_answer_is_one_that_the_form_can_read(form: AnswerForm, step: str, answer: str) -> None:
     assert complete_answer(step, form) == answer
+
+
+ENDS = [
+    (PHRASE, "Answer: the Danube"),
+    (PHRASE, "It is 2850 km long. Answer: the Danube"),
+    (PHRASE, "It is 2850 km long [1]. So the final answer is: the Danube."),
+    (PHRASE, "Both are known.\nThus, the answer: the Danube"),
+    (PHRASE, "To find the answer: compare the lengths.\nAnswer: the Danube"),
+    (PHRASE, "**The answer is:** the Danube"),
+    (PHRASE, "Answer: the Danube\n\nIt is longer by 2075 km."),
+    (PHRASE, "Answer: no"),
+    (PHRASE, "Answer: none"),
+    (PHRASE, "Answer: To Kill a Mockingbird"),
+    (PHRASE, "Answer: Find Me Guilty"),
+    (PHRASE, "Answer: We Need to Talk About Kevin"),
+    (PHRASE, "Answer: Let's Dance"),
+    (PHRASE, "Answer: First Blood"),
+    (PHRASE, "Answer: The Unknown Soldier"),
+    (NUMBER, "2 + 3 = 5. The answer is: 5"),
+    (NUMBER, "Answer: -0.5 metres"),
+    (CHOICE, "Answer: A"),
+    (CHOICE, "Answer: A and C"),
+    (CHOICE, "Answer: A. a pump"),
+    (CHOICE, "Answer: (B) the left lung"),
+    (TEXT, "All is known.\nAnswer: To bake bread, mix flour and water first."),
+    (TEXT, "Answer: First, mix the flour."),
+    (TEXT, "Answer: Is it dangerous? Yes."),
+    (PLAN, "Answer:\nSTEP 1: mine log"),
+    (PROGRAM, "```python\nimport sys\nprint(sum(map(int, sys.stdin.read().split())))\n```"),
+    (PROGRAM, "```python\nfrom math import *\nprint(floor(sqrt(int(input()))))\n```"),
+    (PROGRAM, "```python\ndef f(xs: List[int]) -> int:\n    return max((x for x in xs), default=0)\n```"),
+    (
+        PROGRAM,
+        "```python\nclass Deep(Exception):\n    pass\n\ndef f(x):\n    if x:\n        raise Deep\n    return x\n```",
+    ),
+    (PAL, "```python\ndef solution():\n    # five\n    return 2 + 3\n```"),
+    (QUERY, "Answer: why do moths fly to light?"),
+    (QUERY, "Answer: identify bird by song"),
+]
+GOES_ON = [
+    (PHRASE, "To find the answer: first identify both rivers."),
+    (PHRASE, "To answer: compare both lengths."),
+    (PHRASE, "What is still missing for the final answer: the length of the Danube."),
+    (PHRASE, "We look for this answer: which river is longer."),
+    (PHRASE, "Answer: To find out, first look up both lengths."),
+    (PHRASE, "Answer: to find the longer river, compare both."),
+    (PHRASE, "Answer: First, identify the rivers."),
+    (PHRASE, "Answer: first find the length of the Danube"),
+    (PHRASE, "Answer: We need to look up the Danube."),
+    (PHRASE, "Answer: I still need the length of the Danube"),
+    (PHRASE, "Answer: Let us compare the lengths."),
+    (PHRASE, "Answer: let's look it up"),
+    (PHRASE, "Answer: Look up the length of the Danube."),
+    (PHRASE, "Answer: unknown"),
+    (PHRASE, "Answer: Not known yet."),
+    (PHRASE, "Answer: not enough information"),
+    (PHRASE, "Answer: It is unclear from the passages"),
+    (PHRASE, "Answer: I don't know."),
+    (PHRASE, "Answer: cannot be determined"),
+    (PHRASE, "Answer: To be determined"),
+    (PHRASE, "Answer: TBD"),
+    (PHRASE, "Answer: [the river]"),
+    (PHRASE, "Answer: <name>"),
+    (PHRASE, "Answer: the Seine or the Danube?"),
+    (PHRASE, "The answer is not clear yet."),
+    (NUMBER, "To find the answer: multiply 3 by 4."),
+    (NUMBER, "Answer: first add 2 and 3"),
+    (NUMBER, "Answer: calculate 2 + 3"),
+    (CHOICE, "To find the answer: compare A with B."),
+    (CHOICE, "Answer: A comparison is needed."),
+    (CHOICE, "Answer: A or B?"),
+    (TEXT, "Answer: We need to look up both rivers first."),
+    (TEXT, "Answer: not known yet"),
+    (PLAN, "Answer: first look up how planks are made."),
+    (PROGRAM, "First sort them:\n```python\nnums.sort()\n```"),
+    (PROGRAM, "The idea:\n```python\nleft, right = 0, len(s)\nwhile left < right:\n    left += 1\n```"),
+    (PROGRAM, '```python\ndef solve(s):\n    """To do."""\n```'),
+    (PROGRAM, "```python\ndef solve(s):\n    pass\n```"),
+    (PROGRAM, "```python\ndef solve(s): ...\n```"),
+    (PROGRAM, "```python\nimport sys\n```"),
+    (PAL, "```python\ndef solution():\n    return total / count\n```"),
+    (QUERY, "Answer: we need to look up moths first"),
+    (QUERY, "To find the answer: search for moths"),
+]
+
+
+@pytest.mark.parametrize(("form", "step"), ENDS)
+def test_these_end_the_planning(form: AnswerForm, step: str) -> None:
+    assert complete_answer(step, form)
+
+
+@pytest.mark.parametrize(("form", "step"), GOES_ON)
+def test_these_do_not_end_it(form: AnswerForm, step: str) -> None:
+    assert complete_answer(step, form) == ""
+
+
+@pytest.mark.parametrize(
+    ("step", "answer"),
+    [
+        ("To find the answer: compare.\nAnswer: the Danube", "the Danube"),
+        ("So the final answer is: the Danube.", "the Danube"),
+        ("Answer: the Seine\nNo, it is shorter. The answer: the Danube", "the Danube"),
+    ],
+)
+def test_what_ends_it_is_what_is_read_as_the_answer(step: str, answer: str) -> None:
+    assert PHRASE.extract(complete_answer(step, PHRASE)) == answer
 
 
 replies = st.text(max_size=60) | st.lists(

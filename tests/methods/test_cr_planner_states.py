@@ -93,6 +93,8 @@ def test_the_sub_goal_critic_sees_everything_and_the_passages_as_data() -> None:
     assert '<passage number="1" title="Danube">' in seen
     assert seen.count("</passage>") == 1
     assert QUOTED in seen
+    said = [seen.index(SAYS["REASON"]), seen.index("thought 1"), seen.index(SAYS["GENQUERY"]), seen.index("query 2")]
+    assert said == sorted(said)
     assert QUOTED not in context(walked("R"), "subgoal", tokens=100)
 
 
@@ -121,6 +123,22 @@ def test_a_longer_history_begins_with_the_shorter_so_that_servers_can_reuse_it()
     shown = [history(walked(*stages[:n]), tokens=100) for n in range(len(stages) + 1)]
     assert all(after.startswith(before) and after != before for before, after in itertools.pairwise(shown))
     assert NOTHING in shown[-1]
+
+
+@given(st.text("RQDN", max_size=8))
+def test_the_sub_goal_critic_sees_every_observation_in_order(stages: str) -> None:
+    state = walked(*stages)
+    seen = context(state, "subgoal", tokens=100)
+    place = 0
+    for observation in state.observations:
+        place = seen.index(observation.text, place) + len(observation.text)
+
+
+def test_a_sub_goal_that_waits_changes_what_is_seen() -> None:
+    state = walked("R", "Q")
+    waiting = [state.after(Observation(goal, SAYS[goal])) for goal in SAYS]
+    assert len({history(each, tokens=100) for each in (state, *waiting)}) == 4
+    assert {history(each, tokens=100, goals=False) for each in waiting} == {history(state, tokens=100, goals=False)}
 
 
 def test_documents_are_cut_and_numbered_as_they_are_cited() -> None:

@@ -16,8 +16,8 @@ from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.run import Run
-from reground.core.trajectory import GenerateStep
-from reground.methods._cr_planner.states import State, legal
+from reground.core.trajectory import GenerateStep, RetrieveStep
+from reground.methods._cr_planner.states import SAYS, Observation, State, legal
 from reground.methods._cr_planner.tree import PlannerProblem, decode, encode, judged
 from reground.methods.cr_planner import CRPlanner
 from reground.retrieval.scripted import ScriptedRetriever
@@ -27,6 +27,7 @@ from reground.treesearch.settings import Settings
 from reground.treesearch.tree import Tree, lineage, pairs, walk
 from tests.methods.helpers import PASSAGES
 from tests.methods.planner import QUESTION, generator, planner
+from tests.methods.test_cr_planner_states import walked
 
 
 class Guide:
@@ -89,14 +90,15 @@ async def test_children_are_the_legal_sub_goals_and_then_the_candidates() -> Non
 async def test_the_tree_learns_that_the_right_document_matters() -> None:
     searched, tree = await grown(simulations=120)
     found = [
-        (judged(searched.planner, pair.parent.state, pair.chosen.state), pair)
+        (judged(pair.parent.state, pair.chosen.state, tokens=searched.planner.passage_tokens), pair)
         for pair in pairs(tree.root)
         if pair.parent.state.goal == "RETRIEVE"
     ]
     assert found
     for (kind, shown), pair in found:
         assert kind == "doc"
-        assert shown.context == judged(searched.planner, pair.parent.state, pair.rejected.state)[1].context
+        rejected = judged(pair.parent.state, pair.rejected.state, tokens=searched.planner.passage_tokens)[1]
+        assert shown.context == rejected.context
         assert "Search query:" in shown.context
         assert shown.candidate.startswith("<passage number=")
     assert any("2850 km" in shown.candidate for (_, shown), _ in found)
@@ -113,7 +115,7 @@ async def test_what_is_judged_is_what_the_critic_sees_in_solving() -> None:
         assert recorded.kind == "choose"
         for option in offered:
             if option.state is not None:
-                kind, pair = judged(searched.planner, state, option.state)
+                kind, pair = judged(state, option.state, tokens=searched.planner.passage_tokens)
                 assert (kind, pair.context, pair.candidate) == (recorded.name, recorded.context, option.candidate.text)
         state = following
 
@@ -163,12 +165,40 @@ async def test_answers_are_sampled_in_simulations_and_rewards_may_be_awaited() -
     assert (step.name, step.sampling.temperature, step.span) == ("answer", 0.7, "/simulate 1-0-v2.0")
 
 
+@pytest.mark.parametrize("ranking", [False, True])
+async def test_a_simulation_from_a_sub_goal_sees_it(ranking: bool) -> None:
+    run = Run()
+    made = planner(generator(), answer="ranking" if ranking else "form")
+    searched = PlannerProblem(planner=made, run=run, reward=lambda answer, run: 0.0)
+    state = walked("R", "Q", "D")
+    for place, goal in enumerate((None, *SAYS)):
+        await searched.simulate(state if goal is None else state.after(Observation(goal, SAYS[goal])), (place,), 0)
+    parent, *children = [step.messages[-1].content for step in run.steps if isinstance(step, GenerateStep)]
+    assert len({parent, *children}) == 4
+    for goal, prompt in zip(SAYS, children, strict=True):
+        assert prompt.count(SAYS[goal]) == parent.count(SAYS[goal]) + 1
+
+
+async def test_a_ranking_is_simulated_with_the_query_chosen_or_one_written_from_what_was_observed() -> None:
+    run = Run()
+    model = generator(query=lambda prompt: "written" if "documents asked for" in prompt else "chosen")
+    searched = PlannerProblem(planner=planner(model, answer="ranking"), run=run, reward=lambda answer, run: 0.0)
+    for place, stages in enumerate(("RQ", "RQD", "RQDR")):
+        await searched.simulate(walked(*stages), (place,), 0)
+    assert [step.query for step in run.steps if isinstance(step, RetrieveStep)] == ["query 2", "written", "written"]
+
+
 async def test_a_rollout_plays_on_with_the_first_candidates() -> None:
     run = Run()
     made = planner(generator(reason=["One.", "Answer: the Danube"]))
     searched = PlannerProblem(planner=made, run=run, reward=right, rollout="first")
     assert await searched.simulate(State(QUESTION), (), 0) == 1.0
-    assert [step.name for step in run.steps if step.kind != "note"] == ["reason", "query", "retrieve", "reason"]
+    assert [step.name for step in run.steps if step.kind in {"generate", "retrieve"}] == [
+        "reason",
+        "query",
+        "retrieve",
+        "reason",
+    ]
 
 
 async def test_the_end_of_a_budget_ends_the_search_with_what_there_is() -> None:

@@ -24,6 +24,7 @@ from reground.core.places import runs_dir
 from reground.core.run import Observer, Run
 from reground.core.solve import solve
 from reground.core.trajectory import Failure, Trajectory, append_trajectory, write_trajectories
+from reground.critics import load, own_model
 
 if TYPE_CHECKING:
     from reground.core.evidence import Passage, Retriever
@@ -117,7 +118,7 @@ async def ask_question(
             sandbox=_sandbox_if_needed(method),
             rewriter=rewriting_model,
             form=None if form is None else FORMS[form],
-            settings=settings,
+            settings=open_critics(settings or {}, model_options, opened),
         )
         config = {
             "question": question,
@@ -182,6 +183,24 @@ async def _solve(
         trajectory=trajectory,
         trajectory_path=Path(trace) if trace is not None else path,
     )
+
+
+def critic_model(settings: Mapping[str, object]) -> str | None:
+    """The model that the setting `critic` names for the critics alone, as in prompted:openai/large."""
+    spec = settings.get("critic")
+    return own_model(spec)[1] if isinstance(spec, str) and settings.get("critics") is None else None
+
+
+def open_critics(
+    settings: Mapping[str, object], options: ModelOptions | None, opened: AsyncExitStack
+) -> dict[str, object]:
+    """The settings with the critics themselves where they have a model of their own, which is closed with `opened`."""
+    named = critic_model(settings)
+    if named is None:
+        return dict(settings)
+    model = catalogue.load_rewriter(named, options)
+    opened.push_async_callback(close, model)
+    return {**settings, "critics": load(own_model(str(settings["critic"]))[0], model=model)}
 
 
 async def close(part: object) -> None:

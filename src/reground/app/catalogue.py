@@ -340,7 +340,7 @@ def load_model(spec: str, options: ModelOptions | None = None) -> LanguageModel:
 
 
 def load_rewriter(spec: str, options: ModelOptions | None = None) -> LanguageModel:
-    """A model that rewrites queries for another, reached like that one; the other's adapter and a server's price are not its own."""
+    """A model that works for another, as a rewriter or a critic, and is reached like it, without its adapter."""
     from reground.models.options import ModelOptions
 
     options = options if options is not None else ModelOptions()

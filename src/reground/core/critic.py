@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from reground.core.language import Value
-from reground.core.run import Run
+
+if TYPE_CHECKING:
+    from reground.core.run import Run
 
 
 class Pair(Value):
@@ -20,12 +23,13 @@ class Pair(Value):
 class Critic(Protocol):
     """Anything that estimates expected reward (CR-Planner, section 2.3): a prompted model, a trained one, chance.
 
-    Scores compare candidates of one context; they need no common scale across contexts.
+    Scores compare candidates of one context; they need no common scale across contexts. Methods ask through
+    `Run.score`, which records the answer.
     """
 
     @property
     def name(self) -> str:
-        """What judges and what it judges; part of a run's identity."""
+        """What judges, and which version of it: part of a run's identity and of a recorded score's."""
         ...
 
     async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
@@ -40,3 +44,8 @@ class AskingCritic(Critic, Protocol):
     def calls_for(self, candidates: int) -> int:
         """How many calls the choice between so many candidates takes; together they read the context so often."""
         ...
+
+
+def comparable(score: float) -> float:
+    """A score that can be compared and kept as JSON: what is not a number is the lowest, and nothing is infinite."""
+    return max(-1e308, min(1e308, -1e308 if math.isnan(score) else float(score)))

@@ -11,7 +11,8 @@ from pydantic import BaseModel, JsonValue, TypeAdapter
 
 from reground.core.answers import Answer
 from reground.core.budget import Budget, Meter
-from reground.core.errors import CapabilityError, ParseError
+from reground.core.critic import Critic, Pair, comparable
+from reground.core.errors import CapabilityError, ModelError, ParseError
 from reground.core.evidence import Passage, Retriever
 from reground.core.journal import Effect, Journal, MemoryJournal, fingerprint
 from reground.core.language import LanguageModel, Message, Prompt, Reply, Sampling, Usage, as_messages
@@ -24,6 +25,7 @@ from reground.core.trajectory import (
     GenerateStep,
     NoteStep,
     RetrieveStep,
+    ScoreStep,
     Step,
 )
 from reground.core.untrusted import neutralise
@@ -33,6 +35,8 @@ S = TypeVar("S", bound=BaseModel)
 
 _REPLIES = TypeAdapter(tuple[Reply, ...])
 _PASSAGES = TypeAdapter(tuple[Passage, ...])
+_EXECUTION = TypeAdapter(Execution)
+_SCORES = TypeAdapter(tuple[float, ...])
 
 
 @dataclass(frozen=True)
@@ -110,6 +114,12 @@ class Run:
         return tuple(self._shared.steps)
 
     @property
+    def within(self) -> tuple[Step, ...]:
+        """The steps of this span, and of the spans inside it, so far."""
+        inside = f"{self._path}/"
+        return tuple(step for step in self._shared.steps if f"{step.span}/".startswith(inside))
+
+    @property
     def best(self) -> Answer | None:
         """The answer proposed last."""
         return self._shared.best
@@ -140,26 +150,14 @@ class Run:
 
     def note(self, name: str, **data: JsonValue) -> None:
         """Record something worth seeing that is no effect."""
-        elapsed = self._shared.meter.elapsed
-        self._record(NoteStep(span=self._path, ordinal=self._ordinal, name=name, elapsed=elapsed, data=data))
+        self._record(NoteStep, self._ordinal, name, data=data)
 
     def choose(
         self, name: str, *, by: str, context: str, candidates: Sequence[Candidate], chosen: int | None, why: str = ""
     ) -> None:
         """Record a choice between candidates and what it saw; the choice itself is the method's."""
-        self._record(
-            ChooseStep(
-                span=self._path,
-                ordinal=self._ordinal,
-                name=name,
-                elapsed=self._shared.meter.elapsed,
-                by=by,
-                context=context,
-                candidates=tuple(candidates),
-                chosen=chosen,
-                why=why,
-            )
-        )
+        made = tuple(candidates)
+        self._record(ChooseStep, self._ordinal, name, by=by, context=context, candidates=made, chosen=chosen, why=why)
 
     async def generate(
         self,
@@ -198,19 +196,8 @@ class Run:
                     raise
                 silent.add(model.name)
                 replies = await self._pay(model, messages, plain, ordinal, mark, name)
-        self._record(
-            GenerateStep(
-                span=self._path,
-                ordinal=ordinal,
-                name=name,
-                elapsed=self._shared.meter.elapsed,
-                replayed=effect is not None,
-                model=model.name,
-                messages=messages,
-                sampling=asked,
-                replies=replies,
-            )
-        )
+        found = {"model": model.name, "messages": messages, "sampling": asked, "replies": replies}
+        self._record(GenerateStep, ordinal, name, replayed=effect is not None, **found)
         if wanted.logprobs and logprobs == "needed" and any(reply.token_logprobs is None for reply in replies):
             raise CapabilityError(
                 f"{model.name} gave no log-probabilities, which this method needs; choose a model or a server that does"
@@ -282,61 +269,75 @@ class Run:
 
     async def retrieve(self, retriever: Retriever, query: str, /, *, k: int, name: str = "retrieve") -> list[Passage]:
         """Retrieve at most `k` passages. Their text is data: control tokens in it are broken here, at the door."""
-        ordinal = self._next()
         mark = fingerprint("retrieve", retriever.name, str(k), query)
-        effect = self._replay(ordinal, mark)
-        if effect is not None:
-            passages = _PASSAGES.validate_json(effect.result)
-            self._shared.meter.carry(effect.elapsed)
-        else:
-            self._shared.meter.check_time()
-            self._begin(name)
+
+        async def search() -> tuple[Passage, ...]:
             found = await retriever.retrieve(query, k=k)
-            passages = tuple(
+            return tuple(
                 p.model_copy(update={"text": neutralise(p.text), "title": neutralise(p.title)}) for p in found[:k]
             )
-            await self._append(ordinal, mark, _PASSAGES.dump_json(passages).decode())
-        self._record(
-            RetrieveStep(
-                span=self._path,
-                ordinal=ordinal,
-                name=name,
-                elapsed=self._shared.meter.elapsed,
-                replayed=effect is not None,
-                retriever=retriever.name,
-                query=query,
-                k=k,
-                passages=passages,
-            )
-        )
+
+        ordinal = self._next()
+        passages, replayed = await self._once(ordinal, mark, name, _PASSAGES, search)
+        found = {"retriever": retriever.name, "query": query, "k": k, "passages": passages}
+        self._record(RetrieveStep, ordinal, name, replayed=replayed, **found)
         return list(passages)
 
     async def execute(self, sandbox: Sandbox, program: Program, /, *, name: str = "execute") -> Execution:
         """Run a generated program in isolation."""
-        ordinal = self._next()
         mark = fingerprint("execute", sandbox.name, program.model_dump_json())
-        effect = self._replay(ordinal, mark)
-        if effect is not None:
-            execution = Execution.model_validate_json(effect.result)
-            self._shared.meter.carry(effect.elapsed)
-        else:
-            self._shared.meter.check_time()
-            self._begin(name)
-            execution = await sandbox.execute(program)
-            await self._append(ordinal, mark, execution.model_dump_json())
-        self._record(
-            ExecuteStep(
-                span=self._path,
-                ordinal=ordinal,
-                name=name,
-                elapsed=self._shared.meter.elapsed,
-                replayed=effect is not None,
-                sandbox=sandbox.name,
-                program=program,
-                execution=execution,
-            )
-        )
+        ordinal = self._next()
+        execution, replayed = await self._once(ordinal, mark, name, _EXECUTION, lambda: sandbox.execute(program))
+        found = {"sandbox": sandbox.name, "program": program, "execution": execution}
+        self._record(ExecuteStep, ordinal, name, replayed=replayed, **found)
         return execution
+
+    async def score(self, critic: Critic, pairs: Sequence[Pair], /, *, name: str = "score") -> list[float]:
+        """Have a critic score candidates. Raises ModelError where it does not give one score a pair.
+
+        Scores are recorded, because another machine or build may compute others and so choose otherwise. A critic that
+        works through this run, as one that asks a model does, has its calls recorded instead.
+        """
+        mark = fingerprint("score", critic.name, *(text for pair in pairs for text in (pair.context, pair.candidate)))
+
+        async def judge() -> tuple[float, ...]:
+            scores = tuple(comparable(score) for score in await critic.score(pairs, self))
+            if len(scores) != len(pairs):
+                raise ModelError(f"the critic {critic.name} gave {len(scores)} scores for {len(pairs)} candidates")
+            return scores
+
+        ordinal, calls = self._next(), (self._ordinal, dict(self._children))
+
+        def computed() -> bool:
+            return calls == (self._ordinal, self._children)
+
+        scores, replayed = await self._once(ordinal, mark, name, _SCORES, judge, keep=computed)
+        if computed():
+            found = {"critic": critic.name, "pairs": tuple(pairs), "scores": scores}
+            self._record(ScoreStep, ordinal, name, replayed=replayed, **found)
+        return list(scores)
+
+    async def _once(
+        self,
+        ordinal: int,
+        mark: str,
+        name: str,
+        adapter: TypeAdapter[T],
+        effect: Callable[[], Awaitable[T]],
+        *,
+        keep: Callable[[], bool] = lambda: True,
+    ) -> tuple[T, bool]:
+        """An effect without tokens: what was recorded and True, else what it gives now, recorded where `keep` says so."""
+        recorded = self._replay(ordinal, mark)
+        if recorded is not None:
+            self._shared.meter.carry(recorded.elapsed)
+            return adapter.validate_json(recorded.result), True
+        self._shared.meter.check_time()
+        self._begin(name)
+        result = await effect()
+        if keep():
+            await self._append(ordinal, mark, adapter.dump_json(result).decode())
+        return result, False
 
     def _next(self) -> int:
         ordinal = self._ordinal
@@ -357,8 +358,12 @@ class Run:
         if shared.observer is not None:
             shared.observer(Event("begin", self._path, name, shared.meter.usage))
 
-    def _record(self, step: Step) -> None:
+    def _record(
+        self, kind: Callable[..., Step], ordinal: int, name: str, *, replayed: bool = False, **found: object
+    ) -> None:
         shared = self._shared
+        place = {"span": self._path, "ordinal": ordinal, "name": name, "elapsed": shared.meter.elapsed}
+        step = kind(**place, replayed=replayed, **found)
         shared.steps.append(step)
         if shared.observer is not None:
             shared.observer(Event("end", step.span, step.name, shared.meter.usage, step))

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue, ValidationError
 
 from reground.core.answers import Answer
+from reground.core.critic import Pair
 from reground.core.errors import DataError
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling, Usage, Value
@@ -59,6 +60,15 @@ class ExecuteStep(_Step):
     execution: Execution
 
 
+class ScoreStep(_Step):
+    """What a critic in this process made of candidates; one that asks a model has its calls as steps instead."""
+
+    kind: Literal["score"] = "score"
+    critic: str
+    pairs: tuple[Pair, ...]
+    scores: tuple[float, ...]
+
+
 class Candidate(Value):
     """One of the things that a choice was between.
 
@@ -96,7 +106,9 @@ class NoteStep(_Step):
     data: dict[str, JsonValue] = Field(default_factory=dict)
 
 
-Step = Annotated[GenerateStep | RetrieveStep | ExecuteStep | ChooseStep | NoteStep, Field(discriminator="kind")]
+Step = Annotated[
+    GenerateStep | RetrieveStep | ExecuteStep | ScoreStep | ChooseStep | NoteStep, Field(discriminator="kind")
+]
 
 
 class Failure(Value):

@@ -1,10 +1,12 @@
 """Critics: who chooses for CR-Planner. A file here is its own registration, as with methods.
 
 A critic module has `create(kind, *, model, detail) -> Critic`: `kind` says what it judges, `model` is the method's own,
-`detail` is what the user wrote behind the colon (`prompted:rank`, `random:7`, a folder of weights). `create` is called when a
-planner is set up, for a budget or a look at its settings too, and must be cheap: what is dear, such as weights, is loaded at the
-first score and kept by the critic, which then judges every question of the planner. One that calls a model is an `AskingCritic`.
-Outsiders come in by entry points in the group `reground.critics`.
+`detail` is what the user wrote behind the colon (`prompted:rank`, `random:7`, a folder of weights). `create` is called
+when a planner is set up, for a budget or a look at its settings too, and must be cheap: what is dear, such as weights,
+is loaded at the first score and kept by the critic, which then judges every question of the planner. One that calls a
+model is an `AskingCritic`. A module whose critics may be asked of another model than the method's has `model_of(detail)
+-> (detail, model)`: the detail without the model, and the model as `provider/model` or None. Outsiders come in by entry
+points in the group `reground.critics`.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ import pkgutil
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
+from types import ModuleType
 from typing import ClassVar, Literal
 
 from pydantic import ConfigDict
@@ -61,12 +64,29 @@ def load(spec: str, *, model: LanguageModel) -> Critics:
     Raises ConfigurationError for a name that nothing has, a module that cannot be imported, or an unfit detail.
     """
     name, _, detail = spec.partition(":")
+    create = _module(name).create
+    return Critics(**{kind: create(kind, model=model, detail=detail) for kind in KINDS})
+
+
+def own_model(spec: str) -> tuple[str, str | None]:
+    """A critic's name without the model that it names, as `provider/model`, and that model; None where it names none.
+
+    Raises ConfigurationError as `load` does.
+    """
+    name, _, detail = spec.partition(":")
+    model_of = getattr(_module(name), "model_of", None)
+    rest, model = (detail, None) if model_of is None else model_of(detail)
+    return f"{name}:{rest}" if rest else name, model
+
+
+def _module(name: str) -> ModuleType:
     known = names()
     if name not in known:
         near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) or sorted(known)
         raise ConfigurationError(f"no critic is called {name!r}; there are {', '.join(near)}")
     try:
-        create = importlib.import_module(known[name]).create
+        module = importlib.import_module(known[name])
+        _ = module.create
     except (ImportError, AttributeError) as error:
         raise ConfigurationError(f"the critic {name} ({known[name]}) cannot be used: {error}") from error
-    return Critics(**{kind: create(kind, model=model, detail=detail) for kind in KINDS})
+    return module

@@ -1,7 +1,7 @@
 """The first candidate is always the best: the planner without any judgement.
 
-Sub-goals come in the planner's usual order and documents in the retriever's, so what is left is a fixed round of reasoning,
-query and retrieval, with one sample each.
+Sub-goals come in the planner's usual order and documents in the retriever's, so what is left is a fixed round of
+reasoning, query and retrieval, with one sample each.
 """
 
 from __future__ import annotations

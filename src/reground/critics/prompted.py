@@ -1,8 +1,8 @@
-"""A language model as the critic, asked in words (CR-Planner, section 4.1, where GPT-4 stands in for the trained critics).
+"""A language model as the critic, asked in words (CR-Planner, section 4.1, where GPT-4 stands in for trained ones).
 
 Two styles. `pointwise` asks about every candidate by itself, all at once, and reads how sure the model is from the
-log-probability of its yes or no. `rank` shows all candidates in one call and asks for the number of the best: a third of
-the cost with three candidates, at the price of a bias for a place in the list and of no score for the others.
+log-probability of its yes or no. `rank` shows all candidates in one call and asks for the number of the best: a third
+of the cost with three candidates, at the price of a bias for a place in the list and of no score for the others.
 """
 
 from __future__ import annotations
@@ -136,8 +136,8 @@ class PromptedCritic:
 def read_verdict(reply: Reply) -> float | None:
     """A reply's yes or no as a score; None where it says neither.
 
-    Yes at probability p is (1 + p) / 2, no is (1 - p) / 2: p alone would put a hesitant yes below a hesitant no, because
-    the rest of the probability lies on words that are neither. Without log-probabilities p is 1.
+    Yes at probability p is (1 + p) / 2, no is (1 - p) / 2: p alone would put a hesitant yes below a hesitant no,
+    because the rest of the probability lies on words that are neither. Without log-probabilities p is 1.
     """
     found, sure = _find(reply, _VERDICT)
     if found is None:
@@ -146,7 +146,7 @@ def read_verdict(reply: Reply) -> float | None:
 
 
 def read_number(reply: Reply, most: int) -> tuple[int, float] | None:
-    """The place, from 0, of the candidate that a reply names first, and the probability of that; None where it names none."""
+    """The place, from 0, of the candidate that a reply names first, and its probability; None where it names none."""
     found, sure = _find(reply, _NUMBER)
     if found is None:
         return None
@@ -172,8 +172,20 @@ def _find(reply: Reply, pattern: re.Pattern[str]) -> tuple[re.Match[str] | None,
     return found, min(1.0, math.exp(min(0.0, total))) if not math.isnan(total) else 1.0
 
 
+def model_of(detail: str) -> tuple[str, str | None]:
+    """The style in a detail such as `rank:openai/large`, and the model that shall judge; None for the method's own."""
+    style, _, model = detail.partition(":")
+    return ("", detail) if "/" in style else (style, model or None)
+
+
 def create(kind: str, *, model: LanguageModel, detail: str) -> Critic:
     """A critic for the kind on the given model; the detail is the style. Raises ConfigurationError for another word."""
+    style, named = model_of(detail)
+    if named is not None:
+        raise ConfigurationError(
+            f"nobody has opened the model {named}: from Python, "
+            f"give critics=load('prompted:{style or 'pointwise'}', model=...)"
+        )
     if detail in {"", "pointwise"}:
         return PromptedCritic(kind=kind, model=model)
     if detail == "rank":

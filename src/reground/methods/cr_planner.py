@@ -1,21 +1,21 @@
-"""CR-Planner: critics choose what to do next, to reason, to write a query or to retrieve, and the best of several ways to do it.
+"""CR-Planner: critics choose whether to reason, write a query or retrieve, and the best of several ways to do it.
 
-"Can We Further Elicit Reasoning in LLMs? Critic-Guided Planning with Retrieval-Augmentation for Solving Challenging Tasks",
-sections 2.1 and 2.2, appendices A.1 and C. Solving is a walk through the decision process of `_planner/states.py`: in every
-state the possible actions are laid out and the critic for that state takes the one with the highest expected reward
-(equations 1 and 2), until a rationale holds the complete answer or T observations are made and the answer is forced.
-The paper gives no T, and its critics are trained; here a prompted model is the critic unless another is named.
+"Can We Further Elicit Reasoning in LLMs? Critic-Guided Planning with Retrieval-Augmentation for Solving Challenging
+Tasks", sections 2.1 and 2.2, appendices A.1 and C. Solving is a walk through the decision process of
+`_cr_planner/states.py`: in every state the possible actions are laid out and the critic for that state takes the one
+with the highest expected reward (equations 1 and 2), until a rationale holds the complete answer or T observations are
+made and the answer is forced. The paper gives no T, and its critics are trained; here a prompted model is the critic
+unless another is named.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Literal
 
-from reground.core.answers import PHRASE, TEXT, Answer, AnswerForm
+from reground.core.answers import TEXT, Answer, AnswerForm
 from reground.core.critic import Critic, Pair
 from reground.core.errors import ContextLengthExceeded
 from reground.core.evidence import Retriever
@@ -24,9 +24,9 @@ from reground.core.run import Run
 from reground.critics import Critics, Kind, load
 from reground.methods._cr_planner import costs, endings
 from reground.methods._cr_planner.actions import Option, options
-from reground.methods._cr_planner.parsing import complete_answer
+from reground.methods._cr_planner.complete import QUERY, complete_answer
 from reground.methods._cr_planner.prompts import Prompts, kind_of, last_step
-from reground.methods._cr_planner.states import JUDGES, Mask, State, context, history, legal
+from reground.methods._cr_planner.states import JUDGES, Goal, Mask, State, context, history, legal, onward
 from reground.methods._prompts import ending, render, require
 
 
@@ -34,12 +34,13 @@ from reground.methods._prompts import ending, render, require
 class CRPlanner:
     """Planning by critics.
 
-    model, retriever: the generator, and what is searched. form: what an answer looks like; it decides between the prompts
-    for questions, maths and code. prompts: the templates.
-    critic: who chooses, by name: prompted (prompted:pointwise, or prompted:rank, which is cheaper), random, first, or another
-    file of reground/critics. critics: the four critics themselves, instead of a name.
-    candidates: rationales and queries sampled, and documents offered, for each choice, 3 in the paper; with 1 only sub-goals
-    are chosen. temperature: of the samples, 0.7 in the paper.
+    model, retriever: the generator, and what is searched. form: what an answer looks like; it decides between the
+    prompts for questions, maths and code. prompts: the templates.
+    critic: who chooses, by name: prompted (prompted:pointwise, or prompted:rank, which is cheaper), random, first, or
+    another file of reground/critics. From the application, prompted:openai/large asks another model than the generator.
+    critics: the four critics themselves, instead of a name.
+    candidates: rationales and queries sampled, and documents offered, for each choice, 3 in the paper; with 1 only
+    sub-goals are chosen. temperature: of the samples, 0.7 in the paper.
     max_steps: T, the most observations; a sub-goal and its execution are two.
     retrieval: false leaves reasoning as the only sub-goal (section 4.3).
     mask: useful leaves out sub-goals that cannot help; paper allows all of them always (table 6).
@@ -80,20 +81,28 @@ class CRPlanner:
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
-        state = State(question)
+        return run.propose(await self.finish(await self.walk(State(question), run), run))
+
+    async def walk(self, state: State, run: Run) -> State:
+        """From sub-goal to execution and on to the next sub-goal, until the end: the last state."""
+        barren: frozenset[Goal] = frozenset()
         while not self.terminal(state):
             with run.span("step", number=len(state.observations) + 1) as step:
-                following = await self.choose(state, await self.expand(state, step), step)
-            if following is None:
-                run.note("planning ended", why=f"no candidate is left in a {state.stage} state")
+                offered = await self.expand(state, step, without=barren)
+                following = await self.choose(state, offered, step)
+            if following is None and (state.goal is None or not offered):
+                what = "no sub-goal is left" if state.goal is None else "no candidate can be made"
+                run.note("planning ended", why=f"{what} in a {state.stage} state")
                 break
-            state = following
+            if following is None:
+                run.note("sub-goal left", goal=state.goal, why="none of its candidates can go on")
+            state, barren = onward(state, following, barren)
             if (so_far := endings.so_far(self, state)).text:
                 run.propose(so_far)
-        return run.propose(await self.finish(state, run))
+        return state
 
     def terminal(self, state: State) -> bool:
-        """Whether the last observation holds the complete answer, or too few observations are left for another sub-goal."""
+        """Whether the last observation holds the complete answer, or too few are left for another sub-goal."""
         out = state.goal is None and not legal(state, left=self.max_steps - len(state.observations), mask="paper")
         return out or bool(self.complete(state))
 
@@ -101,17 +110,21 @@ class CRPlanner:
         """The complete answer in the last observation; empty where there is none. Only rationales are read for one."""
         return complete_answer(state.observations[-1].text, self.answer_form) if state.stage == "RATIONALE" else ""
 
-    async def expand(self, state: State, run: Run, *, thrifty: bool = True) -> list[Option]:
+    async def expand(
+        self, state: State, run: Run, *, thrifty: bool = True, without: frozenset[Goal] = frozenset()
+    ) -> list[Option]:
         """The actions of a state and where they lead: sub-goals, or candidates for the execution of one.
 
         None at the end, and no rationale where the model's context holds no more than what was observed.
 
-        thrifty: whether sub-goals are discarded that the run's budget does not cover together with the answer after them.
+        thrifty: whether sub-goals are discarded that the run's budget does not cover together with the answer after
+        them.
+        without: sub-goals that were tried in this state and brought nothing.
         """
-        return [] if self.terminal(state) else await options(self, state, run, thrifty=thrifty)
+        return [] if self.terminal(state) else await options(self, state, run, thrifty=thrifty, without=without)
 
     async def choose(self, state: State, offered: Sequence[Option], run: Run) -> State | None:
-        """Equation 1: on to the option of the highest expected reward, the first of equals; None where there is none or all were discarded."""
+        """Equation 1: on to the option of the highest expected reward, the first of equals; None if none can go on."""
         if not offered:
             return None
         kind: Kind = "subgoal" if state.goal is None else JUDGES[state.goal]
@@ -132,7 +145,7 @@ class CRPlanner:
         return None if best is None else offered[best].state
 
     async def finish(self, state: State, run: Run, *, temperature: float = 0.0) -> Answer:
-        """The answer of a state: the complete one that it holds, else one more call that forces it; or the last retrieval."""
+        """The answer of a state: the complete one that it holds, else one that is forced; or the last retrieval."""
         if self.ranks:
             return await endings.ranking(self, state, run, temperature=temperature)
         if complete := self.complete(state):
@@ -151,7 +164,7 @@ class CRPlanner:
     @property
     def answer_form(self) -> AnswerForm:
         """What a step's complete answer looks like: a query where a ranking is asked for."""
-        return PHRASE if self.ranks else self.form
+        return QUERY if self.ranks else self.form
 
     @property
     def longest_step(self) -> int:
@@ -177,7 +190,7 @@ class CRPlanner:
         seen = {
             "task": self.prompts.task(kind),
             "question": state.question,
-            "history": history(state, tokens=self.passage_tokens),
+            "history": history(state, tokens=self.passage_tokens, goals=name != "reason"),
         }
         if name == "reason":
             return render(self.prompts.reason, **seen, last=last_step(self.form, ranking=self.ranks))
@@ -189,15 +202,10 @@ class CRPlanner:
 async def _scores(critic: Critic, pairs: Sequence[Pair], run: Run) -> list[float] | None:
     """What the critic says; None where the candidates' context is too long for it."""
     try:
-        return [_finite(score) for score in await critic.score(pairs, run)]
+        return await run.score(critic, pairs)
     except ContextLengthExceeded as error:
         run.note("context full", step=critic.name, why=str(error))
         return None
-
-
-def _finite(score: float) -> float:
-    """A score that can be compared and kept as JSON: what is no number is the lowest."""
-    return score if math.isfinite(score) else math.copysign(1e308, score) if math.isinf(score) else -1e308
 
 
 METHOD = CRPlanner

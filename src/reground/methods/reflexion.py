@@ -73,9 +73,7 @@ class Reflexion:
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
-        form = self.form.instruction
-        prompt = render(self.prompts.write, question=question, form=form)
-        text = await run.ask(self.model, prompt, name="write", sampling=self._sampling(self.max_tokens))
+        text = await self._write(run, "write", self.prompts.write, question=question)
         answer = run.propose(Answer(text=text))
         tests = await self._tests(question, run)
         reflections: list[Thought] = []
@@ -88,17 +86,22 @@ class Reflexion:
                 report = feedback(execution)
                 reflection = await self._reflect(question, program, report, trial)
                 reflections.append(Thought(text=reflection, draft=program))
-                prompt = render(
+                text = await self._write(
+                    trial,
+                    "again",
                     self.prompts.again,
                     question=question,
                     program=program,
                     feedback=report,
                     reflections="\n".join(f"- {thought.text}" for thought in reflections),
-                    form=form,
                 )
-                text = await trial.ask(self.model, prompt, name="again", sampling=self._sampling(self.max_tokens))
                 answer = run.propose(Answer(text=text, steps=tuple(reflections)))
         return answer
+
+    async def _write(self, run: Run, name: str, template: str, **told: str) -> str:
+        """The actor: a response with a program."""
+        prompt = render(template, form=self.form.instruction, **told)
+        return await run.ask(self.model, prompt, name=name, sampling=self._sampling(self.max_tokens))
 
     async def _tests(self, question: str, run: Run) -> str:
         """Internal tests; "" for PAL, where running the program is the test, and where the model wrote none."""

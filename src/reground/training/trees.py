@@ -1,4 +1,7 @@
-"""Collecting what critics are trained on: trees of planning, searched with the gold answers as reward (CR-Planner, section 2.3).
+"""Collecting what critics are trained on: trees of planning with gold answers as reward (CR-Planner, section 2.3).
+
+A node's value says what came of the answers found from there. `comparisons` gives what the paper trains on: at each
+parent the best child against every lower one, with what the critic for that choice sees.
 
 One folder a collection, kept like an evaluation's run: config.json, journal.sqlite, questions.json (which questions), and
 trees/<question>.json as `reground.treesearch.files` writes them. The same call again goes on where it was, and no call is paid twice.
@@ -13,35 +16,55 @@ from pathlib import Path
 from urllib.parse import quote
 
 from reground.core.answers import Answer
-from reground.core.errors import BudgetExceeded, DataError, RegroundError
+from reground.core.errors import BudgetExceeded, ConfigurationError, DataError, RegroundError
 from reground.core.journal import Journal, SqliteJournal
 from reground.core.language import Usage
 from reground.core.programs import Execution, Program, Sandbox
 from reground.core.run import Run, gather
 from reground.core.trajectory import Trajectory
+from reground.critics import Kind
 from reground.evaluation.results import open_run
 from reground.evaluation.runner import FATAL, EvalSettings, choose, configuration
 from reground.evaluation.splits import record_questions
 from reground.evaluation.task import Example, Task
+from reground.evaluation.tasks.retrieval import Retrieval
 from reground.methods._cr_planner.states import State
-from reground.methods._cr_planner.tree import PlannerProblem, Reward, decode, encode
+from reground.methods._cr_planner.tree import PlannerProblem, Reward, Rollout, decode, encode, judged
 from reground.methods.cr_planner import CRPlanner
 from reground.treesearch.files import TreeFileError, read_tree, write_tree
 from reground.treesearch.mcts import search
 from reground.treesearch.settings import Settings
-from reground.treesearch.tree import Tree
+from reground.treesearch.tree import Tree, pairs
 
 RUN_ID = "trees"
+
+LABELS = 2
+"""What a tree's values mean. Up to 1, simulations from a sub-goal had its parent's prompt and said nothing of it."""
 
 
 @dataclass(frozen=True)
 class Grown:
-    """A tree that is finished: its question, its file, and what growing it has cost; nothing where it was there already."""
+    """A finished tree: its question, its file, and what growing it has cost, nothing where it was there already."""
 
     example: str
     path: Path
     tree: Tree[State]
     usage: Usage = field(default_factory=Usage)
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """A pair to train a critic on (section 2.3). context: what the critic sees besides the candidates.
+
+    margin: the difference of their mean rewards, above 0. visits: simulations through the chosen and the rejected one.
+    """
+
+    kind: Kind
+    context: str
+    chosen: str
+    rejected: str
+    margin: float
+    visits: tuple[int, int]
 
 
 @dataclass
@@ -60,30 +83,52 @@ async def collect_trees(
     searching: Settings,
     out: Path,
     *,
+    rollout: Rollout = "answer",
     sandbox: Sandbox | None = None,
     on_tree: Callable[[Grown, int], None] = lambda grown, total: None,
 ) -> Collected:
     """Grow one tree a question, `settings.concurrency` questions at once.
 
-    task: its primary metric is the reward. planner: whose candidates the trees hold. settings: which questions,
-    and the budget of each. searching: how a tree is searched. on_tree: called with every finished tree and how many there shall be.
+    task: its primary metric is the reward. planner: whose candidates the trees hold. settings: which questions, and the
+    budget of each. searching: how a tree is searched. rollout: how a simulation plays on. on_tree: called with every
+    finished tree and how many there shall be.
 
-    A question's budget that ends leaves the tree as it was then, with `stopped` saying so. Raises ConfigurationError when `out`
-    holds something else, DataError when a tree's file is broken, and what is wrong with the run itself.
+    A question's budget that ends leaves the tree as it was then, with `stopped` saying so. Raises ConfigurationError
+    when `out` holds something else or a task of rankings has a planner that gives none, DataError when a tree's file is
+    broken, and what is wrong with the run itself.
     """
+    if ranks(task) and not planner.ranks:
+        raise ConfigurationError(
+            f"the answers of {task.name} are rankings: the planner needs the setting answer=ranking"
+        )
     examples = choose(task, settings)
-    named = {"search": dataclasses.asdict(searching), **settings.method_settings}
+    named = {"search": {**dataclasses.asdict(searching), "rollout": rollout}, **settings.method_settings}
     config = configuration(task, dataclasses.replace(settings, method_settings=named))
     with open_run(out, config) as folder:
         record_questions(out, task.name, examples)
         journal = SqliteJournal(folder.journal)
         try:
-            session = _Session(task, planner, settings, searching, sandbox, journal, Collected(out), on_tree)
+            session = _Session(task, planner, settings, searching, rollout, sandbox, journal, Collected(out), on_tree)
             left = iter(examples)
             await gather(*(session.work(left, len(examples)) for _ in range(min(settings.concurrency, len(examples)))))
         finally:
             journal.close()
     return session.collected
+
+
+def ranks(task: Task) -> bool:
+    """Whether a task's answers are rankings of documents: what is scored is then the last retrieval."""
+    return isinstance(task, Retrieval)
+
+
+def comparisons(tree: Tree[State], *, min_visits: int = 1, min_margin: float = 0.0) -> Iterator[Comparison]:
+    """D_SUBGOAL, D_RATIONALE, D_QUERY and D_DOC of one tree, told apart by `kind`; settings as in `tree.pairs`."""
+    tokens = int(tree.metadata["passage_tokens"])
+    for found in pairs(tree.root, min_visits=min_visits, min_margin=min_margin):
+        kind, chosen = judged(found.parent.state, found.chosen.state, tokens=tokens)
+        _, rejected = judged(found.parent.state, found.rejected.state, tokens=tokens)
+        visits = (found.chosen.visits, found.rejected.visits)
+        yield Comparison(kind, chosen.context, chosen.candidate, rejected.candidate, found.margin, visits)
 
 
 def read_trees(out: Path) -> Iterator[Tree[State]]:
@@ -101,6 +146,7 @@ class _Session:
     planner: CRPlanner
     settings: EvalSettings
     searching: Settings
+    rollout: Rollout
     sandbox: Sandbox | None
     journal: Journal
     collected: Collected
@@ -131,13 +177,17 @@ class _Session:
             budget=self.settings.budget,
             seed=self.settings.seed,
         )
-        problem = PlannerProblem(planner=self.planner, run=run, reward=self._reward(example))
+        reward = self._reward(example)
+        problem = PlannerProblem(planner=self.planner, run=run, reward=reward, rollout=self.rollout)
         tree = await search(problem, State(example.question), self.searching, until=(BudgetExceeded,))
         about = {
             "task": self.task.name,
             "example": example.id,
             "reward": self.task.primary,
             "model": self.planner.model.name,
+            "rollout": self.rollout,
+            "passage_tokens": self.planner.passage_tokens,
+            "labels": LABELS,
         }
         tree = dataclasses.replace(tree, metadata=about | {"golden_answers": list(example.golden_answers)})
         write_tree(path, tree, encode)
@@ -145,8 +195,13 @@ class _Session:
 
     def _reward(self, example: Example) -> Reward:
         async def reward(answer: Answer, run: Run) -> float:
-            """The primary metric of the answer; what is executed for it is recorded, so that it is the same when resumed."""
-            told = Trajectory(id=example.id, question=example.question, method="cr_planner", answer=answer)
+            """The primary metric of the answer and of how it was come to: a ranking is the simulation's last retrieval.
+
+            What is executed for it is recorded, so that it is the same when resumed.
+            """
+            told = Trajectory(
+                id=example.id, question=example.question, method="cr_planner", steps=run.within, answer=answer
+            )
             sandbox = None if self.sandbox is None else _Recorded(self.sandbox, run)
             scores = await self.task.score(example, told, sandbox)
             score = scores[self.task.primary]
@@ -178,9 +233,13 @@ class _Recorded:
 
 def _read(path: Path) -> Tree[State]:
     try:
-        return read_tree(path, decode)
+        tree = read_tree(path, decode)
     except TreeFileError as error:
         raise DataError(f"{error}; delete it to have it grown again", path=path) from None
+    if tree.metadata.get("labels") != LABELS:
+        why = "an earlier version grew this tree, and its simulations did not see the sub-goals"
+        raise DataError(f"{why}; delete it to have it grown again", path=path)
+    return tree
 
 
 def rewards(trees: Sequence[Tree[State]]) -> list[float]:

@@ -20,9 +20,9 @@ class Settings:
     """Weight of exploration in UCB1, in units of the reward; sqrt(2) is UCB1's own for rewards between 0 and 1."""
 
     in_flight: int = 1
-    """How many simulations may be unfinished at once. One is the serial algorithm; the tree depends on this number, never
-    on timing. Keep it well below `simulations`: a selection does not see the last `in_flight` rewards. Where calls take
-    uneven time, twice the model's slots keeps them full, with the model's own limit on calls at once."""
+    """How many simulations may be unfinished at once. One is the serial algorithm; the tree depends on this number,
+    never on timing. Keep it well below `simulations`: a selection does not see the last `in_flight` rewards. Where
+    calls take uneven time, twice the model's slots keeps them full, with the model's own limit on calls at once."""
 
     virtual_loss: float = 0.0
     """How far below the mean so far an unfinished simulation is counted, in units of the reward. 0 expects it to bring
@@ -32,7 +32,7 @@ class Settings:
     """Nodes this deep are not expanded (the root has depth 0); None is no limit."""
 
     seed: int = 0
-    """Draws the order in which new siblings are tried and ties between scores are broken; nothing else is random here."""
+    """Draws the order in which new siblings are tried and ties are broken; nothing else is random here."""
 
     def __post_init__(self) -> None:
         for name in ("simulations", "in_flight"):

@@ -138,7 +138,7 @@ def _answer(
     extra: dict[str, Any],
 ) -> None:
     from reground.app import catalogue
-    from reground.app.asking import ask_question
+    from reground.app.asking import ask_question, critic_model
     from reground.app.cli.progress import AskProgress
     from reground.core.errors import ConfigurationError
 
@@ -146,7 +146,7 @@ def _answer(
         raise ConfigurationError(f"the method {method} needs documents: give --corpus DIR")
     out, err = common.consoles()
     with AskProgress(err, shown=not quiet and not as_json) as progress:
-        for spec in filter(None, (model, extra.get("rewriter"))):
+        for spec in filter(None, (model, extra.get("rewriter"), critic_model(settings))):
             _bring_model(spec, progress.on_pull)
         work = ask_question(
             question,

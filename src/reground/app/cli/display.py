@@ -21,6 +21,7 @@ from reground.core.trajectory import (
     GenerateStep,
     NoteStep,
     RetrieveStep,
+    ScoreStep,
     Step,
     Trajectory,
 )
@@ -147,12 +148,19 @@ def _show_step(console: Console, step: Step) -> None:
     elif isinstance(step, ExecuteStep):
         console.print(plain(step.program.source, "dim"))
         console.print(plain(f"{step.execution.verdict.value}: {step.execution.detail}"))
-    elif isinstance(step, ChooseStep):
-        console.print(plain(f"chosen by {step.by}{': ' if step.why else ''}{step.why}"))
-        for i, candidate in enumerate(step.candidates):
-            console.print(plain(_candidate_line(candidate, chosen=i == step.chosen), "" if i == step.chosen else "dim"))
+    elif isinstance(step, ScoreStep | ChooseStep):
+        _show_judgement(console, step)
     elif isinstance(step, NoteStep):
         console.print(plain(", ".join(f"{key}: {value}" for key, value in step.data.items()), "yellow"))
+
+
+def _show_judgement(console: Console, step: ScoreStep | ChooseStep) -> None:
+    if isinstance(step, ScoreStep):
+        console.print(plain(f"{step.critic}: {', '.join(f'{score:.3f}' for score in step.scores)}"))
+        return
+    console.print(plain(f"chosen by {step.by}{': ' if step.why else ''}{step.why}"))
+    for i, candidate in enumerate(step.candidates):
+        console.print(plain(_candidate_line(candidate, chosen=i == step.chosen), "" if i == step.chosen else "dim"))
 
 
 def _candidate_line(candidate: Candidate, *, chosen: bool) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +17,7 @@ from reground.app.cli import _common as common
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from reground.app.cli.progress import AskProgress
     from reground.app.evaluating import Bench
     from reground.core.budget import Budget
     from reground.core.language import LanguageModel
@@ -102,6 +103,7 @@ async def _run(task: Task, order: Order, settings: dict[str, dict[str, object]],
                     load = catalogue.load_rewriter if role == "rewriter" else catalogue.load_model
                     models[role] = load(name, order.options)
                     opened.push_async_callback(close, models[role])
+            settings = await with_critics(settings, order.options, opened, preparing)
             task = opened.enter_context(judged(task, models.get("judge"), order.out))
             bench = await open_bench(
                 task,
@@ -117,6 +119,18 @@ async def _run(task: Task, order: Order, settings: dict[str, dict[str, object]],
             )
             opened.push_async_callback(close, bench.retriever)
         return await _run_cells(bench, order, err)
+
+
+async def with_critics(
+    settings: Mapping[str, Mapping[str, object]], options: ModelOptions, opened: AsyncExitStack, preparing: AskProgress
+) -> dict[str, dict[str, object]]:
+    """Every method's settings, with critics that have a model of their own opened."""
+    from reground.app.asking import critic_model, open_critics
+    from reground.app.cli.ask import _bring_model
+
+    for named in filter(None, map(critic_model, settings.values())):
+        await asyncio.to_thread(_bring_model, named, preparing.on_pull)
+    return {method: open_critics(own, options, opened) for method, own in settings.items()}
 
 
 async def _run_cells(bench: Bench, order: Order, err: Console) -> CompareResult:

@@ -6,13 +6,13 @@ import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
 from reground.app.cli import _common as common
 from reground.app.cli import eval as options
-from reground.app.cli.eval_run import EXIT_FAILED_QUESTIONS
+from reground.app.cli.eval_run import EXIT_FAILED_QUESTIONS, with_critics
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from reground.core.budget import Budget
     from reground.evaluation.runner import EvalSettings
     from reground.evaluation.task import Task
+    from reground.methods._cr_planner.tree import Rollout
     from reground.models.options import ModelOptions
     from reground.training.trees import Collected, Grown
     from reground.treesearch.settings import Settings
@@ -42,6 +43,7 @@ class _Order:
     budget: Budget
     base: EvalSettings
     search: Settings
+    rollout: Rollout
     quiet: bool
 
 
@@ -62,6 +64,13 @@ def trees(
     exploration: Annotated[
         float, typer.Option(min=0, help="c of UCB1: how much untried moves are preferred.", rich_help_panel=_SEARCH)
     ] = 1.4142135623730951,
+    rollout: Annotated[
+        Literal["answer", "first"],
+        typer.Option(
+            help="How a simulation ends: with the answer at once, or planning on with the first of all candidates.",
+            rich_help_panel=_SEARCH,
+        ),
+    ] = "answer",
     concurrency: options.ConcurrencyOption = 4,
     budget_tokens: common.BudgetTokens = None,
     budget_calls: common.BudgetCalls = None,
@@ -78,10 +87,11 @@ def trees(
     adapter: common.Adapter = None,
     cache: common.Cache = None,
 ) -> None:
-    """Search CR-Planner's decisions with the gold answers as reward: one tree a question, values and visits at every node.
+    """Search CR-Planner's decisions with gold answers as reward: a tree a question, values and visits at every node.
 
-    The task is a training split, such as hotpotqa_train. The same command again goes on where it was; no call is paid twice. Budgets are for one tree. Exit code 3: some
-    questions have no tree; the same command tries them again.
+    The task is a training split, such as hotpotqa_train; for tasks of rankings the planner ranks. The same command
+    again goes on where it was; no call is paid twice. Budgets are for one tree. Exit code 3: some questions have no
+    tree; the same command tries them again.
 
     Example:  reground train trees --task hotpotqa_train --limit 20 --simulations 32 --set candidates=2 --out trees
     """
@@ -105,6 +115,7 @@ def trees(
         budget=budget,
         base=EvalSettings(METHOD, named, limit=limit or None, repeats=1, seed=seed, concurrency=concurrency),
         search=Settings(simulations=simulations, in_flight=in_flight, c=exploration, seed=seed),
+        rollout=rollout,
         quiet=quiet,
     )
     console, err = common.consoles()
@@ -119,26 +130,29 @@ async def _collect(order: _Order, err: Console) -> Collected:
     from reground.app.evaluating import open_bench, settings_by_method
     from reground.evaluation.compare import Cell
     from reground.methods.cr_planner import CRPlanner
-    from reground.training.trees import collect_trees
+    from reground.training.trees import collect_trees, ranks
 
+    method = f"{METHOD}+ranking" if ranks(order.task) else METHOD
     catalogue.check_price(order.model, order.options, order.budget)
     async with AsyncExitStack() as opened:
         with AskProgress(err, shown=not order.quiet) as preparing:
             await asyncio.to_thread(_bring_model, order.model, preparing.on_pull)
             model = catalogue.load_model(order.model, order.options)
             opened.push_async_callback(close, model)
+            settings = settings_by_method(order.settings, [method])
+            settings = await with_critics(settings, order.options, opened, preparing)
             bench = await open_bench(
                 order.task,
                 model,
-                [METHOD],
+                [method],
                 corpus=order.corpus,
                 options=order.options,
-                settings=settings_by_method(order.settings, [METHOD]),
+                settings=settings,
                 sandbox=order.sandbox,
                 on_index=preparing.on_index,
             )
             opened.push_async_callback(close, bench.retriever)
-        cell = Cell(method=METHOD, tokens=None)
+        cell = Cell(method=method, tokens=None)
         planner = bench.method(cell)
         assert isinstance(planner, CRPlanner)
 
@@ -148,7 +162,14 @@ async def _collect(order: _Order, err: Console) -> Collected:
 
         configured = bench.configure(cell, order.base, order.budget)
         return await collect_trees(
-            order.task, planner, configured, order.search, order.out, sandbox=bench.sandbox, on_tree=tell
+            order.task,
+            planner,
+            configured,
+            order.search,
+            order.out,
+            rollout=order.rollout,
+            sandbox=bench.sandbox,
+            on_tree=tell,
         )
 
 

@@ -1,7 +1,8 @@
 """The actions of CR-Planner: what may follow a state (section 2.1, the spaces A_s and the transitions P).
 
-Sub-goals follow by rule. Rationales and queries are sampled from the generator, all in one call; documents are the first k
-of a retrieval. A candidate that cannot go on keeps its place, with the reason, because what was discarded is data too.
+Sub-goals follow by rule. Rationales and queries are sampled from the generator, all in one call; documents are the
+first k of a retrieval. A candidate that cannot go on keeps its place, with the reason, because what was discarded is
+data too.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from reground.core.trajectory import Candidate
 from reground.core.untrusted import clip, fence
 from reground.methods._cr_planner.costs import covers
 from reground.methods._cr_planner.parsing import END, key, read_step
-from reground.methods._cr_planner.states import GOALS, NOTHING, SAYS, Observation, State, legal, search_query
+from reground.methods._cr_planner.states import GOALS, NOTHING, SAYS, Goal, Observation, State, legal, search_query
 from reground.methods._evidence import clean_query, find
 
 if TYPE_CHECKING:
@@ -40,22 +41,25 @@ class Option:
     repeats: Option | None = None
 
 
-async def options(planner: CRPlanner, state: State, run: Run, *, thrifty: bool) -> list[Option]:
-    """Everything that may follow the state."""
+async def options(
+    planner: CRPlanner, state: State, run: Run, *, thrifty: bool, without: frozenset[Goal]
+) -> list[Option]:
+    """Everything that may follow the state; without the sub-goals that are named."""
     if state.goal is None:
-        return _goals(planner, state, run if thrifty else None)
+        return _goals(planner, state, run if thrifty else None, without)
     if state.goal == "REASON":
         return await _rationales(planner, state, run)
     return await (_queries(planner, state, run) if state.goal == "GENQUERY" else _documents(planner, state, run))
 
 
-def _goals(planner: CRPlanner, state: State, run: Run | None) -> list[Option]:
-    """f_rule: the legal sub-goals, as far as the run's budget, if one is given, covers them and the answer after them."""
+def _goals(planner: CRPlanner, state: State, run: Run | None, without: frozenset[Goal]) -> list[Option]:
+    """f_rule: the legal sub-goals, as far as the budget of the run, if given, covers them and the answer after them."""
     left = planner.max_steps - len(state.observations)
     allowed = legal(state, left=left, retrieval=planner.retrieval, mask=planner.mask)
     found = []
     for goal in (*allowed, *(goal for goal in GOALS if goal not in allowed)):
         why = None if goal in allowed else "it cannot help here"
+        why = "it brought nothing new here" if goal in without else why
         if why is None and run is not None and not covers(planner, state, goal, choices=len(allowed), run=run):
             why = "the budget left does not cover it"
         candidate = Candidate(text=SAYS[goal], discarded=why, data={"goal": goal})
@@ -127,14 +131,14 @@ async def _documents(planner: CRPlanner, state: State, run: Run) -> list[Option]
 
 
 def _document(planner: CRPlanner, state: State, passage: Passage, why: str | None) -> Option:
-    text = shown_document(planner, state, passage)
+    text = shown_document(state, passage, tokens=planner.passage_tokens)
     candidate = Candidate(text=text, discarded=why, data={"passage": passage.id, "score": passage.score})
     return Option(candidate, None if why else state.after(Observation("DOC", passage.text, passage)))
 
 
-def shown_document(planner: CRPlanner, state: State, passage: Passage) -> str:
+def shown_document(state: State, passage: Passage, *, tokens: int) -> str:
     """A document as a candidate in a state: fenced, cut, with the number that it would be cited by."""
-    return fence([passage], markers=[len(state.passages) + 1], tokens=planner.passage_tokens)
+    return fence([passage], markers=[len(state.passages) + 1], tokens=tokens)
 
 
 async def _sample(

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
 _ASKED = 100
 """Tokens reckoned for the words around what a critic judges."""
 
+_SAID = 20
+"""Tokens reckoned for a sub-goal's sentence."""
+
 _FIRST = 3
 """The least rounds: one of each sub-goal."""
 
@@ -29,12 +32,12 @@ def covers(planner: CRPlanner, state: State, goal: Goal, *, choices: int, run: R
         return True
     sizes = {"REASON": planner.longest_step, "GENQUERY": planner.query_tokens, "RETRIEVE": planner.passage_tokens}
     size = sizes[goal]
-    calls, tokens = _judged(planner, state, "subgoal", choices, 20)
+    calls, tokens = _judged(planner, state, "subgoal", choices, _SAID)
     more_calls, more = _judged(planner, state, JUDGES[goal], planner.candidates, size)
     generated = 0 if goal == "RETRIEVE" else 1
     if generated:
         more += tokens_of(planner.prompt("reason" if goal == "REASON" else "query", state)) + planner.candidates * size
-    answer = tokens_of(planner.prompt("answer", state)) + size + answer_room(planner)
+    answer = tokens_of(planner.prompt("answer", state)) + _SAID + size + answer_room(planner)
     return affords(run, calls=calls + more_calls + generated + 1, tokens=tokens + more + answer)
 
 
@@ -62,10 +65,10 @@ def _choice(critic: Critic, candidates: int, seen: int, size: int) -> tuple[int,
 def scaled(planner: CRPlanner, tokens: int) -> CRPlanner:
     """The largest planner of a ladder that the budget carries, never larger than the one given.
 
-    At the least one round of each sub-goal with a single candidate, whose critic then only chooses sub-goals: what a small
-    budget does not cover of it is left out as it comes. Then more candidates; then rounds. A prompted critic judges each
-    candidate by itself: asked for the best of a list, a small model named the second of two whatever they were
-    (docs/reproduction/all-systems-analysis.md).
+    At the least one round of each sub-goal with a single candidate, whose critic then only chooses sub-goals: what a
+    small budget does not cover of it is left out as it comes. Then more candidates; then rounds. A prompted critic
+    judges each candidate by itself: asked for the best of a list, a small model named the second of two whatever they
+    were (docs/reproduction/all-systems-analysis.md).
     """
     small = replace(
         planner,
@@ -88,8 +91,9 @@ def _cost(planner: CRPlanner, candidates: int, rounds: int) -> int:
     for number in range(rounds):
         kind = number % 3 if planner.retrieval else 0
         size, judge = sizes[kind], critics.of(JUDGES[GOALS[kind]])
-        spent += _choice(critics.subgoal, 2, INSTRUCTIONS + read, 20)[1] if planner.retrieval else 0
+        said = read + number * _SAID
+        spent += _choice(critics.subgoal, 2, INSTRUCTIONS + said, _SAID)[1] if planner.retrieval else 0
         spent += _choice(judge, candidates, INSTRUCTIONS + read, size)[1]
         spent += INSTRUCTIONS + read + candidates * size if kind < 2 else 0
         read += size
-    return spent + INSTRUCTIONS + read + answer_room(planner)
+    return spent + INSTRUCTIONS + read + rounds * _SAID + answer_room(planner)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal
 from reground.core.answers import Answer, Citation, Thought
 from reground.core.errors import ContextLengthExceeded
 from reground.core.language import Sampling
+from reground.methods._cr_planner.states import search_query
 from reground.methods._evidence import Evidence, clean_query, find
 
 if TYPE_CHECKING:
@@ -39,18 +40,19 @@ async def forced(planner: CRPlanner, state: State, run: Run, *, temperature: flo
 
 
 async def ranking(planner: CRPlanner, state: State, run: Run, *, temperature: float = 0.0) -> Answer:
-    """The last retrieval (section 3.4), with the query that the reasoning ended in, else the last that was chosen.
+    """The last retrieval (section 3.4), with the query that the reasoning ended in, or the one that was just chosen.
 
-    Where there is neither, the generator writes one. A query that brings nothing is replaced by the question.
+    Elsewhere the generator writes it from all that was observed. A query that brings nothing is replaced by the
+    question.
     """
-    query = planner.answer_form.extract(planner.complete(state)) or "".join(state.queries[-1:])
+    query = planner.answer_form.extract(planner.complete(state)) or (state.queries[-1] if state.searching else "")
     if not query:
         sampling = Sampling(temperature=temperature, max_tokens=planner.query_tokens)
         try:
             query = clean_query(await _ask(planner, "search", state, run, sampling), fallback=state.question)
         except ContextLengthExceeded as error:
-            run.note("context full", step="search", why=str(error), kept="the question as the query")
-            query = state.question
+            query = search_query(state)
+            run.note("context full", step="search", why=str(error), kept=query)
     found: Sequence[Passage] = ()
     for attempt in dict.fromkeys((query, state.question)):
         if planner.retriever is not None and not found:
@@ -61,7 +63,7 @@ async def ranking(planner: CRPlanner, state: State, run: Run, *, temperature: fl
 async def _ask(
     planner: CRPlanner, name: Literal["answer", "search"], state: State, run: Run, sampling: Sampling
 ) -> str:
-    """A call about everything observed; documents are cut by half as long as the model refuses the prompt as too long."""
+    """A call about everything observed; documents are cut by half as long as the prompt is too long for the model."""
     while True:
         prompt = planner.prompt(name, state)
         try:

@@ -20,8 +20,8 @@ class Prompts(_prompts.Prompts):
 
     reason: places {task}, {question}, {history} (all that was observed), {last} (what the last step looks like).
     query: {question}, {step} (the last rationale), {asked} (the queries so far), {guide}.
-    answer, when no step holds the complete answer: {task}, {question}, {history} and {form}, how it is stated and cited.
-    search, when a ranking is asked for and no query was written: {task}, {question}, {history}.
+    answer, when no step holds the complete answer: {task}, {question}, {history} and {form}, how it is stated.
+    search, when a ranking is asked for and the last step is no query: {task}, {question}, {history}.
     qa, maths, code, retrieval: how to go about such a task; the same with _query: what a good query is there.
     """
 

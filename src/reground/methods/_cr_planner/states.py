@@ -79,6 +79,11 @@ class State:
         return tuple(seen.passage for seen in self.observations if seen.passage is not None)
 
     @property
+    def searching(self) -> bool:
+        """Whether the last observation is a query or the sub-goal to look it up: what is looked for is settled."""
+        return self.stage == "QUERY" or (self.stage == "RETRIEVE" and self.waiting)
+
+    @property
     def waiting(self) -> bool:
         """Whether the last query has not been used for a retrieval yet."""
         stages = [seen.stage for seen in self.observations if seen.stage in {"QUERY", "DOC"}]
@@ -88,9 +93,10 @@ class State:
 def legal(state: State, *, left: int, retrieval: bool = True, mask: Mask = "useful") -> tuple[Goal, ...]:
     """The sub-goals that may be chosen, the usual one first: reason, query, retrieve, and round again.
 
-    left: how many observations may still be made; a sub-goal and its execution take two. Table 6 allows every sub-goal in
-    every state ("paper"). "useful" takes away those that cannot help: to retrieve without an unused query, to write a query
-    while the last one is still unused and nothing was reasoned since, and to write one that no retrieval can follow.
+    left: how many observations may still be made; a sub-goal and its execution take two. Table 6 allows every sub-goal
+    in every state ("paper"). "useful" takes away those that cannot help: to retrieve without an unused query, to write
+    a query while the last one is still unused and nothing was reasoned since, and to write one that no retrieval can
+    follow.
     """
     if state.goal is not None or left < 2:
         return ()
@@ -108,16 +114,29 @@ def legal(state: State, *, left: int, retrieval: bool = True, mask: Mask = "usef
     return tuple(goal for goal in ordered if useful[goal])
 
 
+def onward(state: State, following: State | None, barren: frozenset[Goal]) -> tuple[State, frozenset[Goal]]:
+    """Where planning goes on, and the sub-goals that brought nothing there.
+
+    following: the state that was chosen; None where no execution of the state's sub-goal can go on, because all of them
+    repeat what is there. Planning then goes back to where the sub-goal was chosen, and chooses another.
+    """
+    if following is None and state.goal is not None:
+        return State(state.question, state.observations[:-1]), barren | {state.goal}
+    return following or state, barren if state.goal is None else frozenset()
+
+
 def _usual(state: State) -> Goal:
     if state.stage == "QUERY":
         return "RETRIEVE"
     return "GENQUERY" if state.stage == "RATIONALE" else "REASON"
 
 
-def history(state: State, *, tokens: int) -> str:
-    """Everything observed, sub-goals left out, in the order of events so that a longer history begins with the shorter.
+def history(state: State, *, tokens: int, goals: bool = True) -> str:
+    """Everything observed, in the order of events so that a longer history begins with the shorter.
 
-    Documents are fenced, numbered as they are cited, and cut to `tokens` tokens each.
+    Documents are fenced, numbered as they are cited, and cut to `tokens` tokens each. goals: whether sub-goals are
+    shown. They are observations too: a state that waits for its sub-goal to be executed differs from the one before by
+    that alone.
     """
     parts: list[str] = []
     steps = documents = 0
@@ -132,14 +151,17 @@ def history(state: State, *, tokens: int) -> str:
             parts.append(fence([seen.passage], markers=[documents], tokens=tokens))
         elif seen.stage == "DOC":
             parts.append(NOTHING)
+        elif goals:
+            parts.append(seen.text)
     return "\n\n".join(parts)
 
 
 def context(state: State, kind: Kind, *, tokens: int) -> str:
     """What a critic sees besides the candidate, and what it is trained on (section 2.3).
 
-    The sub-goal critic sees all observations; the rationale critic the earlier rationales; the query critic the last
-    rationale; the document critic the last rationale and query. All see the question, which is the root of every state.
+    The sub-goal critic sees all observations, earlier sub-goals among them; the rationale critic the earlier
+    rationales; the query critic the last rationale; the document critic the last rationale and query. All see the
+    question, which is the root of every state.
     """
     parts = [f"Question:\n{state.question}"]
     if kind == "subgoal":

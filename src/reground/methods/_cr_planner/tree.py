@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import math
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from pydantic import JsonValue, TypeAdapter
@@ -24,6 +24,7 @@ from reground.treesearch.tree import Path, address
 _STATE: TypeAdapter[State] = TypeAdapter(State)
 _OBSERVATION: TypeAdapter[Observation] = TypeAdapter(Observation)
 
+Rollout = Literal["answer", "first"]
 Reward = Callable[[Answer, Run], float | Awaitable[float]]
 """What an answer is worth. What finding that out calls or executes goes through the run, which records it."""
 
@@ -32,19 +33,21 @@ Reward = Callable[[Answer, Run], float | Awaitable[float]]
 class PlannerProblem:
     """What `treesearch.mcts.search` searches; start it at `State(question)`.
 
-    planner: whose candidates are the children; its critics are never asked. run: every call goes through it, in a span named
-    by its place in the tree; answers are sampled at its temperature. reward: what an answer is worth, higher is better; only the caller knows the gold answer.
-    rollout: "answer" forces the answer at once, one call a simulation, as the paper's "generate the final answer based on
-    existing observations"; "first" plays on with the first candidate of every choice to the end.
+    planner: whose candidates are the children; its critics are never asked. run: every call goes through it, in a span
+    named by its place in the tree; answers are sampled at its temperature. reward: what an answer is worth, higher is
+    better; only the caller knows the gold answer.
+    rollout: "answer" forces the answer at once, one call a simulation, as the paper's "generate the final answer based
+    on existing observations", a sub-goal that waits among them; "first" plays on with the first candidate of every
+    choice.
     """
 
     planner: CRPlanner
     run: Run
     reward: Reward
-    rollout: Literal["answer", "first"] = "answer"
+    rollout: Rollout = "answer"
 
     async def expand(self, state: State, path: Path, /) -> Sequence[Child[State]]:
-        """Legal sub-goals of a state that chooses one, candidates of a state that executes one, nothing of a terminal one."""
+        """The legal sub-goals, or the candidates for the execution of one; nothing where the state is terminal."""
         with self.run.span(f"expand {address(path)}") as span:
             offered = await self.planner.expand(state, span, thrifty=False)
         children = [(option.repeats or option, option.candidate) for option in offered]
@@ -57,18 +60,11 @@ class PlannerProblem:
     async def simulate(self, state: State, path: Path, visit: int, /) -> float:
         """The reward of the answer that the generator comes to from here."""
         with self.run.span(f"simulate {address(path, visit)}") as span:
-            end = await self._play(state, span) if self.rollout == "first" else state
+            first = replace(self.planner, critic="first", critics=None)
+            end = await first.walk(state, span) if self.rollout == "first" else state
             answer = await self.planner.finish(end, span, temperature=self.planner.temperature)
         worth = self.reward(answer, span)
         return float(await worth if inspect.isawaitable(worth) else worth)
-
-    async def _play(self, state: State, run: Run) -> State:
-        """On to the end with the first candidate everywhere."""
-        while following := [
-            option.state for option in await self.planner.expand(state, run) if option.state is not None
-        ]:
-            state = following[0]
-        return state
 
 
 def _data(candidate: Candidate) -> dict[str, JsonValue]:
@@ -77,12 +73,15 @@ def _data(candidate: Candidate) -> dict[str, JsonValue]:
     return {**({} if logprob is None or not math.isfinite(logprob) else {"logprob": logprob}), **candidate.data}
 
 
-def judged(planner: CRPlanner, parent: State, child: State) -> tuple[Kind, Pair]:
-    """Which critic chooses between a parent's children, and what it is shown for this one: the same as in solving."""
+def judged(parent: State, child: State, *, tokens: int) -> tuple[Kind, Pair]:
+    """Which critic chooses between a parent's children, and what it is shown for this one: the same as in solving.
+
+    tokens: where the planner cuts a document.
+    """
     kind: Kind = "subgoal" if parent.goal is None else JUDGES[parent.goal]
     last = child.observations[-1]
-    text = last.text if last.passage is None else shown_document(planner, parent, last.passage)
-    return kind, Pair(context=context(parent, kind, tokens=planner.passage_tokens), candidate=text)
+    text = last.text if last.passage is None else shown_document(parent, last.passage, tokens=tokens)
+    return kind, Pair(context=context(parent, kind, tokens=tokens), candidate=text)
 
 
 def encode(state: State, parent: State | None) -> JsonValue:

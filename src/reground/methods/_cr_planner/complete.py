@@ -1,0 +1,141 @@
+"""Whether a step holds the complete answer (section 2.2, termination). Nothing here raises, whatever the text.
+
+In doubt a step holds none: planning on costs a few tokens, and an end too early costs the answer.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import re
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+
+from reground.core.answers import PHRASE, AnswerForm
+from reground.methods._steps import split_answer
+
+QUERY = replace(PHRASE, name="query")
+"""What the last step states where a ranking is asked for: the query of the last retrieval."""
+
+_STATED = re.compile(
+    r"(?:^|[.!?;)\]][\"'”*_]*[ \t\n])[ \t>*_#-]*(?:(?:so|thus|hence|therefore|finally),?[ ]+)?"
+    r"(?:(?:the|my|our)[ ]+)?(?:(?:final|correct)[ ]+)?(?P<answer>answer\s*(?:is)?\s*[*_]*\s*[:：][\s*_]*)",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""An answer stands behind its label at the beginning of a sentence; "to find the answer: ..." only speaks of one."""
+
+_LABEL = re.compile(r"(?i)^[\s>*_#-]*(?:final\s+)?answer\s*(?:is)?\s*[*_]*\s*[:：][\s*_]*")
+_PLACEHOLDER = re.compile(
+    r"\W*(?:(?i:it is|it's|this is|still) )*(?:"
+    r"(?i:unknown|unclear|undetermined|tbd|n/a|insufficient)\b(?! [A-Z])"
+    r"|(?i:not|cannot|can't|can not) (?i:yet )?(?i:be )?"
+    r"(?i:known|clear|given|stated|found|determined|available|specified|certain|answered|enough|sufficient)\b(?! [A-Z])"
+    r"|(?i:to be) (?:determined|found|decided|completed)\b|I (?:do not|don't|cannot|can't) [a-z])"
+    r"|\W*[\[<]\s*[a-z][^\]>\d]*[\]>]\W*$"
+)
+"""What is written where an answer is not known; names such as "Unknown Pleasures" are no such thing."""
+
+_SEARCH = "find|look|search|identify|determine|know|check|compare|retrieve|verify"
+_VERB = _SEARCH + "|add|multiply|subtract|divide|calculate|compute|solve|answer|work|figure|decide|get|consider"
+_LACKING = re.compile(rf"\W*(?:[Ww]e|I) (?:(?:still|first|now|also) )*(?:need|have|must)(?: to)? (?:{_SEARCH})\b")
+_PLAN = re.compile(
+    rf"\W*(?:[Tt]o (?:{_VERB})\b[^.]*,"
+    r"|[Ll]et(?:['’]s| us| me) [a-z]"
+    r"|(?:[Ww]e|I|[Yy]ou) (?:(?:still|first|now|also|then) )*(?:need|have|must|should|can|will|could|would)\b(?! [A-Z])"
+    rf"|(?i:first|next|then|now),? (?:we|you|I|{_VERB})\b"
+    rf"|(?i:{_VERB}) (?:the|a|an|out|up|for|both|each|how|which|what|whether|at|if|all|\d))"
+)
+"""What somebody writes who says how to go on; the words are told from titles ("First Blood") by their small letters."""
+
+_ARTICLE = re.compile(r"\W*A (?!and\b|or\b)[a-z]")
+_NUMBERED = re.compile(r"^\W*(?:step\s*)?\d+\s*[.:)]", re.IGNORECASE | re.MULTILINE)
+_CLOSED = re.compile(r"^[ \t]*```[ \t]*(?:python3?|py)?[ \t]*\n(.*?)^[ \t]*```[ \t]*$", re.DOTALL | re.MULTILINE | re.I)
+
+
+def complete_answer(step: str, form: AnswerForm) -> str:
+    """The answer that a step holds, as a whole response; empty where it holds none.
+
+    A program is complete in a closed code block that parses, does something and uses no name that it lacks. Everything
+    else stands behind "Answer:", and says something that is no plan and no placeholder; where the thoughts are the
+    answer (prose, plans) the label begins a line, and what stands behind it is the response.
+    """
+    if form.draft_is_query:
+        return step if any(_is_program(body, form) for body in _CLOSED.findall(step)) else ""
+    if not form.final_pass:
+        said = _LABEL.sub("", split_answer(step, form)[1], count=1).strip()
+        return said if _settled(said, form) else ""
+    found = list(_STATED.finditer(step))
+    tail = step[found[-1].start("answer") :] if found else ""
+    short = form.extract(tail)
+    if not short or not _settled(_LABEL.sub("", tail, count=1).strip(), form):
+        return ""
+    return step if form.extract(step) == short else tail
+
+
+def _settled(said: str, form: AnswerForm) -> bool:
+    """Whether what stands behind the label is an answer, and no plan, no placeholder and no question."""
+    line = said.partition("\n")[0]
+    if not any(char.isalnum() for char in said) or _PLACEHOLDER.match(line) or _LACKING.match(line):
+        return False
+    if form.name == "plan":
+        return bool(_NUMBERED.search(said))
+    if form.name == "choice" and _ARTICLE.match(line):
+        return False
+    if not form.final_pass or form.name == QUERY.name:
+        return True
+    return not _PLAN.match(line) and not line.rstrip("*_ ").endswith("?")
+
+
+def _is_program(body: str, form: AnswerForm) -> bool:
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(body)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    functions = [node for node in tree.body if isinstance(node, ast.FunctionDef)]
+    if any(_is_stub(function) for function in functions) or _lacking(tree):
+        return False
+    if form.name == "pal":
+        return any(function.name == "solution" for function in functions)
+    return any(_does_something(node) for node in tree.body)
+
+
+def _does_something(node: ast.stmt) -> bool:
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Call)
+    return not isinstance(node, ast.Pass | ast.Import | ast.ImportFrom)
+
+
+def _is_stub(function: ast.FunctionDef) -> bool:
+    """Whether there is nothing in it yet but a docstring, `pass` or `...`."""
+    return all(
+        isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        for node in function.body
+    )
+
+
+def _lacking(tree: ast.Module) -> set[str]:
+    """The names that are used and never made, as in a piece of a longer program; annotations do not count."""
+    nodes = list(ast.walk(tree))
+    made = {name for node in nodes for name in _made(node)}
+    if "*" in made:
+        return set()
+    notes = [getattr(node, field, None) for node in nodes for field in ("annotation", "returns")]
+    unread = {id(inner) for note in notes if isinstance(note, ast.AST) for inner in ast.walk(note)}
+    used = {node.id for node in nodes if isinstance(node, ast.Name) and id(node) not in unread}
+    return used - made - set(dir(builtins)) - {"__file__"}
+
+
+def _made(node: ast.AST) -> Iterator[str]:
+    """The names that a node gives a meaning to, anywhere in the program; "*" is every name of a module."""
+    if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+        yield node.id
+    elif isinstance(node, ast.arg):
+        yield node.arg
+    elif isinstance(node, ast.alias):
+        yield (node.asname or node.name).partition(".")[0]
+    else:
+        names = [getattr(node, field, None) for field in ("name", "rest")]  # functions, classes, handlers, patterns
+        yield from (name for name in names if isinstance(name, str))

@@ -1,0 +1,81 @@
+"""CR-Planner with Reflexion on top: a program is planned, tried on tests of its own, and planned again.
+
+Table 1 of CR-Planner's paper ("CR-Planner+Reflexion"; section 3.2, observation 5). The paper says that the code is
+executed and revised, and not by whom: here the planner is Reflexion's actor in every round.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from reground.core.answers import PROGRAM, Answer, AnswerForm
+from reground.core.errors import BudgetExceeded
+from reground.core.programs import Sandbox
+from reground.core.run import Run
+from reground.methods._prompts import render, require
+from reground.methods.cr_planner import CRPlanner
+from reground.methods.reflexion import Reflexion
+
+
+@dataclass(frozen=True, kw_only=True)
+class CRPlannerReflexion(CRPlanner):
+    """Reflexion's rounds with CR-Planner as the actor.
+
+    sandbox, rounds, tests, reflection_tokens, seconds: Reflexion's. Everything else is CR-Planner's.
+    """
+
+    sandbox: Sandbox
+    form: AnswerForm = PROGRAM
+    max_tokens: int = 768
+    rounds: int = 2
+    tests: int = 4
+    reflection_tokens: int = 256
+    seconds: float = 5.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        require(not self.ranks, "cr_planner_reflexion writes programs, not rankings")
+        _ = self._reflexion(super().solve)  # unfit settings are told of before any question is asked
+
+    async def solve(self, question: str, run: Run, /) -> Answer:
+        """Answer the question."""
+        return await self._reflexion(super().solve).solve(question, run)
+
+    def at_budget(self, tokens: int) -> CRPlanner:
+        """An equal share of the budget for each planning."""
+        return super().at_budget(tokens // (self.rounds + 1))
+
+    def _reflexion(self, plan: Callable[[str, Run], Awaitable[Answer]]) -> Reflexion:
+        return _Planned(
+            model=self.model,
+            sandbox=self.sandbox,
+            form=self.form,
+            rounds=self.rounds,
+            tests=self.tests,
+            max_tokens=self.max_tokens,
+            reflection_tokens=self.reflection_tokens,
+            seconds=self.seconds,
+            plan=plan,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Planned(Reflexion):
+    """Reflexion whose programs come from a planner, which takes what was learnt as part of the problem."""
+
+    plan: Callable[[str, Run], Awaitable[Answer]]
+
+    async def _write(self, run: Run, name: str, template: str, **told: str) -> str:
+        problem = render(template, form="Think it through step by step.", **told)
+        before = run.best
+        with run.span(name) as actor:
+            try:
+                return (await self.plan(problem, actor)).text
+            except BudgetExceeded:
+                if before is not None:
+                    run.propose(before)  # a whole program is worth more than half of the next plan
+                raise
+
+
+METHOD = CRPlannerReflexion

@@ -1,0 +1,120 @@
+"""Reflexion's rounds with CR-Planner as the actor."""
+
+from __future__ import annotations
+
+import pytest
+
+from reground.app import catalogue
+from reground.core.answers import PHRASE, PROGRAM
+from reground.core.budget import Budget
+from reground.core.errors import BudgetExceeded, ConfigurationError
+from reground.core.journal import MemoryJournal
+from reground.core.programs import Execution, Program, Verdict
+from reground.core.run import Run
+from reground.core.solve import solve
+from reground.core.trajectory import ExecuteStep
+from reground.methods.cr_planner_reflexion import CRPlannerReflexion
+from reground.models.scripted import ScriptedModel
+from reground.retrieval.scripted import ScriptedRetriever
+from tests.methods.helpers import PASSAGES, by_job, prompts
+from tests.methods.planner import choices
+
+WRONG = "```python\ndef double(x):\n    return x\n```"
+RIGHT = "```python\ndef double(x):\n    return 2 * x\n```"
+
+
+class Box:
+    """A sandbox that knows the right program."""
+
+    name = "box"
+
+    async def execute(self, program: Program, /) -> Execution:
+        right = program.source == PROGRAM.extract(RIGHT)
+        return Execution(verdict=Verdict.PASSED if right else Verdict.WRONG_ANSWER, detail="double(2) == 4 is false")
+
+
+def writer(*steps: str | Exception) -> ScriptedModel:
+    return by_job(
+        {
+            "assert statement": "```python\nassert double(2) == 4\n```",
+            "Say in a few sentences": "It returns x itself.",
+            "the next step of the reasoning": list(steps or ("It doubles.", WRONG, "It must multiply.", RIGHT)),
+            "Give the final answer now": WRONG,
+        }
+    )
+
+
+def method(model: ScriptedModel | None = None, **settings: object) -> CRPlannerReflexion:
+    made = catalogue.build_method(
+        "cr_planner_reflexion",
+        model=model if model is not None else writer(),
+        retriever=ScriptedRetriever(PASSAGES),
+        sandbox=Box(),
+        settings={"critic": "first", "candidates": 1, "retrieval": False, **settings},
+    )
+    assert isinstance(made, CRPlannerReflexion)
+    return made
+
+
+async def test_a_program_that_fails_is_planned_again_with_what_was_learnt() -> None:
+    run = Run()
+    answer = await method().solve("Write double(x).", run)
+    assert answer.text == RIGHT
+    assert [thought.text for thought in answer.steps] == ["It returns x itself."]
+    programs = [step.program.source for step in run.steps if isinstance(step, ExecuteStep)]
+    assert programs == [PROGRAM.extract(WRONG), PROGRAM.extract(RIGHT)]
+    first, _, second, last = prompts(run, "reason")
+    assert "It returns x itself." not in first
+    assert all("It returns x itself." in prompt and "double(2) == 4 is false" in prompt for prompt in (second, last))
+    assert "It doubles." not in second.partition("Work so far")[2]
+    spans = {step.span.split("/step.")[0] for step in choices(run)}
+    assert spans == {"/write.0", "/trial.0/again.0"}
+    assert run.best == answer
+
+
+async def test_a_budget_that_ends_in_the_second_planning_leaves_the_first_program() -> None:
+    run = Run()
+    ends = writer("It doubles.", WRONG, "It must multiply.", BudgetExceeded("tokens", "too few are left"))
+    solved = await solve(method(ends), "Write double(x).", run, id="q", name="x")
+    assert (solved.error, solved.trajectory.stopped) == (None, "tokens")
+    assert len(prompts(run, "reason")) == 3
+    assert solved.trajectory.answer is not None and solved.trajectory.answer.text == WRONG
+
+
+@pytest.mark.parametrize("calls", range(2, 7))
+async def test_at_every_number_of_calls_there_is_a_program(calls: int) -> None:
+    run = Run(budget=Budget(calls=calls))
+    solved = await solve(method(), "Write double(x).", run, id="q", name="x")
+    assert run.usage.calls <= calls
+    assert solved.trajectory.answer is not None and "def double" in solved.trajectory.answer.text
+
+
+async def test_a_recorded_run_is_replayed_without_a_call() -> None:
+    journal = MemoryJournal()
+    first = await method().solve("Write double(x).", Run(journal=journal))
+    silent = ScriptedModel([])
+    assert await method(silent).solve("Write double(x).", Run(journal=journal)) == first
+    assert silent.calls == []
+
+
+def test_it_is_run_by_name_with_the_settings_of_both() -> None:
+    assert "cr_planner_reflexion" in catalogue.methods()
+    assert catalogue.needs("cr_planner_reflexion") == {"sandbox"}
+    made = method(rounds="1", max_steps="4", candidates="2", critic="random:3")
+    assert (made.rounds, made.max_steps, made.candidates, made.critic) == (1, 4, 2, "random:3")
+    small = made.at_budget(2000)
+    assert isinstance(small, CRPlannerReflexion)
+    assert small.step_tokens < made.step_tokens
+
+
+@pytest.mark.parametrize(
+    "settings", [{"rounds": -1}, {"tests": 0}, {"candidates": 0}, {"answer": "ranking", "retrieval": True}]
+)
+def test_settings_that_cannot_be_are_refused(settings: dict[str, object]) -> None:
+    with pytest.raises(ConfigurationError):
+        method(**settings)
+
+
+def test_it_is_for_programs() -> None:
+    with pytest.raises(ConfigurationError, match="form program"):
+        CRPlannerReflexion(model=writer(), sandbox=Box(), form=PHRASE, retrieval=False)
