@@ -19,8 +19,8 @@ DRAFT = "Vienna lies on the Danube.\n\nThe Danube has 2000 km.\n\nThe Rhine of C
 DRAFT_JOB, QUERY, REVISE, ANSWER = "Think step by step", "Write only the query", "revised text only", "final answer"
 REVISIONS = [
     "Vienna lies on the Danube river.",
-    "Vienna lies on the Danube river.\n\nThe Danube has 2850 km [2].",
-    "Vienna lies on the Danube river.\n\nThe Danube has 2850 km [2].\n\nThe Rhine of Cologne has 1230 km [3].",
+    "Vienna lies on the Danube river.\n\nThe Danube has 2850 km [1].",
+    "Vienna lies on the Danube river.\n\nThe Danube has 2850 km [1].\n\nThe Rhine of Cologne has 1230 km [2].",
 ]
 
 
@@ -60,7 +60,7 @@ async def test_query_i_sees_the_revised_steps_before_and_step_i_and_never_a_futu
     assert "900 km" not in first
     assert "Vienna lies on the Danube river.\n\nThe Danube has 2000 km." in second
     assert "900 km" not in second
-    assert "The Danube has 2850 km [2].\n\nThe Rhine of Cologne has 900 km." in third
+    assert "The Danube has 2850 km [1].\n\nThe Rhine of Cologne has 900 km." in third
     assert all(QUESTION in prompt and "<passage" not in prompt for prompt in (first, second, third))
 
 
@@ -80,14 +80,38 @@ async def test_thoughts_tell_where_they_come_from():
     answer = await rat().solve(QUESTION, Run())
     last = answer.steps[2]
     assert last.draft == "The Rhine of Cologne has 900 km."
-    assert last.text == "The Rhine of Cologne has 1230 km [3]."
+    assert last.text == "The Rhine of Cologne has 1230 km [2]."
     assert last.query == "rhine km"
     assert [thought.draft for thought in answer.steps] == DRAFT.split("\n\n")
 
 
-async def test_citations_are_the_markers_and_the_passages_that_revised():
+async def test_an_answer_cites_what_its_text_cites_and_keeps_apart_what_revised_it():
     answer = await rat().solve(QUESTION, Run())
-    assert [(c.marker, c.passage_id) for c in answer.citations] == [(2, "rhine"), (1, "danube")]
+    assert [(c.marker, c.passage_id) for c in answer.citations] == [(1, "danube"), (2, "rhine")]
+    bare = await rat(form=PHRASE).solve(QUESTION, Run())
+    assert bare.text == "Answer: the Danube"
+    assert bare.citations == (), "a bare answer cites nothing"
+    assert [c.passage_id for c in bare.shown] == ["danube", "rhine"]
+    assert [thought.citations for thought in bare.steps] == [(), (1,), (2,)]
+
+
+async def test_a_marker_that_a_revision_made_up_is_taken_out_before_a_later_passage_gets_its_number():
+    revise = ["Vienna lies on the Danube river [2].", "Vienna lies on the Danube river.\n\nThe Danube has 2850 km [1][7]."]
+    run = Run()
+    answer = await rat(model(draft="Vienna [4].\n\nThe Danube has 2000 km.", revise=revise)).solve(QUESTION, run)
+    assert [step.draft for step in answer.steps] == ["Vienna.", "The Danube has 2000 km."]
+    assert "river." in prompts(run, "revise")[1]
+    assert answer.text == "Vienna lies on the Danube river.\n\nThe Danube has 2850 km [1]."
+    assert [note.data["markers"] for note in notes(run, "unknown markers removed")] == [[4], [2], [7]]
+
+
+async def test_brackets_in_a_program_are_indices_and_stay():
+    program = "```python\nreturn rows[1] + rows[7]\n```"
+    scripted = model(draft="rows[7] is read", revise=lambda prompt: "rows[8] is read", answer=program)
+    answer = await rat(scripted, form=PROGRAM).solve("Add.", Run())
+    assert (answer.text, answer.citations) == (program, ())
+    assert answer.steps[0].text == "rows[8] is read"
+    assert answer.shown
 
 
 async def test_a_form_with_a_final_pass_has_the_answer_written_from_the_revised_thoughts():
@@ -100,7 +124,7 @@ async def test_a_form_with_a_final_pass_has_the_answer_written_from_the_revised_
     assert final.endswith(PHRASE.short)
     assert answer.text == "Answer: the Danube"
     assert [thought.text for thought in answer.steps] == REVISIONS[-1].split("\n\n")
-    assert answer.citations
+    assert answer.shown
 
 
 async def test_for_code_the_draft_is_the_query_and_the_program_comes_from_the_revised_thoughts():
@@ -147,7 +171,7 @@ async def test_passes_together_shows_all_passages_at_once():
 
 async def test_query_from_the_question_asks_no_model():
     run = Run()
-    await rat(query_from="question").solve(QUESTION, run)
+    await rat(model(revise=DRAFT), query_from="question").solve(QUESTION, run)
     assert effects(run) == [("", "draft"), *rounds("retrieve", "revise")]
     assert queries(run) == [QUESTION] * 3
 
@@ -196,7 +220,7 @@ async def test_an_empty_revision_keeps_the_text():
     answer = await rat(model(revise="  ")).solve(QUESTION, run)
     assert answer.text == DRAFT
     assert len(notes(run, "revision empty")) == 3
-    assert answer.citations == ()
+    assert answer.shown == (), "what a discarded revision was shown is not behind the answer"
 
 
 async def test_a_revision_that_was_cut_keeps_the_text():
@@ -219,7 +243,7 @@ async def test_a_failed_retrieval_skips_the_round_and_says_so():
     answer = await rat(model(revise=REVISIONS[1:]), Failing(on="vienna")).solve(QUESTION, run)
     assert ("/step.0", "revise") not in effects(run)
     assert notes(run, "retrieval failed")[0].data["why"] == "the index is on fire"
-    assert answer.text == REVISIONS[-1]
+    assert answer.text == REVISIONS[-1].replace(" [2]", ""), "one passage is all that the rounds were shown"
 
 
 async def test_nothing_retrieved_skips_the_round_and_says_so():

@@ -7,11 +7,17 @@ from typing import TYPE_CHECKING
 
 from reground.core.errors import BudgetExceeded
 from reground.core.run import Run
-from reground.core.trajectory import Failure, Trajectory
+from reground.core.trajectory import VERSION, Failure, NoteStep, RetrieveStep, Step, Trajectory
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from reground.core.answers import Answer
     from reground.core.method import Method
+
+
+UNGROUNDED = "ungrounded"
+"""The note that an answer rests on no document, though the method had some to search."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +45,11 @@ async def solve(method: Method, question: str, run: Run, /, *, id: str, name: st
         error = end if answer is None else None
     except Exception as problem:
         error = problem
+    why = _ungrounded(method, run.steps)
+    if answer is not None and why is not None:
+        run.note(UNGROUNDED, why=why)
     trajectory = Trajectory.model_construct(
-        version=1,
+        version=VERSION,
         id=id,
         question=question,
         method=name,
@@ -53,3 +62,18 @@ async def solve(method: Method, question: str, run: Run, /, *, id: str, name: st
         metadata={},
     )
     return Solved(trajectory, error)
+
+
+def _ungrounded(method: Method, steps: Sequence[Step]) -> str | None:
+    """Why a method that could search has read nothing; None where it has no documents or some passage came back."""
+    searches = [step for step in steps if isinstance(step, RetrieveStep)]
+    if getattr(method, "retriever", None) is None or any(step.passages for step in searches):
+        return None
+    failed = any(isinstance(step, NoteStep) and step.name == "retrieval failed" for step in steps)
+    return (
+        "every search failed"
+        if failed and not searches
+        else "nothing was found"
+        if searches
+        else "nothing was searched"
+    )

@@ -88,7 +88,7 @@ class CRPlanner:
                 run.note("planning ended", why=f"no candidate is left in a {state.stage} state")
                 break
             state = following
-            if (so_far := endings.so_far(self, state)).text:
+            if (so_far := endings.so_far(self, state, run)).text:
                 run.propose(so_far)
         return run.propose(await self.finish(state, run))
 
@@ -136,7 +136,7 @@ class CRPlanner:
         if self.ranks:
             return await endings.ranking(self, state, run, temperature=temperature)
         if complete := self.complete(state):
-            return endings.answer_of(self, state, complete)
+            return endings.answer_of(self, state, complete, run)
         return await endings.forced(self, state, run, temperature=temperature)
 
     def at_budget(self, tokens: int) -> CRPlanner:

@@ -349,10 +349,8 @@ class _Solving:
         self.support += [marker for marker in markers if marker not in self.support]
 
     def _propose(self, text: str) -> Answer:
-        citations = self.evidence.citations(text, support=self.support)
-        return self.run.propose(
-            Answer(text=text, citations=citations, steps=tuple(step.thought() for step in self.steps))
-        )
+        steps = [step.thought() for step in self.steps]
+        return self.run.propose(self.evidence.answer(text, self.run, self.config.form, shown=self.support, steps=steps))
 
     def _affordable_steps(self) -> int:
         """How many whole cycles of phase 1 the budget covers: queries that no refinement can follow are not worth asking."""

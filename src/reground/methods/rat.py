@@ -120,7 +120,7 @@ class _Solving:
         self.question = question
         self.run = run
         self.evidence = Evidence()
-        self.support: list[int] = []
+        self.shown: list[int] = []
         self.queries: list[str | None] = []
         self.thoughts: list[str] = []
 
@@ -128,7 +128,7 @@ class _Solving:
         config = self.config
         prompt = render(config.prompts.draft, question=self.question, style=style(config.form))
         replies = await self.run.generate(config.model, prompt, name="draft", sampling=self._sampling())
-        draft = readable(replies[0], config.form)
+        draft = self.evidence.checked(readable(replies[0], config.form), self.run, config.form)
         most = None if config.max_contents is None else config.max_contents // config.k
         self.thoughts = split_steps(draft, most=most)
         self.run.propose(self._answer(draft))
@@ -202,7 +202,9 @@ class _Solving:
         revised = accepted(replies[0], run, config.form, prompt=prompt)
         if revised is None:
             return text
-        self.support += [marker for marker in markers if marker not in self.support]
+        known = [*markers, *self.evidence.cited(text, config.form)]
+        revised = self.evidence.checked(revised, run, config.form, known=known)
+        self.shown += [marker for marker in markers if marker not in self.shown]
         before, after = split_steps(text), split_steps(revised)
         lost = dropped_steps(before, after)
         if lost:
@@ -221,8 +223,7 @@ class _Solving:
         if not response.strip():
             self.run.note("answer empty", kept="the thoughts")
             return answer
-        citations = self.evidence.citations(f"{response}\n{text}", support=self.support)
-        return self.run.propose(Answer(text=response, citations=citations, steps=answer.steps))
+        return self.run.propose(self._written(response, answer.steps))
 
     def _answer(self, text: str) -> Answer:
         steps = split_steps(text)
@@ -233,11 +234,14 @@ class _Solving:
                 text=step,
                 draft=self.thoughts[drafts[j]] if j in drafts else None,
                 query=self.queries[drafts[j]] if drafts.get(j, len(self.queries)) < len(self.queries) else None,
-                citations=tuple(citation.marker for citation in self.evidence.citations(step)),
+                citations=tuple(self.evidence.cited(step, self.config.form)),
             )
             for j, step in enumerate(steps)
         )
-        return Answer(text=text, citations=self.evidence.citations(text, support=self.support), steps=thoughts)
+        return self._written(text, thoughts)
+
+    def _written(self, text: str, steps: Sequence[Thought]) -> Answer:
+        return self.evidence.answer(text, self.run, self.config.form, shown=self.shown, steps=steps)
 
     def _affords_round(self, text: str) -> bool:
         """Whether a round would leave room for the final pass, which alone makes an answer of the thoughts."""
