@@ -96,7 +96,10 @@ async def test_an_answer_cites_what_its_text_cites_and_keeps_apart_what_revised_
 
 
 async def test_a_marker_that_a_revision_made_up_is_taken_out_before_a_later_passage_gets_its_number():
-    revise = ["Vienna lies on the Danube river [2].", "Vienna lies on the Danube river.\n\nThe Danube has 2850 km [1][7]."]
+    revise = [
+        "Vienna lies on the Danube river [2].",
+        "Vienna lies on the Danube river.\n\nThe Danube has 2850 km [1][7].",
+    ]
     run = Run()
     answer = await rat(model(draft="Vienna [4].\n\nThe Danube has 2000 km.", revise=revise)).solve(QUESTION, run)
     assert [step.draft for step in answer.steps] == ["Vienna.", "The Danube has 2000 km."]

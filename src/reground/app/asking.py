@@ -19,8 +19,8 @@ from reground.core.journal import SqliteJournal
 from reground.core.language import LanguageModel, Usage
 from reground.core.places import runs_dir
 from reground.core.run import Observer, Run
-from reground.core.solve import solve
-from reground.core.trajectory import Trajectory, append_trajectory, write_trajectories
+from reground.core.solve import UNGROUNDED, solve
+from reground.core.trajectory import NoteStep, Trajectory, append_trajectory, write_trajectories
 
 if TYPE_CHECKING:
     from reground.core.evidence import Retriever
@@ -69,10 +69,15 @@ class Options(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Result:
-    """An answer with everything it rests on. `stopped` names the budget limit that ended the work early."""
+    """An answer with everything it rests on.
+
+    citations: the passages whose markers stand in the text. shown: all passages that it was written from, those included.
+    stopped: the budget limit that ended the work early, if one did.
+    """
 
     text: str
     citations: tuple[Citation, ...]
+    shown: tuple[Citation, ...]
     steps: tuple[Thought, ...]
     usage: Usage
     seconds: float
@@ -83,6 +88,12 @@ class Result:
     def __str__(self) -> str:
         return self.text
 
+    @property
+    def ungrounded(self) -> str | None:
+        """Why the answer rests on no document although there were some to search; None where a passage was retrieved."""
+        notes = (step for step in self.trajectory.steps if isinstance(step, NoteStep))
+        return next((str(note.data["why"]) for note in notes if note.name == UNGROUNDED), None)
+
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data, without the trajectory itself."""
         return {
@@ -90,6 +101,8 @@ class Result:
             "answer": self.text,
             "method": self.trajectory.method,
             "citations": [citation.model_dump(mode="json") for citation in self.citations],
+            "shown": [passage.model_dump(mode="json") for passage in self.shown],
+            "ungrounded": self.ungrounded,
             "steps": [step.model_dump(mode="json") for step in self.steps],
             "usage": {**self.usage.model_dump(mode="json"), "seconds": round(self.seconds, 3)},
             "stopped": self.stopped,
@@ -195,6 +208,7 @@ async def _solve(
     return Result(
         text=trajectory.answer.text,
         citations=trajectory.answer.citations,
+        shown=trajectory.answer.shown,
         steps=trajectory.answer.steps,
         usage=trajectory.usage,
         seconds=trajectory.seconds,
