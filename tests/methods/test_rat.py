@@ -365,6 +365,97 @@ async def test_whatever_the_length_of_passages_a_budget_covers_the_rounds_it_is_
     assert run.usage.tokens <= tokens
 
 
+SUM = "\n".join(f"    total += values[{i}] * {i}  # line {i}" for i in range(17))
+WHOLE = f"```python\ndef solve(values):\n    total = 0\n{SUM}\n    return total\n```"
+CODE_STEPS = [f"# step {i}: add the products number {i}\ntotal += values[{i}] * {i}\nprint(total)" for i in range(6)]
+
+
+def length(text: str) -> int:
+    return len(text) * 2 // 7
+
+
+class Paid(ScriptedModel):
+    """Says what stands behind the first mark in its prompt, else repeats what it shall revise; keeps to the length it is given
+    and counts its tokens as budgets estimate them."""
+
+    def __init__(self, said: dict[str, str]) -> None:
+        super().__init__(self.say)
+        self.said = said
+
+    def say(self, messages, sampling):
+        prompt = messages[-1].content
+        text = next((text for mark, text in self.said.items() if mark in prompt), None)
+        text = text if text is not None else prompt.rpartition("Text:\n")[2].partition("\n\nTask:")[0]
+        kept = text[: sampling.max_tokens * 7 // 2]
+        usage = Usage(calls=1, prompt=estimate_tokens(tuple(messages)), completion=length(kept))
+        return Reply(text=kept, finish_reason="stop" if kept == text else "length", usage=usage)
+
+    async def generate(self, messages, sampling, /):
+        return [self.say(messages, sampling)]
+
+
+def programmer():
+    return Paid({ANSWER: WHOLE, DRAFT_JOB: "\n\n".join(CODE_STEPS)})
+
+
+def traveller():
+    return Paid({QUERY: "rivers", ANSWER: "Answer: Danube", DRAFT_JOB: "\n\n".join(STEPS)})
+
+
+@pytest.mark.parametrize("settings", [{}, {"causal": False}, {"passes": "each", "k": 2}, {"causal": False, "k": 3}])
+@pytest.mark.parametrize("scaled", [False, True])
+async def test_no_budget_cuts_the_program_that_is_the_answer(scaled, settings):
+    """Of 49 budgets 36 gave a program that ended in the middle: rounds left a hundred tokens for it."""
+    assert 200 <= length(WHOLE) <= 214
+    given = {}
+    for tokens in (600 + round(i * 5400 / 48) for i in range(49)):
+        method = rat(programmer(), ScriptedRetriever(LONG), form=PROGRAM, **settings)
+        run = Run(budget=Budget(tokens=tokens))
+        solved = await solve(method.at_budget(tokens) if scaled else method, QUESTION, run, id="q", name="rat")
+        given[tokens] = solved.trajectory.answer.text
+        assert run.usage.tokens <= tokens
+        revised = any(name == "revise" for _, name in effects(run))
+        assert revised or tokens < 1800, "the program is whole because nothing else is done"
+    enough = (
+        2 * length("\n\n".join(CODE_STEPS)) + length(WHOLE) + 200
+    )  # the draft written and read, the program, two instructions
+    assert {text for tokens, text in given.items() if tokens >= enough} == {WHOLE}
+    assert {text for tokens, text in given.items() if tokens < enough} <= {WHOLE, "\n\n".join(CODE_STEPS)}
+    assert enough < 700
+
+
+async def test_a_budget_too_small_for_the_program_gives_the_whole_thoughts_before_it():
+    run = Run(budget=Budget(tokens=460))
+    solved = await solve(rat(programmer(), form=PROGRAM), QUESTION, run, id="q", name="rat")
+    (cut,) = notes(run, "answer cut")
+    assert WHOLE.startswith(cut.data["written"])
+    assert solved.trajectory.answer.text == "\n\n".join(CODE_STEPS)
+    assert solved.trajectory.stopped == "tokens"
+
+
+@pytest.mark.parametrize("form", [TEXT, PHRASE])
+@pytest.mark.parametrize("tokens", [700, 1200, 1800, 2600])
+async def test_non_causal_asks_only_for_what_the_revision_and_the_answer_leave_room_for(tokens, form):
+    """It asked all its queries, and their passages then left no room for the revision or for the answer."""
+    run = Run(budget=Budget(tokens=tokens))
+    method = rat(traveller(), ScriptedRetriever(LONG), form=form, causal=False, k=2, max_contents=10)
+    solved = await solve(method, QUESTION, run, id="q", name="rat")
+    asked, named = len(queries(run)), [name for _, name in effects(run)]
+    assert solved.trajectory.stopped is None
+    assert solved.trajectory.answer.text == ("Answer: Danube" if form is PHRASE else "\n\n".join(STEPS))
+    assert named.count("revise") == min(1, asked)
+    assert bool(notes(run, "rounds ended")) == (asked < 5)
+    assert asked > 0 or tokens < 1300
+
+
+@pytest.mark.parametrize("allowed", range(1, 12))
+async def test_non_causal_keeps_calls_back_for_the_revision_and_the_answer(allowed):
+    run = Run(budget=Budget(calls=allowed))
+    solved = await solve(rat(form=PHRASE, causal=False), QUESTION, run, id="q", name="rat")
+    assert solved.trajectory.stopped == ("calls" if allowed < 2 else None)
+    assert len(queries(run)) == min(3, max(0, allowed - 3))
+
+
 def test_a_larger_budget_buys_more_rounds():
     contents = [rat(form=PHRASE).at_budget(tokens).max_contents for tokens in (500, 2000, 4000, 8000, 16000)]
     assert contents == sorted(contents)

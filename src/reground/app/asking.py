@@ -17,6 +17,7 @@ from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.journal import SqliteJournal
 from reground.core.language import LanguageModel, Usage
+from reground.core.method import scaled
 from reground.core.places import runs_dir
 from reground.core.run import Observer, Run
 from reground.core.solve import UNGROUNDED, solve
@@ -40,9 +41,9 @@ class Options(TypedDict, total=False):
     rewriter: a model that rewrites queries, for methods that take one; without it the model itself does.
     corpus: a folder of documents, a JSONL file, an index, or a Retriever of your own.
     form: what an answer looks like: text, phrase, choice, number, program, pal, plan; else what suits the method.
-    settings: the method's own settings, e.g. {"k": 3}.
+    settings: the method's own settings, e.g. {"k": 3}; what stands here is left as it is when a token budget scales the method.
     model_options: where and how to reach the model.
-    budget: the most that the question may cost.
+    budget: the most that the question may cost; the method is scaled to its tokens as in an evaluation.
     trace: a JSONL file to add the trajectory to.
     home: where runs are kept, instead of the user's state folder.
     seed: what the seeds of sampled calls come from, so that the same question is answered alike elsewhere; None leaves them to the model.
@@ -193,7 +194,10 @@ async def _solve(
         run = Run(
             run_id=run_id, question_id="0", journal=journal, budget=budget, observer=observer, seed=config.get("seed")
         )
-        solved = await solve(solver, config["question"], run, id=run_id, name=config["method"])
+        fitted = scaled(solver, None if budget is None else budget.tokens, keep=config["settings"])
+        if fitted is not solver:
+            run.note("scaled", why="the token budget", settings=_plain(_changed(solver, fitted)))
+        solved = await solve(fitted, config["question"], run, id=run_id, name=config["method"])
     finally:
         journal.close()
     trajectory = solved.trajectory
@@ -244,6 +248,12 @@ def _write_config(folder: Path, config: Mapping[str, Any], budget: Budget | None
 def _plain(settings: Mapping[str, object]) -> dict[str, object]:
     """Settings as JSON can hold them."""
     return json.loads(json.dumps(dict(sorted(settings.items())), default=_as_data))  # type: ignore[no-any-return]
+
+
+def _changed(before: Any, after: Any) -> dict[str, object]:
+    """The settings of `after` that differ from those of `before`."""
+    pairs = ((field.name, getattr(before, field.name), getattr(after, field.name)) for field in fields(after))
+    return {name: new for name, old, new in pairs if new != old}
 
 
 def _as_data(value: object) -> object:

@@ -16,7 +16,7 @@ _RUN = re.compile(rf"{_BRACKET}(?:(?:[ \t]*[,;&]|[ \t]+and)?[ \t]*{_BRACKET})*")
 _CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]*`)", re.DOTALL)
 _INDEXED = re.compile(r"(?<!\d[ \t])(?<!\w)(?:[A-Za-z]|[A-Za-z]\w*[_\d]\w*|_\w+|[a-z]+[A-Z]\w*)$")
 _BESIDE = re.compile(r"(?:[=<>+/^\\][ \t]*|\\\w+)$")
-_AFTER = re.compile(r"[({]|[ \t]*[=<>+/^]")
+_AFTER = re.compile(r"\{|\((?!\[)|[ \t]*[=<>+/^]")
 _LISTS = re.compile(
     r"\b(?:is|are|be|was|were|of|from|between|interval|range|list|array|set|vector|tuple|returns?|equals?|gives)[ \t]+$",
     re.IGNORECASE,
@@ -45,8 +45,10 @@ def without_unknown(text: str, known: Collection[int]) -> tuple[str, list[int]]:
         unknown.extend(number for number in _numbers(run) if number not in known)
         return _rebuilt(run, known)
 
-    cleaned = _each_run(text, keep, max(known, default=0))
-    return cleaned, list(dict.fromkeys(unknown))
+    before, most = "", max(known, default=0)
+    while text != before:  # what is taken out may leave another marker behind
+        before, text = text, _each_run(text, keep, most)
+    return text, list(dict.fromkeys(unknown))
 
 
 def _each_run(text: str, change: Callable[[str], str], most: int) -> str:
@@ -85,7 +87,7 @@ def _closed(before: str, after: str) -> tuple[str, str]:
         opened, after = opened[:-1].rstrip(" \t"), closed[1:]
     if not opened or opened.endswith("\n"):
         return opened, after.lstrip(" \t:")
-    return opened, after
+    return (before if after[:1].isalnum() else opened), after
 
 
 def _rebuilt(run: str, known: Collection[int]) -> str:

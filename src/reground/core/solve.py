@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from reground.core.answers import AnswerForm
 from reground.core.errors import BudgetExceeded
 from reground.core.run import Run
 from reground.core.trajectory import VERSION, Failure, NoteStep, RetrieveStep, Step, Trajectory
@@ -31,7 +32,8 @@ class Solved:
 async def solve(method: Method, question: str, run: Run, /, *, id: str, name: str) -> Solved:
     """Never raises for what goes wrong in the method: a failed question is data too.
 
-    When the budget ends, the answer proposed last stands and the trajectory says which limit it was;
+    When the budget ends, the answer proposed last stands and the trajectory says which limit it was. A program that the
+    budget has cut is worth nothing, so an answer proposed before it that is whole takes its place;
     cancellation (Ctrl-C) passes through.
     """
     answer: Answer | None = None
@@ -45,6 +47,9 @@ async def solve(method: Method, question: str, run: Run, /, *, id: str, name: st
         error = end if answer is None else None
     except Exception as problem:
         error = problem
+    if answer is not None and run.whole is not None and _writes_code(method) and run.cut(answer):
+        run.note("answer cut", why="the token budget cut the program: the whole answer before it", written=answer.text)
+        answer, stopped = run.whole, "tokens"
     why = _ungrounded(method, run.steps)
     if answer is not None and why is not None:
         run.note(UNGROUNDED, why=why)
@@ -62,6 +67,11 @@ async def solve(method: Method, question: str, run: Run, /, *, id: str, name: st
         metadata={},
     )
     return Solved(trajectory, error)
+
+
+def _writes_code(method: Method) -> bool:
+    form = getattr(method, "form", None)
+    return isinstance(form, AnswerForm) and form.draft_is_query
 
 
 def _ungrounded(method: Method, steps: Sequence[Step]) -> str | None:

@@ -53,7 +53,10 @@ class Prompts(_prompts.Prompts):
 
 
 _REPLY = 100
-"""Tokens reckoned for a final answer, and at most for a query."""
+"""Tokens expected of a short final answer, and at most of a query."""
+
+_PROGRAM = 256
+"""Tokens expected of a final program, unless the thoughts are longer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,14 +158,18 @@ class _Solving:
             query = await self._to_query(self._source(i, join_steps(self.thoughts[: i + 1])), run)
             return query, await find(run, self.config.retriever, query, k=self.config.k)
 
+        draft = join_steps(self.thoughts)
+        most = self._affordable_searches(draft)
+        if most < len(self.thoughts):
+            self.run.note("rounds ended", why="the budget left is kept for the revision and the answer", done=most)
         branches = []
-        for i in range(len(self.thoughts)):
+        for i in range(most):
             with self.run.span("step", step=i + 1) as run:
                 branches.append(search(i, run))
         searched = await gather(*branches)
         self.queries = [query for query, _ in searched]
         found = [passage for _, passages in searched for passage in passages]
-        text = await self._revise_with(join_steps(self.thoughts), found, self.run)
+        text = await self._revise_with(draft, found, self.run)
         self.run.propose(self._answer(text))
         return text
 
@@ -185,7 +192,8 @@ class _Solving:
         markers = self.evidence.add(found)
         groups = [[marker] for marker in markers] if self.config.passes == "each" else [markers]
         for i, group in enumerate(filter(None, groups)):
-            text = await self._revise(text, group, self._longest_passage(text, markers[i:]), run)
+            fitting, longest = self._fitting(text, markers[i:])
+            text = await self._revise(text, [marker for marker in group if marker in fitting], longest, run)
         return text
 
     async def _revise(self, text: str, markers: list[int], longest: int, run: Run) -> str:
@@ -245,31 +253,43 @@ class _Solving:
 
     def _affords_round(self, text: str) -> bool:
         """Whether a round would leave room for the final pass, which alone makes an answer of the thoughts."""
+        return not self.config.form.final_pass or self._affords(text, searches=1)
+
+    def _affordable_searches(self, text: str) -> int:
+        """How many of the steps can be looked up before the one revision, with room for it and for the final pass."""
+        counts = range(len(self.thoughts), 0, -1)
+        return next((count for count in counts if self._affords(text, searches=count)), 0)
+
+    def _affords(self, text: str, *, searches: int) -> bool:
+        """Whether the budget covers these searches, the revision with what they find, and the final pass."""
         config = self.config
-        if not config.form.final_pass:
-            return True
         asks = not (config.form.draft_is_query or config.query_from == "question")
-        calls, tokens = self._reckoned(text, queries=int(asks), passages=config.k)
-        return affords(self.run, calls=calls, tokens=tokens + config.k * min(config.passage_tokens, LEAST_PASSAGE))
+        passages = searches * config.k
+        calls, tokens = self._expected(text, queries=searches * asks, revised_with=passages)
+        least = FENCE + min(config.passage_tokens, LEAST_PASSAGE)
+        return affords(self.run, calls=calls, tokens=tokens + passages * least)
 
-    def _longest_passage(self, text: str, markers: Sequence[int]) -> int:
-        """Where the passages of the revisions at hand are cut: where they are always, or where the budget left says so."""
-        left = self.run.meter.room()
-        if left is None or not self.config.form.final_pass or not markers:
-            return self.config.passage_tokens
-        _, tokens = self._reckoned(text, queries=0, passages=len(markers))
-        return min(self.config.passage_tokens, max(LEAST_PASSAGE, (left - tokens) // len(markers)))
+    def _fitting(self, text: str, markers: Sequence[int]) -> tuple[Sequence[int], int]:
+        """The passages for the revisions at hand, and where they are cut so that the budget left covers the final pass."""
+        left, longest = self.run.meter.room(), self.config.passage_tokens
+        if left is None or (self.config.causal and not self.config.form.final_pass):
+            return markers, longest
+        _, tokens = self._expected(text, queries=0, revised_with=len(markers))
+        return self.evidence.cut(markers, tokens=longest, most=max(0, left - tokens), least=min(LEAST_PASSAGE, longest))
 
-    def _reckoned(self, text: str, *, queries: int, passages: int) -> tuple[int, int]:
-        """Calls and tokens of a round and the final pass after it, without the passages themselves."""
+    def _expected(self, text: str, *, queries: int, revised_with: int) -> tuple[int, int]:
+        """Calls and tokens of queries, revisions and the final pass after them, without the passages themselves."""
         config, prompts = self.config, self.config.prompts
-        asked = [prompts.query] * queries
-        asked += [prompts.revise] * (passages if config.passes == "each" else 1)
-        asked += [prompts.answer + config.form.short]
         size = tokens_of(text)
+        revisions = revised_with if config.passes == "each" else 1
+        asked = [prompts.query] * queries + [prompts.revise] * revisions
+        written = queries * min(config.query_tokens, _REPLY) + revisions * size
+        if config.form.final_pass:
+            asked.append(prompts.answer + config.form.short)
+            program = config.form.draft_is_query
+            written += min(config.max_tokens, max(size, _PROGRAM)) if program else _REPLY
         read = sum(tokens_of(prompt) + tokens_of(self.question) + size for prompt in asked)
-        written = queries * min(config.query_tokens, _REPLY) + (len(asked) - queries - 1) * size + _REPLY
-        return len(asked), read + written + passages * FENCE
+        return len(asked), read + written
 
     def _sampling(self) -> Sampling:
         return Sampling(temperature=self.config.temperature, max_tokens=self.config.max_tokens)
