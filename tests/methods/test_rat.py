@@ -233,6 +233,22 @@ async def test_a_revision_that_was_cut_keeps_the_text():
     assert notes(run, "revision cut")[0].data["written"] == "Vienna lies on the"
 
 
+async def test_a_draft_that_was_cut_is_noted():
+    run = Run()
+    await rat(model(draft=Reply(text="Vienna lies on the", finish_reason="length"))).solve(QUESTION, run)
+    (cut,) = notes(run, "draft cut")
+    assert cut.data["kept"] == "Vienna lies on the"
+
+
+async def test_an_answer_whose_revisions_were_all_discarded_says_that_it_rests_on_no_document():
+    """A small model copied the passage until it was cut; the answer came from memory and nothing told the reader."""
+    run, fine = Run(), Run()
+    await rat(model(revise=Reply(text="Vienna lies on the", finish_reason="length")), form=PHRASE).solve(QUESTION, run)
+    assert [note.data["why"] for note in notes(run, "ungrounded")] == ["no revision with what was found was kept"]
+    await rat().solve(QUESTION, fine)
+    assert notes(fine, "ungrounded") == []
+
+
 async def test_a_revision_that_loops_until_it_is_cut_is_taken_up_to_the_loop():
     looping = Reply(text=REVISIONS[0] + " It is so. It is so. It is so. It is", finish_reason="length")
     run = Run()

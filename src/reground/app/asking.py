@@ -20,8 +20,8 @@ from reground.core.language import LanguageModel, Usage
 from reground.core.method import scaled
 from reground.core.places import runs_dir
 from reground.core.run import Observer, Run
-from reground.core.solve import UNGROUNDED, solve
-from reground.core.trajectory import NoteStep, Trajectory, append_trajectory, write_trajectories
+from reground.core.solve import solve
+from reground.core.trajectory import UNGROUNDED, NoteStep, Trajectory, append_trajectory, write_trajectories
 
 if TYPE_CHECKING:
     from reground.core.evidence import Retriever
@@ -91,7 +91,7 @@ class Result:
 
     @property
     def ungrounded(self) -> str | None:
-        """Why the answer rests on no document although there were some to search; None where a passage was retrieved."""
+        """Why the answer rests on no document although there were some to search; None where it may rest on one."""
         notes = (step for step in self.trajectory.steps if isinstance(step, NoteStep))
         return next((str(note.data["why"]) for note in notes if note.name == UNGROUNDED), None)
 
@@ -245,7 +245,7 @@ def _write_config(folder: Path, config: Mapping[str, Any], budget: Budget | None
     part.replace(folder / "config.json")
 
 
-def _plain(settings: Mapping[str, object]) -> dict[str, object]:
+def _plain(settings: Mapping[str, object]) -> dict[str, Any]:
     """Settings as JSON can hold them."""
     return json.loads(json.dumps(dict(sorted(settings.items())), default=_as_data))  # type: ignore[no-any-return]
 

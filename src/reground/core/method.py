@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import is_dataclass, replace
-from typing import Protocol, runtime_checkable
+from dataclasses import replace
+from typing import Any, Protocol, runtime_checkable
 
 from reground.core.answers import Answer
 from reground.core.errors import ConfigurationError
@@ -45,11 +45,10 @@ def scaled(method: Method, tokens: int | None, *, keep: Iterable[str] = ()) -> M
     """
     if tokens is None or not isinstance(method, Scalable):
         return method
-    larger = method.at_budget(tokens)
+    larger: Any = method.at_budget(tokens)
     kept = {name: getattr(method, name) for name in keep}
-    if not kept or not is_dataclass(larger):
-        return larger
     try:
-        return replace(larger, **kept)
+        fitted: Method = replace(larger, **kept) if kept else larger
     except ConfigurationError:
         return method
+    return fitted

@@ -62,8 +62,6 @@ class _Shared:
     steps: list[Step] = field(default_factory=list)
     best: Answer | None = None
     whole: Answer | None = None
-    cut: set[str] = field(default_factory=set)
-    """What the replies say that the token budget has cut."""
     silent: set[str] = field(default_factory=set)
     """Models that have refused log-probabilities."""
 
@@ -119,7 +117,7 @@ class Run:
     def propose(self, answer: Answer) -> Answer:
         """Hold `answer` as the best so far, to be given if the budget ends; returns it."""
         self._shared.best = answer
-        if not self.cut(answer):
+        if not self.meter.has_cut(answer.text):
             self._shared.whole = answer
         return answer
 
@@ -127,10 +125,6 @@ class Run:
     def whole(self) -> Answer | None:
         """The answer proposed last that the token budget has not cut."""
         return self._shared.whole
-
-    def cut(self, answer: Answer) -> bool:
-        """Whether the answer is a reply that the token budget has cut: it ended before the length that was asked for."""
-        return answer.text.strip() in self._shared.cut
 
     def span(self, name: str, **data: JsonValue) -> Run:
         """A child run for one branch, for use in a with statement; `data` is recorded with it."""
@@ -224,18 +218,12 @@ class Run:
                 replies=replies,
             )
         )
-        self._notice_cut(wanted, replies)
+        self._shared.meter.see(wanted, replies)
         if wanted.logprobs and logprobs == "needed" and any(reply.token_logprobs is None for reply in replies):
             raise CapabilityError(
                 f"{model.name} gave no log-probabilities, which this method needs; choose a model or a server that does"
             )
         return list(replies)
-
-    def _notice_cut(self, wanted: Sampling, replies: Sequence[Reply]) -> None:
-        """The fingerprint holds the length asked for, so a replayed reply shows as well as a paid one that it was cut."""
-        shared = self._shared
-        if shared.meter.budget.tokens is not None and _usage_of(replies).completion < wanted.max_tokens * wanted.n:
-            shared.cut.update(reply.text.strip() for reply in replies if reply.finish_reason == "length")
 
     def _seeded(self, wanted: Sampling, ordinal: int) -> Sampling:
         """The sampling with a seed where it needs one: by the call's place and not by its turn, which the timing decides."""

@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING
 from reground.core.answers import AnswerForm
 from reground.core.errors import BudgetExceeded
 from reground.core.run import Run
-from reground.core.trajectory import VERSION, Failure, NoteStep, RetrieveStep, Step, Trajectory
+from reground.core.trajectory import UNGROUNDED, VERSION, Failure, NoteStep, RetrieveStep, Step, Trajectory
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reground.core.answers import Answer
     from reground.core.method import Method
-
-
-UNGROUNDED = "ungrounded"
-"""The note that an answer rests on no document, though the method had some to search."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +43,7 @@ async def solve(method: Method, question: str, run: Run, /, *, id: str, name: st
         error = end if answer is None else None
     except Exception as problem:
         error = problem
-    if answer is not None and run.whole is not None and _writes_code(method) and run.cut(answer):
+    if answer is not None and run.whole is not None and _writes_code(method) and run.meter.has_cut(answer.text):
         run.note("answer cut", why="the token budget cut the program: the whole answer before it", written=answer.text)
         answer, stopped = run.whole, "tokens"
     why = _ungrounded(method, run.steps)

@@ -20,6 +20,10 @@ VERSION = 2
 """Version 1 had no `shown` in its answers: their `citations` held the passages shown too."""
 
 
+UNGROUNDED = "ungrounded"
+"""The name of the note that an answer rests on no document, though the method had some to search."""
+
+
 class _Step(Value):
     """What every step has: its place, its name and when it ended, in seconds since the question was begun."""
 

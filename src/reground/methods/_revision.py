@@ -11,6 +11,7 @@ from reground.core.run import Run
 
 _SENTENCE = re.compile(r"[^.!?\n]*[.!?\n]+\s*|[^.!?\n]+$")
 _LABEL = re.compile(r"^[A-Z][^.!?]{2,60}:$")
+_NUMBER = re.compile(r"^\W*(?:step\s*)?\d+\s*[.:)]\s*")
 _LOOP = 3
 
 
@@ -51,9 +52,12 @@ def without_echo(text: str, prompt: str) -> str:
 
 
 def unlooped(text: str) -> str:
-    """The text up to where a sentence that stands in it three times or more comes for the second time."""
+    """The text up to where a sentence that stands in it three times or more comes for the second time.
+
+    A step's number before it makes no new sentence.
+    """
     sentences = _SENTENCE.findall(text)
-    keys = [" ".join(sentence.split()).casefold() for sentence in sentences]
+    keys = [_NUMBER.sub("", " ".join(sentence.split()).casefold()) for sentence in sentences]
     looping = {key for key, count in Counter(keys).items() if key and count >= _LOOP}
     seen: set[str] = set()
     for i, key in enumerate(keys):

@@ -14,6 +14,7 @@ from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel, Sampling
 from reground.core.run import Run, gather
+from reground.core.trajectory import UNGROUNDED
 from reground.methods import _prompts
 from reground.methods._budget import FENCE, INSTRUCTIONS, LEAST_PASSAGE, PASSAGE, affords, tokens_of
 from reground.methods._evidence import Evidence, clean_query, find
@@ -132,10 +133,14 @@ class _Solving:
         prompt = render(config.prompts.draft, question=self.question, style=style(config.form))
         replies = await self.run.generate(config.model, prompt, name="draft", sampling=self._sampling())
         draft = self.evidence.checked(readable(replies[0], config.form), self.run, config.form)
+        if replies[0].finish_reason == "length":
+            self.run.note("draft cut", kept=draft)
         most = None if config.max_contents is None else config.max_contents // config.k
         self.thoughts = split_steps(draft, most=most)
         self.run.propose(self._answer(draft))
         text = await (self._causal() if config.causal else self._non_causal())
+        if self.evidence.passages and not self.shown:
+            self.run.note(UNGROUNDED, why="no revision with what was found was kept")
         return await self._final(text)
 
     async def _causal(self) -> str:
