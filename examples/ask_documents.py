@@ -13,8 +13,8 @@ import reground
 def main(folder: str, question: str, model: str = "gguf/smollm2") -> None:
     result = reground.ask(question, corpus=folder, method="rar", model=model)
     print(result.text)
-    for citation in result.citations:
-        print(f"[{citation.marker}] {citation.title}: {citation.quote}")
+    for passage in result.shown:
+        print(f"[{passage.marker}] {passage.title}: {passage.quote}")
     print(f"{result.usage.calls} calls, {result.usage.tokens} tokens, {result.seconds:.1f} s")
 
 

@@ -2,7 +2,7 @@
 
     import reground
     result = reground.ask("Which river flows past ...?", corpus="docs/")
-    print(result.text, result.citations, result.usage)
+    print(result.text, result.citations, result.shown, result.usage)
 
 `aask` is the same as a coroutine. Everything else is imported from where it lives: `reground.core`,
 `reground.methods`, `reground.retrieval`, `reground.evaluation`.

@@ -111,7 +111,11 @@ def test_json_holds_the_answer_citations_steps_usage_and_the_trajectorys_path(
     said = capsys.readouterr()
     assert code == 0, said.err
     answer = json.loads(said.out)
-    assert set(answer) == {"question", "answer", "method", "citations", "steps", "usage", "stopped", "trajectory"}
+    passages = {"citations", "shown", "ungrounded"}
+    assert set(answer) == {"question", "answer", "method", "steps", "usage", "stopped", "trajectory"} | passages
+    assert [passage["marker"] for passage in answer["citations"]] == [1]
+    assert [passage["marker"] for passage in answer["shown"]] == [1, 2]
+    assert answer["ungrounded"] is None
     assert answer["answer"] == "The Danube is longer [1]."
     assert answer["usage"]["calls"] == 1
     (trajectory,) = read_trajectories(Path(answer["trajectory"]))
@@ -127,11 +131,32 @@ def test_progress_goes_to_standard_error_and_the_answer_to_standard_output(capsy
         assert run([*arguments, "--method", "rag"]) == 0
     said = capsys.readouterr()
     assert "answer: 1 calls" in said.err
-    assert "Vienna [1]." in said.out and "Evidence" in said.out
+    assert "Vienna [1]." in said.out and "Sources" in said.out
+
+
+def test_an_answer_for_which_nothing_was_retrieved_says_so_and_the_exit_code_tells(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with serving(in_order("It is blue [1].", "It is blue [1].", "It is blue.")) as server:
+        arguments = ["ask", "Xyzzy plugh?", "--corpus", "docs", "--model", "openai/mock", "--base-url", server.url]
+        assert run([*arguments, "--method", "rag", "--json", "--trace", "t.jsonl"]) == 4
+        answer = json.loads(capsys.readouterr().out)
+        assert run([*arguments, "--method", "rag", "--fresh"]) == 4
+        said = capsys.readouterr()
+        assert run([*arguments, "--method", "direct"]) == 0
+    assert answer["ungrounded"] == "nothing was found"
+    assert (answer["answer"], answer["citations"], answer["shown"]) == ("It is blue.", [], [])
+    (trajectory,) = read_trajectories(Path("t.jsonl"))
+    assert tuple(
+        sorted(step.name for step in trajectory.steps if step.name in {"ungrounded", "unknown markers removed"})
+    ) == ("ungrounded", "unknown markers removed")
+    assert "rests on no document" in said.out
+    assert "note: nothing was found" in said.err
+    assert "Sources" not in said.out
 
 
 def test_a_budget_that_ends_is_said(capsys: pytest.CaptureFixture[str]) -> None:
-    with serving(MockOpenAI(lambda body: "A thought.\n\nAnother.")) as server:
+    with serving(MockOpenAI(lambda body: "The Danube.\n\nAnother.")) as server:
         arguments = ["ask", "Where?", "--corpus", "docs", "--model", "openai/mock", "--base-url", server.url]
         assert run([*arguments, "--budget-calls", "2"]) == 0
     said = capsys.readouterr()
@@ -146,7 +171,7 @@ def test_the_configuration_file_is_read_flags_override_it_and_unknown_keys_are_r
         (home / "reground.toml").write_text(
             f'model = "openai/mock"\nbase_url = "{server.url}"\nmethod = "rar"\ncorpus = "docs"\n[budget]\ncalls = 5\n[settings]\nk = 1\n'
         )
-        assert run(["ask", "Where?", "--method", "rag", "--json"]) == 0
+        assert run(["ask", "Where is Vienna?", "--method", "rag", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["method"] == "rag"
     (config,) = (home / "home" / "runs").glob("ask-*/config.json")
     resolved = json.loads(config.read_text())
@@ -236,7 +261,7 @@ def test_the_real_embedded_model_answers_from_the_command_line(capsys: pytest.Ca
     answer = json.loads(said.out)
     assert answer["answer"].strip()
     assert answer["usage"]["completion"] > 0
-    assert answer["citations"]
+    assert answer["shown"]
 
 
 def test_ctrl_c_leaves_everything_resumable(home: Path) -> None:
@@ -272,7 +297,7 @@ def test_ctrl_c_leaves_everything_resumable(home: Path) -> None:
         assert "Traceback" not in err
         done = sum(server.completed.values())
         again = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-        assert again.returncode == 0, again.stderr
+        assert again.returncode == 4, again.stderr  # no document holds a thought
         assert "replayed, not paid again" in again.stdout
         whole = sum(server.completed.values())
     asked_twice = [prompt for prompt, count in server.completed.items() if count > 1]

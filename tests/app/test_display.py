@@ -29,8 +29,25 @@ def test_a_result_shows_answer_steps_evidence_and_cost(tmp_path: Path) -> None:
     replies = lambda messages, sampling: "Vienna lies on the Danube [1].\n\nSo it is the Danube [1]."  # noqa: E731
     result = reground.ask("Which river?", method="rat", model=ScriptedModel(replies), corpus=retriever, home=tmp_path)
     text = shown(show_result, result)
-    for part in ("Answer", "Steps", "Evidence", "danube.md", "calls", "trajectory:", "Vienna lies on the Danube [1]."):
+    for part in ("Answer", "Steps", "Sources", "danube.md", "calls", "trajectory:", "Vienna lies on the Danube [1]."):
         assert part in text
+
+
+def test_cited_sources_stand_under_the_answer_and_what_was_also_read_apart_from_them(tmp_path: Path) -> None:
+    found = [Passage(id=f"{name}.md", title=name, text=f"The {name}.") for name in ("Danube", "Seine")]
+    retriever = ScriptedRetriever(found)
+
+    def ask(reply: str) -> str:
+        result = reground.ask(
+            "Which?", method="rag", model=ScriptedModel([reply]), corpus=retriever, home=tmp_path, fresh=True
+        )
+        return shown(show_result, result)
+
+    text = ask("The Seine [2].")
+    assert text.index("The Seine [2].") < text.index("Sources") < text.index("Seine.md")
+    assert text.index("Seine.md") < text.index("Also read") < text.index("Danube.md")
+    bare = ask("The Seine.")
+    assert "Sources" not in bare and "not cited" in bare and "Danube.md" in bare
 
 
 def test_a_trajectory_is_shown_step_by_step(tmp_path: Path) -> None:

@@ -62,12 +62,12 @@ programs = st.builds(
 executions = st.builds(
     Execution, verdict=st.sampled_from(Verdict), stdout=text, stderr=text, detail=text, value=json, seconds=seconds
 )
+citations = st.builds(Citation, marker=count, passage_id=text, title=text, url=st.none() | text, quote=text)
 answers = st.builds(
     Answer,
     text=text,
-    citations=st.lists(
-        st.builds(Citation, marker=count, passage_id=text, title=text, url=st.none() | text, quote=text), max_size=2
-    ).map(tuple),
+    citations=st.lists(citations, max_size=2).map(tuple),
+    shown=st.lists(citations, max_size=2).map(tuple),
     steps=st.lists(
         st.builds(Thought, text=text, draft=st.none() | text, citations=st.lists(count, max_size=2).map(tuple)),
         max_size=2,

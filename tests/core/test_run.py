@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reground.core.answers import Answer
+from reground.core.answers import PROGRAM, TEXT, Answer
 from reground.core.budget import Budget
 from reground.core.critic import Pair
 from reground.core.errors import BudgetExceeded, CapabilityError, ModelError, ParseError
@@ -512,8 +512,8 @@ class TestGather:
 class Method:
     """Proposes, calls, answers; raises what it is told to."""
 
-    def __init__(self, model, error=None):
-        self.model, self.error = model, error
+    def __init__(self, model, error=None, form=TEXT):
+        self.model, self.error, self.form = model, error, form
 
     async def solve(self, question, run):
         run.propose(Answer(text="first"))
@@ -521,6 +521,20 @@ class Method:
         if self.error is not None:
             raise self.error
         return run.propose(Answer(text=text))
+
+
+class Cut:
+    """A model whose one reply ends at the length limit."""
+
+    name = "cut"
+
+    def __init__(self, text, completion=20):
+        self.text, self.completion, self.asked = text, completion, 0
+
+    async def generate(self, messages, sampling, /):
+        self.asked += 1
+        usage = Usage(calls=1, prompt=5, completion=min(self.completion, sampling.max_tokens))
+        return [Reply(text=self.text, finish_reason="length", usage=usage)]
 
 
 class TestSolve:
@@ -546,6 +560,34 @@ class TestSolve:
         story = solved.trajectory
         assert (story.answer.text, story.stopped, story.failure, solved.error) == ("first", "calls", None, None)
         assert story.steps[-1].name == "budget ended"
+
+    @pytest.mark.parametrize(("form", "given"), [(PROGRAM, "first"), (TEXT, "x = 1\nif x")])
+    async def test_a_program_that_the_budget_cut_gives_way_to_the_whole_answer_before_it(self, form, given):
+        journal, cut = MemoryJournal(), Cut("x = 1\nif x")
+        for model in (cut, Cut("nobody asks")):
+            run = Run(budget=Budget(tokens=40), journal=journal)
+            solved = await solve(Method(model, form=form), "why?", run, id="7", name="m")
+            assert (solved.trajectory.answer.text, solved.trajectory.stopped) == (
+                given,
+                "tokens" if form is PROGRAM else None,
+            )
+            noted = [step.name for step in run.steps if isinstance(step, NoteStep)]
+            assert noted == (["answer cut"] if form is PROGRAM else [])
+        assert cut.asked == 1
+
+    async def test_a_program_that_its_own_length_limit_cut_is_given(self):
+        run = Run(budget=Budget(tokens=4000))
+        solved = await solve(Method(Cut("x = 1", completion=512), form=PROGRAM), "why?", run, id="7", name="m")
+        assert (solved.trajectory.answer.text, solved.trajectory.stopped) == ("x = 1", None)
+
+    async def test_a_cut_program_is_better_than_none(self):
+        class Alone(Method):
+            async def solve(self, question, run):
+                return run.propose(Answer(text=await run.ask(self.model, question, name="a")))
+
+        run = Run(budget=Budget(tokens=40))
+        solved = await solve(Alone(Cut("if x"), form=PROGRAM), "why?", run, id="7", name="m")
+        assert solved.trajectory.answer.text == "if x"
 
     async def test_a_budget_that_ends_before_any_answer_is_a_failure(self):
         class Slow:

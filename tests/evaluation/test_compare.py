@@ -9,6 +9,7 @@ from reground.core.answers import Answer
 from reground.core.budget import Budget
 from reground.core.errors import CapabilityError, ConfigurationError, DataError, ModelError
 from reground.core.language import LanguageModel, Usage
+from reground.core.method import scaled
 from reground.core.run import Run
 from reground.evaluation.compare import (
     Cell,
@@ -17,7 +18,6 @@ from reground.evaluation.compare import (
     compare,
     parse_budgets,
     read_plan,
-    scaled,
 )
 from reground.evaluation.estimate import estimate, total
 from reground.evaluation.records import Record

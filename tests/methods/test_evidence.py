@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reground.core.answers import NUMBER, PHRASE, PLAN, PROGRAM, TEXT, Thought
 from reground.core.errors import IndexRefused
 from reground.core.evidence import Passage
 from reground.core.run import Run
 from reground.methods._budget import tokens_of
-from reground.methods._evidence import Evidence, cited_markers, clean_query, find
+from reground.methods._evidence import Evidence, clean_query, find
 from tests.methods.helpers import PASSAGES, Failing, notes
 
 ids = st.lists(st.sampled_from("abcde"), max_size=8)
@@ -23,23 +24,48 @@ def test_a_passage_keeps_its_number(batches):
     assert len({p.id for p in evidence.passages}) == len(evidence.passages)
 
 
-def test_citations_are_markers_in_the_text_and_then_the_support():
+def five() -> Evidence:
     evidence = Evidence()
-    evidence.add(PASSAGES)
-    cited = evidence.citations("Long [2], short [4; 9] and [2].", support=[1, 2])
-    assert [c.marker for c in cited] == [2, 4, 1]
-    assert cited[0].passage_id == "danube"
-    assert cited[0].quote.startswith("The Danube is 2850 km")
+    evidence.add([*PASSAGES, Passage(id="elbe", title="Elbe", text="The Elbe flows through Dresden.")])
+    return evidence
 
 
-def test_indices_in_code_are_no_citations():
-    assert cited_markers("See [1].\n```python\nx = a[2]\n```\nand `b[3]`, [4]", most=5) == [1, 4]
-    assert cited_markers("```python\nx[1]", most=5) == []
+def test_an_answer_cites_what_its_markers_name_and_holds_apart_what_it_was_shown():
+    answer = five().answer("Long [2], short [4] and [2].", Run(), TEXT, shown=[1, 2])
+    assert [passage.marker for passage in answer.citations] == [2, 4]
+    assert [passage.marker for passage in answer.shown] == [2, 4, 1]
+    assert answer.citations[0].passage_id == "danube"
+    assert answer.citations[0].quote.startswith("The Danube is 2850 km")
 
 
-@given(st.text(alphabet="[]0123456789,; a", max_size=30), st.integers(0, 20))
-def test_no_citation_names_a_passage_that_is_not_there(text, most):
-    assert all(1 <= marker <= most for marker in cited_markers(text, most=most))
+def test_a_marker_without_a_passage_is_removed_from_text_and_steps_and_noted_once():
+    evidence, run = five(), Run()
+    for _ in range(2):
+        answer = evidence.answer("The Danube [2][7].", run, TEXT, steps=[Thought(text="It is long [9].")])
+    assert answer.text == "The Danube [2]."
+    assert answer.steps[0].text == "It is long."
+    assert [note.data["markers"] for note in notes(run, "unknown markers removed")] == [[7], [9]]
+
+
+@pytest.mark.parametrize(
+    ("form", "text"),
+    [
+        (TEXT, "The code is `a[7]`, built in [2019]."),
+        (TEXT, "[7]"),
+        (PHRASE, "The factors.\nAnswer: [3, 7]"),
+        (NUMBER, "Step [7] gives\nAnswer: 12"),
+        (PROGRAM, "def f(rows):\n    return rows[7]"),
+        (PLAN, "STEP 1 takes [7] logs"),
+    ],
+)
+def test_what_is_no_marker_or_is_the_answer_itself_stays(form, text):
+    run = Run()
+    answer = five().answer(text, run, form)
+    assert (answer.text, run.steps) == (text, ())
+
+
+def test_a_short_answer_loses_a_made_up_marker_and_nothing_else():
+    assert five().answer("Answer: the Danube [7]", Run(), PHRASE).text == "Answer: the Danube"
 
 
 def test_fitting_takes_the_best_first_and_one_at_least():

@@ -159,7 +159,7 @@ async def test_thoughts_keep_draft_reflection_query_and_markers():
     assert first.reflection == "It is the Danube [1]."
     assert first.query == "vienna danube"
     assert first.citations == (1,)
-    assert {c.passage_id for c in answer.citations} == {"danube", "rhine"}
+    assert {c.passage_id for c in answer.shown} == {"danube", "rhine"}
 
 
 @pytest.mark.parametrize("reply", ["", Reply(text="Vienna lies", finish_reason="length")])
@@ -580,7 +580,7 @@ async def test_a_grounded_draft_is_written_from_passages_and_revised_from_all_ev
     assert "The Seine has 775 km [1].\n\nAnswer: Seine" in second
     assert "The Danube has 2850 km.\nAnswer: Danube" in third
     assert answer.text.endswith("Answer: Danube")
-    assert [citation.marker for citation in answer.citations] == [1, 2, 3, 4]
+    assert [passage.marker for passage in answer.shown] == [1, 2, 3, 4]
 
 
 async def test_a_grounded_round_may_ask_what_to_read_next():
@@ -636,7 +636,7 @@ async def test_passages_that_brought_no_better_answer_support_none():
     for logprob, markers in ((-0.9, [1, 2]), (-0.1, [1, 2, 3])):
         scripted = ScriptedModel([sure("Seine", -0.5), sure("Danube", logprob)])
         answer = await rar(scripted, **(GROUNDED | AFRESH | {"max_rounds": 1})).solve(QUESTION, Run())
-        assert [citation.marker for citation in answer.citations] == markers
+        assert [passage.marker for passage in answer.shown] == markers
 
 
 async def test_without_log_probabilities_the_later_answer_goes_on_and_a_note_says_so():

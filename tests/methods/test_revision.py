@@ -74,6 +74,8 @@ def test_a_loop_ends_before_its_second_turn():
     assert unlooped("One. Two. Three. Two. Three. Two. Three. Tw") == "One. Two. Three."
     assert unlooped("Twice. Twice. Done.") == "Twice. Twice. Done."
     assert unlooped("a\nb\na\nb\na\n") == "a\nb"
+    steps = "Step 1: Elbe.\nStep 2: It is long.\nStep 3: It is long.\n4) It is long.\nStep 5: It"
+    assert unlooped(steps) == "Step 1: Elbe.\nStep 2: It is long.", "a number before it makes no new sentence"
 
 
 @given(sentences)

@@ -23,12 +23,12 @@ from reground.core.errors import (
 from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
+from reground.core.markers import cited_markers
 from reground.core.method import Scalable
 from reground.core.run import Run
 from reground.core.solve import solve
 from reground.core.trajectory import ChooseStep, GenerateStep, Trajectory
 from reground.evaluation.tasks.theoremqa import THEOREM_FORM
-from reground.methods._evidence import cited_markers
 from reground.methods._search_agent.actions import GivenAnswer, ResultItem, Search, SelectLink, Terminate, literal
 from reground.methods._search_agent.parsing import parse_action
 from reground.methods._search_agent.prompts import Prompts

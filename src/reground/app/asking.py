@@ -20,10 +20,18 @@ from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.journal import SqliteJournal
 from reground.core.language import LanguageModel, Usage
+from reground.core.method import scaled
 from reground.core.places import runs_dir
 from reground.core.run import Observer, Run
 from reground.core.solve import solve
-from reground.core.trajectory import Failure, Trajectory, append_trajectory, write_trajectories
+from reground.core.trajectory import (
+    UNGROUNDED,
+    Failure,
+    NoteStep,
+    Trajectory,
+    append_trajectory,
+    write_trajectories,
+)
 from reground.critics import load, own_model
 
 if TYPE_CHECKING:
@@ -38,10 +46,15 @@ DEFAULT_METHOD = "rar"
 
 @dataclass(frozen=True)
 class Result:
-    """An answer with everything it rests on. `stopped` names the budget limit that ended the work early."""
+    """An answer with everything it rests on.
+
+    citations: the passages whose markers stand in the text. shown: all passages that it was written from, those included.
+    stopped: the budget limit that ended the work early, if one did.
+    """
 
     text: str
     citations: tuple[Citation, ...]
+    shown: tuple[Citation, ...]
     steps: tuple[Thought, ...]
     usage: Usage
     seconds: float
@@ -52,6 +65,12 @@ class Result:
     def __str__(self) -> str:
         return self.text
 
+    @property
+    def ungrounded(self) -> str | None:
+        """Why the answer rests on no document although there were some to search; None where it may rest on one."""
+        notes = (step for step in self.trajectory.steps if isinstance(step, NoteStep))
+        return next((str(note.data["why"]) for note in notes if note.name == UNGROUNDED), None)
+
     def to_dict(self) -> dict[str, Any]:
         """The same as plain data, without the trajectory itself."""
         return {
@@ -59,6 +78,8 @@ class Result:
             "answer": self.text,
             "method": self.trajectory.method,
             "citations": [citation.model_dump(mode="json") for citation in self.citations],
+            "shown": [passage.model_dump(mode="json") for passage in self.shown],
+            "ungrounded": self.ungrounded,
             "steps": [step.model_dump(mode="json") for step in self.steps],
             "usage": {**self.usage.model_dump(mode="json"), "seconds": round(self.seconds, 3)},
             "stopped": self.stopped,
@@ -156,7 +177,10 @@ async def _solve(
         run = Run(
             run_id=run_id, question_id="0", journal=journal, budget=budget, observer=observer, seed=config.get("seed")
         )
-        solved = await solve(solver, config["question"], run, id=run_id, name=config["method"])
+        fitted = scaled(solver, None if budget is None else budget.tokens, keep=config["settings"])
+        if fitted is not solver:
+            run.note("scaled", why="the token budget", settings=_plain(_changed(solver, fitted)))
+        solved = await solve(fitted, config["question"], run, id=run_id, name=config["method"])
     finally:
         journal.close()
     trajectory, error = solved.trajectory, solved.error
@@ -176,6 +200,7 @@ async def _solve(
     return Result(
         text=trajectory.answer.text,
         citations=trajectory.answer.citations,
+        shown=trajectory.answer.shown,
         steps=trajectory.answer.steps,
         usage=trajectory.usage,
         seconds=trajectory.seconds,
@@ -237,9 +262,15 @@ def _write_config(folder: Path, config: Mapping[str, Any], budget: Budget | None
     part.replace(folder / "config.json")
 
 
-def _plain(settings: Mapping[str, object]) -> dict[str, object]:
+def _plain(settings: Mapping[str, object]) -> dict[str, Any]:
     """Settings as JSON can hold them."""
     return json.loads(json.dumps(dict(sorted(settings.items())), default=_as_data))  # type: ignore[no-any-return]
+
+
+def _changed(before: Any, after: Any) -> dict[str, object]:
+    """The settings of `after` that differ from those of `before`."""
+    pairs = ((field.name, getattr(before, field.name), getattr(after, field.name)) for field in fields(after))
+    return {name: new for name, old, new in pairs if new != old}
 
 
 def _as_data(value: object) -> object:

@@ -18,7 +18,8 @@ from reground.app.corpora import corpus_retriever
 from reground.app.identity import files_fingerprint, model_settings, weights_of
 from reground.core.errors import ConfigurationError
 from reground.core.journal import fingerprint
-from reground.evaluation.compare import Cell, scaled
+from reground.core.method import scaled
+from reground.evaluation.compare import Cell
 
 if TYPE_CHECKING:
     from reground.core.budget import Budget

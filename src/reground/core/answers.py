@@ -11,7 +11,7 @@ from reground.core.language import Value
 
 
 class Citation(Value):
-    """A passage that an answer rests on; `marker` is the number in square brackets in the text."""
+    """A passage by its number, the one that stands in square brackets where a text cites it."""
 
     marker: int
     passage_id: str
@@ -34,10 +34,16 @@ class Thought(Value):
 
 
 class Answer(Value):
-    """What a method returns. `text` is the whole response; a form's `extract` finds the short answer in it."""
+    """What a method returns. `text` is the whole response; a form's `extract` finds the short answer in it.
+
+    citations: the passages whose markers stand in `text`. An answer without markers, such as a bare phrase, a number or a
+        program, cites nothing.
+    shown: the passages that stood in the prompts from which the text was written, the cited ones first.
+    """
 
     text: str
     citations: tuple[Citation, ...] = ()
+    shown: tuple[Citation, ...] = ()
     steps: tuple[Thought, ...] = ()
 
 

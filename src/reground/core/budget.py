@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from pydantic import Field
 
 from reground.core.errors import BudgetExceeded, ConfigurationError
-from reground.core.language import Message, Sampling, Usage, Value
+from reground.core.language import Message, Reply, Sampling, Usage, Value
 
 
 class Budget(Value):
@@ -63,6 +63,7 @@ class Meter:
     _reserved_calls: int = 0
     _estimated: int = 0
     _measured: int = 0
+    _cut: set[str] = field(default_factory=set)
     _started: float = field(init=False)
     _carried: float = 0.0
 
@@ -137,6 +138,19 @@ class Meter:
         if estimated and usage.prompt:
             self._estimated += estimated * max(1, usage.calls)
             self._measured += usage.prompt
+
+    def see(self, wanted: Sampling, replies: Sequence[Reply]) -> None:
+        """Remember which replies the token budget has cut: they ended at a limit below the length that was asked for.
+
+        What they cost shows it, so a replayed reply is told by it as well as a paid one.
+        """
+        written = sum(reply.usage.completion for reply in replies)
+        if self.budget.tokens is not None and written < wanted.max_tokens * wanted.n:
+            self._cut.update(reply.text.strip() for reply in replies if reply.finish_reason == "length")
+
+    def has_cut(self, text: str) -> bool:
+        """Whether the text is a reply that the token budget has cut."""
+        return text.strip() in self._cut
 
     def replay(self, usage: Usage, elapsed: float, messages: tuple[Message, ...] = ()) -> None:
         """Count an effect that an earlier attempt has paid for, a call of a model with its messages."""

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import Any, Protocol, runtime_checkable
 
 from reground.core.answers import Answer
+from reground.core.errors import ConfigurationError
 from reground.core.run import Run
 
 
@@ -33,3 +36,19 @@ class Scalable(Method, Protocol):
     def at_budget(self, tokens: int) -> Method:
         """The same method, scaled to spend about `tokens` prompt and completion tokens a question."""
         ...
+
+
+def scaled(method: Method, tokens: int | None, *, keep: Iterable[str] = ()) -> Method:
+    """The method set up for a budget, where it can be (RaR, section 3.3: all methods at the same budget).
+
+    keep: settings that stay as they are, because the user chose them. Where they do not go with the others, nothing is scaled.
+    """
+    if tokens is None or not isinstance(method, Scalable):
+        return method
+    larger: Any = method.at_budget(tokens)
+    kept = {name: getattr(method, name) for name in keep}
+    try:
+        fitted: Method = replace(larger, **kept) if kept else larger
+    except ConfigurationError:
+        return method
+    return fitted

@@ -66,6 +66,7 @@ class _Shared:
     recorded: dict[tuple[str, int], Effect]
     steps: list[Step] = field(default_factory=list)
     best: Answer | None = None
+    whole: Answer | None = None
     silent: set[str] = field(default_factory=set)
     """Models that have refused log-probabilities."""
 
@@ -127,7 +128,14 @@ class Run:
     def propose(self, answer: Answer) -> Answer:
         """Hold `answer` as the best so far, to be given if the budget ends; returns it."""
         self._shared.best = answer
+        if not self.meter.has_cut(answer.text):
+            self._shared.whole = answer
         return answer
+
+    @property
+    def whole(self) -> Answer | None:
+        """The answer proposed last that the token budget has not cut."""
+        return self._shared.whole
 
     def span(self, name: str, **data: JsonValue) -> Run:
         """A child run for one branch, for use in a with statement; `data` is recorded with it."""
@@ -198,6 +206,7 @@ class Run:
                 replies = await self._pay(model, messages, plain, ordinal, mark, name)
         found = {"model": model.name, "messages": messages, "sampling": asked, "replies": replies}
         self._record(GenerateStep, ordinal, name, replayed=effect is not None, **found)
+        self._shared.meter.see(wanted, replies)
         if wanted.logprobs and logprobs == "needed" and any(reply.token_logprobs is None for reply in replies):
             raise CapabilityError(
                 f"{model.name} gave no log-probabilities, which this method needs; choose a model or a server that does"

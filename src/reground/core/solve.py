@@ -7,11 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reground.core.answers import AnswerForm
 from reground.core.errors import BudgetExceeded, RegroundError
 from reground.core.run import Run
-from reground.core.trajectory import Failure, Trajectory
+from reground.core.trajectory import UNGROUNDED, VERSION, Failure, NoteStep, RetrieveStep, Step, Trajectory
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from reground.core.answers import Answer
     from reground.core.method import Method
 
@@ -35,7 +38,8 @@ class Solved:
 async def solve(method: Method, question: str, run: Run, /, *, id: str, name: str) -> Solved:
     """Never raises for what goes wrong in the method: a failed question is data too.
 
-    When the budget ends, the answer proposed last stands and the trajectory says which limit it was;
+    When the budget ends, the answer proposed last stands and the trajectory says which limit it was. A program that the
+    budget has cut is worth nothing, so an answer proposed before it that is whole takes its place;
     cancellation (Ctrl-C) passes through.
     """
     answer: Answer | None = None
@@ -49,8 +53,14 @@ async def solve(method: Method, question: str, run: Run, /, *, id: str, name: st
         error = end if answer is None else None
     except Exception as problem:
         error = problem
+    if answer is not None and run.whole is not None and _writes_code(method) and run.meter.has_cut(answer.text):
+        run.note("answer cut", why="the token budget cut the program: the whole answer before it", written=answer.text)
+        answer, stopped = run.whole, "tokens"
+    why = _ungrounded(method, run.steps)
+    if answer is not None and why is not None:
+        run.note(UNGROUNDED, why=why)
     trajectory = Trajectory.model_construct(
-        version=1,
+        version=VERSION,
         id=id,
         question=question,
         method=name,
@@ -63,3 +73,23 @@ async def solve(method: Method, question: str, run: Run, /, *, id: str, name: st
         metadata={},
     )
     return Solved(trajectory, error)
+
+
+def _writes_code(method: Method) -> bool:
+    form = getattr(method, "form", None)
+    return isinstance(form, AnswerForm) and form.draft_is_query
+
+
+def _ungrounded(method: Method, steps: Sequence[Step]) -> str | None:
+    """Why a method that could search has read nothing; None where it has no documents or some passage came back."""
+    searches = [step for step in steps if isinstance(step, RetrieveStep)]
+    if getattr(method, "retriever", None) is None or any(step.passages for step in searches):
+        return None
+    failed = any(isinstance(step, NoteStep) and step.name == "retrieval failed" for step in steps)
+    return (
+        "every search failed"
+        if failed and not searches
+        else "nothing was found"
+        if searches
+        else "nothing was searched"
+    )

@@ -5,20 +5,26 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from reground.core.answers import Answer
 from reground.core.critic import Pair
 from reground.core.errors import DataError
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling, Usage, Value
+from reground.core.markers import cited_markers
 from reground.core.programs import Execution, Program
 
-VERSION = 1
 BEFORE_CHECKS = "answer before checks"
 """The name of the note in which a method keeps, as `text`, the answer that its own checks saw first."""
+VERSION = 2
+"""Version 1 had no `shown` in its answers: their `citations` held the passages shown too."""
+
+
+UNGROUNDED = "ungrounded"
+"""The name of the note that an answer rests on no document, though the method had some to search."""
 
 
 class _Step(Value):
@@ -125,7 +131,7 @@ class Trajectory(Value):
     `usage` counts replayed calls too; `seconds` is wall-clock time over all attempts.
     """
 
-    version: Literal[1] = 1
+    version: Literal[2] = 2
     id: str
     question: str
     method: str
@@ -136,6 +142,24 @@ class Trajectory(Value):
     usage: Usage = Usage()
     seconds: float = 0.0
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_version_1(cls, data: object) -> object:
+        return _upgraded(data) if isinstance(data, dict) and data.get("version") == 1 else data
+
+
+def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
+    """Version 1 as version 2: what an answer was shown, apart from what its text cites."""
+    answer = data.get("answer")
+    if isinstance(answer, dict) and isinstance(shown := answer.get("citations", []), list):
+        passages = [
+            passage for passage in shown if isinstance(passage, dict) and isinstance(passage.get("marker"), int)
+        ]
+        most = max((passage["marker"] for passage in passages), default=0)
+        cited = cited_markers(str(answer.get("text", "")), most=most)
+        answer = {**answer, "citations": [each for each in passages if each["marker"] in cited], "shown": shown}
+    return {**data, "version": VERSION, "answer": answer}
 
 
 def append_trajectory(path: Path, trajectory: Trajectory) -> None:

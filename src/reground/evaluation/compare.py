@@ -13,7 +13,7 @@ from pydantic import ValidationError
 
 from reground.core.errors import CapabilityError, ConfigurationError, DataError, SandboxUnavailable
 from reground.core.language import Value
-from reground.core.method import Method, Scalable
+from reground.core.method import Method
 from reground.core.programs import Sandbox
 from reground.evaluation.progress import Progress
 from reground.evaluation.results import check_run, write_text
@@ -95,11 +95,6 @@ def cells_of(methods: Sequence[str], budgets: Sequence[int | None]) -> list[Cell
     """Every method at every budget, small budgets first, so that an early stop leaves whole comparisons."""
     ordered = sorted(budgets, key=lambda tokens: float("inf") if tokens is None else tokens)
     return [Cell(method=method, tokens=tokens) for tokens in ordered for method in dict.fromkeys(methods)]
-
-
-def scaled(method: Method, tokens: int | None) -> Method:
-    """The method set up for a budget, where it can be (RaR, section 3.3: all methods at the same budget)."""
-    return method.at_budget(tokens) if tokens is not None and isinstance(method, Scalable) else method
 
 
 def read_plan(path: Path) -> Plan | None:

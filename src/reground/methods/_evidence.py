@@ -1,22 +1,23 @@
-"""Evidence in prompts and citations in answers."""
+"""Evidence in prompts, and answers with what they cite and what they were written from."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from reground.core.answers import Citation
+from reground.core.answers import Answer, AnswerForm, Citation, Thought
 from reground.core.errors import IndexRefused, RetrievalError
 from reground.core.evidence import Passage, Retriever
+from reground.core.markers import cited_markers, without_unknown
 from reground.core.run import Run
 from reground.core.untrusted import fence
 from reground.methods._budget import tokens_of
+from reground.methods._prompts import CITING
 
 _MARKER = re.compile(r"\[(\d+(?:\s*[,;]\s*\d+)*)\]")
-_CODE = re.compile(r"```.*?(?:```|\Z)|`[^`\n]*`", re.DOTALL)
 _LABEL = re.compile(r"^\W*(?:search\s+)?query(?:\s+\d+)?\s*[:：]\W*", re.IGNORECASE)
 
 
@@ -26,6 +27,7 @@ class Evidence:
 
     passages: list[Passage] = field(default_factory=list)
     _numbers: dict[str, int] = field(default_factory=dict)
+    _unknown: set[int] = field(default_factory=set)
 
     def add(self, found: Iterable[Passage]) -> list[int]:
         """Number the passages, old ones by their old number; returns their markers, each once."""
@@ -70,10 +72,40 @@ class Evidence:
         fitting = bisect_right(lengths, most, key=lambda length: tokens_of(self.show(kept, tokens=length)))
         return kept, lengths[max(0, fitting - 1)]
 
-    def citations(self, text: str, *, support: Sequence[int] = ()) -> tuple[Citation, ...]:
-        """What the text cites by [number], then the passages in `support` that it was revised with, in order of first use."""
-        seen = dict.fromkeys([*cited_markers(text, most=len(self.passages)), *support])
-        return tuple(self._cite(marker) for marker in seen)
+    def answer(
+        self, text: str, run: Run, form: AnswerForm, *, shown: Iterable[int] = (), steps: Iterable[Thought] = ()
+    ) -> Answer:
+        """An answer that was written from the passages `shown`, with what its text cites. Markers that name nothing go."""
+        said = self.checked(text, run, form)
+        cited = self.cited(said, form)
+        checked = (step.model_copy(update={"text": self.checked(step.text, run, form)}) for step in steps)
+        return Answer(
+            text=said,
+            citations=tuple(map(self._cite, cited)),
+            shown=tuple(map(self._cite, dict.fromkeys([*cited, *shown]))),
+            steps=tuple(checked),
+        )
+
+    def cited(self, text: str, form: AnswerForm) -> list[int]:
+        """The markers in a text, in order of first use. Programs have none: brackets there are indices."""
+        return [] if form.draft_is_query else cited_markers(text, most=len(self.passages))
+
+    def checked(self, text: str, run: Run, form: AnswerForm, *, known: Collection[int] | None = None) -> str:
+        """The text without markers that name no passage, or none of the `known` ones; a note tells which.
+
+        Only where markers are asked for. A short answer that would change with them stays as it is, since it is a list or an index.
+        """
+        if form.name not in CITING:
+            return text
+        names = range(1, len(self.passages) + 1) if known is None else known
+        cleaned, unknown = without_unknown(text, names)
+        kept = form.extract(cleaned) == form.extract(text) if form.final_pass else any(map(str.isalnum, cleaned))
+        if not unknown or not kept:
+            return text
+        if not self._unknown.issuperset(unknown):
+            run.note("unknown markers removed", markers=list(unknown), why="no passage has these numbers")
+            self._unknown.update(unknown)
+        return cleaned
 
     def _cite(self, marker: int) -> Citation:
         passage = self.passages[marker - 1]
@@ -84,15 +116,6 @@ class Evidence:
             url=passage.url,
             quote=" ".join(passage.text.split())[:200],
         )
-
-
-def cited_markers(text: str, *, most: int) -> list[int]:
-    """The passage numbers in square brackets in the text, without numbers that no passage has.
-
-    Code is left out: its brackets are indices.
-    """
-    found = [int(number) for group in _MARKER.findall(_CODE.sub(" ", text)) for number in re.findall(r"\d+", group)]
-    return list(dict.fromkeys(number for number in found if 1 <= number <= most))
 
 
 def interleaved(found: Sequence[Sequence[Passage]]) -> list[Passage]:

@@ -12,6 +12,7 @@ from reground.core.run import Run
 from reground.methods._steps import dropped_steps, join_steps, restore_steps, split_answer, split_steps
 
 _SENTENCE = re.compile(r"[^.!?\n]*[.!?\n]+\s*|[^.!?\n]+$")
+_NUMBER = re.compile(r"^\W*(?:step\s*)?\d+\s*[.:)]\s*")
 _LOOP = 3
 _TASK = 20
 """The fewest characters by which a template's last line is known again in a reply."""
@@ -83,9 +84,12 @@ def task_of(template: str) -> str:
 
 
 def unlooped(text: str) -> str:
-    """The text up to where a sentence that stands in it three times or more comes for the second time."""
+    """The text up to where a sentence that stands in it three times or more comes for the second time.
+
+    A step's number before it makes no new sentence.
+    """
     sentences = _SENTENCE.findall(text)
-    keys = [" ".join(sentence.split()).casefold() for sentence in sentences]
+    keys = [_NUMBER.sub("", " ".join(sentence.split()).casefold()) for sentence in sentences]
     looping = {key for key, count in Counter(keys).items() if key and count >= _LOOP}
     seen: set[str] = set()
     for i, key in enumerate(keys):

@@ -104,9 +104,8 @@ class ChainOfKnowledge:
             form=self.form.instruction,
         )
         text = await run.ask(self.model, prompt, name="answer", sampling=self._sampling(self.max_tokens))
-        support = [marker for thought in thoughts for marker in thought.citations]
-        citations = evidence.citations(text, support=support)
-        return run.propose(Answer(text=text, citations=citations, steps=tuple(thoughts)))
+        shown = [marker for thought in thoughts for marker in thought.citations]
+        return run.propose(evidence.answer(text, run, self.form, shown=shown, steps=thoughts))
 
     async def _correct(
         self, question: str, draft: str, before: Sequence[Thought], evidence: Evidence, run: Run

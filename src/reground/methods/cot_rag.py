@@ -73,7 +73,7 @@ class ChainOfThoughtRAG:
             cite=cite(self.form),
         )
         text = await run.ask(self.model, prompt, name="answer", sampling=sampling)
-        return run.propose(Answer(text=text, citations=evidence.citations(text, support=markers), steps=thoughts))
+        return run.propose(evidence.answer(text, run, self.form, shown=markers, steps=thoughts))
 
     def at_budget(self, tokens: int) -> ChainOfThoughtRAG:
         """As many passages as fill what the reasoning (written once, read once) and the answer leave of the budget."""

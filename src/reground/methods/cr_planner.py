@@ -97,7 +97,7 @@ class CRPlanner:
             if following is None:
                 run.note("sub-goal left", goal=state.goal, why="none of its candidates can go on")
             state, barren = onward(state, following, barren)
-            if (so_far := endings.so_far(self, state)).text:
+            if (so_far := endings.so_far(self, state, run)).text:
                 run.propose(so_far)
         return state
 
@@ -149,7 +149,7 @@ class CRPlanner:
         if self.ranks:
             return await endings.ranking(self, state, run, temperature=temperature)
         if complete := self.complete(state):
-            return endings.answer_of(self, state, complete)
+            return endings.answer_of(self, state, complete, run)
         return await endings.forced(self, state, run, temperature=temperature)
 
     def at_budget(self, tokens: int) -> CRPlanner:

@@ -77,7 +77,7 @@ class FLARE:
             with run.span("sentence", sentence=number) as step:
                 reply = await self._ahead(question, text, step)
                 sentence, tokens = first_sentence(reply, self.form)
-                run.propose(self._answer(text + sentence, evidence, thoughts))
+                run.propose(self._answer(text + sentence, evidence, thoughts, step))
                 if sentence.strip() and unsure(tokens, self.threshold):
                     query = masked(tokens, self.mask) or question
                     reply, markers = await self._informed(question, text, query, evidence, step)
@@ -89,10 +89,10 @@ class FLARE:
             if not sentence.strip() or repeated:
                 break
             text += sentence
-            run.propose(self._answer(text, evidence, thoughts))
+            run.propose(self._answer(text, evidence, thoughts, run))
             if finished(reply, sentence) or _ANSWERED.search(sentence):
                 break
-        return self._answer(text, evidence, thoughts)
+        return self._answer(text, evidence, thoughts, run)
 
     async def _ahead(self, question: str, text: str, run: Run) -> Reply:
         prompt = render(self.prompts.ahead, question=question, text=text, form=self.form.instruction)
@@ -114,9 +114,9 @@ class FLARE:
         (reply,) = await run.generate(self.model, prompt, name="write again", sampling=self._sampling())
         return reply, markers
 
-    def _answer(self, text: str, evidence: Evidence, thoughts: Sequence[Thought]) -> Answer:
-        support = [marker for thought in thoughts for marker in thought.citations]
-        return Answer(text=text.strip(), citations=evidence.citations(text, support=support), steps=tuple(thoughts))
+    def _answer(self, text: str, evidence: Evidence, thoughts: Sequence[Thought], run: Run) -> Answer:
+        shown = [marker for thought in thoughts for marker in thought.citations]
+        return evidence.answer(text.strip(), run, self.form, shown=shown, steps=thoughts)
 
     def _sampling(self) -> Sampling:
         """Look-ahead and rewriting both ask for log-probabilities, for a program's lines as for a sentence."""

@@ -84,7 +84,7 @@ class IRCoT:
                 run.note("reasoning ended", why="the model wrote no further sentence")
                 break
             thoughts.append(Thought(text=sentence, query=query))
-            run.propose(self._answer(sentence, evidence, thoughts))
+            run.propose(self._answer(sentence, evidence, thoughts, run))
             if _ENDS.search(sentence) or sentence in [thought.text for thought in thoughts[:-1]]:
                 break
             query = sentence
@@ -116,16 +116,16 @@ class IRCoT:
         )
         sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
         text = await run.ask(self.model, prompt, name="answer", sampling=sampling)
-        return run.propose(self._answer(text, evidence, thoughts))
+        return run.propose(self._answer(text, evidence, thoughts, run))
 
     def _shown(self, evidence: Evidence) -> str:
         markers = range(1, len(evidence.passages) + 1)
         fitting = evidence.fitting(markers, tokens=self.passage_tokens, most=self.context_tokens)
         return evidence.show(fitting, tokens=self.passage_tokens)
 
-    def _answer(self, text: str, evidence: Evidence, thoughts: list[Thought]) -> Answer:
-        support = range(1, len(evidence.passages) + 1)
-        return Answer(text=text, citations=evidence.citations(text, support=support), steps=tuple(thoughts))
+    def _answer(self, text: str, evidence: Evidence, thoughts: list[Thought], run: Run) -> Answer:
+        shown = range(1, len(evidence.passages) + 1)
+        return evidence.answer(text, run, self.form, shown=shown, steps=thoughts)
 
     def at_budget(self, tokens: int) -> IRCoT:
         """As many paragraphs as two sentences and the answer can read: half of them for the first sentence, all for the others."""

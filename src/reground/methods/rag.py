@@ -65,7 +65,7 @@ class RAG:
         )
         sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
         text = await run.ask(self.model, prompt, name="answer", sampling=sampling)
-        return run.propose(Answer(text=text, citations=evidence.citations(text, support=markers)))
+        return run.propose(evidence.answer(text, run, self.form, shown=markers))
 
     def at_budget(self, tokens: int) -> RAG:
         """As many passages as fill what `max_tokens` of answer and the instructions leave of the budget."""

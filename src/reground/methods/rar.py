@@ -380,10 +380,8 @@ class _Solving:
         self.support += [marker for marker in markers if marker not in self.support]
 
     def _propose(self, text: str) -> Answer:
-        citations = self.evidence.citations(text, support=self.support)
-        return self.run.propose(
-            Answer(text=text, citations=citations, steps=tuple(step.thought() for step in self.steps))
-        )
+        steps = [step.thought() for step in self.steps]
+        return self.run.propose(self.evidence.answer(text, self.run, self.config.form, shown=self.support, steps=steps))
 
     def _sampling(self, max_tokens: int, *, logprobs: bool = False) -> Sampling:
         return Sampling(temperature=self.config.temperature, max_tokens=max_tokens, logprobs=logprobs)

@@ -14,6 +14,7 @@ from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel, Sampling
 from reground.core.run import Run, gather
+from reground.core.trajectory import UNGROUNDED
 from reground.methods import _prompts
 from reground.methods._budget import FENCE, INSTRUCTIONS, LEAST_PASSAGE, PASSAGE, affords, tokens_of
 from reground.methods._evidence import Evidence, clean_query, find
@@ -53,7 +54,10 @@ class Prompts(_prompts.Prompts):
 
 
 _REPLY = 100
-"""Tokens reckoned for a final answer, and at most for a query."""
+"""Tokens expected of a short final answer, and at most of a query."""
+
+_PROGRAM = 256
+"""Tokens expected of a final program, unless the thoughts are longer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +124,7 @@ class _Solving:
         self.question = question
         self.run = run
         self.evidence = Evidence()
-        self.support: list[int] = []
+        self.shown: list[int] = []
         self.queries: list[str | None] = []
         self.thoughts: list[str] = []
 
@@ -128,11 +132,15 @@ class _Solving:
         config = self.config
         prompt = render(config.prompts.draft, question=self.question, style=style(config.form))
         replies = await self.run.generate(config.model, prompt, name="draft", sampling=self._sampling())
-        draft = readable(replies[0], config.form)
+        draft = self.evidence.checked(readable(replies[0], config.form), self.run, config.form)
+        if replies[0].finish_reason == "length":
+            self.run.note("draft cut", kept=draft)
         most = None if config.max_contents is None else config.max_contents // config.k
         self.thoughts = split_steps(draft, most=most)
         self.run.propose(self._answer(draft))
         text = await (self._causal() if config.causal else self._non_causal())
+        if self.evidence.passages and not self.shown:
+            self.run.note(UNGROUNDED, why="no revision with what was found was kept")
         return await self._final(text)
 
     async def _causal(self) -> str:
@@ -155,14 +163,18 @@ class _Solving:
             query = await self._to_query(self._source(i, join_steps(self.thoughts[: i + 1])), run)
             return query, await find(run, self.config.retriever, query, k=self.config.k)
 
+        draft = join_steps(self.thoughts)
+        most = self._affordable_searches(draft)
+        if most < len(self.thoughts):
+            self.run.note("rounds ended", why="the budget left is kept for the revision and the answer", done=most)
         branches = []
-        for i in range(len(self.thoughts)):
+        for i in range(most):
             with self.run.span("step", step=i + 1) as run:
                 branches.append(search(i, run))
         searched = await gather(*branches)
         self.queries = [query for query, _ in searched]
         found = [passage for _, passages in searched for passage in passages]
-        text = await self._revise_with(join_steps(self.thoughts), found, self.run)
+        text = await self._revise_with(draft, found, self.run)
         self.run.propose(self._answer(text))
         return text
 
@@ -185,7 +197,8 @@ class _Solving:
         markers = self.evidence.add(found)
         groups = [[marker] for marker in markers] if self.config.passes == "each" else [markers]
         for i, group in enumerate(filter(None, groups)):
-            text = await self._revise(text, group, self._longest_passage(text, markers[i:]), run)
+            fitting, longest = self._fitting(text, markers[i:])
+            text = await self._revise(text, [marker for marker in group if marker in fitting], longest, run)
         return text
 
     async def _revise(self, text: str, markers: list[int], longest: int, run: Run) -> str:
@@ -202,7 +215,9 @@ class _Solving:
         revised = accepted(replies[0], run, config.form, template=config.prompts.revise, before=text)
         if revised is None:
             return text
-        self.support += [marker for marker in markers if marker not in self.support]
+        known = [*markers, *self.evidence.cited(text, config.form)]
+        revised = self.evidence.checked(revised, run, config.form, known=known)
+        self.shown += [marker for marker in markers if marker not in self.shown]
         before, after = split_steps(text), split_steps(revised)
         lost = dropped_steps(before, after)
         if lost:
@@ -221,8 +236,7 @@ class _Solving:
         if not response.strip():
             self.run.note("answer empty", kept="the thoughts")
             return answer
-        citations = self.evidence.citations(f"{response}\n{text}", support=self.support)
-        return self.run.propose(Answer(text=response, citations=citations, steps=answer.steps))
+        return self.run.propose(self._written(response, answer.steps))
 
     def _answer(self, text: str) -> Answer:
         steps = split_steps(text)
@@ -233,39 +247,54 @@ class _Solving:
                 text=step,
                 draft=self.thoughts[drafts[j]] if j in drafts else None,
                 query=self.queries[drafts[j]] if drafts.get(j, len(self.queries)) < len(self.queries) else None,
-                citations=tuple(citation.marker for citation in self.evidence.citations(step)),
+                citations=tuple(self.evidence.cited(step, self.config.form)),
             )
             for j, step in enumerate(steps)
         )
-        return Answer(text=text, citations=self.evidence.citations(text, support=self.support), steps=thoughts)
+        return self._written(text, thoughts)
+
+    def _written(self, text: str, steps: Sequence[Thought]) -> Answer:
+        return self.evidence.answer(text, self.run, self.config.form, shown=self.shown, steps=steps)
 
     def _affords_round(self, text: str) -> bool:
         """Whether a round would leave room for the final pass, which alone makes an answer of the thoughts."""
+        return not self.config.form.final_pass or self._affords(text, searches=1)
+
+    def _affordable_searches(self, text: str) -> int:
+        """How many of the steps can be looked up before the one revision, with room for it and for the final pass."""
+        counts = range(len(self.thoughts), 0, -1)
+        return next((count for count in counts if self._affords(text, searches=count)), 0)
+
+    def _affords(self, text: str, *, searches: int) -> bool:
+        """Whether the budget covers these searches, the revision with what they find, and the final pass."""
         config = self.config
-        if not config.form.final_pass:
-            return True
         asks = not (config.form.draft_is_query or config.query_from == "question")
-        calls, tokens = self._reckoned(text, queries=int(asks), passages=config.k)
-        return affords(self.run, calls=calls, tokens=tokens + config.k * min(config.passage_tokens, LEAST_PASSAGE))
+        passages = searches * config.k
+        calls, tokens = self._expected(text, queries=searches * asks, revised_with=passages)
+        least = FENCE + min(config.passage_tokens, LEAST_PASSAGE)
+        return affords(self.run, calls=calls, tokens=tokens + passages * least)
 
-    def _longest_passage(self, text: str, markers: Sequence[int]) -> int:
-        """Where the passages of the revisions at hand are cut: where they are always, or where the budget left says so."""
-        left = self.run.meter.room()
-        if left is None or not self.config.form.final_pass or not markers:
-            return self.config.passage_tokens
-        _, tokens = self._reckoned(text, queries=0, passages=len(markers))
-        return min(self.config.passage_tokens, max(LEAST_PASSAGE, (left - tokens) // len(markers)))
+    def _fitting(self, text: str, markers: Sequence[int]) -> tuple[Sequence[int], int]:
+        """The passages for the revisions at hand, and where they are cut so that the budget left covers the final pass."""
+        left, longest = self.run.meter.room(), self.config.passage_tokens
+        if left is None or (self.config.causal and not self.config.form.final_pass):
+            return markers, longest
+        _, tokens = self._expected(text, queries=0, revised_with=len(markers))
+        return self.evidence.cut(markers, tokens=longest, most=max(0, left - tokens), least=min(LEAST_PASSAGE, longest))
 
-    def _reckoned(self, text: str, *, queries: int, passages: int) -> tuple[int, int]:
-        """Calls and tokens of a round and the final pass after it, without the passages themselves."""
+    def _expected(self, text: str, *, queries: int, revised_with: int) -> tuple[int, int]:
+        """Calls and tokens of queries, revisions and the final pass after them, without the passages themselves."""
         config, prompts = self.config, self.config.prompts
-        asked = [prompts.query] * queries
-        asked += [prompts.revise] * (passages if config.passes == "each" else 1)
-        asked += [prompts.answer + config.form.short]
         size = tokens_of(text)
+        revisions = revised_with if config.passes == "each" else 1
+        asked = [prompts.query] * queries + [prompts.revise] * revisions
+        written = queries * min(config.query_tokens, _REPLY) + revisions * size
+        if config.form.final_pass:
+            asked.append(prompts.answer + config.form.short)
+            program = config.form.draft_is_query
+            written += min(config.max_tokens, max(size, _PROGRAM)) if program else _REPLY
         read = sum(tokens_of(prompt) + tokens_of(self.question) + size for prompt in asked)
-        written = queries * min(config.query_tokens, _REPLY) + (len(asked) - queries - 1) * size + _REPLY
-        return len(asked), read + written + passages * FENCE
+        return len(asked), read + written
 
     def _sampling(self) -> Sampling:
         return Sampling(temperature=self.config.temperature, max_tokens=self.config.max_tokens)

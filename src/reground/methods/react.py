@@ -86,7 +86,7 @@ class ReAct:
                 if action is None:
                     break
                 if action.kind == "finish" and not self.form.draft_is_query:
-                    return run.propose(self._finish(action, state))
+                    return run.propose(self._finish(action, state, run))
                 if action.kind == "finish" or action.argument in state.searched:
                     turn.note(
                         "turns ended",
@@ -114,12 +114,10 @@ class ReAct:
         state.turns.append(f"Thought: {action.thought}\nAction: Search[{action.argument}]\nObservation:\n{shown}")
         state.thoughts.append(Thought(text=action.thought, query=action.argument, citations=tuple(markers)))
 
-    def _finish(self, action: Action, state: _Transcript) -> Answer:
+    def _finish(self, action: Action, state: _Transcript, run: Run) -> Answer:
         """The answer in the form's shape, so that what reads answers finds it."""
         text = f"{action.thought}\n\nAnswer: {action.argument}" if self.form.final_pass else action.argument
-        support = [marker for thought in state.thoughts for marker in thought.citations]
-        citations = state.evidence.citations(text, support=support)
-        return Answer(text=text, citations=citations, steps=tuple(state.thoughts))
+        return state.given(text, run, self.form)
 
     async def _answer(self, question: str, state: _Transcript, run: Run) -> Answer:
         """The turns ended without a finish, or programs are asked for, which do not fit into an action."""
@@ -131,9 +129,7 @@ class ReAct:
         )
         sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
         text = await run.ask(self.model, prompt, name="answer", sampling=sampling)
-        support = [marker for thought in state.thoughts for marker in thought.citations]
-        citations = state.evidence.citations(text, support=support)
-        return run.propose(Answer(text=text, citations=citations, steps=tuple(state.thoughts)))
+        return run.propose(state.given(text, run, self.form))
 
     def at_budget(self, tokens: int) -> ReAct:
         """As many turns as fit: turn i reads what the i - 1 turns before it found."""
@@ -153,6 +149,11 @@ class _Transcript:
     turns: list[str] = field(default_factory=list)
     thoughts: list[Thought] = field(default_factory=list)
     searched: set[str] = field(default_factory=set)
+
+    def given(self, text: str, run: Run, form: AnswerForm) -> Answer:
+        """The answer, with everything that the turns have found."""
+        shown = [marker for thought in self.thoughts for marker in thought.citations]
+        return self.evidence.answer(text, run, form, shown=shown, steps=self.thoughts)
 
 
 def parse_action(text: str) -> Action:

@@ -175,8 +175,7 @@ class RewriteRetrieveRead:
         text = before(reply.text, stop).strip()
         looked_up = zip(queries, found, strict=True) if self.mode == "rewrite" else ()
         thoughts = tuple(_thought(query, pages, evidence, markers) for query, pages in looked_up)
-        citations = evidence.citations(text, support=markers)
-        return run.propose(Answer(text=text, citations=citations, steps=thoughts))
+        return run.propose(evidence.answer(text, run, self.form, shown=markers, steps=thoughts))
 
     async def _queries(self, question: str, run: Run) -> list[str]:
         match self.mode:

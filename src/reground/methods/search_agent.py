@@ -306,8 +306,8 @@ class _Agent:
         return "\n".join(filter(None, said)) or _NOTHING
 
     def _answer(self, text: str) -> Answer:
-        support = [marker for thought in self.thoughts for marker in thought.citations]
-        return Answer(text=text, citations=self.evidence.citations(text, support=support), steps=tuple(self.thoughts))
+        shown = [marker for thought in self.thoughts for marker in thought.citations]
+        return self.evidence.answer(text, self.run, self.config.form, shown=shown, steps=self.thoughts)
 
 
 def _anything(action: Action) -> str | None:

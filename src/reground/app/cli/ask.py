@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from reground.app.cli import EXIT_UNGROUNDED
 from reground.app.cli import _common as common
 
 if TYPE_CHECKING:
@@ -21,6 +22,9 @@ if TYPE_CHECKING:
 _ASK_HELP = """Answer a question, step by step, going back over every step with evidence from your documents.
 
 Interrupted? The same command goes on where it was and pays for no call twice. Finished? It is replayed; --fresh asks anew.
+
+Exit codes: 0 answered from your documents (or by a method that reads none), 4 answered although nothing was retrieved, 1 no answer,
+2 the command or the surroundings are wrong, 130 interrupted.
 
 Example:  reground ask "Which came first, the Eiffel Tower or the Brooklyn Bridge?" --corpus docs/ --method rar
 """
@@ -169,6 +173,8 @@ def _answer(
 
         show_result(out, result)
     _leave_quietly(result)
+    if result.ungrounded is not None:
+        raise typer.Exit(EXIT_UNGROUNDED)
 
 
 def _bring_model(model: str, on_pull: Callable[[str, int, int | None], None]) -> None:
@@ -187,8 +193,12 @@ def _bring_model(model: str, on_pull: Callable[[str, int, int | None], None]) ->
 
 
 def _leave_quietly(result: Result) -> None:
-    """Say on exit that a budget ended the work, for scripts that read standard error."""
-    if result.stopped is not None and not os.environ.get("REGROUND_QUIET"):
+    """Say on exit that a budget ended the work or that nothing was read, for scripts that read standard error."""
+    if os.environ.get("REGROUND_QUIET"):
+        return
+    if result.ungrounded is not None:
+        typer.echo(f"note: {result.ungrounded}: this answer rests on no document", err=True)
+    if result.stopped is not None:
         typer.echo(f"note: the {result.stopped} budget ended the work early; this is the best answer so far", err=True)
 
 

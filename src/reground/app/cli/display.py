@@ -27,6 +27,8 @@ from reground.core.trajectory import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from rich.console import Console
 
     from reground.app.asking import Result
@@ -45,14 +47,15 @@ def show_result(console: Console, result: Result) -> None:
     """The answer first, then how it came about and what it cost."""
     console.print(Rule("Answer", style="green", align="left"))
     console.print(plain(result.text))
+    if result.ungrounded is not None:
+        console.print(Text(f"{result.ungrounded}: this answer rests on no document", style="yellow"))
+    _show_passages(console, "Sources", result.citations)
     if result.steps:
         console.print(Rule("Steps", style="dim", align="left"))
         for number, step in enumerate(result.steps, start=1):
             _show_thought(console, number, step)
-    if result.citations:
-        console.print(Rule("Evidence", style="dim", align="left"))
-        for citation in result.citations:
-            _show_citation(console, citation)
+    also = [passage for passage in result.shown if passage not in result.citations]
+    _show_passages(console, "Also read" if result.citations else "Read, but not cited by number", also)
     console.print(Rule(style="dim"))
     console.print(Text(cost_line(result.usage, result.seconds, replayed(result.trajectory)), style="dim"))
     if result.stopped is not None:
@@ -71,6 +74,13 @@ def _show_thought(console: Console, number: int, step: Thought) -> None:
         console.print(Padding(plain(f"reflection: {_short(step.reflection)}", "dim"), (0, 0, 0, 3)))
     if changed and step.draft is not None:
         console.print(Padding(plain(f"was: {_short(step.draft)}", "dim strike"), (0, 0, 0, 3)))
+
+
+def _show_passages(console: Console, title: str, passages: Sequence[Citation]) -> None:
+    if passages:
+        console.print(Rule(title, style="dim", align="left"))
+    for passage in passages:
+        _show_citation(console, passage)
 
 
 def _show_citation(console: Console, citation: Citation) -> None:

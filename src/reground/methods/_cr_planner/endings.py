@@ -32,11 +32,11 @@ async def forced(planner: CRPlanner, state: State, run: Run, *, temperature: flo
         if not state.rationales:
             raise
         run.note("context full", step="answer", why=str(error), kept="the last step")
-        return so_far(planner, state)
+        return so_far(planner, state, run)
     if not text.strip():
         run.note("answer empty", kept="the last step")
-        return so_far(planner, state)
-    return answer_of(planner, state, text)
+        return so_far(planner, state, run)
+    return answer_of(planner, state, text, run)
 
 
 async def ranking(planner: CRPlanner, state: State, run: Run, *, temperature: float = 0.0) -> Answer:
@@ -76,23 +76,23 @@ async def _ask(
             run.note("context full", step=name, why=str(error), passage_tokens=planner.passage_tokens)
 
 
-def so_far(planner: CRPlanner, state: State) -> Answer:
+def so_far(planner: CRPlanner, state: State, run: Run) -> Answer:
     """What could be given if everything ended here: the last step, or the documents read."""
     if planner.ranks:
         return _listed(state.passages, state)
-    return answer_of(planner, state, "".join(state.rationales[-1:]))
+    return answer_of(planner, state, "".join(state.rationales[-1:]), run)
 
 
-def answer_of(planner: CRPlanner, state: State, text: str) -> Answer:
+def answer_of(planner: CRPlanner, state: State, text: str, run: Run) -> Answer:
     """A text with its citations, and the reasoning as steps."""
     evidence = Evidence()
     evidence.add(state.passages)
-    support = range(1, len(evidence.passages) + 1)
-    return Answer(text=text, citations=evidence.citations(text, support=support), steps=thoughts(state))
+    shown = range(1, len(evidence.passages) + 1)
+    return evidence.answer(text, run, planner.form, shown=shown, steps=thoughts(state))
 
 
 def _listed(found: Sequence[Passage], state: State) -> Answer:
-    """Documents as an answer, one a line in their order."""
+    """Documents as an answer, one a line in their order; it cites what it lists."""
     lines = [f"{place}. {passage.title or passage.id}" for place, passage in enumerate(found, start=1)]
     citations = tuple(
         Citation(
@@ -104,7 +104,7 @@ def _listed(found: Sequence[Passage], state: State) -> Answer:
         )
         for place, passage in enumerate(found, start=1)
     )
-    return Answer(text="\n".join(lines), citations=citations, steps=thoughts(state))
+    return Answer(text="\n".join(lines), citations=citations, shown=citations, steps=thoughts(state))
 
 
 def thoughts(state: State) -> tuple[Thought, ...]:

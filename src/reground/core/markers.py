@@ -1,0 +1,103 @@
+"""Citation markers in a text: [3], or [1, 4], where the number is that of a passage.
+
+Brackets that mean something else are left alone: those in code, an index behind a name (a[1], row_2[7]), what an
+operator or a link's address stands beside, a list after "is" or "range", and numbers that nobody gives a passage
+([0], [2019]).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+
+_BRACKET = r"\[\d+(?:[ \t]*[,;][ \t]*\d+)*\]"
+_RUN = re.compile(rf"{_BRACKET}(?:(?:[ \t]*[,;&]|[ \t]+and)?[ \t]*{_BRACKET})*")
+"""Markers side by side: [1][2], [1], [2] and [3]."""
+_CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]*`)", re.DOTALL)
+_INDEXED = re.compile(r"(?<!\d[ \t])(?<!\w)(?:[A-Za-z]|[A-Za-z]\w*[_\d]\w*|_\w+|[a-z]+[A-Z]\w*)$")
+_BESIDE = re.compile(r"(?:[=<>+/^\\][ \t]*|\\\w+)$")
+_AFTER = re.compile(r"\{|\((?!\[)|[ \t]*[=<>+/^]")
+_LISTS = re.compile(
+    r"\b(?:is|are|be|was|were|of|from|between|interval|range|list|array|set|vector|tuple|returns?|equals?|gives)[ \t]+$",
+    re.IGNORECASE,
+)
+_USUAL = 99
+"""The most passages that a model takes there to be; a larger number in brackets is a year, unless there are more passages."""
+
+
+def cited_markers(text: str, *, most: int) -> list[int]:
+    """The passage numbers that a text cites, each once, in order; `most` is the highest there is."""
+    cited: list[int] = []
+
+    def see(run: str) -> str:
+        cited.extend(number for number in _numbers(run) if number <= most)
+        return run
+
+    _each_run(text, see, most)
+    return list(dict.fromkeys(cited))
+
+
+def without_unknown(text: str, known: Collection[int]) -> tuple[str, list[int]]:
+    """The text without markers that name none of the `known` passages, and the numbers taken out."""
+    unknown: list[int] = []
+
+    def keep(run: str) -> str:
+        unknown.extend(number for number in _numbers(run) if number not in known)
+        return _rebuilt(run, known)
+
+    before, most = "", max(known, default=0)
+    while text != before:  # what is taken out may leave another marker behind
+        before, text = text, _each_run(text, keep, most)
+    return text, list(dict.fromkeys(unknown))
+
+
+def _each_run(text: str, change: Callable[[str], str], most: int) -> str:
+    """The text with every run of markers changed."""
+    parts = _CODE.split(text)
+    parts[::2] = [_changed(part, change, most) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _changed(part: str, change: Callable[[str], str], most: int) -> str:
+    done, end = [], 0
+    for found in _RUN.finditer(part):
+        run = found.group()
+        before, after = part[end : found.start()], part[found.end() :]
+        new = change(run) if _cites(run, part[: found.start()], after, most) else run
+        if not new:
+            before, after = _closed(before, after)
+        done += [before, new]
+        end = len(part) - len(after)
+    return "".join([*done, part[end:]])
+
+
+def _cites(run: str, before: str, after: str, most: int) -> bool:
+    line = before.rpartition("\n")[2][-80:]
+    if not all(0 < number <= max(_USUAL, most) for number in _numbers(run)):
+        return False
+    if _INDEXED.search(line) or _BESIDE.search(line) or _AFTER.match(after):
+        return False
+    return not (run.count("[") == 1 and len(_numbers(run)) > 1 and _LISTS.search(line))
+
+
+def _closed(before: str, after: str) -> tuple[str, str]:
+    """What stands around a run that is taken out: parentheses that held nothing else go with it, and one blank."""
+    opened, closed = before.rstrip(" \t"), after.lstrip(" \t")
+    if opened.endswith("(") and closed.startswith(")"):
+        opened, after = opened[:-1].rstrip(" \t"), closed[1:]
+    if not opened or opened.endswith("\n"):
+        return opened, after.lstrip(" \t:")
+    return (before if after[:1].isalnum() else opened), after
+
+
+def _rebuilt(run: str, known: Collection[int]) -> str:
+    """The run with its known markers alone, joined as the first two were."""
+    if all(number in known for number in _numbers(run)):
+        return run
+    groups = [[number for number in _numbers(group) if number in known] for group in re.findall(_BRACKET, run)]
+    joins = re.split(_BRACKET, run)[1:-1]
+    return (joins or [""])[0].join(f"[{', '.join(map(str, group))}]" for group in groups if group)
+
+
+def _numbers(run: str) -> list[int]:
+    return [int(number) for number in re.findall(r"\d+", run)]
