@@ -56,8 +56,9 @@ def ask(
     corpus: a folder of documents, a JSONL file, an index, a Retriever of your own, or a list of texts, passages and paths.
     form: what an answer looks like: text, phrase, choice, number, program, pal, plan; else what suits the method.
     settings: the method's own settings, e.g. {"k": 3}; `reground methods NAME` lists them.
+        What stands here is left as it is when a token budget scales the method.
     model_options: where and how to reach the model.
-    budget: the most that the question may cost; a number is tokens.
+    budget: the most that the question may cost; a number is tokens, to which the method is scaled as in an evaluation.
     trace: a JSONL file to add the trajectory to.
     home: where runs are kept, instead of the user's state folder.
     seed: what the seeds of sampled calls come from, so that the same question is answered alike elsewhere; None leaves
