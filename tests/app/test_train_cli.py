@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from inspect import signature
 from pathlib import Path
 
 import pytest
@@ -34,8 +35,19 @@ def training(data: Path) -> None:
     (data / "nq_open" / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in QUESTIONS))
 
 
-@pytest.mark.parametrize("command", [each.name or each.callback.__name__ for each in train_app.registered_commands])
-@pytest.mark.parametrize("task", ["bamboogle", "hotpotqa", "beir:x_train"])
+TRAINERS = [
+    each.name or each.callback.__name__.replace("_", "-")
+    for each in train_app.registered_commands
+    if each.callback is not None and "task" in signature(each.callback).parameters
+]
+
+
+def test_there_is_a_trainer_that_takes_a_task() -> None:
+    assert "trees" in TRAINERS
+
+
+@pytest.mark.parametrize("command", TRAINERS)
+@pytest.mark.parametrize("task", ["bamboogle", "hotpotqa", "beir:x_train", "bright:x"])
 def test_no_trainer_takes_a_task_that_measures(command: str, task: str, server: Server, data: Path, capfd) -> None:
     assert call(server, data, "train", command, "--task", task) == 2
     err = capfd.readouterr().err

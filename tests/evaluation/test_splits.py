@@ -74,7 +74,8 @@ def test_popqas_training_task_and_its_measuring_task_share_nothing(
         ("bamboogle", "bamboogle is for measuring and has no training split: train on one of 2wikimultihopqa_train, "),
         ("bamtwoogle", "has no training split"),
         ("musique", "has no training split"),
-        ("beir:corpora_train", "has no training split"),
+        ("beir:corpora_train", "beir:corpora_train is for measuring: train on beir_train:DIR"),
+        ("bright:corpora_train", "has no training split"),
     ],
 )
 def test_a_measuring_task_is_refused_and_its_training_split_named(task: str, instead: str, tmp_path: Path) -> None:
@@ -103,6 +104,28 @@ def test_mbpps_training_split_has_nothing_of_the_plus_set_nor_a_repeated_wording
     texts = {11: "Double it.", 700: "Halve it.", 812: "Double it.", 813: "Negate it.", 974: "Halve it."}
     root = write(tmp_path, "mbpp/mbpp.jsonl", *(mbpp_record(number, text=text) for number, text in texts.items()))
     assert [example.id for example in load_task("mbpp_train", root).examples()] == ["813"]
+
+
+@given(st.lists(st.sampled_from(["train", "test", "dev"]), min_size=1, max_size=12))
+def test_a_folders_training_queries_are_judged_in_no_other_file(
+    tmp_path_factory: pytest.TempPathFactory, files: list[str]
+) -> None:
+    """Query q0 is judged in the training file and in the first file drawn, q1 in the second alone, and so on."""
+    root = tmp_path_factory.mktemp("beir")
+    (root / "qrels").mkdir()
+    judged: dict[str, list[str]] = {"train": ["q0", "own"], "test": ["t"], "dev": []}
+    for number, file in enumerate(files):
+        judged[file].append(f"q{number}")
+    queries = sorted({query for found in judged.values() for query in found})
+    write_jsonl(root / "queries.jsonl", [{"_id": query, "text": query} for query in queries])
+    write_jsonl(root / "corpus.jsonl", [{"_id": "d", "text": "x"}])
+    for file, found in judged.items():
+        lines = "".join(f"{query}\td\t1\n" for query in dict.fromkeys(found))
+        (root / "qrels" / f"{file}.tsv").write_text("query-id\tcorpus-id\tscore\n" + lines)
+    trained = {example.id for example in load_training_task(f"beir_train:{root}", root).examples()}
+    assert "own" in trained
+    assert not trained & {*judged["test"], *judged["dev"]}
+    assert not trained & {example.id for example in load_task(f"beir:{root}", root).examples()}
 
 
 def test_the_questions_are_kept_beside_what_was_trained(tmp_path: Path) -> None:

@@ -22,19 +22,26 @@ SHARE = 5
 
 
 def is_training(task: str) -> bool:
-    """Whether a task is a training split."""
-    return ":" not in task and task.endswith(SUFFIX)
+    """Whether a task is a training split; of a folder's task (`beir_train:DIR`) the scheme says so."""
+    return _key(task).endswith(SUFFIX)
 
 
 def require_training(task: str, known: Collection[str]) -> None:
-    """Raise ConfigurationError, naming what to train on instead, for a task that measures. known: the names of all tasks."""
+    """Raise ConfigurationError, naming what to train on instead, for a task that measures.
+
+    known: the names of all tasks, those of folders as `scheme:DIR`.
+    """
     if is_training(task):
         return
     splits = sorted(filter(is_training, known))
-    own = [name for name in splits if task.startswith(name.removesuffix(SUFFIX))]
+    own = [name for name in splits if _key(task).startswith(_key(name).removesuffix(SUFFIX))]
     if own:
         raise ConfigurationError(f"{task} is for measuring: train on {max(own, key=len)}")
     raise ConfigurationError(f"{task} is for measuring and has no training split: train on one of {', '.join(splits)}")
+
+
+def _key(task: str) -> str:
+    return task.partition(":")[0]
 
 
 def for_training(question: str) -> bool:

@@ -53,14 +53,18 @@ def load_task(name: str, root: Path) -> Task:
 
 def load_training_task(name: str, root: Path) -> Task:
     """Load a training split. Raises ConfigurationError, naming what to train on instead, for a task that measures."""
-    require_training(name, task_names())
+    require_training(name, _known())
     return load_task(name, root)
 
 
 def _did_you_mean(name: str) -> str:
-    known = [*task_names(), *(f"{scheme}:DIR" for scheme in folder_schemes())]
+    known = _known()
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+
+
+def _known() -> list[str]:
+    return [*task_names(), *(f"{scheme}:DIR" for scheme in folder_schemes())]
 
 
 @cache

@@ -92,12 +92,25 @@ def load_scifact(root: Path) -> Task:
     return Retrieval("scifact", examples, qrels, corpus=data_path(root, "scifact", "corpus.jsonl"))
 
 
+_MEASURED = ("qrels/test.tsv", "qrels/dev.tsv", "qrels.tsv", "qrels.txt")
+
+
 def load_beir(folder: Path) -> Task:
     """A BEIR folder: queries.jsonl (`_id`, `text`), corpus.jsonl, and qrels/test.tsv, else dev.tsv."""
     queries = _existing(folder, "queries.jsonl", "queries.jsonl.gz")
-    qrels = read_qrels(_existing(folder, "qrels/test.tsv", "qrels/dev.tsv", "qrels.tsv", "qrels.txt"))
+    qrels = read_qrels(_existing(folder, *_MEASURED))
     corpus = _existing(folder, "corpus.jsonl", "corpus.jsonl.gz")
     return Retrieval(folder.name, _queries(queries, "_id", qrels), qrels, corpus=corpus)
+
+
+def load_beir_train(folder: Path) -> Task:
+    """A BEIR folder's qrels/train.tsv, less the queries that a file of judgements to measure with has."""
+    measured = {query for name in _MEASURED if (folder / name).is_file() for query in read_qrels(folder / name)}
+    judged = read_qrels(_existing(folder, "qrels/train.tsv"))
+    qrels = {query: grades for query, grades in judged.items() if query not in measured}
+    queries = _existing(folder, "queries.jsonl", "queries.jsonl.gz")
+    corpus = _existing(folder, "corpus.jsonl", "corpus.jsonl.gz")
+    return Retrieval(f"{folder.name}_train", _queries(queries, "_id", qrels), qrels, corpus=corpus)
 
 
 def load_bright(folder: Path) -> Task:
@@ -196,4 +209,8 @@ def _existing(folder: Path, *names: str) -> Path:
 
 TASKS: dict[str, Callable[[Path], Task]] = {"scifact": load_scifact}
 
-FOLDERS: dict[str, Callable[[Path], Task]] = {"beir": load_beir, "bright": load_bright}
+FOLDERS: dict[str, Callable[[Path], Task]] = {
+    "beir": load_beir,
+    "beir_train": load_beir_train,
+    "bright": load_bright,
+}
