@@ -41,7 +41,7 @@ class Options(TypedDict, total=False):
     rewriter: a model that rewrites queries, for methods that take one; without it the model itself does.
     corpus: a folder of documents, a JSONL file, an index, or a Retriever of your own.
     form: what an answer looks like: text, phrase, choice, number, program, pal, plan; else what suits the method.
-    settings: the method's own settings, e.g. {"k": 3}; what stands here is left as it is when a token budget scales the method.
+    settings: the method's own settings, e.g. {"k": 3}; a token budget that scales the method leaves them as they are.
     model_options: where and how to reach the model.
     budget: the most that the question may cost; the method is scaled to its tokens as in an evaluation.
     trace: a JSONL file to add the trajectory to.
@@ -72,7 +72,8 @@ class Options(TypedDict, total=False):
 class Result:
     """An answer with everything it rests on.
 
-    citations: the passages whose markers stand in the text. shown: all passages that it was written from, those included.
+    citations: the passages whose markers stand in the text.
+    shown: all passages that it was written from, the cited ones included.
     stopped: the budget limit that ended the work early, if one did.
     """
 
