@@ -102,8 +102,8 @@ def test_a_token_budget_scales_the_method_and_what_the_user_sets_stays(tmp_path:
 
     def asked(budget: Budget | None, settings: dict[str, object], method: str = "rag") -> tuple[int, dict[str, object]]:
         result = reground.ask(
-            "Which Danube?", method=method, corpus=retriever, home=tmp_path, fresh=True, budget=budget, settings=settings,
-            model=ScriptedModel(lambda messages, sampling: "The Danube [1]."),
+            "Which Danube?", method=method, corpus=retriever, home=tmp_path, fresh=True, budget=budget,
+            settings=settings, model=ScriptedModel(lambda messages, sampling: "The Danube [1]."),
         )  # fmt: skip
         ks = [step.k for step in result.trajectory.steps if isinstance(step, RetrieveStep)]
         notes = [step.data for step in result.trajectory.steps if isinstance(step, NoteStep) and step.name == "scaled"]

@@ -391,8 +391,10 @@ def length(text: str) -> int:
 
 
 class Paid(ScriptedModel):
-    """Says what stands behind the first mark in its prompt, else repeats what it shall revise; keeps to the length it is given
-    and counts its tokens as budgets estimate them."""
+    """Says what stands behind the first mark in its prompt, else repeats what it shall revise.
+
+    It keeps to the length it is given and counts its tokens as budgets estimate them.
+    """
 
     def __init__(self, said: dict[str, str]) -> None:
         super().__init__(self.say)

@@ -48,7 +48,8 @@ DEFAULT_METHOD = "rar"
 class Result:
     """An answer with everything it rests on.
 
-    citations: the passages whose markers stand in the text. shown: all passages that it was written from, those included.
+    citations: the passages whose markers stand in the text.
+    shown: all passages that it was written from, the cited ones included.
     stopped: the budget limit that ended the work early, if one did.
     """
 

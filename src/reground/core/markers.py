@@ -18,11 +18,12 @@ _INDEXED = re.compile(r"(?<!\d[ \t])(?<!\w)(?:[A-Za-z]|[A-Za-z]\w*[_\d]\w*|_\w+|
 _BESIDE = re.compile(r"(?:[=<>+/^\\][ \t]*|\\\w+)$")
 _AFTER = re.compile(r"\{|\((?!\[)|[ \t]*[=<>+/^]")
 _LISTS = re.compile(
-    r"\b(?:is|are|be|was|were|of|from|between|interval|range|list|array|set|vector|tuple|returns?|equals?|gives)[ \t]+$",
+    r"\b(?:is|are|be|was|were|of|from|between|returns?|equals?|gives"
+    r"|interval|range|list|array|set|vector|tuple)[ \t]+$",
     re.IGNORECASE,
 )
 _USUAL = 99
-"""The most passages that a model takes there to be; a larger number in brackets is a year, unless there are more passages."""
+"""A larger number in brackets is a year, say, unless there are more passages."""
 
 
 def cited_markers(text: str, *, most: int) -> list[int]:

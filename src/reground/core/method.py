@@ -41,7 +41,8 @@ class Scalable(Method, Protocol):
 def scaled(method: Method, tokens: int | None, *, keep: Iterable[str] = ()) -> Method:
     """The method set up for a budget, where it can be (RaR, section 3.3: all methods at the same budget).
 
-    keep: settings that stay as they are, because the user chose them. Where they do not go with the others, nothing is scaled.
+    keep: settings that stay as they are, because the user chose them. Where they do not go with the others,
+        nothing is scaled.
     """
     if tokens is None or not isinstance(method, Scalable):
         return method

@@ -75,7 +75,7 @@ class Evidence:
     def answer(
         self, text: str, run: Run, form: AnswerForm, *, shown: Iterable[int] = (), steps: Iterable[Thought] = ()
     ) -> Answer:
-        """An answer that was written from the passages `shown`, with what its text cites. Markers that name nothing go."""
+        """An answer written from the passages `shown`, with what its text cites. Markers that name nothing go."""
         said = self.checked(text, run, form)
         cited = self.cited(said, form)
         checked = (step.model_copy(update={"text": self.checked(step.text, run, form)}) for step in steps)
@@ -93,7 +93,7 @@ class Evidence:
     def checked(self, text: str, run: Run, form: AnswerForm, *, known: Collection[int] | None = None) -> str:
         """The text without markers that name no passage, or none of the `known` ones; a note tells which.
 
-        Only where markers are asked for. A short answer that would change with them stays as it is, since it is a list or an index.
+        Only where markers are asked for. A text stays as it is if its short answer would change: that is a list or an index.
         """
         if form.name not in CITING:
             return text

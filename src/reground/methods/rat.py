@@ -275,7 +275,7 @@ class _Solving:
         return affords(self.run, calls=calls, tokens=tokens + passages * least)
 
     def _fitting(self, text: str, markers: Sequence[int]) -> tuple[Sequence[int], int]:
-        """The passages for the revisions at hand, and where they are cut so that the budget left covers the final pass."""
+        """The passages for the revisions at hand, and where they are cut so that the budget covers the final pass."""
         left, longest = self.run.meter.room(), self.config.passage_tokens
         if left is None or (self.config.causal and not self.config.form.final_pass):
             return markers, longest

@@ -1,7 +1,8 @@
 """The command line: one file a group of commands, and one place where errors become exit codes.
 
 Exit codes: 0 done; 1 no answer; 2 something in the command, the configuration or the surroundings is
-wrong; 3 an evaluation finished with failed questions; 4 an answer, but nothing was retrieved for it; 70 a bug of ours; 130 interrupted (everything is kept, the same command goes on).
+wrong; 3 an evaluation finished with failed questions; 4 an answer, but no document
+is behind it; 70 a bug of ours; 130 interrupted (everything is kept, the same command goes on).
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ _ASK_HELP = """Answer a question, step by step, going back over every step with 
 
 Interrupted? The same command goes on where it was and pays for no call twice. Finished? It is replayed; --fresh asks anew.
 
-Exit codes: 0 answered from your documents (or by a method that reads none), 4 answered although nothing was retrieved, 1 no answer,
-2 the command or the surroundings are wrong, 130 interrupted.
+Exit codes: 0 answered from your documents (or by a method that reads none), 4 answered with no document behind it,
+1 no answer, 2 the command or the surroundings are wrong, 130 interrupted.
 
 Example:  reground ask "Which came first, the Eiffel Tower or the Brooklyn Bridge?" --corpus docs/ --method rar
 """
