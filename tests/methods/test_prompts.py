@@ -46,7 +46,7 @@ def test_a_wrong_template_is_refused_when_it_is_made(template, complaint):
 
 
 def test_every_method_that_asks_in_words_of_its_own_is_looked_at():
-    assert set(METHODS) - set(PROMPTED) <= {"search_agent", "react"}
+    assert set(METHODS) - set(PROMPTED) <= {"search_agent", "react", "cr_planner_reflexion"}
 
 
 @pytest.mark.parametrize("name", PROMPTED)

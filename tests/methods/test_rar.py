@@ -260,7 +260,7 @@ async def test_non_causal_retrieves_for_all_raw_steps_and_refines_the_whole_draf
     assert found[7:] == [("/whole.0", "reflect"), ("/whole.0", "refine")]
     (reflect,), (refine,) = prompts(run, "reflect"), prompts(run, "refine")
     assert DRAFT in reflect and DRAFT in refine
-    assert refine.count("<passage number") == len(answer.citations) == 2
+    assert refine.count("<passage number") == len(answer.shown) == 2
     assert answer.text == WHOLE
     assert [step.text for step in answer.steps] == [*REFINED[:2], "The Rhine has 1230 km."]
     assert [step.draft for step in answer.steps] == THOUGHTS

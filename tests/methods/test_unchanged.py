@@ -30,7 +30,7 @@ ESSAYS = [
 ]
 ORDINARY = [
     "It is so.",
-    "The river is long [1].",
+    "The river is long, see a[1].",
     "- mine 1 log",
     "STEP 1:",
     "STEP 2: craft it",
