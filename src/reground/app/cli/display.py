@@ -134,12 +134,7 @@ def show_trajectory(console: Console, trajectory: Trajectory) -> None:
 
 def _show_step(console: Console, step: Step) -> None:
     if isinstance(step, GenerateStep):
-        for message in step.messages:
-            console.print(plain(f"{message.role}: {message.content}", "dim"))
-        for reply in step.replies:
-            if reply.reasoning:
-                console.print(plain(f"thought: {reply.reasoning}", "dim italic"))
-            console.print(plain(reply.text))
+        _show_call(console, step)
     elif isinstance(step, RetrieveStep):
         console.print(plain(f"query: {step.query}", "cyan"))
         for passage in step.passages:
@@ -153,6 +148,15 @@ def _show_step(console: Console, step: Step) -> None:
             console.print(plain(_candidate_line(candidate, chosen=i == step.chosen), "" if i == step.chosen else "dim"))
     elif isinstance(step, NoteStep):
         console.print(plain(", ".join(f"{key}: {value}" for key, value in step.data.items()), "yellow"))
+
+
+def _show_call(console: Console, step: GenerateStep) -> None:
+    for message in step.messages:
+        console.print(plain(f"{message.role}: {message.content}", "dim"))
+    for reply in step.replies:
+        if reply.reasoning:
+            console.print(plain(f"thought: {reply.reasoning}", "dim italic"))
+        console.print(plain(reply.text))
 
 
 def _candidate_line(candidate: Candidate, *, chosen: bool) -> str:
