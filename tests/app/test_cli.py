@@ -29,6 +29,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     docs = tmp_path / "docs"
     docs.mkdir()
     (docs / "danube.md").write_text("# Danube\n\nThe Danube flows through Vienna and is 2850 km long.\n")
+    (tmp_path / "bytes.jsonl").write_bytes(b"\xff\xfe")
     (docs / "seine.md").write_text("# Seine\n\nThe Seine flows through Paris and is 775 km long.\n")
     yield tmp_path
 
@@ -52,6 +53,17 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (["index", "docs", "--out", "x.idx", "--kind", "magic"], "magic"),
         (["methods", "raar"], "did you mean rar"),
         (["show", "absent.jsonl"], "absent.jsonl"),
+        (["show", "bytes.jsonl"], "no text in UTF-8"),
+        (["ask", "Why?", "--method", "direct", "--model", "openai/x", "--set", "temperature=-1"], "must be 0 or more"),
+        (["ask", "Why?", "--method", "direct", "--model", "openai/x", "--set", "temperature=nan"], "must be 0 or more"),
+        (["ask", "Why?", "--method", "direct", "--model", "openai/x", "--trace", "docs"], "trace docs"),
+        (["ask", "Why?", "--method", "direct", "--model", "openai/x", "--price", "5"], "PROMPT,COMPLETION"),
+        (["ask", "Why?", "--method", "direct", "--model", "gpt-4o-mini"], "openai/gpt-4o-mini"),
+        (["ask", "Why?", "--method", "direct", "--budget-seconds", "inf"], "finite"),
+        (["demo", "Why?", "--method", "raar"], "did you mean rar"),
+        (["index", "docs", "--out", "docs/danube.md"], "docs/danube.md"),
+        (["methods", "rar+ground"], "did you mean grounded"),
+        (["eval", "--task", "x", "--repeats", "0"], "--repeats"),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line_with_exit_code_2(

@@ -96,8 +96,8 @@ def test_a_run_folder_is_listed_and_one_question_shown_by_its_id(
     assert run(["show", "RUN"]) == 0
     listed = capsys.readouterr().out
     assert all(f"b{i}~0" in listed for i in range(3))
-    for id in ("b1~0", "b1"):
-        assert run(["show", "RUN", id]) == 0
+    for name in ("b1~0", "b1"):
+        assert run(["show", "RUN", name]) == 0
         said = capsys.readouterr().out
         assert "Who wrote book 1?" in said and "book 2" not in said
         assert "thought: Hm." in said

@@ -1,5 +1,4 @@
 import asyncio
-import re
 
 import pytest
 from hypothesis import given, settings
@@ -553,9 +552,8 @@ class TestSolve:
         error = ValueError("a bug")
         solved = await solve(Method(ScriptedModel(["yes"]), error), "why?", Run(), id="7", name="m")
         assert solved.error is error
-        failure = solved.trajectory.failure
-        assert failure.type == "ValueError"
-        assert re.fullmatch(r"a bug \(test_run\.py:\d+\)", failure.message)
+        assert solved.trajectory.failure.type == "ValueError"
+        assert solved.trajectory.failure.message.startswith("a bug (test_run.py:")  # where a bug arose is worth knowing
         assert solved.trajectory.answer is None
 
     async def test_when_the_budget_ends_the_best_so_far_stands(self):

@@ -99,7 +99,7 @@ def test_the_tables_hold_means_intervals_differences_and_cost(tmp_path: Path) ->
     assert cost.rows[0] == ["direct", "1k", "2.0", "100", "40", "20", "0.01000", "3.0", "0"]
     assert [row[2:4] for row in every.rows] == [["em", "0.250"], ["f1", "0.500"], ["em", "0.750"], ["f1", "0.500"]]
     assert every.rows[2][5] == "0.600"
-    assert any("rar@1k: 1 of 5 failed (1 x ModelError" in note and "0.600" in note for note in report.notes)
+    assert any("rar@1k: 1 of 5 failed (1 x ModelError: " in note and "0.600" in note for note in report.notes)
 
 
 def test_methods_are_compared_at_the_same_budget_and_model_only(tmp_path: Path) -> None:

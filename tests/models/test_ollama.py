@@ -80,7 +80,7 @@ async def test_a_server_that_never_answered_is_not_waited_for_and_one_that_did_i
         url = server.url
         model = create("mock", ModelOptions(base_url=url))
         await model.generate(ASK, Sampling())
-    with pytest.raises(TransientModelError, match="cut the connection|OLLAMA_HOST"):
+    with pytest.raises(TransientModelError, match=r"cut the connection|OLLAMA_HOST"):
         await model.generate(ASK, Sampling())
     await model.aclose()
     fresh = create("mock", ModelOptions(base_url=url))

@@ -120,6 +120,7 @@ async def ask_question(
     model = as_model(model, model_options)
     rewriter = None if rewriter is None else as_model(rewriter, model_options)
     catalogue.check_rewriter(rewriter, [method])
+    _check_trace(trace)
     for spec in (model, rewriter):
         if isinstance(spec, str):
             catalogue.check_price(spec, model_options, budget)
@@ -234,6 +235,17 @@ async def close(part: object) -> None:
     aclose = getattr(part, "aclose", None)
     if aclose is not None:
         await aclose()
+
+
+def _check_trace(trace: str | Path | None) -> None:
+    """Refuse a trace file that cannot be written, before anything is spent."""
+    if trace is None:
+        return
+    try:
+        Path(trace).parent.mkdir(parents=True, exist_ok=True)
+        Path(trace).open("a").close()
+    except OSError as error:
+        raise ConfigurationError(f"cannot write the trace {trace}: {error.strerror}") from None
 
 
 def _model_identity(

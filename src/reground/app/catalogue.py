@@ -229,12 +229,16 @@ def build_method(
 def setting_defaults(name: str) -> dict[str, object]:
     """A method's own settings and their defaults, those of the preset where one is named; prompts and other objects left out."""
     defaults = {
-        f.name: f.default if f.default is not dataclasses.MISSING else f.default_factory()
+        f.name: _default(f)
         for f in dataclasses.fields(_as_dataclass(method_class(name)))
         if f.name not in PARTS | {"critics", "prompts"}
-        and (f.default is not dataclasses.MISSING or callable(f.default_factory))
     }
     return {key: value for key, value in {**defaults, **_preset(name)}.items() if _is_plain(value)}
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    """What a field is when it is not given; MISSING where it has to be."""
+    return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
 def _is_plain(value: object) -> bool:
@@ -268,13 +272,15 @@ def _read_settings(name: str, cls: type[Method], settings: Mapping[str, object],
         except ValidationError as error:
             why = error.errors()[0]["msg"]
             raise ConfigurationError(f"the setting {key} of {name} cannot be {value!r}: {why}") from None
+        if key.endswith("temperature") and not 0 <= float(str(read[key])) < float("inf"):
+            raise ConfigurationError(f"the setting {key} of {name} cannot be {value!r}: it must be 0 or more")
     return read
 
 
 def _prompts(name: str, cls: type[Any], given: object) -> object:
     """The method's prompts with the templates given by name in the place of its own."""
     (field,) = (f for f in dataclasses.fields(cls) if f.name == "prompts")
-    own = field.default_factory() if callable(field.default_factory) else field.default
+    own = _default(field)
     known = [f.name for f in dataclasses.fields(own)]
     if not isinstance(given, Mapping) or not all(isinstance(text, str) for text in given.values()):
         raise ConfigurationError(

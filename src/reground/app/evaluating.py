@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from reground.app import catalogue
 from reground.app.corpora import corpus_retriever
 from reground.app.identity import files_fingerprint, model_settings, weights_of
-from reground.core.errors import ConfigurationError
+from reground.core.errors import ConfigurationError, DataError
 from reground.core.journal import fingerprint
 from reground.core.method import scaled
 from reground.evaluation.compare import Cell
@@ -104,6 +104,7 @@ async def open_bench(
     on_index: Callable[[Progress], None] | None = None,
 ) -> Bench:
     """Open the documents, those of the task unless others are named, and a sandbox where code is to be run."""
+    _check_corpus(corpus)
     documents = corpus if corpus is not None else getattr(task, "corpus", None)
     retriever = None
     if documents is not None and any(takes(name, "retriever") for name in methods):
@@ -114,6 +115,12 @@ async def open_bench(
 
         isolation = await asyncio.to_thread(find_sandbox, sandbox, packages=True)
     return Bench(task, model, options, settings, retriever, isolation, judge, rewriter)
+
+
+def _check_corpus(corpus: Path | None) -> None:
+    """Refuse documents that are not there, also where no method would search them."""
+    if corpus is not None and not corpus.expanduser().exists():
+        raise DataError("there is no such corpus", path=corpus)
 
 
 @contextmanager

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, DataError
@@ -17,6 +17,9 @@ from reground.core.places import indexes_dir
 
 if TYPE_CHECKING:
     from reground.models.options import ModelOptions
+
+
+T = TypeVar("T")
 
 
 def as_budget(given: object) -> Budget | None:
@@ -43,7 +46,7 @@ def as_options(given: object) -> ModelOptions | None:
     raise ConfigurationError(f"model_options are reground.models.options.ModelOptions(...), not {given!r}")
 
 
-def _from_mapping(make: Any, given: Mapping[Any, Any], what: str) -> Any:
+def _from_mapping(make: Callable[[dict[Any, Any]], T], given: Mapping[Any, Any], what: str) -> T:
     try:
         return make(dict(given))
     except (TypeError, ValueError) as error:
@@ -128,5 +131,5 @@ def _documents(path: Path) -> Iterator[dict[str, str | None]]:
     for file in find_files(path):
         found = read_jsonl(file) if file.is_jsonl else iter([read_file(file, file.path.read_bytes())])
         for document in found:
-            id = f"{path.name}/{document.id}" if path.is_dir() else document.id
-            yield {"id": id, "title": document.title, "text": document.text, "url": document.url}
+            name = f"{path.name}/{document.id}" if path.is_dir() else document.id
+            yield {"id": name, "title": document.title, "text": document.text, "url": document.url}

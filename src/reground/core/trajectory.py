@@ -189,10 +189,14 @@ def read_trajectories(path: Path) -> Iterator[Trajectory]:
         lines = path.open(encoding="utf-8")
     except OSError as error:
         raise DataError(f"cannot read trajectories: {error.strerror}", path=path) from error
+    number = 0
     with lines:
-        for number, line in enumerate(lines, start=1):
-            if line.strip():
-                yield _parse(line, path, number)
+        try:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    yield _parse(line, path, number)
+        except UnicodeDecodeError:
+            raise DataError("not a file of trajectories: it is no text in UTF-8", path=path, line=number + 1) from None
 
 
 def _parse(line: str, path: Path, number: int) -> Trajectory:

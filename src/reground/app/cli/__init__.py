@@ -1,6 +1,6 @@
 """The command line: one file a group of commands, and one place where errors become exit codes.
 
-Exit codes: 0 done; 1 no answer; 2 something in the command, the configuration or the surroundings is
+Exit codes: 0 done; 1 no answer, or an empty one; 2 something in the command, the configuration or the surroundings is
 wrong; 3 an evaluation finished with failed questions; 4 an answer, but no document
 is behind it; 70 a bug of ours; 130 interrupted (everything is kept, the same command goes on).
 """
@@ -12,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
-EXIT_OWN_FILE = 2
+EXIT_SURROUNDINGS = 2
 EXIT_INTERRUPTED = 130
 EXIT_BUG = 70
 EXIT_UNGROUNDED = 4
@@ -48,11 +48,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if _is_usage(error):
             return _show_usage(error)
+        if isinstance(error, OSError) and error.filename is not None and place_of(error) is None:
+            _say(f"error: {error.filename}: {error.strerror or error}")
+            return EXIT_SURROUNDINGS
         if os.environ.get("REGROUND_DEBUG"):
             raise
         if (place := place_of(error)) is not None:
             _say(f"error: {place}: {type(error).__name__}: {error} (set REGROUND_DEBUG=1 to see how it got there)")
-            return EXIT_OWN_FILE
+            return EXIT_SURROUNDINGS
         _say(f"internal error: {type(error).__name__}: {error} (set REGROUND_DEBUG=1 to see where; please report it)")
         return EXIT_BUG
 

@@ -146,6 +146,7 @@ def _answer(
     from reground.app.cli.progress import AskProgress
     from reground.core.errors import ConfigurationError
 
+    catalogue.method_class(method)  # before a model is brought
     if corpus is None and "retriever" in catalogue.needs(method):
         raise ConfigurationError(f"the method {method} needs documents: give --corpus DIR")
     out, err = common.consoles()

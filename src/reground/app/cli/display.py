@@ -145,12 +145,7 @@ def show_trajectory(console: Console, trajectory: Trajectory) -> None:
 
 def _show_step(console: Console, step: Step) -> None:
     if isinstance(step, GenerateStep):
-        for message in step.messages:
-            console.print(plain(f"{message.role}: {message.content}", "dim"))
-        for reply in step.replies:
-            if reply.reasoning:
-                console.print(plain(f"thought: {reply.reasoning}", "dim italic"))
-            console.print(plain(reply.text))
+        _show_call(console, step)
     elif isinstance(step, RetrieveStep):
         console.print(plain(f"query: {step.query}", "cyan"))
         for passage in step.passages:
@@ -171,6 +166,15 @@ def _show_judgement(console: Console, step: ScoreStep | ChooseStep) -> None:
     console.print(plain(f"chosen by {step.by}{': ' if step.why else ''}{step.why}"))
     for i, candidate in enumerate(step.candidates):
         console.print(plain(_candidate_line(candidate, chosen=i == step.chosen), "" if i == step.chosen else "dim"))
+
+
+def _show_call(console: Console, step: GenerateStep) -> None:
+    for message in step.messages:
+        console.print(plain(f"{message.role}: {message.content}", "dim"))
+    for reply in step.replies:
+        if reply.reasoning:
+            console.print(plain(f"thought: {reply.reasoning}", "dim italic"))
+        console.print(plain(reply.text))
 
 
 def _candidate_line(candidate: Candidate, *, chosen: bool) -> str:
