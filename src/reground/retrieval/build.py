@@ -11,7 +11,8 @@ from reground.core.evidence import Passage
 from reground.retrieval.chunking import chunk
 from reground.retrieval.documents import Document, SourceFile
 from reground.retrieval.ledger import FileEntry, Ledger
-from reground.retrieval.readers import Unreadable, read_file, read_jsonl
+from reground.retrieval.encodings import Unreadable
+from reground.retrieval.readers import read_file, read_jsonl
 from reground.retrieval.settings import Dropped, IndexSettings, Progress
 
 _LISTED = 1000  # duplicates and dropped passages that a report names
