@@ -30,7 +30,7 @@ from reground.core.errors import ConfigurationError, IndexBusy, IndexRefused
 from reground.core.language import Value
 
 FORMAT = "reground-index"
-VERSION = 1
+VERSION = 2
 _MANIFEST = "manifest.json"
 _LOCK = "lock"
 _PREFIX = "data-"
