@@ -111,7 +111,8 @@ def test_json_holds_the_answer_citations_steps_usage_and_the_trajectorys_path(
     said = capsys.readouterr()
     assert code == 0, said.err
     answer = json.loads(said.out)
-    assert set(answer) == {"question", "answer", "method", "citations", "steps", "usage", "stopped", "trajectory"}
+    parts = {"question", "answer", "method", "citations", "steps", "usage", "stopped", "skipped", "notes", "trajectory"}
+    assert set(answer) == parts
     assert answer["answer"] == "The Danube is longer [1]."
     assert answer["usage"]["calls"] == 1
     (trajectory,) = read_trajectories(Path(answer["trajectory"]))

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from reground.core.evidence import Retriever
     from reground.core.programs import Sandbox
     from reground.models.options import ModelOptions
-    from reground.retrieval.settings import Progress
+    from reground.retrieval.settings import IndexReport, Progress, Skipped
 
 DEFAULT_MODEL = "gguf/smollm2"
 DEFAULT_METHOD = "rar"
@@ -48,7 +48,9 @@ class Options(TypedDict, total=False):
     seed: what the seeds of sampled calls come from, so that the same question is answered alike elsewhere; None leaves them to the model.
     fresh: forget what an earlier, interrupted or finished run of the same question has recorded.
     observer: called with every event while the method works.
+    language: that of the corpus's documents, by code or English name, "en" unless said.
     on_index: called with progress while the corpus is indexed.
+    on_report: called with what the indexing came to, before the method begins.
     """
 
     method: str
@@ -64,12 +66,17 @@ class Options(TypedDict, total=False):
     seed: int | None
     fresh: bool
     observer: Observer
+    language: str | None
     on_index: Callable[[Progress], None]
+    on_report: Callable[[IndexReport], None]
 
 
 @dataclass(frozen=True)
 class Result:
-    """An answer with everything it rests on. `stopped` names the budget limit that ended the work early."""
+    """An answer with everything it rests on. `stopped` names the budget limit that ended the work early.
+
+    skipped: the corpus's files that could not be read, and why. notes: what else is to be known of its index.
+    """
 
     text: str
     citations: tuple[Citation, ...]
@@ -79,6 +86,8 @@ class Result:
     stopped: str | None
     trajectory: Trajectory
     trajectory_path: Path
+    skipped: tuple[Skipped, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -93,6 +102,8 @@ class Result:
             "steps": [step.model_dump(mode="json") for step in self.steps],
             "usage": {**self.usage.model_dump(mode="json"), "seconds": round(self.seconds, 3)},
             "stopped": self.stopped,
+            "skipped": [skipped.model_dump(mode="json") for skipped in self.skipped],
+            "notes": list(self.notes),
             "trajectory": str(self.trajectory_path),
         }
 
@@ -113,7 +124,9 @@ async def ask_question(
     seed: int | None = None,
     fresh: bool = False,
     observer: Observer | None = None,
+    language: str | None = None,
     on_index: Callable[[Progress], None] | None = None,
+    on_report: Callable[[IndexReport], None] | None = None,
 ) -> Result:
     """Answer one question. See `Options`.
 
@@ -129,7 +142,12 @@ async def ask_question(
     for spec in (model, rewriter):
         if isinstance(spec, str):
             catalogue.check_price(spec, model_options, budget)
-    retriever = await corpus_retriever(corpus, on_index) if corpus is not None else None
+    reports: list[IndexReport] = []
+    retriever = None
+    if corpus is not None:
+        retriever = await corpus_retriever(corpus, on_index, language=language, on_report=reports.append)
+    for report in reports if on_report is not None else ():
+        on_report(report)
     async with AsyncExitStack() as opened:
         language_model = catalogue.load_model(model, model_options) if isinstance(model, str) else model
         opened.push_async_callback(close, language_model)
@@ -159,7 +177,12 @@ async def ask_question(
         }
         run_id = "ask-" + hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
         folder = (home if home is not None else runs_dir()) / run_id
-        return await _solve(solver, config, run_id, folder, budget, trace, fresh, observer)
+        result = await _solve(solver, config, run_id, folder, budget, trace, fresh, observer)
+    return replace(
+        result,
+        skipped=tuple(skipped for report in reports for skipped in report.skipped),
+        notes=tuple(note for report in reports for note in report.notes),
+    )
 
 
 async def _solve(

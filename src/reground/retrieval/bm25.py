@@ -47,7 +47,7 @@ class Bm25Writer:
         self._language = language
         self._segment = segmenter(language)
         self._schema = _schema()
-        self._has_removed = False
+        self._has_removed = self._is_pending = False
         self._index, self._writer = self._open(folder)
 
     def _open(self, folder: Path) -> tuple[Any, Any]:
@@ -62,6 +62,7 @@ class Bm25Writer:
         """Add passages of a document."""
         from tantivy import Document
 
+        self._is_pending = True
         for passage in passages:
             terms = f"{passage.title}\n{passage.title}\n{passage.text}"
             entry = Document()
@@ -79,7 +80,7 @@ class Bm25Writer:
 
         # Not delete_documents_by_term, which takes the number for a signed one and finds nothing.
         self._writer.delete_documents_by_query(Query.term_query(self._schema, "key", key))
-        self._has_removed = True
+        self._has_removed = self._is_pending = True
 
     def finish(self, tick: Callable[[], None] = lambda: None) -> int:
         """Write everything out and wait until the segments are merged. Returns how many passages there are now.
@@ -95,11 +96,14 @@ class Bm25Writer:
 
     def close(self) -> None:
         """Stop the writer's threads; what was not finished is left out."""
+        if self._is_pending:
+            self._writer.rollback()  # otherwise tantivy indexes all that is queued first, and Python waits for it whole
         del self._writer
 
     def _commit(self) -> None:
         self._writer.commit()
         self._writer.wait_merging_threads()
+        self._is_pending = False
         self._index.reload()
 
     def _write_again(self, tick: Callable[[], None]) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from reground.core.errors import ConfigurationError, DataError, IndexRefused
@@ -113,12 +114,13 @@ def open_index(path: Path, *, embedder: Embedder | None = None, verify: bool | N
 def _open(path: Path, manifest: Manifest, embedder: Embedder | None, verify: bool | None) -> IndexRetriever:
     hold = Hold(path / manifest.generation)
     try:
-        check_files(path, manifest, whole=verify)
+        checked = check_files(path, manifest, whole=verify)
         bm25, dense = _open_parts(path, manifest, embedder)
     except BaseException:
         hold.release()
         raise
-    return IndexRetriever(manifest, bm25=bm25, dense=dense, hold=hold)
+    check = None if checked else partial(check_files, path, manifest, whole=True)
+    return IndexRetriever(manifest, bm25=bm25, dense=dense, hold=hold, check=check)
 
 
 def _open_parts(
@@ -204,15 +206,17 @@ def _limits(settings: IndexSettings, embedder: Embedder | None) -> tuple[str, ..
 
 def _guesses(files: dict[str, FileEntry]) -> tuple[str, ...]:
     guessed = [f"{entry.name} ({entry.guessed})" for entry in files.values() if entry.guessed]
-    if not guessed:
-        return ()
-    more = f" and {len(guessed) - _NAMED} more" if len(guessed) > _NAMED else ""
-    return (f"not UTF-8, read in an encoding that is a guess: {', '.join(guessed[:_NAMED])}{more}",)
+    return (f"not UTF-8, read in an encoding that is a guess: {_named(guessed)}",) if guessed else ()
+
+
+def _named(what: Sequence[str]) -> str:
+    more = f" and {len(what) - _NAMED} more" if len(what) > _NAMED else ""
+    return ", ".join(what[:_NAMED]) + more
 
 
 def _nothing(files: Sequence[SourceFile], skipped: Sequence[Skipped]) -> str:
-    why = f", e.g. {skipped[0].path} {skipped[0].why}" if skipped else ""
-    return f"no document with text in {len(files)} file{'s' if len(files) > 1 else ''}{why}"
+    why = _named([f"{file.path} ({file.why})" for file in skipped])
+    return f"no document with text in {len(files)} file{'s' if len(files) > 1 else ''}{': ' if why else ''}{why}"
 
 
 def _skipped(files: dict[str, FileEntry]) -> tuple[Skipped, ...]:

@@ -75,6 +75,10 @@ ConfigFile = Annotated[
         "--config", help="A TOML file with the same names as the options; reground.toml here if there is one."
     ),
 ]
+Language = Annotated[
+    str | None,
+    typer.Option("--language", help="The documents' language, by code or English name: de, ja, ... [default: en]"),
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A setting of the method, e.g. --set k=3. May be repeated."),
@@ -103,7 +107,7 @@ def read_config(path: Path | None) -> dict[str, Any]:
 
 
 _CONFIG_KEYS = {
-    "method", "model", "corpus", "form", "base_url", "api_key_env", "price", "context", "slots", "adapter", "cache",
+    "method", "model", "corpus", "language", "form", "base_url", "api_key_env", "price", "context", "slots", "adapter", "cache",
     "budget", "settings", "connections", "requests_per_minute", "tokens_per_minute", "attempts", "deadline", "timeout",
     "threads",
 }  # fmt: skip

@@ -35,6 +35,7 @@ class _Order:
     task: Task
     model: str
     corpus: Path | None
+    language: str | None
     sandbox: str
     out: Path
     settings: dict[str, object]
@@ -51,6 +52,7 @@ def trees(
     model: options.ModelOption = None,
     data: options.DataOption = None,
     corpus: options.CorpusOption = None,
+    language: common.Language = None,
     sandbox: options.SandboxOption = "bubblewrap",
     out: options.OutOption = None,
     limit: options.LimitOption = 20,
@@ -98,6 +100,7 @@ def trees(
         task=load_task(task, Path() if ":" in task else data_root(data)),
         model=named,
         corpus=options.corpus_path(corpus, file),
+        language=language or file.get("language"),
         sandbox=sandbox,
         out=out if out is not None else Path("runs") / options.slug("trees", task),
         settings=common.parse_settings(file, setting),
@@ -135,7 +138,9 @@ async def _collect(order: _Order, err: Console) -> Collected:
                 options=order.options,
                 settings=settings_by_method(order.settings, [METHOD]),
                 sandbox=order.sandbox,
+                language=order.language,
                 on_index=preparing.on_index,
+                on_report=preparing.on_report,
             )
         cell = Cell(method=METHOD, tokens=None)
         planner = bench.method(cell)
