@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from reground.core.language import LanguageModel
     from reground.core.run import Observer
     from reground.models.options import ModelOptions
-    from reground.retrieval.settings import Progress
+    from reground.retrieval.settings import IndexReport, Progress
 
 __version__ = "0.1.0"
 __all__ = ["Budget", "__version__", "aask", "ask"]
@@ -44,7 +44,9 @@ def ask(
     seed: int | None = None,
     fresh: bool = False,
     observer: Observer | None = None,
+    language: str | None = None,
     on_index: Callable[[Progress], None] | None = None,
+    on_report: Callable[[IndexReport], None] | None = None,
 ) -> Result:
     """Answer a question and show how. Works in a notebook too, where an event loop is running already.
 
@@ -65,7 +67,9 @@ def ask(
         them to the model.
     fresh: forget what an earlier, interrupted or finished run of the same question has recorded.
     observer: called with every event while the method works.
+    language: that of the corpus's documents, by code or English name; English unless said.
     on_index: called with progress while the corpus is indexed.
+    on_report: called with what the indexing came to, before the method begins.
 
     Raises `reground.core.errors.RegroundError` when there is no answer to give.
     """
@@ -88,7 +92,9 @@ async def aask(
     seed: int | None = None,
     fresh: bool = False,
     observer: Observer | None = None,
+    language: str | None = None,
     on_index: Callable[[Progress], None] | None = None,
+    on_report: Callable[[IndexReport], None] | None = None,
 ) -> Result:
     """`ask` as a coroutine, with the same options."""
     given = dict(locals())

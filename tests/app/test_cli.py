@@ -123,7 +123,7 @@ def test_json_holds_the_answer_citations_steps_usage_and_the_trajectorys_path(
     said = capsys.readouterr()
     assert code == 0, said.err
     answer = json.loads(said.out)
-    passages = {"citations", "shown", "ungrounded"}
+    passages = {"citations", "shown", "ungrounded", "skipped", "notes"}
     assert set(answer) == {"question", "answer", "method", "steps", "usage", "stopped", "trajectory"} | passages
     assert [passage["marker"] for passage in answer["citations"]] == [1]
     assert [passage["marker"] for passage in answer["shown"]] == [1, 2]

@@ -12,6 +12,7 @@ from reground.core.errors import ConfigurationError, IndexRefused
 from reground.core.evidence import Passage
 from reground.retrieval.bm25 import Bm25Index, Bm25Writer
 from reground.retrieval.languages import analyzer, language_code
+from tests.retrieval.scripts import CORPORA, JAPANESE
 
 PASSAGES = [
     Passage(id="cats", title="Cats", text="Cats purr when they are content.", url="cats.md"),
@@ -178,9 +179,26 @@ def test_chinese_is_segmented(tmp_path: Path) -> None:
     assert index.search("的是", 3) == []
 
 
+@pytest.mark.parametrize("script", CORPORA)
+@pytest.mark.parametrize("language", ["en", "none", "ja"])
+def test_writing_without_spaces_is_found_in_an_index_of_any_language(
+    tmp_path: Path, script: str, language: str
+) -> None:
+    texts, questions = CORPORA[script]
+    index = make(tmp_path, [Passage(id=id_, text=text) for id_, text in texts.items()], language)
+    assert {question: index.search(question, 1)[0].id for question in questions} == questions
+
+
+def test_one_character_is_a_word_too(tmp_path: Path) -> None:
+    index = make(tmp_path, [Passage(id=id_, text=text) for id_, text in JAPANESE.items()])
+    assert {passage.id for passage in index.search("猫", 5)} == {"cat", "soseki"}
+    assert index.search("犬", 5) == []
+
+
 def test_languages_go_by_code_and_name() -> None:
     assert language_code("German ") == language_code("DE") == "de"
     assert language_code("Chinese") == "zh"
+    assert language_code("Japanese") == "ja"
     with pytest.raises(ConfigurationError, match=r"'tlh'.*choose one of.*en"):
         language_code("tlh")
     assert analyzer("en").analyze("The Quick foxes' jumps") == ["quick", "fox", "jump"]

@@ -8,7 +8,8 @@ import pytest
 
 from reground.core.errors import DataError
 from reground.retrieval.documents import Document, SourceFile, find_files
-from reground.retrieval.readers import Unreadable, read_file, read_jsonl
+from reground.retrieval.encodings import Unreadable
+from reground.retrieval.readers import read_file, read_jsonl
 from tests.retrieval.corpora import jsonl, write
 
 
@@ -91,6 +92,10 @@ def read(name: str, content: str | bytes) -> Document:
         ("```\n# comment\n```\n# Real\n", "Real"),
         ("Just text, #nothing else", "notes"),
         ("# Windows\r\n\r\nText", "Windows"),
+        ("Windows too\r\n===\r\n\r\nText", "Windows too"),
+        ("    # code by its indent\n   # Real\n", "Real"),
+        ("#nothing\n####### nothing\n#\n###### C# #\n", "C#"),
+        ("---\nno end of the front matter\n# Real\n", "Real"),
     ],
 )
 def test_markdown_is_titled_by_its_first_heading(content: str, title: str) -> None:

@@ -14,6 +14,9 @@ from pathlib import Path
 import pytest
 
 from reground.core.errors import ConfigurationError, IndexBusy, IndexRefused
+from reground.core.run import Run
+from reground.core.trajectory import NoteStep
+from reground.methods._evidence import find
 from reground.retrieval.index import build_index, open_index
 from reground.retrieval.settings import IndexSettings, Progress
 from tests.retrieval.corpora import jsonl, write
@@ -93,10 +96,10 @@ def test_damage_that_checks_do_not_see_is_refused_by_the_engine(index: Path) -> 
 
 
 def test_another_version_or_format_is_refused(index: Path, notes: Path) -> None:
-    edit(index, version=2)
-    with pytest.raises(IndexRefused, match="has format version 2, this reground reads 1; build it again"):
+    edit(index, version=1)
+    with pytest.raises(IndexRefused, match="has format version 1, this reground reads 2; build it again"):
         open_index(index)
-    edit(index, version=1, settings={"kind": "bm25", "colour": "red"})
+    edit(index, version=2, settings={"kind": "bm25", "colour": "red"})
     with pytest.raises(IndexRefused, match="settings that this reground does not know"):
         open_index(index)
     edit(index, format="something-else")
@@ -125,6 +128,39 @@ def test_a_large_index_is_checked_whole_only_if_asked(index: Path) -> None:
     assert open_index(index, verify=False).name
     with pytest.raises(IndexRefused, match="other content"):
         open_index(index, verify=True)
+
+
+def many(notes: Path, index: Path) -> None:
+    lines = [{"id": str(i), "text": f"number {i} in a row of {i * i} owls"} for i in range(2000)]
+    write(notes, {"many.jsonl": jsonl(lines)}, old=False)
+    build_index(notes, index)
+
+
+def blank(file: Path) -> None:
+    """Blot out a file's first half, so that it can be opened and not be used."""
+    content = file.read_bytes()
+    file.write_bytes(b"\xff" * (len(content) // 2) + content[len(content) // 2 :])
+
+
+async def test_damage_of_an_index_that_is_not_read_whole_fails_the_question(index: Path, notes: Path) -> None:
+    many(notes, index)
+    blank(largest(index, "*.store"))
+    run = Run()
+    with pytest.raises(IndexRefused, match="damaged"):
+        await find(run, open_index(index, verify=False), "owls in a row", k=3)
+    assert not [step for step in run.steps if isinstance(step, NoteStep)]
+
+
+async def test_nothing_found_in_an_index_that_was_not_read_whole_is_a_reason_to_check_it(
+    index: Path, notes: Path
+) -> None:
+    many(notes, index)
+    assert await open_index(index, verify=False).retrieve("zebra", k=1) == []
+    flip(largest(index, "ledger.sqlite"))
+    retriever = open_index(index, verify=False)
+    assert len(await retriever.retrieve("owls", k=1)) == 1
+    with pytest.raises(IndexRefused, match="other content"):
+        await retriever.retrieve("zebra", k=1)
 
 
 def test_leftovers_of_a_crash_go_with_the_next_build(index: Path, notes: Path) -> None:

@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 from pathlib import Path
+from random import Random
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -155,8 +156,39 @@ def test_an_updated_index_equals_a_new_one(
     fresh = build_index(work / "notes", work / "fresh")
     assert updated is not None
     assert (updated.name, updated.documents, updated.passages) == (fresh.name, fresh.documents, fresh.passages)
-    for word in ["always", *"uvwxyz"]:
-        assert sorted(search(work / "updated", word)) == sorted(search(work / "fresh", word))
+    for query in ["always", *"uvwxyz", "u v w", "x y z always"]:
+        assert search(work / "updated", query, 5) == search(work / "fresh", query, 5)
+
+
+def texts(random: Random, count: int) -> dict[str, str | bytes]:
+    words = [f"word{i}" for i in range(60)]
+    return {f"{i}.txt": " ".join(random.choices(words, k=random.randint(3, 40))) for i in range(count)}
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_an_updated_index_ranks_like_a_new_one(tmp_path: Path, seed: int) -> None:
+    random = Random(seed)
+    files = texts(random, 150)
+    write(tmp_path / "notes", files)
+    build_index(tmp_path / "notes", tmp_path / "updated")
+    for _ in range(2):
+        for name in random.sample(sorted(files), 50):
+            (tmp_path / "notes" / name).unlink(missing_ok=True)
+        write(tmp_path / "notes", dict(random.sample(sorted(texts(random, 200).items()), 60)), old=False)
+        updated = build_index(tmp_path / "notes", tmp_path / "updated")
+    fresh = build_index(tmp_path / "notes", tmp_path / "fresh")
+    assert updated.name == fresh.name
+    for _ in range(100):
+        query = " ".join(f"word{random.randrange(60)}" for _ in range(4))
+        assert search(tmp_path / "updated", query, 5) == search(tmp_path / "fresh", query, 5)
+
+
+def test_ties_go_by_id_however_many_there_are(tmp_path: Path) -> None:
+    write(
+        tmp_path / "notes", {"c.jsonl": jsonl([{"id": f"{i:03}", "text": "owls hoot"} for i in reversed(range(500))])}
+    )
+    build_index(tmp_path / "notes", tmp_path / "index")
+    assert search(tmp_path / "index", "owls", 3) == ["000", "001", "002"]
 
 
 def test_unreadable_files_are_listed_and_not_fatal(notes: Path, tmp_path: Path) -> None:
@@ -197,7 +229,7 @@ def test_an_empty_corpus_says_what_was_looked_for(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="looked for files ending in"):
         build_index(tmp_path / "notes", tmp_path / "index")
     write(tmp_path / "notes", {"a.md": "", "b.pdf": "x"})
-    with pytest.raises(DataError, match=r"no document with text in 2 files, e\.g\. a\.md holds no text"):
+    with pytest.raises(DataError, match=r"no document with text in 2 files: a\.md \(holds no text\), b\.pdf \(is not"):
         build_index(tmp_path / "notes", tmp_path / "index")
     assert not (tmp_path / "index" / "manifest.json").exists()
 
@@ -232,10 +264,27 @@ def test_text_that_is_no_valid_unicode_is_indexed_all_the_same(tmp_path: Path) -
 
 
 def test_progress_tells_how_far_it_is(tmp_path: Path) -> None:
-    write(tmp_path / "notes", {"c.jsonl": jsonl([{"id": str(i), "text": f"text {i}"} for i in range(1200)])})
+    lines = jsonl([{"id": str(i), "text": f"text {i}"} for i in range(1200)])
+    write(tmp_path / "notes", {"c.jsonl": lines})
     seen: list[Progress] = []
     build_index(tmp_path / "notes", tmp_path / "index", progress=seen.append)
-    assert [(p.documents, p.files, p.total, p.file) for p in seen] == [(n, 1, 1, "c.jsonl") for n in (500, 1000, 1200)]
+    assert {(p.files, p.total, p.file, p.size, p.done) for p in seen} == {(1, 1, "c.jsonl", len(lines), 0)}
+    counts = [p.documents for p in seen]
+    assert counts == sorted(counts)
+    assert counts[-1] == 1200
+
+
+def test_progress_inside_a_large_document_tells_its_bytes(tmp_path: Path) -> None:
+    text = "A sentence of the text that goes on and on. " * 100_000
+    write(tmp_path / "notes", {"large.txt": text})
+    seen: list[Progress] = []
+    build_index(
+        tmp_path / "notes", tmp_path / "index", IndexSettings(chunk_tokens=200, overlap=20), progress=seen.append
+    )
+    inside = [p.done for p in seen if p.done]
+    assert len(set(inside)) >= 3
+    assert inside == sorted(inside)
+    assert max(inside) <= len(text)
 
 
 SOLUTION = "def solve(n): return sum(i * i for i in range(n) if i % 3 == 0 or i % 5 == 0)"
@@ -272,7 +321,7 @@ def test_reports_can_be_written_down(notes: Path, tmp_path: Path) -> None:
     report = build_index(notes, tmp_path / "index")
     assert IndexReport.model_validate_json(report.model_dump_json()) == report
     manifest = json.loads((tmp_path / "index/manifest.json").read_text())
-    assert (manifest["format"], manifest["version"], manifest["documents"]) == ("reground-index", 1, 4)
+    assert (manifest["format"], manifest["version"], manifest["documents"]) == ("reground-index", 2, 4)
 
 
 def test_an_opened_index_keeps_working_while_it_is_replaced(notes: Path, tmp_path: Path) -> None:

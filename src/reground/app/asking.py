@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from reground.core.evidence import Passage, Retriever
     from reground.core.programs import Sandbox
     from reground.models.options import ModelOptions
-    from reground.retrieval.settings import Progress
+    from reground.retrieval.settings import IndexReport, Progress, Skipped
 
 DEFAULT_MODEL = "gguf/smollm2"
 DEFAULT_METHOD = "rar"
@@ -51,6 +51,7 @@ class Result:
     citations: the passages whose markers stand in the text.
     shown: all passages that it was written from, the cited ones included.
     stopped: the budget limit that ended the work early, if one did.
+    skipped: the corpus's files that could not be read, and why. notes: what else is to be known of its index.
     """
 
     text: str
@@ -62,6 +63,8 @@ class Result:
     stopped: str | None
     trajectory: Trajectory
     trajectory_path: Path
+    skipped: tuple[Skipped, ...] = ()
+    notes: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.text
@@ -84,6 +87,8 @@ class Result:
             "steps": [step.model_dump(mode="json") for step in self.steps],
             "usage": {**self.usage.model_dump(mode="json"), "seconds": round(self.seconds, 3)},
             "stopped": self.stopped,
+            "skipped": [skipped.model_dump(mode="json") for skipped in self.skipped],
+            "notes": list(self.notes),
             "trajectory": str(self.trajectory_path),
         }
 
@@ -104,7 +109,9 @@ async def ask_question(
     seed: int | None = None,
     fresh: bool = False,
     observer: Observer | None = None,
+    language: str | None = None,
     on_index: Callable[[Progress], None] | None = None,
+    on_report: Callable[[IndexReport], None] | None = None,
 ) -> Result:
     """Answer one question; `reground.ask` says what the options are.
 
@@ -125,7 +132,13 @@ async def ask_question(
         if isinstance(spec, str):
             catalogue.check_price(spec, model_options, budget)
     corpus = await as_corpus(corpus)
-    retriever = await corpus_retriever(corpus, on_index) if corpus is not None else None
+    reports: list[IndexReport] = []
+    retriever = None
+    if corpus is not None:
+        retriever = await corpus_retriever(corpus, on_index, language=language, on_report=reports.append)
+    if on_report is not None:
+        for report in reports:
+            on_report(report)
     async with AsyncExitStack() as opened:
         if retriever is not corpus:
             opened.push_async_callback(close, retriever)
@@ -158,7 +171,12 @@ async def ask_question(
         }
         run_id = "ask-" + hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
         folder = (home if home is not None else runs_dir()) / run_id
-        return await _solve(solver, config, run_id, folder, budget, trace, fresh, observer)
+        result = await _solve(solver, config, run_id, folder, budget, trace, fresh, observer)
+    return replace(
+        result,
+        skipped=tuple(skipped for report in reports for skipped in report.skipped),
+        notes=tuple(note for report in reports for note in report.notes),
+    )
 
 
 async def _solve(

@@ -4,17 +4,27 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from reground.core.errors import DataError, IndexBusy
+from reground.core.errors import ConfigurationError, DataError, IndexBusy
 from reground.core.places import indexes_dir
 
 if TYPE_CHECKING:
     from reground.core.evidence import Retriever
-    from reground.retrieval.settings import IndexSettings, Progress
+    from reground.retrieval.settings import IndexReport, IndexSettings, Progress
+
+T = TypeVar("T")
+
+BACKGROUND = "reground-index"
+"""The name of the threads that index."""
+_MOMENT = 0.3
+"""Seconds that work which was cancelled has for tidying up."""
 
 _SOON, _LATE = 0.2, 5.0
 """Seconds between two looks at an index that another process builds: at first, and at most, for every look reads the corpus's folder."""
@@ -24,41 +34,100 @@ async def corpus_retriever(
     corpus: str | Path | Retriever,
     on_index: Callable[[Progress], None] | None = None,
     settings: IndexSettings | None = None,
+    *,
+    language: str | None = None,
+    on_report: Callable[[IndexReport], None] | None = None,
 ) -> Retriever:
     """A retriever over `corpus`: one of your own as it is, an index opened, documents indexed into the cache.
 
     The cached index is updated on every call, which reads only what has changed. While another process does that, this one waits.
+    `language` is that of documents to be indexed, "en" unless said; an index must have been made with it. `on_report` gets
+    what an indexing came to. Raises ConfigurationError for a language that the corpus does not have.
     """
     if not isinstance(corpus, str | Path):
+        if language is not None:
+            raise ConfigurationError("a language is for documents that are indexed here, not for a retriever")
         return corpus
     pause = _SOON
     while True:
         try:
-            return await asyncio.to_thread(_open, Path(corpus), on_index, settings)
+            return await stoppable(partial(_open, Path(corpus), settings, language, on_report), on_index)
         except IndexBusy:
-            _say_waiting(on_index)
+            if on_index is not None:
+                on_index(_waiting())
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LATE)
 
 
-def _say_waiting(on_index: Callable[[Progress], None] | None) -> None:
+def _waiting() -> Progress:
     from reground.retrieval.settings import Progress
 
-    if on_index is not None:
-        on_index(Progress(waiting=True))
+    return Progress(waiting=True)
 
 
-def _open(path: Path, on_index: Callable[[Progress], None] | None, settings: IndexSettings | None) -> Retriever:
+async def stoppable(
+    work: Callable[[Callable[[Progress], None]], T], on_index: Callable[[Progress], None] | None = None
+) -> T:
+    """What `work` returns, done in a thread of its own; it must call what it gets with its progress now and then.
+
+    Cancelled, as by Ctrl-C, the work ends at its next report. It is not waited for longer than a moment: a library's
+    call that takes longer goes on in the background, and what it has written so far is cleared away by the next build.
+    """
+    result: Future[T] = Future()
+    stopped = threading.Event()
+
+    def watch(progress: Progress) -> None:
+        if stopped.is_set():
+            raise asyncio.CancelledError
+        if on_index is not None:
+            on_index(progress)
+
+    def run() -> None:
+        result.set_running_or_notify_cancel()
+        try:
+            result.set_result(work(watch))
+        except BaseException as error:
+            result.set_exception(error)
+
+    # A daemon, unlike the threads of asyncio: those are joined when the loop and the interpreter end.
+    thread = threading.Thread(target=run, name=BACKGROUND, daemon=True)
+    thread.start()
+    try:
+        return await asyncio.wrap_future(result)
+    except asyncio.CancelledError:
+        stopped.set()
+        thread.join(_MOMENT)
+        raise
+
+
+def _open(
+    path: Path,
+    settings: IndexSettings | None,
+    language: str | None,
+    on_report: Callable[[IndexReport], None] | None,
+    on_index: Callable[[Progress], None],
+) -> Retriever:
     from reground.retrieval.index import build_index, open_index
+    from reground.retrieval.languages import language_code
 
     path = path.expanduser()
     if not path.exists():
         raise DataError("there is no such corpus: give a folder of documents, a JSONL file or an index", path=path)
     if (path / "manifest.json").is_file():
-        return open_index(path)
+        index = open_index(path)
+        made_with = index.manifest.settings["language"]
+        if language is not None and language_code(language) != made_with:
+            raise ConfigurationError(
+                f"the index {path} was made with the language {made_with}: leave --language out, "
+                f"or make it again with reground index --language {language}"
+            )
+        return index
     settings = settings if settings is not None else default_settings()
+    settings = settings if language is None else replace(settings, language=language)
     out = cached_index_path(path, settings)
-    build_index(path, out, settings, progress=on_index)
+    report = build_index(path, out, settings, progress=on_index)
+    if on_report is not None:
+        on_report(report)
     return open_index(out)
 
 

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from reground.evaluation.runner import EvalSettings
     from reground.evaluation.task import Example, Task
     from reground.models.options import ModelOptions
-    from reground.retrieval.settings import Progress
+    from reground.retrieval.settings import IndexReport, Progress
 
 RUNS_CODE = frozenset({"program", "pal"})
 
@@ -101,14 +101,16 @@ async def open_bench(
     sandbox: str = "bubblewrap",
     judge: str | None = None,
     rewriter: LanguageModel | None = None,
+    language: str | None = None,
     on_index: Callable[[Progress], None] | None = None,
+    on_report: Callable[[IndexReport], None] | None = None,
 ) -> Bench:
     """Open the documents, those of the task unless others are named, and a sandbox where code is to be run."""
     _check_corpus(corpus)
     documents = corpus if corpus is not None else getattr(task, "corpus", None)
     retriever = None
     if documents is not None and any(takes(name, "retriever") for name in methods):
-        retriever = await corpus_retriever(documents, on_index)
+        retriever = await corpus_retriever(documents, on_index, language=language, on_report=on_report)
     isolation = None
     if task.form.name in RUNS_CODE or any("sandbox" in catalogue.needs(name) for name in methods):
         from reground.sandbox import find_sandbox

@@ -6,12 +6,14 @@ SciFact, nDCG@10 is 0.690 that way, 0.684 with the title once. Texts are stored 
 
 from __future__ import annotations
 
+import shutil
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from reground.core.errors import IndexRefused, RetrievalError
+from reground.core.errors import IndexRefused
 from reground.core.evidence import Passage
 from reground.retrieval.languages import analyzer, segmenter
 
@@ -20,13 +22,18 @@ _HEAP_BYTES = 128_000_000
 _MOST_PIECES = 20_000  # of one document
 _MAX_TERMS = 64  # of a query; drafts of whole pages are queries too
 _MAX_QUERY_CHARACTERS = 100_000
+_NEAR = 1e-5  # scores that differ by less, relatively, are tied: the order in which terms are added up is not fixed
+_SPARE = 16  # passages looked at beyond those asked for, to see where a tie ends
+_MOST_TIED = 10_000
+_KEYS = 1 << 63
+_MOVED_AT_ONCE = 10_000
 
 
 def _schema() -> Any:
     from tantivy import SchemaBuilder
 
     builder = SchemaBuilder()
-    builder.add_unsigned_field("key", indexed=True)
+    builder.add_unsigned_field("key", indexed=True, stored=True)
     builder.add_text_field("terms", tokenizer_name=_ANALYZER, index_option="freq")
     for name in ("id", "title", "text", "url"):
         builder.add_bytes_field(name, stored=True)
@@ -37,24 +44,31 @@ class Bm25Writer:
     """Adds passages to a tantivy folder and removes them by their document's key. Nothing is visible before `finish`."""
 
     def __init__(self, folder: Path, language: str) -> None:
+        self._folder = folder
+        self._language = language
+        self._segment = segmenter(language)
+        self._schema = _schema()
+        self._has_removed = self._is_pending = False
+        self._index, self._writer = self._open(folder)
+
+    def _open(self, folder: Path) -> tuple[Any, Any]:
         from tantivy import Index
 
         folder.mkdir(parents=True, exist_ok=True)
-        self._segment = segmenter(language)
-        self._schema = _schema()
-        self._index = Index(self._schema, path=str(folder))
-        self._index.register_tokenizer(_ANALYZER, analyzer(language))
-        self._writer = self._index.writer(_HEAP_BYTES, num_threads=1)
+        index = Index(self._schema, path=str(folder))
+        index.register_tokenizer(_ANALYZER, analyzer(self._language))
+        return index, index.writer(_HEAP_BYTES, num_threads=1)
 
     def add(self, key: int, passages: Sequence[Passage]) -> None:
-        """Add a document's passages."""
+        """Add passages of a document."""
         from tantivy import Document
 
+        self._is_pending = True
         for passage in passages:
             terms = f"{passage.title}\n{passage.title}\n{passage.text}"
             entry = Document()
             entry.add_unsigned("key", key)
-            entry.add_text("terms", self._segment(terms) if self._segment else terms)
+            entry.add_text("terms", self._segment(terms))
             for name in ("id", "title", "text"):
                 entry.add_bytes(name, getattr(passage, name).encode())
             if passage.url is not None:
@@ -67,17 +81,56 @@ class Bm25Writer:
 
         # Not delete_documents_by_term, which takes the number for a signed one and finds nothing.
         self._writer.delete_documents_by_query(Query.term_query(self._schema, "key", key))
+        self._has_removed = self._is_pending = True
 
-    def finish(self) -> int:
-        """Write everything out and wait until the segments are merged. Returns how many passages there are now."""
-        self._writer.commit()
-        self._writer.wait_merging_threads()
-        self._index.reload()
+    def finish(self, tick: Callable[[], None] = lambda: None) -> int:
+        """Write everything out and wait until the segments are merged. Returns how many passages there are now.
+
+        tantivy goes on counting what was removed, in the number of documents, their mean length and the frequency of
+        terms. After a removal the folder is therefore written again from the texts that it holds, and ranks like one
+        that never held anything else. `tick` is called now and then while that is done.
+        """
+        self._commit()
+        if self._has_removed:
+            self._write_again(tick)
         return int(self._index.searcher().num_docs)
 
     def close(self) -> None:
         """Stop the writer's threads; what was not finished is left out."""
+        if self._is_pending:
+            self._writer.rollback()  # otherwise tantivy indexes all that is queued first, and Python waits for it whole
         del self._writer
+
+    def _commit(self) -> None:
+        self._writer.commit()
+        self._writer.wait_merging_threads()
+        self._is_pending = False
+        self._index.reload()
+
+    def _write_again(self, tick: Callable[[], None]) -> None:
+        old = self._index.searcher()
+        fresh = self._folder.with_name(f"{self._folder.name}-again")
+        self._index, self._writer = self._open(fresh)
+        for entry in _entries(old, self._schema):
+            tick()
+            self.add(entry.get_first("key"), [_passage(entry)])
+        self._commit()
+        self.close()
+        shutil.rmtree(self._folder)
+        fresh.rename(self._folder)
+        self._index, self._writer = self._open(self._folder)
+        self._has_removed = False
+
+
+def _entries(searcher: Any, schema: Any) -> Iterator[Any]:
+    """All that is stored, a bounded number at a time. Keys are hashes, so equal ranges of keys hold about equally many."""
+    from tantivy import FieldType, Query
+
+    step = _KEYS // (searcher.num_docs // _MOVED_AT_ONCE + 1) + 1
+    for start in range(0, _KEYS, step):
+        among = Query.range_query(schema, "key", FieldType.Unsigned, start, start + step, include_upper=False)
+        for _, address in searcher.search(among, limit=max(1, searcher.num_docs), count=False).hits:
+            yield searcher.doc(address)
 
 
 class Bm25Index:
@@ -96,7 +149,7 @@ class Bm25Index:
             index.reload()
             self._searcher = index.searcher()
         except BaseException as error:
-            raise _translated(error, IndexRefused, f"the BM25 part of the index is damaged: {error}") from None
+            raise _translated(error, f"the BM25 part of the index is damaged: {error}") from None
 
     def search(self, query: str, k: int) -> list[Passage]:
         """The `k` passages with the highest BM25 score. The query is text, never query syntax."""
@@ -113,10 +166,26 @@ class Bm25Index:
             for term, weight in weights
         ]
         try:
-            found = self._searcher.search(Query.boolean_query(clauses), limit=k, count=False)
-            return [self._passage(address, score) for score, address in found.hits]
-        except BaseException as error:
-            raise _translated(error, RetrievalError, f"BM25 search failed: {error}") from None
+            return self._best(Query.boolean_query(clauses), k)
+        except BaseException as error:  # the query is well formed, so it is the index that is not
+            raise _translated(error, f"the BM25 part of the index is damaged: {error}") from None
+
+    def _best(self, query: Any, k: int) -> list[Passage]:
+        """The `k` best; of passages that are tied, those whose ids come first, however the index came to be."""
+        limit = k + _SPARE
+        while True:
+            hits = self._searcher.search(query, limit=limit, count=False).hits
+            ends = [i for i in range(1, len(hits)) if hits[i - 1][0] - hits[i][0] > _NEAR * hits[i - 1][0]]
+            if len(hits) < limit or (ends and ends[-1] >= k) or limit > k + _MOST_TIED:
+                break
+            limit *= 4
+        best: list[Passage] = []
+        for start, end in pairwise([0, *ends, len(hits)]):
+            if len(best) >= k:
+                break
+            tied = (_passage(self._searcher.doc(address), score) for score, address in hits[start:end])
+            best += sorted(tied, key=lambda passage: passage.id)
+        return best[:k]
 
     def pieces(self, key: int) -> list[Passage]:
         """A document's passages by its key, in no order."""
@@ -124,29 +193,30 @@ class Bm25Index:
 
         try:
             found = self._searcher.search(Query.term_query(self._schema, "key", key), limit=_MOST_PIECES, count=False)
-            return [self._passage(address, 0.0) for _, address in found.hits]
+            return [_passage(self._searcher.doc(address)) for _, address in found.hits]
         except BaseException as error:
-            raise _translated(error, RetrievalError, f"a page could not be read: {error}") from None
+            raise _translated(error, f"a page could not be read: {error}") from None
 
     def _terms(self, query: str) -> list[tuple[str, int]]:
         """The query's terms and how often each occurs; of a long query the rarest in the index."""
         query = query[:_MAX_QUERY_CHARACTERS].encode("utf-8", "replace").decode()
-        counts = Counter(self._analyzer.analyze(self._segment(query) if self._segment else query))
+        counts = Counter(self._analyzer.analyze(self._segment(query)))
         if len(counts) <= _MAX_TERMS:
             return list(counts.items())
         frequency = {term: self._searcher.doc_freq("terms", term) for term in counts}
         known = sorted((term for term in counts if frequency[term]), key=lambda term: (frequency[term], term))
         return [(term, counts[term]) for term in known[:_MAX_TERMS]]
 
-    def _passage(self, address: Any, score: float) -> Passage:
-        entry = self._searcher.doc(address)
-        url = entry.get_first("url")
-        id_, title, text = (bytes(entry.get_first(name)).decode() for name in ("id", "title", "text"))
-        return Passage(id=id_, title=title, text=text, url=None if url is None else bytes(url).decode(), score=score)
+
+def _passage(entry: Any, score: float = 0.0) -> Passage:
+    """The passage in a stored document."""
+    url = entry.get_first("url")
+    id_, title, text = (bytes(entry.get_first(name)).decode() for name in ("id", "title", "text"))
+    return Passage(id=id_, title=title, text=text, url=None if url is None else bytes(url).decode(), score=score)
 
 
-def _translated(error: BaseException, kind: type[RetrievalError], message: str) -> BaseException:
+def _translated(error: BaseException, message: str) -> BaseException:
     """Errors and panics of tantivy as ours; a panic is a BaseException, so that nobody swallows it by accident."""
     if isinstance(error, Exception) or type(error).__name__ == "PanicException":
-        return kind(message)
+        return IndexRefused(message)
     return error

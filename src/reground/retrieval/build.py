@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+from typing import NamedTuple, Protocol
 
 from reground.core.evidence import Passage
 from reground.retrieval.chunking import chunk
 from reground.retrieval.documents import Document, SourceFile
+from reground.retrieval.encodings import Unreadable
 from reground.retrieval.ledger import FileEntry, Ledger
-from reground.retrieval.readers import Unreadable, read_file, read_jsonl
+from reground.retrieval.readers import read_file, read_jsonl
 from reground.retrieval.settings import Dropped, IndexSettings, Progress
 
 _LISTED = 1000  # duplicates and dropped passages that a report names
 _RACY_NS = 2_000_000_000  # a file changed this shortly before it was read may change again under the same time stamp
-_PROGRESS_EVERY = 500
+_TELL_SECONDS = 0.1  # between two reports of progress, each of which is a chance to stop
+_PASSAGES_AT_ONCE = 64  # of one document, passed on together
+_PASSING = (
+    OSError,
+    ImportError,
+    MemoryError,
+)  # reasons to skip a file that lie outside of it and may be gone next time
 
 Watcher = Callable[[Progress], None]
 
@@ -32,8 +40,8 @@ class PassageWriter(Protocol):
         """Remove a document's passages."""
         ...
 
-    def finish(self) -> int:
-        """Write everything out. Returns how many passages there are now."""
+    def finish(self, tick: Callable[[], None]) -> int:
+        """Write everything out. Returns how many passages there are now. `tick` is called now and then meanwhile."""
         ...
 
     def close(self) -> None:
@@ -54,18 +62,28 @@ class Contamination(Protocol):
         ...
 
 
-def passages_of(document: Document, size: int, overlap: int) -> list[Passage]:
+class Piece(NamedTuple):
+    """A passage, and where it ends in its document's text, in characters."""
+
+    passage: Passage
+    end: int
+
+
+def passages_of(document: Document, size: int, overlap: int) -> Iterator[Piece]:
     """A document's passages. Its only passage has its id; of several the second is `id#2`."""
     pieces = chunk(document.text, size, overlap)
-    ids = [document.id] if len(pieces) == 1 else [f"{document.id}#{number}" for number in range(1, len(pieces) + 1)]
-    return [
-        Passage(id=id_, title=document.title, text=document.text[piece.start : piece.end], url=document.url)
-        for id_, piece in zip(ids, pieces, strict=True)
-    ]
+    first = list(islice(pieces, 2))
+    for number, piece in enumerate(chain(first, pieces), start=1):
+        id_ = document.id if len(first) == 1 else f"{document.id}#{number}"
+        text = document.text[piece.start : piece.end]
+        yield Piece(Passage(id=id_, title=document.title, text=text, url=document.url), piece.end)
 
 
 class Build:
-    """Reads the files that changed and passes on what they hold; afterwards it holds the counts of what it did."""
+    """Reads the files that changed and passes on what they hold; afterwards it holds the counts of what it did.
+
+    What the watcher raises ends the build. It is called about ten times a second, also inside a large document.
+    """
 
     def __init__(
         self,
@@ -92,7 +110,8 @@ class Build:
         self._content = int(ledger.fact("content") or 0)
         self._documents = 0
         self._shadowed = False
-        self._place = (0, 0, "")
+        self._place = Progress()
+        self._told = 0.0
 
     def run(self, changed: Sequence[SourceFile], gone: Sequence[FileEntry]) -> None:
         """Take out what is gone, then bring in what changed.
@@ -105,7 +124,8 @@ class Build:
         known = self._ledger.files()
         order = sorted(changed, key=lambda file: (file.name in known and known[file.name].shadowed, file.name))
         for number, file in enumerate(order, start=1):
-            self._place = (number, len(order), file.name)
+            self._place = Progress(files=number, total=len(order), file=file.name, size=file.size)
+            self.tick()
             self._file(file, known.get(file.name))
         self._tell()
         self._ledger.state("round", str(self._round))
@@ -122,31 +142,27 @@ class Build:
         number = entry.id if entry else self._ledger.put_file(file.name)
         self._shadowed = False
         seen = time.time_ns()
-        digest = skipped = ""
         if file.is_jsonl:
+            read = _Read()
             for document in read_jsonl(file):
                 self._document(document, number)
             self._remove_unseen(number)
         else:
-            try:
-                content = file.path.read_bytes()
-                digest = hashlib.blake2b(content, digest_size=16).hexdigest()
-                if entry is None or entry.digest != digest or entry.shadowed:
-                    self._document(read_file(file, content), number)
-                    self._remove_unseen(number)
-                else:
-                    skipped = entry.skipped
-            except (OSError, Unreadable) as error:
-                skipped = error.strerror or "cannot be read" if isinstance(error, OSError) else str(error)
+            read = _read(file, entry)
+            if read.document is not None:
+                self._document(read.document, number)
+            if not read.is_known:
                 self._remove_unseen(number)
         self._ledger.describe_file(
-            FileEntry(number, file.name, file.size, file.mtime_ns, seen, digest, skipped, self._shadowed)
-        )
+            FileEntry(
+                id=number, name=file.name, size=file.size, mtime_ns=file.mtime_ns, seen_ns=0 if read.is_passing else seen,
+                digest=read.digest, skipped=read.skipped, shadowed=self._shadowed, guessed=read.guessed,
+            )
+        )  # fmt: skip
 
     def _document(self, document: Document, file: int) -> None:
         self._documents += 1
-        if self._documents % _PROGRESS_EVERY == 0:
-            self._tell()
+        self.tick()
         key, content = document.key, document.content
         if not self._ledger.add(key, file, content, self._round):
             owner, old, round_ = self._ledger.document(key)
@@ -161,10 +177,13 @@ class Build:
                 writer.remove(key)
         self._content = (self._content + content) % 2**64
         self.read += 1
-        passages = self._clean(passages_of(document, self._settings.chunk_tokens, self._settings.overlap))
-        self.passages += len(passages)
-        for writer in self._writers:
-            writer.add(key, passages)
+        pieces = passages_of(document, self._settings.chunk_tokens, self._settings.overlap)
+        while together := list(islice(pieces, _PASSAGES_AT_ONCE)):
+            passages = self._clean([piece.passage for piece in together])
+            self.passages += len(passages)
+            for writer in self._writers:
+                writer.add(key, passages)
+            self.tick(together[-1].end / len(document.text))
 
     def _clean(self, passages: list[Passage]) -> list[Passage]:
         if self._contamination is None:
@@ -194,12 +213,55 @@ class Build:
                 writer.remove(key)
         self._ledger.drop_unseen(file, self._round)
 
-    def _tell(self) -> None:
+    def tick(self, read: float = 0.0) -> None:
+        """Say how far it is, if that was not said just now. `read`: how much of the present file's document is done."""
+        if time.monotonic() - self._told >= _TELL_SECONDS:
+            self._tell(read)
+
+    def _tell(self, read: float = 0.0) -> None:
+        self._told = time.monotonic()
         if self._watcher is not None:
-            number, total, name = self._place
-            self._watcher(
-                Progress(documents=self._documents, passages=self.passages, files=number, total=total, file=name)
-            )
+            now = {"documents": self._documents, "passages": self.passages, "done": int(read * self._place.size)}
+            self._watcher(self._place.model_copy(update=now))
+
+
+class _Read(NamedTuple):
+    """What a look into a file came to. is_known: it holds what it did. is_passing: skipped for a reason outside of it."""
+
+    document: Document | None = None
+    digest: str = ""
+    skipped: str = ""
+    guessed: str = ""
+    is_known: bool = False
+    is_passing: bool = False
+
+
+def _read(file: SourceFile, entry: FileEntry | None) -> _Read:
+    """Read a file of one document. Whatever goes wrong with it is a reason to go on without it, and no more."""
+    digest = ""
+    try:
+        content = file.path.read_bytes()
+        digest = hashlib.blake2b(content, digest_size=16).hexdigest()
+        if entry is not None and entry.digest == digest and not entry.shadowed:
+            return _Read(None, digest, entry.skipped, entry.guessed, is_known=True)
+        document = read_file(file, content)
+    except _PASSING as error:
+        return _Read(skipped=_reason(error), is_passing=True)
+    except Exception as error:
+        return _Read(digest=digest, skipped=_reason(error))
+    return _Read(document, digest, guessed=document.guessed)
+
+
+def _reason(error: Exception) -> str:
+    """Why a file is skipped, in one line."""
+    said = " ".join(str(error).split())
+    if isinstance(error, Unreadable):
+        return said
+    if isinstance(error, OSError) and error.strerror:
+        return f"cannot be read: {error.strerror}"
+    if isinstance(error, MemoryError):
+        return "cannot be read: it needs more memory than there is"
+    return f"cannot be read: {type(error).__name__}{': ' if said else ''}{said}"
 
 
 def plan(

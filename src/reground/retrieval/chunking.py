@@ -8,6 +8,8 @@ English prose it is meant to come near what byte-pair tokenizers count.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from reground.core.errors import ConfigurationError
@@ -34,8 +36,10 @@ def count_tokens(text: str) -> int:
     return sum(1 for _ in _TOKEN.finditer(text))
 
 
-def chunk(text: str, size: int, overlap: int = 0) -> list[Chunk]:
+def chunk(text: str, size: int, overlap: int = 0) -> Iterator[Chunk]:
     """Cut a text into pieces of at most `size` tokens; consecutive ones share at most `overlap` tokens.
+
+    Pieces come as they are found, and no more tokens are held than a piece has, so a text may be as large as it likes.
 
     Cuts fall between paragraphs if that leaves a piece at least half full, else between sentences, else between
     words, and inside a word only where nothing else is left. Together the pieces hold every character that is not
@@ -45,30 +49,34 @@ def chunk(text: str, size: int, overlap: int = 0) -> list[Chunk]:
         raise ConfigurationError(
             f"pieces of {size} tokens cannot overlap by {overlap}: the overlap must be smaller than the piece"
         )
+    return _pieces(text, size, overlap)
+
+
+def _pieces(text: str, size: int, overlap: int) -> Iterator[Chunk]:
     if len(text) <= size:  # a token has at least one character
         stripped = text.strip()
         start = text.find(stripped)
-        return [Chunk(start, start + len(stripped))] if stripped else []
-    tokens = [match.span() for match in _TOKEN.finditer(text)]
-    pieces = []
-    start = 0
-    while start < len(tokens):
-        end = _cut(text, tokens, start, size, overlap)
-        pieces.append(Chunk(tokens[start][0], tokens[end - 1][1]))
+        if stripped:
+            yield Chunk(start, start + len(stripped))
+        return
+    spans = (match.span() for match in _TOKEN.finditer(text))
+    tokens = list(islice(spans, size + 1))  # those of the piece, and one that tells whether more follow
+    while tokens:
+        end = _cut(text, tokens, size, overlap)
+        yield Chunk(tokens[0][0], tokens[end - 1][1])
         if end == len(tokens):
-            break
-        start = _restart(text, tokens, end, overlap)
-    return pieces
+            return
+        del tokens[: _restart(text, tokens, end, overlap)]
+        tokens += islice(spans, size + 1 - len(tokens))
 
 
-def _cut(text: str, tokens: list[tuple[int, int]], start: int, size: int, overlap: int) -> int:
-    """Where the piece that begins at token `start` ends: the last of the strongest boundaries in its later half."""
-    limit = start + size
-    if limit >= len(tokens):
+def _cut(text: str, tokens: list[tuple[int, int]], size: int, overlap: int) -> int:
+    """Where the piece ends that begins at the first token: the last of the strongest boundaries in its later half."""
+    if size >= len(tokens):
         return len(tokens)
-    best, strength = limit, -1
+    best, strength = size, -1
     # More than `overlap` tokens are taken, so that the next piece begins after this one.
-    for place in range(limit, start + max(size // 2, overlap), -1):
+    for place in range(size, max(size // 2, overlap), -1):
         here = _boundary(text, tokens, place)
         if here > strength:
             best, strength = place, here

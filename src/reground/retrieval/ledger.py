@@ -16,16 +16,16 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE IF NOT EXISTS files (
   id INTEGER PRIMARY KEY, name TEXT UNIQUE, size INTEGER, mtime_ns INTEGER, seen_ns INTEGER,
-  digest TEXT, skipped TEXT, shadowed INTEGER);
+  digest TEXT, skipped TEXT, shadowed INTEGER, guessed TEXT);
 CREATE TABLE IF NOT EXISTS documents (key INTEGER PRIMARY KEY, file INTEGER, content INTEGER, round INTEGER);
 """
 
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """What is known of a file. `skipped` says why it gave no document.
+    """What is known of a file. `skipped` says why it gave no document, `guessed` in which encoding it seemed to be.
 
-    seen_ns: when it was last looked at. shadowed: whether a document of it was left out because another file has
+    seen_ns: when it was last looked at; 0 for a file to be looked at again in any case. shadowed: whether a document of it was left out because another file has
     its id; such a file is read again at every update, for the other may be gone.
     """
 
@@ -37,6 +37,7 @@ class FileEntry:
     digest: str
     skipped: str
     shadowed: bool | int
+    guessed: str
 
 
 class Ledger:
@@ -77,9 +78,13 @@ class Ledger:
     def describe_file(self, entry: FileEntry) -> None:
         """Record what a file was like when it was read."""
         self._db.execute(
-            "UPDATE files SET size = ?, mtime_ns = ?, seen_ns = ?, digest = ?, skipped = ?, shadowed = ? WHERE id = ?",
-            (entry.size, entry.mtime_ns, entry.seen_ns, entry.digest, entry.skipped, entry.shadowed, entry.id),
-        )
+            "UPDATE files SET size = ?, mtime_ns = ?, seen_ns = ?, digest = ?, skipped = ?, shadowed = ?, guessed = ? "
+            "WHERE id = ?",
+            (
+                entry.size, entry.mtime_ns, entry.seen_ns, entry.digest, entry.skipped, entry.shadowed, entry.guessed,
+                entry.id,
+            ),
+        )  # fmt: skip
 
     def drop_file(self, entry: FileEntry) -> None:
         """Forget a file; its documents must be gone."""
@@ -122,5 +127,5 @@ def peek(path: Path) -> tuple[str | None, dict[str, FileEntry]]:
 
 
 def _files(db: sqlite3.Connection) -> dict[str, FileEntry]:
-    rows = db.execute("SELECT id, name, size, mtime_ns, seen_ns, digest, skipped, shadowed FROM files")
+    rows = db.execute("SELECT id, name, size, mtime_ns, seen_ns, digest, skipped, shadowed, guessed FROM files")
     return {row[1]: FileEntry(*row) for row in rows}

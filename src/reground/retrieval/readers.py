@@ -6,16 +6,15 @@ JSONL corpus is a DataError, because then the corpus is not what its owner belie
 
 from __future__ import annotations
 
-import codecs
 import gzip
 import json
-import re
+import logging
 import zlib
 from collections.abc import Callable, Iterator
-from html.parser import HTMLParser
 from io import BytesIO
+from itertools import islice
 from pathlib import PurePosixPath
-from typing import IO, Any, cast
+from typing import IO, Any, NamedTuple, cast
 
 from pydantic_core import from_json
 
@@ -27,154 +26,144 @@ from reground.retrieval.documents import (
     Document,
     SourceFile,
 )
+from reground.retrieval.encodings import Unreadable, decode
 
 _LONGEST_TITLE = 300
 
 
-class Unreadable(DataError):
-    """A file that yields no document; the corpus can do without it."""
-
-
 def read_file(file: SourceFile, content: bytes) -> Document:
-    """The one document in a file that is not JSONL. Raises Unreadable."""
+    """The one document in a file that is not JSONL. Raises Unreadable, or whatever a parser trips over."""
     suffix = PurePosixPath(file.name).suffix.lower()
-    read = _readers().get(suffix, _read_text)
-    title, text = read(content)
+    title, text, guessed = _readers().get(suffix, _read_text)(content)
     if not text.strip():
         raise Unreadable("holds no text")
     title = " ".join(title.split())[:_LONGEST_TITLE] or PurePosixPath(file.name).stem
-    return Document(id=file.name, title=title, text=text, url=file.name, source=file.name)
+    return Document(id=file.name, title=title, text=text, url=file.name, source=file.name, guessed=guessed)
 
 
-def _readers() -> dict[str, Callable[[bytes], tuple[str, str]]]:
+class _Read(NamedTuple):
+    """What is in a file, and its encoding where that was guessed."""
+
+    title: str
+    text: str
+    guessed: str = ""
+
+
+def _readers() -> dict[str, Callable[[bytes], _Read]]:
     by_kind = ((MARKDOWN_SUFFIXES, _read_markdown), (HTML_SUFFIXES, _read_html), (PDF_SUFFIXES, _read_pdf))
     return {suffix: read for suffixes, read in by_kind for suffix in suffixes}
 
 
-def decode(content: bytes) -> str:
-    """Text of unknown encoding: by its byte-order mark, else UTF-8, else Windows-1252. Raises Unreadable."""
-    for mark, encoding in (
-        (codecs.BOM_UTF8, "utf-8-sig"),
-        (codecs.BOM_UTF16_LE, "utf-16"),
-        (codecs.BOM_UTF16_BE, "utf-16"),
-    ):
-        if content.startswith(mark):
-            return content.decode(encoding, "replace")
-    if b"\0" in content:
-        raise Unreadable("is binary, not text")
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError:
-        return content.decode("cp1252", "replace")
+def _read_text(content: bytes) -> _Read:
+    return _Read("", *decode(content))
 
 
-def _read_text(content: bytes) -> tuple[str, str]:
-    return "", decode(content)
+def _read_markdown(content: bytes) -> _Read:
+    text, guessed = decode(content)
+    title, start = _front_matter(text)
+    text = text[start:]
+    return _Read(title or _first_heading(text), text, guessed)
 
 
-_FRONT_MATTER = re.compile(r"\A---[ \t]*\r?\n(.*?)^---[ \t]*\r?$\n?", re.DOTALL | re.MULTILINE)
-_FRONT_TITLE = re.compile(r"^title:[ \t]*[\"']?(.*?)[\"']?[ \t]*\r?$", re.MULTILINE)
-_HEADING = re.compile(r"^ {0,3}#{1,6}[ \t]+(.+?)(?:[ \t]+#+)?[ \t]*\r?$", re.MULTILINE)
-_UNDERLINED = re.compile(r"^(?=\S)(.+?)[ \t]*\r?\n=+[ \t]*\r?$", re.MULTILINE)
-_CODE = re.compile(r"^(```|~~~).*?^\1", re.DOTALL | re.MULTILINE)
+def _front_matter(text: str) -> tuple[str, int]:
+    """The title that YAML front matter gives, and where the text behind it begins."""
+    title, start = "", 0
+    for number, line in enumerate(_lines(text)):
+        start += len(line)
+        fence = line.rstrip() == "---"
+        if not number and not fence:
+            break
+        if number and fence:
+            return title, start
+        if line.startswith("title:") and not title:
+            title = line.removeprefix("title:").strip().strip("\"'")
+    return "", 0
 
 
-def _read_markdown(content: bytes) -> tuple[str, str]:
-    text = decode(content)
-    title = ""
-    front = _FRONT_MATTER.match(text)
-    if front:
-        text = text[front.end() :]
-        named = _FRONT_TITLE.search(front.group(1))
-        title = named.group(1) if named else ""
-    if not title:
-        prose = _CODE.sub("", text)  # a # in code is a comment
-        headings = [found for found in (_HEADING.search(prose), _UNDERLINED.search(prose)) if found]
-        title = min(headings, key=lambda found: found.start()).group(1) if headings else ""
-    return title, text
+def _first_heading(text: str) -> str:
+    """The first heading, `# so` or underlined with ===. A # in code is a comment."""
+    before = code = ""
+    for line in _lines(text):
+        mark = line[:3]
+        if mark in ("```", "~~~") and code in ("", mark):
+            code = "" if code else mark
+            before = ""
+        elif not code:
+            underline = line.rstrip()
+            if before[:1].strip() and underline and not underline.strip("="):
+                return before.strip()
+            if heading := _heading(line):
+                return heading
+            before = line
+    return ""
 
 
-def _read_html(content: bytes) -> tuple[str, str]:
+def _heading(line: str) -> str:
+    """The text of a heading such as `## this`; "" where the line is none."""
+    hashes = line.lstrip(" ")
+    text = hashes.lstrip("#")
+    if len(line) - len(hashes) > 3 or not 1 <= len(hashes) - len(text) <= 6 or text[:1] not in (" ", "\t"):
+        return ""
+    text = text.strip()
+    open_ = text.rstrip("#")
+    return open_.rstrip() if open_[-1:] in (" ", "\t") else text
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines with their ends. One at a time, because a title is near the top of a text that may be large."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        yield text[start:end]
+        start = end
+
+
+# Searched and cut with plain string methods and lxml, whose time grows with the length alone. A regular expression with
+# two repetitions side by side, or the standard library's HTML parser, takes the square of it on hostile input.
+_HIDDEN = frozenset(("script", "style", "noscript", "template", "svg", "title"))
+_BLOCKS = frozenset(
+    ("p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "section", "article", "pre", "table", "dt", "dd")
+)
+_HEADINGS_TRIED = 20
+
+
+def _read_html(content: bytes) -> _Read:
     import trafilatura
+    from lxml import etree
 
-    source = decode(content)
-    plain = _PlainText()
-    plain.feed(source)
-    plain.close()
+    logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # it complains of pages without an article
+    source, guessed = decode(content, markup=True)
+    parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
+    page = etree.fromstring(source.encode(), parser) if source.strip() else None
+    if page is None:
+        return _Read("", "")
     try:
         text = trafilatura.extract(source, include_comments=False, include_tables=True) or ""
-    except Exception:  # whatever its parser trips over, the plain text is still there
+    except Exception:  # whatever it trips over, the plain text is still there
         text = ""
-    return plain.heading or plain.title, text or plain.text
+    titles = (_visible(element) for tag in ("h1", "title") for element in islice(page.iter(tag), _HEADINGS_TRIED))
+    return _Read(next(filter(None, titles), ""), text or _visible(page), guessed)
 
 
-class _PlainText(HTMLParser):
-    """The visible text of a page, its title and its first heading; for pages that hold no article."""
+def _visible(root: Any) -> str:
+    """The text that a browser shows of an element, a block a line."""
+    from lxml import etree
 
-    _HIDDEN = frozenset(("script", "style", "noscript", "template", "svg"))
-    _BLOCKS = frozenset(
-        (
-            "p",
-            "div",
-            "br",
-            "li",
-            "tr",
-            "h1",
-            "h2",
-            "h3",
-            "h4",
-            "h5",
-            "h6",
-            "section",
-            "article",
-            "pre",
-            "table",
-            "dt",
-            "dd",
-        )
-    )
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self._open: list[str] = []
-        self._pieces: list[str] = []
-        self.title = ""
-        self.heading = ""
-        self._heading_done = False
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag in self._HIDDEN or tag in ("title", "h1"):
-            self._open.append(tag)
-        if tag in self._BLOCKS:
-            self._pieces.append("\n")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag in self._open:
-            while self._open.pop() != tag:
-                pass
-            self._heading_done = self._heading_done or (tag == "h1" and bool(self.heading.strip()))
-        if tag in self._BLOCKS:
-            self._pieces.append("\n")
-
-    def handle_data(self, data: str) -> None:
-        if any(tag in self._HIDDEN for tag in self._open):
-            return
-        if "title" in self._open:
-            self.title += data
-            return
-        if "h1" in self._open and not self._heading_done:
-            self.heading += data
-        self._pieces.append(data)
-
-    @property
-    def text(self) -> str:
-        lines = (" ".join(line.split()) for line in "".join(self._pieces).splitlines())
-        return "\n".join(line for line in lines if line)
+    pieces = []
+    walk = etree.iterwalk(root, events=("start", "end"))
+    for event, element in walk:
+        block = "\n" if element.tag in _BLOCKS else ""
+        if event == "end":
+            pieces += [block, (element.tail or "") if element is not root else ""]
+        elif element.tag in _HIDDEN and element is not root:
+            walk.skip_subtree()
+        else:
+            pieces += [block, element.text or ""]
+    lines = (" ".join(line.split()) for line in "".join(pieces).splitlines())
+    return "\n".join(line for line in lines if line)
 
 
-def _read_pdf(content: bytes) -> tuple[str, str]:
-    import logging
-
+def _read_pdf(content: bytes) -> _Read:
     from pypdf import PdfReader
 
     logging.getLogger("pypdf").setLevel(logging.ERROR)  # it warns of every flaw that it can read over
@@ -188,7 +177,7 @@ def _read_pdf(content: bytes) -> tuple[str, str]:
         raise
     except Exception as error:  # a broken PDF can fail in any way
         raise Unreadable(f"is not a readable PDF: {error or type(error).__name__}") from None
-    return str(title), "\n\n".join(page.strip() for page in pages if page.strip())
+    return _Read(str(title), "\n\n".join(page.strip() for page in pages if page.strip()))
 
 
 def read_jsonl(file: SourceFile) -> Iterator[Document]:

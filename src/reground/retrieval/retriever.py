@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from reground.core.evidence import Passage
 from reground.retrieval.bm25 import Bm25Index
@@ -28,16 +28,34 @@ class IndexRetriever:
     """
 
     def __init__(
-        self, manifest: Manifest, *, bm25: Bm25Index | None = None, dense: DenseIndex | None = None, hold: Hold
+        self,
+        manifest: Manifest,
+        *,
+        bm25: Bm25Index | None = None,
+        dense: DenseIndex | None = None,
+        hold: Hold,
+        check: Callable[[], object] | None = None,
     ) -> None:
         self.name = retriever_name(manifest)
         self.manifest = manifest
         self._bm25 = bm25
         self._dense = dense
+        self._check = check
         self._hold = hold  # keeps the files from being cleaned away
 
     async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
-        """The `k` best passages. Raises RetrievalError."""
+        """The `k` best passages. Raises RetrievalError.
+
+        Where nothing is found in an index too large to be read whole when it was opened, it is checked then: that there
+        is nothing may be damage. Raises IndexRefused for that.
+        """
+        found = await self._search(query, k)
+        if not found and k > 0 and self._check is not None:
+            check, self._check = self._check, None
+            await asyncio.to_thread(check)
+        return found
+
+    async def _search(self, query: str, k: int) -> Sequence[Passage]:
         if self._bm25 is not None and self._dense is not None:
             depth = max(k, _FUSED)
             by_words, by_vectors = await asyncio.gather(

@@ -23,6 +23,7 @@ class IndexSettings:
     chunk_tokens, overlap: the length of a passage and what neighbours share, in the tokens of `chunking`. 2000 follows
         RaR, appendix A.3; a small model reads 200 to 400 far better.
     language: an ISO 639-1 code or an English name; picks stemmer and stop words. "zh" is segmented, "none" is not stemmed.
+        Writing without spaces is found in every language, by pairs of characters.
     embedder: `openai/<model>` (any /v1/embeddings endpoint) or `st/<name or path>` (sentence-transformers); for vectors.
     embedder_url: the endpoint's base URL, where it is not that of OPENAI_BASE_URL.
     query_prefix, passage_prefix: what the embedder wants before each text ("query: " and "passage: " for E5).
@@ -66,6 +67,7 @@ class IndexSettings:
 class Progress(Value):
     """How far a build has come: documents seen so far, and the file being read. `total` counts files.
 
+    size, done: the bytes of that file, and how many of them are indexed where it holds one document.
     `waiting`: nothing is read yet, because another process builds the same index.
     """
 
@@ -74,6 +76,8 @@ class Progress(Value):
     files: int = 0
     total: int = 0
     file: str = ""
+    size: int = 0
+    done: int = 0
     waiting: bool = False
 
 

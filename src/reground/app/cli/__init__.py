@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Sequence
 from typing import Any
 
@@ -20,7 +21,19 @@ EXIT_UNGROUNDED = 4
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave the process with a meaningful exit code."""
-    sys.exit(run(arguments))
+    code = run(arguments)
+    if code == EXIT_INTERRUPTED and _is_indexing():
+        # It is inside a library's call, which nothing can stop; the interpreter must not be taken down under it.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    sys.exit(code)
+
+
+def _is_indexing() -> bool:
+    from reground.app.corpora import BACKGROUND
+
+    return any(thread.name == BACKGROUND for thread in threading.enumerate())
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

@@ -81,6 +81,10 @@ ConfigFile = Annotated[
         callback=lambda context, value: use_config(context, value),
     ),
 ]
+Language = Annotated[
+    str | None,
+    typer.Option("--language", help="The documents' language, by code or English name: de, ja, ... [default: en]"),
+]
 SetOption = Annotated[
     list[str] | None,
     typer.Option("--set", metavar="KEY=VALUE", help="A setting of the method, e.g. --set k=3. May be repeated."),

@@ -35,6 +35,7 @@ def ask(
     method: Annotated[str | None, typer.Option("--method", "-m", help="See `reground methods`. [default: rar]")] = None,
     model: Annotated[str | None, typer.Option("--model", help="provider/model. [default: gguf/smollm2]")] = None,
     corpus: Annotated[Path | None, typer.Option("--corpus", "-c", help="Documents, a JSONL file or an index.")] = None,
+    language: common.Language = None,
     form: Annotated[
         str | None, typer.Option("--form", help="text, phrase, choice, number, program, pal, plan.")
     ] = None,
@@ -82,7 +83,13 @@ def ask(
         budget=budget,
         as_json=as_json,
         quiet=quiet,
-        extra={"trace": trace, "seed": seed, "fresh": fresh, "rewriter": rewriter},
+        extra={
+            "trace": trace,
+            "seed": seed,
+            "fresh": fresh,
+            "rewriter": rewriter,
+            "language": language or file.get("language"),
+        },
     )
 
 
@@ -164,6 +171,7 @@ def _answer(
             budget=budget,
             observer=progress.on_event,
             on_index=progress.on_index,
+            on_report=progress.on_report,
             **extra,
         )
         result = asyncio.run(work)

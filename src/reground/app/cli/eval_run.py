@@ -41,6 +41,7 @@ class Order:
     data: Path | None
     model: str
     corpus: Path | None
+    language: str | None
     sandbox: str
     judge: str | None
     rewriter: str | None
@@ -115,7 +116,9 @@ async def _run(task: Task, order: Order, settings: dict[str, dict[str, object]],
                 sandbox=order.sandbox,
                 judge=order.judge,
                 rewriter=models.get("rewriter"),
+                language=order.language,
                 on_index=preparing.on_index,
+                on_report=preparing.on_report,
             )
             opened.push_async_callback(close, bench.retriever)
         return await _run_cells(bench, order, err)

@@ -26,9 +26,7 @@ def index(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the index goes (a folder).", show_default=False)],
     kind: Annotated[str, typer.Option("--kind", help="bm25, dense or hybrid.")] = "bm25",
-    language: Annotated[
-        str, typer.Option("--language", help="Picks the stemmer: en, de, fr, ...; zh is segmented.")
-    ] = "en",
+    language: common.Language = None,
     chunk_tokens: Annotated[int, typer.Option("--chunk-tokens", min=16, help="Most tokens a piece.")] = 2000,
     overlap: Annotated[int, typer.Option("--overlap", min=0, help="Tokens shared by neighbouring pieces.")] = 100,
     embedder: Annotated[str | None, typer.Option("--embedder", help="openai/<model> or st/<model>.")] = None,
@@ -45,12 +43,13 @@ def index(
     Example:  reground index docs/ --out docs.idx --chunk-tokens 400
     """
     from reground.app.cli.progress import AskProgress
+    from reground.app.corpora import stoppable
     from reground.retrieval.index import build_index
     from reground.retrieval.settings import IndexSettings
 
     settings = IndexSettings(
         kind=cast(Any, kind),
-        language=language,
+        language=language or IndexSettings.language,
         chunk_tokens=chunk_tokens,
         overlap=min(overlap, chunk_tokens // 4),
         embedder=embedder,
@@ -59,7 +58,10 @@ def index(
     cleaner = _decontaminator(decontaminate, data) if decontaminate else None
     console, err = common.consoles()
     with AskProgress(err, shown=True) as progress:
-        report = build_index(source, out, settings, progress=progress.on_index, decontaminate=cleaner)
+        work = stoppable(
+            lambda watch: build_index(source, out, settings, progress=watch, decontaminate=cleaner), progress.on_index
+        )
+        report = asyncio.run(work)
     if as_json:
         typer.echo(report.model_dump_json())
         return
@@ -75,6 +77,8 @@ def _show_report(console: Any, report: IndexReport, out: Path) -> None:
     )
     for skipped in report.skipped:
         console.print(plain(f"skipped {skipped.path}: {skipped.why}", "yellow"))
+    for note in report.notes:
+        console.print(plain(note, "yellow"))
     if report.duplicate_count:
         console.print(
             plain(f"{report.duplicate_count} documents had an id that was taken: {report.duplicates[0]}, ...", "yellow")

@@ -11,12 +11,17 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from reground.app.cli._common import human_tokens
+from reground.app.cli.display import plain
 from reground.core.run import Event
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from reground.retrieval.settings import Progress
+    from reground.retrieval.settings import IndexReport, Progress
+
+
+_NAMED = 3  # skipped files
+_FIRST_LINE_SECONDS, _LINE_SECONDS = 2.0, 5.0  # of indexing, where no line moves
 
 
 class AskProgress:
@@ -26,6 +31,7 @@ class AskProgress:
         self._console = console
         self._shown = shown
         self._started = time.monotonic()
+        self._next_line = self._started + _FIRST_LINE_SECONDS
         self._doing = "starting"
         self._counts = ""
         self._spinner = Spinner("dots")
@@ -65,7 +71,24 @@ class AskProgress:
         if progress.waiting:
             self._doing = "waiting for another process that builds this index"
             return
-        self._doing = f"indexing: {progress.documents} documents, {progress.passages} passages, {progress.files}/{progress.total} files"
+        within = f", {progress.file} {progress.done / 1e6:.0f} of {progress.size / 1e6:.0f} MB" if progress.done else ""
+        self._doing = (
+            f"indexing: {progress.documents} documents, {progress.passages} passages, "
+            f"{progress.files}/{progress.total} files{within}"
+        )
+        if self._shown and not self._moving and time.monotonic() >= self._next_line:
+            self._line(plain(self._doing).plain)
+            self._next_line = time.monotonic() + _LINE_SECONDS
+
+    def on_report(self, report: IndexReport) -> None:
+        """Name the files that the corpus had to do without, and say what else is to be known; also where no progress is shown."""
+        if report.skipped:
+            named = ", ".join(f"{skipped.path} ({skipped.why})" for skipped in report.skipped[:_NAMED])
+            more = f" and {len(report.skipped) - _NAMED} more" if len(report.skipped) > _NAMED else ""
+            files = f"{len(report.skipped)} files" if len(report.skipped) > 1 else "a file"
+            self._console.print(plain(f"skipped {files}: {named}{more}", "yellow"), soft_wrap=True)
+        for note in report.notes:
+            self._console.print(plain(note, "yellow"), soft_wrap=True)
 
     def on_pull(self, what: str, done: int, total: int | None) -> None:
         """Show how much of a model has come."""

@@ -36,6 +36,7 @@ class _Order:
     task: Task
     model: str
     corpus: Path | None
+    language: str | None
     sandbox: str
     out: Path
     settings: dict[str, object]
@@ -53,6 +54,7 @@ def trees(
     model: options.ModelOption = None,
     data: options.DataOption = None,
     corpus: options.CorpusOption = None,
+    language: common.Language = None,
     sandbox: options.SandboxOption = "bubblewrap",
     out: options.OutOption = None,
     limit: options.LimitOption = 20,
@@ -108,6 +110,7 @@ def trees(
         task=load_training_task(task, Path() if ":" in task else data_root(data)),
         model=named,
         corpus=corpus,
+        language=language,
         sandbox=sandbox,
         out=out if out is not None else Path("runs") / options.slug("trees", task),
         settings=common.parse_settings(file, setting),
@@ -149,7 +152,9 @@ async def _collect(order: _Order, err: Console) -> Collected:
                 options=order.options,
                 settings=settings,
                 sandbox=order.sandbox,
+                language=order.language,
                 on_index=preparing.on_index,
+                on_report=preparing.on_report,
             )
             opened.push_async_callback(close, bench.retriever)
         cell = Cell(method=method, tokens=None)

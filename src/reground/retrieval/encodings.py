@@ -1,0 +1,135 @@
+"""Bytes to text: which encoding a file is in, and whether that is known or only guessed.
+
+A byte-order mark decides, then UTF-8 where the bytes are valid UTF-8, then what the file declares (HTML and XML), and
+only then a guess by charset-normalizer. So a UTF-8 corpus pays nothing for the guessing.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from typing import TYPE_CHECKING, NamedTuple
+
+from reground.core.errors import DataError
+
+if TYPE_CHECKING:
+    from charset_normalizer import CharsetMatch
+
+
+class Unreadable(DataError):
+    """A file that yields no document; the corpus can do without it."""
+
+
+class Decoded(NamedTuple):
+    """A text, and the name of its encoding where that was guessed, else ""."""
+
+    text: str
+    guessed: str = ""
+
+
+# The longer marks first: UTF-32's begins with UTF-16's.
+_MARKS = (
+    (codecs.BOM_UTF8, "utf-8-sig"),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+# What guesses are made among. The fewer there are, the better the guess of a short text.
+_WESTERN, _CENTRAL = "cp1252", ("cp1250", "iso8859_2")
+_WIDE = ("cp932", "euc_jp", "gb18030", "big5", "cp949")
+_NARROW = ("cp1251", "koi8_r", "iso8859_5", "cp866", "cp1253", "cp1254", "cp1255", "cp1256", "cp874")
+_NAMES = {"cp932": "shift_jis", "cp949": "euc-kr", "cp866": "ibm866", "cp874": "windows-874"}
+# Names that pages use for more than they say, after the WHATWG's Encoding Standard, section 4.2.
+_MEANT = {
+    "ascii": "cp1252", "us-ascii": "cp1252", "latin1": "cp1252", "iso-8859-1": "cp1252", "iso-8859-9": "cp1254",
+    "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "shift-jis": "cp932", "x-sjis": "cp932",
+    "euc-kr": "cp949", "ks_c_5601-1987": "cp949", "utf-16": "utf-8", "x-user-defined": "cp1252",
+}  # fmt: skip
+_DECLARED = re.compile(
+    rb"""<(?:meta\b[^>]{0,400}?\bcharset|\?xml\b[^>]{0,200}?\bencoding)\s{0,9}=\s{0,9}["']?([\w.:-]+)""", re.IGNORECASE
+)
+_DECLARED_WITHIN = 4096
+_ESCAPING = ("iso2022", "hz")
+# What Python also knows as encodings (zlib, punycode, utf-7, ...) is not for pages; and UTF-8 has been tried before.
+_TRUSTED = ("cp", "iso8859", "koi8", "mac", "shift", "euc", "gb", "big5", "tis", *_ESCAPING)
+_SAMPLE = 65536
+_CONTROLS = bytes({*range(0x20), 0x7F} - set(b"\t\n\v\f\r\x1b"))
+_MOST_CONTROLS = _MOST_LOST = 0.01
+_DAMAGED = 0.02
+
+
+def decode(content: bytes, *, markup: bool = False) -> Decoded:
+    """The text of a file; of HTML and XML (`markup`) what it declares counts. Raises Unreadable for what is no text."""
+    for mark, encoding in _MARKS:
+        if content.startswith(mark):
+            return Decoded(content.decode(encoding, "replace").removeprefix("\ufeff"))
+    if b"\0" in content:
+        raise Unreadable("is binary, not text")
+    declared = _declared(content) if markup else ""
+    try:
+        text = content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return Decoded(content.decode(declared, "replace")) if declared else _without_name(content, error.start)
+    # Valid UTF-8 is hardly ever anything else, except for encodings that switch by escapes and use only ASCII bytes.
+    return Decoded(content.decode(declared, "replace") if declared.startswith(_ESCAPING) else text)
+
+
+def _declared(content: bytes) -> str:
+    """The encoding that a page declares, by the name that Python has for it; "" without one that is of use."""
+    found = _DECLARED.search(content[:_DECLARED_WITHIN])
+    if found is None:
+        return ""
+    name = found.group(1).decode("ascii", "replace").lower()
+    try:
+        known = codecs.lookup(_MEANT.get(name, name)).name
+    except LookupError:
+        return ""
+    return known if known.startswith(_TRUSTED) else ""
+
+
+def _without_name(content: bytes, invalid: int) -> Decoded:
+    """Text that is not UTF-8 and does not say what it is. `invalid`: where it first fails to be UTF-8."""
+    text = content.decode("utf-8", "replace")
+    lost = text.count("\ufffd")
+    if lost <= _DAMAGED * (len(content) - len(text)):  # for every byte more than characters, some letter was UTF-8
+        return Decoded(text, "damaged utf-8")
+    sample = _sample(content, invalid)
+    if len(sample) - len(sample.translate(None, _CONTROLS)) > _MOST_CONTROLS * len(sample):
+        raise Unreadable("is binary, not text")
+    encoding = _guess(sample)
+    text = content.decode(encoding, "replace") if encoding else ""
+    if not encoding or text.count("\ufffd") > _MOST_LOST * len(text):
+        raise Unreadable("is in no encoding that can be made out; save it as UTF-8")
+    return Decoded(text, _NAMES.get(encoding, encoding.replace("cp", "windows-").replace("iso8859_", "iso-8859-")))
+
+
+def _sample(content: bytes, invalid: int) -> bytes:
+    """A piece of the content around what is no UTF-8; whole lines, where they are not too long."""
+    start = content.rfind(b"\n", 0, invalid) + 1
+    start = start if invalid - start < _SAMPLE else invalid
+    if len(content) - start <= _SAMPLE:
+        return content[start:]
+    piece = content[start : start + _SAMPLE]
+    return piece[: piece.rfind(b"\n") + 1] or piece
+
+
+def _guess(sample: bytes) -> str:
+    """The likeliest encoding; "" if none fits."""
+    # A sample without a line's end may end inside a character, of up to four bytes.
+    ends = [len(sample)] if sample.endswith(b"\n") or len(sample) < _SAMPLE else range(len(sample) - 3, len(sample) + 1)
+    fits = [best.encoding for end in ends if (best := _best(sample[:end])) is not None]
+    encoding = next((name for name in fits if name in _WIDE), fits[0] if fits else "")
+    return _western_or_central(sample) if encoding in _CENTRAL else encoding
+
+
+def _western_or_central(sample: bytes) -> str:
+    """These differ in a few letters alone. Without evidence for a Central European language it is Western European."""
+    fits = {name: best.coherence for name in (_WESTERN, *_CENTRAL) if (best := _best(sample, name)) is not None}
+    return max(fits, key=fits.__getitem__)
+
+
+def _best(sample: bytes, *encodings: str) -> CharsetMatch | None:
+    from charset_normalizer import from_bytes
+
+    return from_bytes(sample, cp_isolation=list(encodings or (_WESTERN, *_CENTRAL, *_NARROW, *_WIDE))).best()

@@ -1,0 +1,185 @@
+"""Indexing as a user meets it: Ctrl-C, progress, skipped files, encodings and languages."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import reground
+from reground.app.cli import run
+from reground.core.errors import ConfigurationError
+from reground.models.scripted import ScriptedModel
+from reground.retrieval.index import open_index
+from tests.retrieval.corpora import write
+from tests.retrieval.scripts import JAPANESE
+from tests.servers import in_order, serving
+from tests.signals import heed_ctrl_c
+
+SECONDS = 1.5  # a second, and half of another for a machine that has other work
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-the-test")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    return write(tmp_path, {"docs/cats.md": "# Cats\n\nCats purr.\n"})
+
+
+def large_text(megabytes: int) -> str:
+    sentence = "The word number {} stands here among other words and goes on until the end of the line. "
+    lines = "".join(sentence.format(i * 7919 % 100_003) + ("\n\n" if i % 9 == 0 else "") for i in range(12_000))
+    return lines * megabytes
+
+
+@pytest.mark.parametrize("seconds", [0.3, 3.0])
+@pytest.mark.parametrize("command", ["index", "ask"])
+def test_ctrl_c_stops_the_indexing_of_a_large_text(home: Path, command: str, seconds: float) -> None:
+    index = home / "docs.idx"
+    assert run(["index", "docs", "--out", str(index)]) == 0
+    before = open_index(index).name
+    write(home, {"docs/large.txt": large_text(40)})
+    arguments = {
+        "index": ["index", "docs", "--out", str(index)],
+        "ask": ["ask", "Why?", "--corpus", "docs", "--method", "rag", "--model", "openai/x"],
+    }
+    child = subprocess.Popen(
+        [sys.executable, "-m", "reground", *arguments[command]],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=heed_ctrl_c,
+    )
+    deadline = time.monotonic() + 60
+    old = set(index.glob("data-*"))
+    while not (set(index.glob("data-*")) - old or [*home.glob("home/**/data-*")]):
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    time.sleep(seconds)
+    assert child.poll() is None, "the text is too small to be caught in the middle"
+    child.send_signal(signal.SIGINT)
+    sent = time.monotonic()
+    _, err = child.communicate(timeout=120)
+    assert time.monotonic() - sent < SECONDS
+    assert child.returncode == 130, err
+    assert "Traceback" not in err
+    assert ("large.txt" in err and "of 44 MB" in err) == (seconds > 2), "a line of progress after two seconds"
+    assert open_index(index, verify=True).name == before
+    (home / "docs" / "large.txt").unlink()
+    assert run(["index", "docs", "--out", str(index)]) == 0
+    assert len(list(index.glob("data-*"))) == 1
+
+
+def ask(*arguments: str) -> list[str]:
+    return ["ask", "What do cats do?", "--method", "rag", "--model", "openai/mock", "--corpus", "docs", *arguments]
+
+
+def test_ask_names_skipped_files_and_guessed_encodings(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(home, {f"docs/{i}.txt": b"\0\1\2" for i in range(5)})
+    write(home, {"docs/old.txt": "Кошки мурлыкают, когда они довольны жизнью.".encode("cp1251")})
+    for _ in range(2):  # also when the index is up to date
+        with serving(in_order("They purr [1].")) as server:
+            assert run([*ask("--json", "--base-url", server.url)]) == 0
+        said = capsys.readouterr()
+        assert "skipped 5 files: 0.txt (is binary, not text), 1.txt (is binary, not text)" in said.err
+        assert "and 2 more" in said.err
+        assert "old.txt (windows-1251)" in said.err
+        answer = json.loads(said.out)
+        assert answer["skipped"] == [{"path": f"{i}.txt", "why": "is binary, not text"} for i in range(5)]
+        assert "old.txt (windows-1251)" in answer["notes"][0]
+    assert run(["index", "docs", "--out", "docs.idx"]) == 0
+    said = capsys.readouterr()
+    assert "skipped 4.txt: is binary, not text" in said.out
+    assert "old.txt (windows-1251)" in said.out
+
+
+def test_ask_takes_the_language_of_the_documents(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(home, {"docs/haus.md": "# Bau\n\nDie Häuser der Stadt sind alt.\n"})
+    found = {}
+    for language in ("en", "German"):
+        with serving(in_order("Alt [1].")) as server:
+            question = ["ask", "Hausern", *ask()[2:], "--base-url", server.url, "--json", "--language", language]
+            assert run(question) == 0
+        found[language] = json.loads(capsys.readouterr().out)["citations"]
+    assert (found["en"], [citation["passage_id"] for citation in found["German"]]) == ([], ["haus.md"])
+    assert len(list((home / "home").glob("**/manifest.json"))) == 2, "an index for each language"
+    (home / "reground.toml").write_text('language = "klingon"\n')
+    assert run(ask()) == 2
+    assert "no stemmer for the language 'klingon'" in capsys.readouterr().err
+
+
+def test_an_index_of_another_language_is_refused(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["index", "docs", "--out", "docs.idx", "--language", "de"]) == 0
+    with serving(in_order("They purr [1].")) as server:
+        question = [*ask("--base-url", server.url), "--corpus", "docs.idx"]
+        assert run([*question, "--language", "german"]) == 0
+        assert run([*question, "--language", "fr"]) == 2
+    assert "was made with the language de: leave --language out" in capsys.readouterr().err
+
+
+def test_the_library_takes_a_language_and_finds_japanese_without_one(home: Path) -> None:
+    write(home, {f"japanese/{name}.txt": text for name, text in JAPANESE.items()})
+    for language in (None, "ja", "en"):
+        result = reground.ask(
+            "日本で一番高い山は何ですか",
+            method="rag",
+            model=ScriptedModel(["富士山 [1]"]),
+            corpus="japanese",
+            language=language,
+            settings={"k": 1},
+        )
+        assert [citation.passage_id for citation in result.citations] == ["fuji.txt"]
+    with pytest.raises(ConfigurationError, match="no stemmer for the language 'xx'"):
+        reground.ask("Why?", method="rag", model=ScriptedModel(["."]), corpus="japanese", language="xx")
+
+
+def with_stub(home: Path, module: str, code: str, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """The command line where a package is broken: another one stands before it."""
+    write(home, {f"stubs/{module}/__init__.py": code})
+    path = os.pathsep.join([str(home / "stubs"), *(entry for entry in sys.path if entry)])
+    command = [sys.executable, "-m", "reground", *arguments]
+    return subprocess.run(
+        command, env=os.environ | {"PYTHONPATH": path}, capture_output=True, text=True, timeout=120, check=False
+    )
+
+
+def test_a_reader_that_is_missing_costs_its_files_and_no_more(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(home, {"docs/page.html": "<title>Owls</title><p>Owls hoot at night and sleep by day."})
+    broken = 'raise ImportError("lxml.html.clean is now a separate project\\nInstall it")'
+    done = with_stub(home, "trafilatura", broken, "index", "docs", "--out", "docs.idx")
+    assert done.returncode == 0, done.stderr
+    said = " ".join(done.stdout.split())
+    assert (
+        "skipped page.html: cannot be read: ImportError: lxml.html.clean is now a separate project Install it" in said
+    )
+    assert "1 passages from 1 documents" in said
+    assert run(["index", "docs", "--out", "docs.idx"]) == 0  # mended, though the file is as it was
+    assert "2 passages from 2 documents" in " ".join(capsys.readouterr().out.split())
+
+
+def test_a_corpus_of_which_nothing_can_be_read_is_one_clear_line(home: Path) -> None:
+    write(home, {"pages/page.html": "<p>Owls hoot.", "pages/empty.txt": ""})
+    done = with_stub(home, "trafilatura", 'raise ImportError("no cleaner")', "index", "pages", "--out", "p.idx")
+    assert done.returncode == 2
+    (line,) = done.stderr.strip().splitlines()
+    assert line.startswith("error: pages: no document with text in 2 files: empty.txt (holds no text), page.html (")
+    assert "no cleaner" in line
+
+
+@pytest.mark.parametrize("error", ["RecursionError('too deep')", "MemoryError()", "KeyError('x')"])
+def test_a_reader_that_breaks_costs_one_file(home: Path, error: str) -> None:
+    write(home, {"docs/old.txt": "Кошки мурлыкают.".encode("cp1251")})
+    code = f"def from_bytes(*_, **__): raise {error}\n"
+    done = with_stub(home, "charset_normalizer", code, "index", "docs", "--out", "docs.idx", "--json")
+    assert done.returncode == 0, done.stderr
+    report = json.loads(done.stdout)
+    assert report["documents"] == 1
+    assert [skipped["path"] for skipped in report["skipped"]] == ["old.txt"]

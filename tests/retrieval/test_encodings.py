@@ -1,0 +1,103 @@
+"""Files in encodings other than UTF-8: read where that can be made out, and said where it was guessed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reground.retrieval.documents import Document, SourceFile
+from reground.retrieval.encodings import Unreadable, decode
+from reground.retrieval.readers import read_file
+
+RUSSIAN = "Дунай берёт начало в Шварцвальде и течёт через десять стран к Чёрному морю."
+JAPANESE = "ドナウ川はドイツの森から流れ出し、十か国を通って黒海に注ぐ。"
+CHINESE = "多瑙河发源于德国黑森林，流经十个国家，注入黑海。"
+FRENCH = "Le Danube prend sa source dans la Forêt-Noire et traverse dix pays : très long, très lent, déjà âgé."
+POLISH = "Dunaj wypływa z gór Szwarcwald i płynie przez dziesięć krajów do Morza Czarnego."
+
+
+def read(name: str, content: bytes) -> Document:
+    return read_file(SourceFile(Path(name), name, len(content), 0), content)
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding", "guessed"),
+    [
+        (RUSSIAN, "cp1251", "windows-1251"),
+        (RUSSIAN, "koi8-r", "koi8_r"),
+        (JAPANESE, "shift_jis", "shift_jis"),
+        (JAPANESE, "euc-jp", "euc_jp"),
+        (CHINESE, "gb18030", "gb18030"),
+        (FRENCH, "latin-1", "windows-1252"),
+        (POLISH, "cp1250", "windows-1250"),
+        (RUSSIAN, "utf-8", ""),
+        (RUSSIAN, "utf-16", ""),
+        (JAPANESE, "utf-16", ""),
+        (CHINESE, "utf-32", ""),
+        (RUSSIAN, "utf-8-sig", ""),
+    ],
+)
+def test_a_text_file_is_read_and_a_guess_is_told(text: str, encoding: str, guessed: str) -> None:
+    for repeats in (1, 3000):
+        document = read("a.txt", f"{text}\n".encode(encoding) * (1 if "utf" in encoding else repeats))
+        assert document.text.startswith(text)
+        assert "\ufffd" not in document.text
+        assert document.guessed == guessed
+
+
+def test_letters_far_down_a_plain_text_count() -> None:
+    text = "A line in plain English.\n" * 20_000 + RUSSIAN
+    assert read("a.txt", text.encode("cp1251")).text == text
+
+
+def test_a_long_line_without_an_end_is_made_out_too() -> None:
+    text = "다뉴브강은 독일의 숲에서 발원하여 열 개 나라를 지나 흑해로 흘러든다 " * 3000
+    assert read("a.txt", text.encode("euc-kr")).text == text
+
+
+def test_a_few_broken_bytes_leave_a_text_utf_8() -> None:
+    content = (RUSSIAN * 20).encode() + b"\xff" + RUSSIAN.encode()
+    document = read("a.txt", content)
+    assert document.text == RUSSIAN * 20 + "\ufffd" + RUSSIAN
+    assert document.guessed == "damaged utf-8"
+
+
+PAGE = "<html><head>{head}<title>Река</title></head><body><p>{text}</p><p>{text}</p></body></html>"
+
+
+@pytest.mark.parametrize(
+    ("start", "head", "text", "encoding"),
+    [
+        ("", '<meta charset="windows-1251">', RUSSIAN, "cp1251"),
+        ("", "<META http-equiv='Content-Type' content='text/html; charset=koi8-r'>", RUSSIAN, "koi8-r"),
+        ('<?xml version="1.0" encoding="windows-1251"?>\n', "", RUSSIAN, "cp1251"),
+        ("<!DOCTYPE html>", "<meta charset=ISO-2022-JP>", JAPANESE, "iso2022_jp"),
+        ("", "<meta charset=x-sjis>", JAPANESE, "cp932"),
+        ("", "<meta charset=gb2312>", CHINESE, "gb18030"),
+        ("", '<meta charset="utf-8">', RUSSIAN, "utf-16"),  # its byte-order mark knows better
+        ("", '<meta charset="iso-8859-1">', RUSSIAN, "utf-8"),  # as do bytes that are valid UTF-8
+    ],
+)
+def test_a_page_is_read_in_the_encoding_that_it_declares(start: str, head: str, text: str, encoding: str) -> None:
+    page = PAGE.format(head=head, text=text)
+    if encoding == "iso2022_jp" or text is CHINESE or text is JAPANESE:
+        page = page.replace("Река", "川")
+    document = read("a.html", (start + page).encode(encoding))
+    assert text in document.text
+    assert document.title in ("Река", "川")
+    assert document.guessed == ""
+
+
+@pytest.mark.parametrize("declared", ["", "zlib", "punycode", "utf-7", "utf-8", "no-such-thing", "hex"])
+def test_a_page_that_declares_nothing_of_use_is_guessed(declared: str) -> None:
+    document = read("a.html", PAGE.format(head=f'<meta charset="{declared}">', text=RUSSIAN).encode("cp1251"))
+    assert RUSSIAN in document.text
+    assert document.guessed == "windows-1251"
+
+
+def test_what_is_no_text_is_said_to_be_none() -> None:
+    noise = bytes((i * i * 7 + i) % 255 + 1 for i in range(3000))
+    for content in (b"\x89PNG\r\n\x1a\n\x00\x00", noise):
+        with pytest.raises(Unreadable, match="is binary, not text"):
+            decode(content)
