@@ -25,7 +25,7 @@ from reground.core.trajectory import (
     RetrieveStep,
     Step,
 )
-from reground.core.untrusted import neutralise
+from reground.core.untrusted import neutralise, unfence
 
 T = TypeVar("T")
 S = TypeVar("S", bound=BaseModel)
@@ -197,6 +197,7 @@ class Run:
                     raise
                 silent.add(model.name)
                 replies = await self._pay(model, messages, plain, ordinal, mark, name)
+        replies = unfence(replies, messages)  # the journal keeps them as they were written
         self._record(
             GenerateStep(
                 span=self._path,
