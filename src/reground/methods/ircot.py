@@ -18,9 +18,14 @@ from reground.methods import _prompts
 from reground.methods._budget import INSTRUCTIONS, LEAST_PASSAGE, SHORT
 from reground.methods._evidence import Evidence, find
 from reground.methods._prompts import QUOTED, ending, render, require
+from reground.methods._sentences import sentences
 
-_SENTENCE = re.compile(r"\s*(.+?(?:[.!?](?=\s|$)|\n|$))", re.DOTALL)
 _ENDS = re.compile(r"\banswer\s*(?:is\b|:)", re.IGNORECASE)
+
+_HEAD = (
+    "Answer the question with the help of the passages, reasoning one sentence at a time. " + QUOTED + "\n\n"
+    "{passages}\n\nQuestion:\n{question}\n\nReasoning so far:\n{thoughts}\n\n"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,14 +37,10 @@ class Prompts(_prompts.Prompts):
     """
 
     reason: str = (
-        "Reason about the question one sentence at a time, from the passages. " + QUOTED + "\n\n"
-        "{passages}\n\nQuestion:\n{question}\n\nReasoning so far:\n{thoughts}\n\n"
-        'Write only the next sentence of the reasoning. When the answer is clear write "So the answer is" and the answer.'
+        _HEAD
+        + 'Write only the next sentence of the reasoning. When the answer is clear write "So the answer is" and the answer.'
     )
-    answer: str = (
-        "Answer the question with the help of the passages. " + QUOTED + "\n\n"
-        "{passages}\n\nQuestion:\n{question}\n\nReasoning:\n{thoughts}\n\nGive the final answer now. {form}"
-    )
+    answer: str = _HEAD + "The reasoning ends here. Give the final answer now. {form}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,11 +146,8 @@ def _half(count: int) -> int:
 
 def first_sentence(text: str) -> str:
     """The first sentence that says something, its white space squeezed; "" where there is none."""
-    for found in _SENTENCE.finditer(text):
-        sentence = " ".join(found.group(1).split())
-        if any(char.isalnum() for char in sentence):
-            return sentence
-    return ""
+    said = (sentence for sentence in sentences(text) if any(char.isalnum() for char in sentence))
+    return " ".join(next(said, "").split())
 
 
 METHOD = IRCoT
