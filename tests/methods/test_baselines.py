@@ -164,6 +164,13 @@ async def test_ircot_takes_the_last_sentence_as_the_next_query_and_stops_at_answ
     assert [thought.text for thought in answer.steps][-1] == "So the answer is the Danube."
 
 
+async def test_ircot_takes_the_next_sentence_of_a_model_that_begins_its_reasoning_again() -> None:
+    model = ScriptedModel(["The Seine is short.", "The Seine is short. So the answer is the Danube.", "Answer: x"])
+    run = Run()
+    answer = await IRCoT(model=model, retriever=ScriptedRetriever(PASSAGES), form=PHRASE).solve(QUESTION, run)
+    assert [thought.text for thought in answer.steps] == ["The Seine is short.", "So the answer is the Danube."]
+
+
 async def test_ircots_last_call_begins_like_the_call_before_it() -> None:
     model = ScriptedModel(["The Seine is 775 km long.", "So the answer is the Danube.", "Answer: the Danube"])
     await IRCoT(model=model, retriever=ScriptedRetriever(PASSAGES), form=PHRASE, k=1).solve(QUESTION, Run())
@@ -204,7 +211,10 @@ async def test_ircot_ends_when_it_repeats_itself_or_says_nothing() -> None:
     for replies in (["The same.", "The same.", "Answer: x"], ["", "Answer: x"]):
         run = Run()
         method = IRCoT(model=ScriptedModel(replies), retriever=ScriptedRetriever(PASSAGES), form=PHRASE)
-        assert (await method.solve(QUESTION, run)).text == "Answer: x"
+        answer = await method.solve(QUESTION, run)
+        assert answer.text == "Answer: x"
+        assert len(answer.steps) == len(replies) - 2
+        assert prompts(run, "answer")[0].count("The same.") == len(replies) - 2
 
 
 @pytest.mark.parametrize(

@@ -55,6 +55,7 @@ class ChainOfKnowledge:
     n, sample_temperature: the samples that vote. consistent: the share of equal answers from which on no correction is made.
     max_steps: the most rationales that are corrected; k: passages for each. passage_tokens: where a passage is cut.
     temperature: of the other calls, 0 is greedy. max_tokens: the most tokens of a chain, a rationale or an answer.
+    query_tokens: of a query.
     """
 
     model: LanguageModel

@@ -77,21 +77,21 @@ class FLARE:
             with run.span("sentence", sentence=number) as step:
                 reply = await self._ahead(question, text, step)
                 sentence, tokens = next_sentence(reply, self.form)
-                run.propose(self._answer(text + sentence, evidence, thoughts))
+                query, markers = None, list[int]()
                 if sentence.strip() and unsure(tokens, self.threshold):
+                    run.propose(self._answer(text + sentence, evidence, thoughts))
                     query = masked(tokens, self.mask) or question
                     reply, markers = await self._informed(question, text, query, evidence, step)
                     sentence, _ = next_sentence(reply, self.form)
-                    thoughts.append(Thought(text=sentence.strip(), query=query, citations=tuple(markers)))
-                elif sentence.strip():
-                    thoughts.append(Thought(text=sentence.strip()))
-            if not sentence.strip() or sentence.strip() in [thought.text for thought in thoughts[:-1]]:
+            said = sentence.strip()
+            if not said or said in [thought.text for thought in thoughts]:
                 break
+            thoughts.append(Thought(text=said, query=query, citations=tuple(markers)))
             text += sentence
             run.propose(self._answer(text, evidence, thoughts))
             if finished(reply, sentence) or _ANSWERED.search(sentence):
                 break
-        return self._answer(text, evidence, thoughts)
+        return run.propose(self._answer(text, evidence, thoughts))
 
     async def _ahead(self, question: str, text: str, run: Run) -> Reply:
         prompt = render(self.prompts.ahead, question=question, text=text, form=self.form.instruction)

@@ -42,7 +42,7 @@ class Prompts(_prompts.Prompts):
     """
 
     act: str = _HEAD + "Write the next turn: one thought and one action."
-    answer: str = _HEAD + "The turns are over. Give the final answer now, without a thought or an action. {form}"
+    answer: str = _HEAD + "Give the final answer now. {form}"
 
 
 @dataclass(frozen=True)
