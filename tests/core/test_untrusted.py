@@ -5,7 +5,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reground.core.evidence import Passage
-from reground.core.untrusted import clip, fence, neutralise
+from reground.core.language import Message, Reply, TokenLogprob
+from reground.core.untrusted import clip, fence, neutralise, unfence
 
 TOKENS = [
     "<|im_start|>", "<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|start_header_id|>", "<|begin_of_text|>", "<|END_OF_TURN_TOKEN|>",
@@ -84,3 +85,58 @@ def test_a_clip_keeps_within_its_length(text, tokens):
 
 def test_a_clip_ends_at_white_space():
     assert clip("alpha beta gamma delta", 3) == "alpha beta ..."
+
+
+FENCED = [Message(role="user", content=f"Read.\n{fence([Passage(id='a', text='The Danube is long.')])}\nAnswer.")]
+OPEN = '<passage number="1" title="Danube">'
+
+
+def cleaned(text):
+    (reply,) = unfence([Reply(text=text)], FENCED)
+    return reply.text
+
+
+@pytest.mark.parametrize(
+    ("said", "kept"),
+    [
+        ("The Danube [1].", "The Danube [1]."),
+        ("The Danube.\n</passage>", "The Danube.\n"),
+        (f"The Danube.</passage>{OPEN}\nmade up\n</passage>", "The Danube."),
+        (f"The Danube.\n{OPEN}\nmade up until the length limit", "The Danube.\n"),
+        (f"{OPEN}\nThe Danube is long.\n</passage>\n\nAnswer: the Danube", "\n\nAnswer: the Danube"),
+        (f"{OPEN}\nThe Danube is longer.\n</passage>", "\nThe Danube is longer.\n"),
+        (f"</passage>\n{OPEN}\nAnswer: the Danube", "\n\nAnswer: the Danube"),
+        (f"One.\n{OPEN}\nmade up\n</passage>\nTwo.\n</passage>", "One.\n\nTwo.\n"),
+        ("The Danube.\n<PASSAGE number='2'>\nmade up", "The Danube.\n"),
+        ("The Danube.\n</pass", "The Danube.\n"),
+        ("The Danube.\n<passage num", "The Danube.\n"),
+        (f"{OPEN}{OPEN}</passage>", ""),
+        ("a < b and </p>, a passage of text", "a < b and </p>, a passage of text"),
+    ],
+)
+def test_the_fence_that_a_model_copies_is_taken_out_of_its_reply_and_the_answer_stays(said, kept):
+    assert cleaned(said) == kept
+
+
+@given(st.lists(st.sampled_from([OPEN, "</passage>", "<passage", "<", "</", "pass", "age>", "x ", "\n"])).map("".join))
+def test_no_fence_is_left_in_any_reply(said):
+    once = cleaned(said)
+    assert not re.search(r"</?passage\b", once)
+    assert cleaned(once) == once
+
+
+@pytest.mark.parametrize("said", ["<passage number=" * 60_000, "</passage>" * 100_000, "<" * 1_000_000, OPEN * 30_000])
+def test_a_reply_of_nothing_but_fences_is_cleaned_in_time(said):
+    assert "passage" not in cleaned(said)
+
+
+def test_a_reply_to_a_prompt_without_passages_is_left_alone():
+    said = Reply(text="print('</passage>')")
+    assert unfence([said], [Message(role="user", content="Close the tag <passage>.")]) == (said,)
+
+
+def test_the_tokens_of_a_fence_count_for_no_log_probability():
+    tokens = (("Yes", -0.1), ("</", -5.0), ("passage", -0.1), (">", -0.1))
+    scored = tuple(TokenLogprob(token=token, logprob=logprob) for token, logprob in tokens)
+    (reply,) = unfence([Reply(text="Yes</passage>", token_logprobs=scored)], FENCED)
+    assert (reply.text, reply.mean_logprob) == ("Yes", -0.1)

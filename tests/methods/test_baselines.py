@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import math
+from collections.abc import Awaitable, Sequence
+from typing import TypeVar
 
 import pytest
 
@@ -12,14 +15,14 @@ from reground.core.budget import Budget
 from reground.core.errors import CapabilityError, ConfigurationError, ParseError
 from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal
-from reground.core.language import Reply, TokenLogprob
+from reground.core.language import Message, Reply, Sampling, TokenLogprob
 from reground.core.programs import Execution, Program, Verdict
 from reground.core.run import Run
 from reground.core.solve import solve
-from reground.core.trajectory import ExecuteStep
+from reground.core.trajectory import ExecuteStep, GenerateStep
 from reground.methods.chain_of_knowledge import ChainOfKnowledge, agreement
 from reground.methods.few_shot import FewShot
-from reground.methods.flare import FLARE, masked, unsure
+from reground.methods.flare import FLARE, masked, next_sentence, unsure
 from reground.methods.ircot import IRCoT, first_sentence
 from reground.methods.react import ReAct, parse_action
 from reground.methods.reflexion import Reflexion, asserts, called, feedback
@@ -29,6 +32,7 @@ from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, by_job, effects, notes, prompts, queries
 
 QUESTION = "Which river is longer, the Seine or the Danube?"
+T = TypeVar("T")
 
 
 def names(run: Run) -> list[str]:
@@ -47,6 +51,39 @@ class TriedInOrder:
     async def execute(self, program: Program, /) -> Execution:
         self.programs.append(program)
         return self.executions[min(len(self.programs), len(self.executions)) - 1]
+
+
+class AtOnce:
+    """Passes calls on to a model or a retriever and keeps how many were under way together at most."""
+
+    def __init__(self, model: ScriptedModel | None = None, *, retriever: ScriptedRetriever | None = None) -> None:
+        self.model, self.retriever = model, retriever
+        self.name = "at once"
+        self.now = self.most = 0
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        assert self.model is not None
+        return await self._counted(self.model.generate(messages, sampling))
+
+    async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
+        assert self.retriever is not None
+        return await self._counted(self.retriever.retrieve(query, k=k))
+
+    async def _counted(self, call: Awaitable[T]) -> T:
+        self.now += 1
+        self.most = max(self.most, self.now)
+        await asyncio.sleep(0.01)
+        self.now -= 1
+        return await call
+
+    @property
+    def prompts(self) -> list[str]:
+        return [] if self.model is None else self.model.prompts
+
+
+def without_task(prompt: str) -> str:
+    """A prompt without its last paragraph, which says what this one call is to do."""
+    return prompt.rpartition("\n\n")[0]
 
 
 def certain(text: str, *, low: dict[str, float] | None = None, finish: str = "stop") -> Reply:
@@ -144,6 +181,20 @@ async def test_ircot_takes_the_last_sentence_as_the_next_query_and_stops_at_answ
     assert [thought.text for thought in answer.steps][-1] == "So the answer is the Danube."
 
 
+async def test_ircot_takes_the_next_sentence_of_a_model_that_begins_its_reasoning_again() -> None:
+    model = ScriptedModel(["The Seine is short.", "The Seine is short. So the answer is the Danube.", "Answer: x"])
+    run = Run()
+    answer = await IRCoT(model=model, retriever=ScriptedRetriever(PASSAGES), form=PHRASE).solve(QUESTION, run)
+    assert [thought.text for thought in answer.steps] == ["The Seine is short.", "So the answer is the Danube."]
+
+
+async def test_ircots_last_call_begins_like_the_call_before_it() -> None:
+    model = ScriptedModel(["The Seine is 775 km long.", "So the answer is the Danube.", "Answer: the Danube"])
+    await IRCoT(model=model, retriever=ScriptedRetriever(PASSAGES), form=PHRASE, k=1).solve(QUESTION, Run())
+    before, last = model.prompts[-2:]
+    assert last.startswith(without_task(before) + " So the answer is the Danube.")
+
+
 async def test_ircot_collects_at_most_fifteen_passages() -> None:
     many = [Passage(id=str(i), text=f"fact {i}") for i in range(40)]
     model = ScriptedModel([*(f"Thought number {i}." for i in range(8)), "Answer: x"])
@@ -177,7 +228,10 @@ async def test_ircot_ends_when_it_repeats_itself_or_says_nothing() -> None:
     for replies in (["The same.", "The same.", "Answer: x"], ["", "Answer: x"]):
         run = Run()
         method = IRCoT(model=ScriptedModel(replies), retriever=ScriptedRetriever(PASSAGES), form=PHRASE)
-        assert (await method.solve(QUESTION, run)).text == "Answer: x"
+        answer = await method.solve(QUESTION, run)
+        assert answer.text == "Answer: x"
+        assert len(answer.steps) == len(replies) - 2
+        assert prompts(run, "answer")[0].count("The same.") == len(replies) - 2
 
 
 @pytest.mark.parametrize(
@@ -187,6 +241,8 @@ async def test_ircot_ends_when_it_repeats_itself_or_says_nothing() -> None:
         ("  \n- \nIt is 3.5 km long. Yes", "It is 3.5 km long."),
         ("no end", "no end"),
         ("...", ""),
+        ("J. R. R. Tolkien wrote it. It is long.", "J. R. R. Tolkien wrote it."),
+        ("1. Dr. Smith built it. 2. It fell.", "1. Dr. Smith built it."),
     ],
 )
 def test_the_first_sentence(text: str, sentence: str) -> None:
@@ -218,6 +274,26 @@ async def test_flare_refuses_a_model_without_log_probabilities() -> None:
     method = FLARE(model=ScriptedModel(["Plain."]), retriever=ScriptedRetriever([]))
     with pytest.raises(CapabilityError, match="log-probabilities"):
         await method.solve(QUESTION, Run())
+
+
+async def test_flare_takes_neither_initials_for_a_sentence_nor_a_part_of_one_for_a_repetition() -> None:
+    tolkien = "J. R. R. Tolkien wrote The Hobbit."
+    model = ScriptedModel(
+        [
+            certain(f"{tolkien} More.", finish="length"),
+            certain("The Hobbit. Yes", finish="length"),
+            certain("Answer: he"),
+        ]
+    )
+    answer = await FLARE(model=model, retriever=ScriptedRetriever([]), form=PHRASE).solve(QUESTION, Run())
+    assert answer.text == f"{tolkien} The Hobbit. Answer: he"
+    assert [thought.text for thought in answer.steps] == [tolkien, "The Hobbit.", "Answer: he"]
+
+
+def test_flare_reads_the_tokens_of_the_first_sentence_alone() -> None:
+    sentence, tokens = next_sentence(certain("Dr. Smith knows. Unlikely", low={"Unlikely": 0.01}), PHRASE)
+    assert sentence == "Dr. Smith knows. "
+    assert [token.token for token in tokens] == ["Dr.", " Smith", " knows."]
 
 
 async def test_flare_stops_when_it_repeats_itself() -> None:
@@ -266,7 +342,8 @@ async def test_chain_of_knowledge_corrects_rationales_in_sequence_where_they_do_
     answer = await ChainOfKnowledge(model=model, retriever=ScriptedRetriever(PASSAGES), form=PHRASE).solve(
         QUESTION, run
     )
-    assert names(run) == ["sample", "consistency", *["query", "retrieve", "correct"] * 2, "answer"]
+    assert sorted(names(run)[2:6]) == ["query", "query", "retrieve", "retrieve"]
+    assert names(run)[6:] == ["correct", "correct", "answer"]
     assert "The Seine has 775 km [1]." in prompts(run, "correct")[1]
     assert [thought.text for thought in answer.steps] == ["The Seine has 775 km [1].", "The Danube has 2850 km [1]."]
     assert answer.text == "Answer: the Danube"
@@ -284,6 +361,25 @@ async def test_chain_of_knowledge_keeps_a_rationale_for_which_nothing_is_found()
     answer = await ChainOfKnowledge(model=model, retriever=ScriptedRetriever([]), form=PHRASE).solve(QUESTION, run)
     assert "correct" not in names(run)
     assert answer.steps[0].text == "Fact 0."
+
+
+async def test_chain_of_knowledge_looks_up_all_rationales_at_once_and_corrects_them_one_after_the_other() -> None:
+    samples = [f"One {i}.\n\nTwo.\n\nThree.\n\nAnswer: {i}" for i in range(5)]
+    said = {
+        "Write only the query": "river",
+        "Step to check": "Corrected [1].",
+        "each one checked": "Answer: 1",
+        "": samples,
+    }
+    model, retriever = AtOnce(by_job(said)), AtOnce(retriever=ScriptedRetriever(PASSAGES))
+    run = Run()
+    await ChainOfKnowledge(model=model, retriever=retriever, form=PHRASE).solve(QUESTION, run)
+    assert (model.most, retriever.most) == (3, 3)
+    assert names(run)[-4:] == ["correct"] * 3 + ["answer"]
+    spans = [step.span for step in run.steps if isinstance(step, GenerateStep) and step.name == "correct"]
+    assert spans == ["/rationale.0", "/rationale.1", "/rationale.2"]
+    before, last = prompts(run, "correct")[-1], prompts(run, "answer")[0]
+    assert last.startswith(before[: before.index("<passage")].rstrip())
 
 
 def test_agreement_is_the_share_of_the_most_frequent_answer() -> None:
@@ -334,6 +430,23 @@ async def test_react_answers_anyway_when_its_turns_end(replies: list[str]) -> No
     assert (await method.solve(QUESTION, run)).text == "Answer: x"
 
 
+async def test_reacts_last_call_goes_on_where_its_turns_end() -> None:
+    model = ScriptedModel([f"Thought: a\nAction: Search[{river}]" for river in ("Seine", "Danube")] + ["Answer: x"])
+    retriever = ScriptedRetriever(PASSAGES)
+    await ReAct(model=model, retriever=retriever, form=PHRASE, max_steps=2, k=1).solve(QUESTION, Run())
+    before, last = model.prompts[-2:]
+    assert "</passage>" in before
+    assert last.startswith(without_task(before) + "\n\nThought: a\nAction: Search[Danube]")
+
+
+async def test_react_takes_a_finish_in_its_last_call_for_the_answer() -> None:
+    model = ScriptedModel(["Thought: a\nAction: Search[x]", "Thought: b\nAction: Finish[the Danube]"])
+    answer = await ReAct(model=model, retriever=ScriptedRetriever(PASSAGES), form=PHRASE, max_steps=1).solve(
+        QUESTION, Run()
+    )
+    assert PHRASE.extract(answer.text) == "the Danube"
+
+
 async def test_react_writes_a_program_in_a_call_of_its_own() -> None:
     model = ScriptedModel(["Thought: easy.\nAction: Finish[see below]", "```python\nx = 1\n```"])
     answer = await ReAct(model=model, retriever=ScriptedRetriever([]), form=PROGRAM).solve("Write x.", Run())
@@ -372,6 +485,33 @@ async def test_reflexion_writes_again_with_what_it_learnt_until_its_own_tests_pa
     assert "assert double(2) == 4" in prompts(run, "reflect")[0]
     assert "It returns x itself." in prompts(run, "again")[0]
     assert PROGRAM.extract(answer.text) == "def double(x): return 2 * x"
+
+
+async def test_reflexion_only_ever_appends_to_its_prompts() -> None:
+    codes = [f"```python\ndef f(): return {i}\n```" for i in range(3)]
+    model = by_job(
+        {
+            "assert statement": "```python\nassert f() == 9\n```",
+            "what is wrong": ["First lesson.", "Second lesson."],
+            "": codes,
+        }
+    )
+    run = Run()
+    await Reflexion(model=model, sandbox=TriedInOrder(FAILED)).solve("Write f.", run)
+    rounds = zip(prompts(run, "reflect"), prompts(run, "again"), strict=True)
+    grown = [without_task(prompt) for both in rounds for prompt in both]
+    assert len(grown) == 4
+    assert all(later.startswith(earlier) for earlier, later in itertools.pairwise(grown))
+    assert "First lesson." in grown[2] and "return 1" in grown[2] and "Second lesson." in grown[3]
+    assert all(prompt.startswith("Problem:\nWrite f.\n\n") for prompt in model.prompts)
+
+
+async def test_reflexion_writes_its_program_and_its_tests_at_once() -> None:
+    model = AtOnce(by_job({"assert statement": "```python\nassert f()\n```", "": "```python\ndef f(): return 1\n```"}))
+    run = Run()
+    await Reflexion(model=model, sandbox=TriedInOrder(PASSED)).solve("Write f.", run)
+    assert model.most == 2
+    assert [step.span for step in run.steps if isinstance(step, GenerateStep)] == ["/write.0", "/tests.0"]
 
 
 async def test_reflexion_stops_after_two_rounds() -> None:

@@ -211,6 +211,12 @@ class TestDialects:
         assert set(mock.received[-1]) == {"model", "messages", "max_completion_tokens"}
         assert reply.text == "a b "
 
+    async def test_the_tokens_behind_a_stop_string_that_is_cut_on_this_side_count_for_nothing(self):
+        async with adapter(refuses=("stop",), script=lambda body: "a b STOP unlikely") as (_, model):
+            (reply,) = await model.generate(ASK, Sampling(stop=("STOP",), logprobs=True))
+        assert reply.text == "a b "
+        assert "".join(token.token for token in reply.token_logprobs or ()) == reply.text
+
     async def test_a_refused_parameter_that_is_not_sent_any_more_is_an_error(self):
         async with adapter() as (mock, model):
             for _ in range(2):

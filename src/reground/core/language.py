@@ -90,6 +90,34 @@ class Reply(Value):
         tokens = self.token_logprobs
         return sum(token.logprob for token in tokens) / len(tokens) if tokens else None
 
+    def upto(self, end: int) -> Reply:
+        """The first `end` characters and the tokens that spell them."""
+        return self.only([(0, end)])
+
+    def only(self, ranges: Sequence[tuple[int, int]]) -> Reply:
+        """These half-open ranges of the characters, in order, and the tokens that spell them.
+
+        A token across a border keeps the part inside, with its whole log-probability. Where the tokens do not spell the
+        text (a server may give none, or numbers), nobody knows which belong to it: there are no log-probabilities then.
+        """
+        text = "".join(self.text[start:end] for start, end in ranges)
+        return self.model_copy(update={"text": text, "token_logprobs": self._tokens(ranges)})
+
+    def _tokens(self, ranges: Sequence[tuple[int, int]]) -> tuple[TokenLogprob, ...] | None:
+        if self.token_logprobs is None:
+            return None
+        spelled = "".join(token.token for token in self.token_logprobs)
+        lead = spelled.find(self.text[: max((end for _, end in ranges), default=0)])
+        if lead < 0 or spelled[:lead].strip():
+            return None
+        kept, at = [], -lead  # a server may take white space off the beginning of the text
+        for token in self.token_logprobs:
+            inside = "".join(token.token[max(0, start - at) : max(0, end - at)] for start, end in ranges)
+            at += len(token.token)
+            if inside:
+                kept.append(token.model_copy(update={"token": inside}))
+        return tuple(kept)
+
 
 @runtime_checkable
 class LanguageModel(Protocol):

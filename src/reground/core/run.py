@@ -28,7 +28,7 @@ from reground.core.trajectory import (
     ScoreStep,
     Step,
 )
-from reground.core.untrusted import neutralise
+from reground.core.untrusted import neutralise, unfence
 
 T = TypeVar("T")
 S = TypeVar("S", bound=BaseModel)
@@ -204,6 +204,7 @@ class Run:
                     raise
                 silent.add(model.name)
                 replies = await self._pay(model, messages, plain, ordinal, mark, name)
+        replies = unfence(replies, messages)  # the journal keeps them as they were written
         found = {"model": model.name, "messages": messages, "sampling": asked, "replies": replies}
         self._record(GenerateStep, ordinal, name, replayed=effect is not None, **found)
         self._shared.meter.see(wanted, replies)

@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from reground.core.evidence import Passage
+from reground.core.language import Message, Reply
 
 _CONTROL = re.compile(
     r"<(?=\|)"  # <|im_start|>, <|eot_id|>, <|endoftext|>, ...
@@ -25,6 +26,15 @@ _CONTROL = re.compile(
     re.IGNORECASE,
 )
 _FENCE = re.compile(r"<(?=\s*/?\s*passage\b)", re.IGNORECASE)
+_OPENED = re.compile(r'^<passage number="\d+"', re.MULTILINE)
+_VALUE = r"""(?:"[^"\n]{0,400}"|'[^'\n]{0,400}'|[^\s<>"']{0,40})"""
+_TAG = re.compile(
+    rf"<(/?)passage(?:\s{{1,9}}\w{{1,20}}={_VALUE}){{0,4}}\s{{0,9}}>"
+    r"|<(/?)pass(?:a(?:g(?:e\b[^>\n]{0,400})?)?)?\Z"  # cut by the length limit
+    r"|<(/?)passage\b",
+    re.IGNORECASE,
+)
+_PASSES = 8
 
 
 def neutralise(text: str, extra: Iterable[str] = ()) -> str:
@@ -58,6 +68,38 @@ def fence(passages: Sequence[Passage], *, markers: Sequence[int] | None = None, 
         head = f'<passage number="{number}" title="{title}">' if title else f'<passage number="{number}">'
         blocks.append(f"{head}\n{clip(_harmless(passage.text), tokens).strip()}\n</passage>")
     return "\n".join(blocks)
+
+
+def unfence(replies: Sequence[Reply], messages: Sequence[Message]) -> tuple[Reply, ...]:
+    """Replies without the fences that models copy from their prompt, and without what stands inside them.
+
+    A passage in a reply repeats the prompt or is made up. Where nothing else is left, only the tags go, because some models
+    wrap their answer in them. Replies to messages that show no passage stay as they are: there a tag is the model's own.
+    """
+    fenced = any(_OPENED.search(message.content) for message in messages)
+    return tuple(_unfenced(reply) if fenced else reply for reply in replies)
+
+
+def _unfenced(reply: Reply) -> Reply:
+    for _ in range(_PASSES):  # taking a tag out can join the halves of another one
+        if not _TAG.search(reply.text):
+            return reply
+        without = reply.only(_outside(reply.text, passages=True))
+        some = any(char.isalnum() for char in without.text)
+        reply = without if some else reply.only(_outside(reply.text, passages=False))
+    found = _TAG.search(reply.text)
+    return reply.upto(found.start()) if found else reply
+
+
+def _outside(text: str, *, passages: bool) -> list[tuple[int, int]]:
+    """The ranges outside the tags; `passages`: outside the passages, one without an end reaching to the end of the text."""
+    ranges, start, inside = [], 0, False
+    for tag in _TAG.finditer(text):
+        if not inside:
+            ranges.append((start, tag.start()))
+        inside = passages and not any(tag.groups())
+        start = tag.end()
+    return ranges if inside else [*ranges, (start, len(text))]
 
 
 def _harmless(text: str) -> str:

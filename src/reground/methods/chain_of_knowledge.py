@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from reground.core.answers import TEXT, Answer, AnswerForm, Thought
-from reground.core.evidence import Retriever
+from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel, Sampling
-from reground.core.run import Run
+from reground.core.run import Run, gather
 from reground.methods import _prompts
 from reground.methods._budget import INSTRUCTIONS, PASSAGE
 from reground.methods._evidence import Evidence, clean_query, find
@@ -40,11 +40,11 @@ class Prompts(_prompts.Prompts):
         "statement is true. Write only the query."
     )
     correct: str = (
-        "Question:\n{question}\n\nEarlier steps, already checked:\n{before}\n\n{passages}\n\n" + QUOTED + "\n\n"
+        "Question:\n{question}\n\nSteps, each one checked:\n{before}\n\n{passages}\n\n" + QUOTED + "\n\n"
         "Step to check:\n{thought}\n\nWrite this step again, corrected where the passages contradict it. {cite} "
         "Write only the step."
     )
-    answer: str = "Question:\n{question}\n\nSteps, each one checked:\n{thoughts}\n\nFollow the steps and give the final answer. {form}"
+    answer: str = "Question:\n{question}\n\nSteps, each one checked:\n{thoughts}\n\nFollow these steps and give the final answer. {form}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,6 +55,7 @@ class ChainOfKnowledge:
     n, sample_temperature: the samples that vote. consistent: the share of equal answers from which on no correction is made.
     max_steps: the most rationales that are corrected; k: passages for each. passage_tokens: where a passage is cut.
     temperature: of the other calls, 0 is greedy. max_tokens: the most tokens of a chain, a rationale or an answer.
+    query_tokens: of a query.
     """
 
     model: LanguageModel
@@ -93,10 +94,14 @@ class ChainOfKnowledge:
     async def _adapt(self, question: str, chain: str, run: Run) -> Answer:
         evidence = Evidence()
         drafts, _ = split_draft(chain, self.form, most=self.max_steps)
+        steps = [run.span("rationale", step=number) for number in range(1, len(drafts) + 1)]
+        looked_up = await gather(
+            *(self._look_up(question, draft, step) for draft, step in zip(drafts, steps, strict=True))
+        )
         thoughts: list[Thought] = []
-        for number, draft in enumerate(drafts, start=1):
-            with run.span("rationale", step=number) as step:
-                thoughts.append(await self._correct(question, draft, thoughts, evidence, step))
+        for draft, (query, found), step in zip(drafts, looked_up, steps, strict=True):
+            thought = Thought(text=draft, draft=draft, query=query, citations=tuple(evidence.add(found)))
+            thoughts.append(await self._correct(question, thought, thoughts, evidence, step))
         prompt = render(
             self.prompts.answer,
             question=question,
@@ -107,26 +112,33 @@ class ChainOfKnowledge:
         shown = [marker for thought in thoughts for marker in thought.citations]
         return run.propose(evidence.answer(text, run, self.form, shown=shown, steps=thoughts))
 
-    async def _correct(
-        self, question: str, draft: str, before: Sequence[Thought], evidence: Evidence, run: Run
-    ) -> Thought:
+    async def _look_up(self, question: str, draft: str, run: Run) -> tuple[str, list[Passage]]:
+        """A rationale's query and what is found for it; neither depends on what becomes of the other rationales."""
         prompt = render(self.prompts.query, question=question, thought=draft)
         reply = await run.ask(self.model, prompt, name="query", sampling=self._sampling(self.query_tokens))
         query = clean_query(reply, fallback=draft)
-        markers = evidence.add(await find(run, self.retriever, query, k=self.k))
-        if not markers:
-            return Thought(text=draft, draft=draft, query=query)
+        return query, await find(run, self.retriever, query, k=self.k)
+
+    async def _correct(
+        self, question: str, thought: Thought, before: Sequence[Thought], evidence: Evidence, run: Run
+    ) -> Thought:
+        if not thought.citations:
+            return thought
         prompt = render(
             self.prompts.correct,
             question=question,
-            before=join_steps([thought.text for thought in before]),
-            thought=draft,
-            passages=evidence.show(markers, tokens=self.passage_tokens),
+            before=join_steps([earlier.text for earlier in before]),
+            thought=thought.text,
+            passages=evidence.show(thought.citations, tokens=self.passage_tokens),
             cite=cite(self.form),
         )
         (corrected,) = await run.generate(self.model, prompt, name="correct", sampling=self._sampling(self.max_tokens))
-        text = accepted(corrected, run, self.form, template=self.prompts.correct, before=draft) or draft
-        return Thought(text=text, draft=draft, query=query, citations=tuple(markers))
+        return thought.model_copy(
+            update={
+                "text": accepted(corrected, run, self.form, template=self.prompts.correct, before=thought.text)
+                or thought.text
+            }
+        )
 
     def at_budget(self, tokens: int) -> ChainOfKnowledge:
         """Half of the budget for samples of half length, the rest for rationales, each a query, a passage and a correction."""

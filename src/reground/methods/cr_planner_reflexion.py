@@ -6,7 +6,7 @@ executed and revised, and not by whom: here the planner is Reflexion's actor in 
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from reground.core.answers import PROGRAM, Answer, AnswerForm
@@ -16,6 +16,8 @@ from reground.core.run import Run
 from reground.methods._prompts import render, require
 from reground.methods.cr_planner import CRPlanner
 from reground.methods.reflexion import Reflexion
+
+_STEPWISE = "Think it through step by step."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,16 +68,22 @@ class _Planned(Reflexion):
 
     plan: Callable[[str, Run], Awaitable[Answer]]
 
-    async def _write(self, run: Run, name: str, template: str, **told: str) -> str:
-        problem = render(template, form="Think it through step by step.", **told)
+    async def _write(self, question: str, run: Run) -> str:
+        return await self._planned(render(self.prompts.write, question=question, form=_STEPWISE), run)
+
+    async def _again(self, question: str, trials: Sequence[str], run: Run) -> str:
+        told = {"question": question, "trials": "\n\n".join(trials)}
+        with run.span("again") as actor:
+            return await self._planned(render(self.prompts.again, form=_STEPWISE, **told), actor)
+
+    async def _planned(self, problem: str, run: Run) -> str:
         before = run.best
-        with run.span(name) as actor:
-            try:
-                return (await self.plan(problem, actor)).text
-            except BudgetExceeded:
-                if before is not None:
-                    run.propose(before)  # a whole program is worth more than half of the next plan
-                raise
+        try:
+            return (await self.plan(problem, run)).text
+        except BudgetExceeded:
+            if before is not None:
+                run.propose(before)  # a whole program is worth more than half of the next plan
+            raise
 
 
 METHOD = CRPlannerReflexion

@@ -20,8 +20,8 @@ from reground.methods import _prompts
 from reground.methods._budget import INSTRUCTIONS, PASSAGE
 from reground.methods._evidence import Evidence, find
 from reground.methods._prompts import QUOTED, cite, render, require
+from reground.methods._sentences import sentences
 
-_END = re.compile(r"[.!?](?:[\"')\]]*)(?=\s|$)|\n+")
 _ANSWERED = re.compile(r"(?im)^\W*(?:final\s+)?answer\W*:")
 
 
@@ -76,23 +76,22 @@ class FLARE:
         for number in range(1, self.max_sentences + 1):
             with run.span("sentence", sentence=number) as step:
                 reply = await self._ahead(question, text, step)
-                sentence, tokens = first_sentence(reply, self.form)
-                run.propose(self._answer(text + sentence, evidence, thoughts, step))
+                sentence, tokens = next_sentence(reply, self.form)
+                query, markers = None, list[int]()
                 if sentence.strip() and unsure(tokens, self.threshold):
+                    run.propose(self._answer(text + sentence, evidence, thoughts, step))
                     query = masked(tokens, self.mask) or question
                     reply, markers = await self._informed(question, text, query, evidence, step)
-                    sentence, _ = first_sentence(reply, self.form)
-                    thoughts.append(Thought(text=sentence.strip(), query=query, citations=tuple(markers)))
-                elif sentence.strip():
-                    thoughts.append(Thought(text=sentence.strip()))
-            repeated = bool(sentence.strip()) and sentence.strip() in text
-            if not sentence.strip() or repeated:
+                    sentence, _ = next_sentence(reply, self.form)
+            said = sentence.strip()
+            if not said or said in [thought.text for thought in thoughts]:
                 break
+            thoughts.append(Thought(text=said, query=query, citations=tuple(markers)))
             text += sentence
             run.propose(self._answer(text, evidence, thoughts, run))
             if finished(reply, sentence) or _ANSWERED.search(sentence):
                 break
-        return self._answer(text, evidence, thoughts, run)
+        return run.propose(self._answer(text, evidence, thoughts, run))
 
     async def _ahead(self, question: str, text: str, run: Run) -> Reply:
         prompt = render(self.prompts.ahead, question=question, text=text, form=self.form.instruction)
@@ -128,27 +127,18 @@ class FLARE:
         return replace(self, k=max(1, min(10, room // PASSAGE)))
 
 
-def first_sentence(reply: Reply, form: AnswerForm) -> tuple[str, list[TokenLogprob]]:
-    """The reply's first sentence with its white space, and its tokens.
+def next_sentence(reply: Reply, form: AnswerForm) -> tuple[str, Sequence[TokenLogprob]]:
+    """The reply's first sentence with the white space that joins it to the next one, and its tokens.
 
-    A reply without an end of sentence is taken whole. Programs and plans are written in lines, so there a whole
-    look-ahead stands for the sentence.
+    Programs and plans are written in lines, so there a whole look-ahead stands for the sentence.
     """
-    tokens = list(reply.token_logprobs or ())
+    tokens = reply.token_logprobs or ()
     if form.draft_is_query:
         return reply.text, tokens
-    lead = len(reply.text) - len(reply.text.lstrip())
-    found = _END.search(reply.text, lead)
-    if found is None:
-        return reply.text + " ", tokens
-    end = found.end()
-    length, kept = 0, []
-    for token in tokens:
-        if length >= end:
-            break
-        kept.append(token)
-        length += len(token.token)
-    return reply.text[:end] + ("" if reply.text[end - 1] == "\n" else " "), kept
+    first = next(iter(sentences(reply.text)), "")
+    end = len(first.rstrip())
+    sentence = first if "\n" in first[end:] else f"{first[:end]} "
+    return sentence, reply.upto(end).token_logprobs or tokens
 
 
 def unsure(tokens: Sequence[TokenLogprob], threshold: float) -> bool:

@@ -8,6 +8,7 @@ collected paragraphs. In RaR (table 1) it is scaled by what it reads.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from reground.core.answers import TEXT, Answer, AnswerForm, Thought
@@ -18,9 +19,14 @@ from reground.methods import _prompts
 from reground.methods._budget import INSTRUCTIONS, LEAST_PASSAGE, SHORT
 from reground.methods._evidence import Evidence, find
 from reground.methods._prompts import QUOTED, ending, render, require
+from reground.methods._sentences import sentences
 
-_SENTENCE = re.compile(r"\s*(.+?(?:[.!?](?=\s|$)|\n|$))", re.DOTALL)
 _ENDS = re.compile(r"\banswer\s*(?:is\b|:)", re.IGNORECASE)
+
+_HEAD = (
+    "Answer the question with the help of the passages. " + QUOTED + "\n\n"
+    "{passages}\n\nQuestion:\n{question}\n\nReasoning:\n{thoughts}\n\n"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,15 +37,11 @@ class Prompts(_prompts.Prompts):
     answer: {question}, {passages}, {thoughts} and {form}, how the answer is stated and cited.
     """
 
-    reason: str = (
-        "Reason about the question one sentence at a time, from the passages. " + QUOTED + "\n\n"
-        "{passages}\n\nQuestion:\n{question}\n\nReasoning so far:\n{thoughts}\n\n"
-        'Write only the next sentence of the reasoning. When the answer is clear write "So the answer is" and the answer.'
+    reason: str = _HEAD + (
+        "Reason one sentence at a time, from the passages. Write only the next sentence of the reasoning. "
+        'When the answer is clear write "So the answer is" and the answer.'
     )
-    answer: str = (
-        "Answer the question with the help of the passages. " + QUOTED + "\n\n"
-        "{passages}\n\nQuestion:\n{question}\n\nReasoning:\n{thoughts}\n\nGive the final answer now. {form}"
-    )
+    answer: str = _HEAD + "Give the final answer now. {form}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,7 +87,7 @@ class IRCoT:
                 break
             thoughts.append(Thought(text=sentence, query=query))
             run.propose(self._answer(sentence, evidence, thoughts, run))
-            if _ENDS.search(sentence) or sentence in [thought.text for thought in thoughts[:-1]]:
+            if _ENDS.search(sentence):
                 break
             query = sentence
         return await self._read(question, evidence, thoughts, run)
@@ -104,7 +106,8 @@ class IRCoT:
             thoughts=" ".join(thought.text for thought in thoughts),
         )
         sampling = Sampling(temperature=self.temperature, max_tokens=self.sentence_tokens)
-        return first_sentence(await run.ask(self.model, prompt, name="reason", sampling=sampling))
+        text = await run.ask(self.model, prompt, name="reason", sampling=sampling)
+        return first_sentence(text, before=[thought.text for thought in thoughts])
 
     async def _read(self, question: str, evidence: Evidence, thoughts: list[Thought], run: Run) -> Answer:
         prompt = render(
@@ -143,13 +146,13 @@ def _half(count: int) -> int:
     return (count + 1) // 2
 
 
-def first_sentence(text: str) -> str:
-    """The first sentence that says something, its white space squeezed; "" where there is none."""
-    for found in _SENTENCE.finditer(text):
-        sentence = " ".join(found.group(1).split())
-        if any(char.isalnum() for char in sentence):
-            return sentence
-    return ""
+def first_sentence(text: str, *, before: Sequence[str] = ()) -> str:
+    """The first sentence that says something new, its white space squeezed; "" where there is none.
+
+    Small models write the reasoning so far once more before they go on.
+    """
+    squeezed = (" ".join(sentence.split()) for sentence in sentences(text))
+    return next((said for said in squeezed if any(map(str.isalnum, said)) and said not in before), "")
 
 
 METHOD = IRCoT

@@ -7,6 +7,7 @@ Their Wikipedia look-up inside a page has no counterpart here: passages are shor
 from __future__ import annotations
 
 import re
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -23,6 +24,14 @@ from reground.methods._prompts import QUOTED, ending, render, require
 _ACTION = re.compile(r"(?im)^[\s*]*action(?:\s*\d+)?[\s*]*:[\s*]*(search|finish)\s*\[(.*)", re.DOTALL)
 _THOUGHT = re.compile(r"(?is)thought(?:\s*\d+)?[\s*]*:(.*?)(?=\baction(?:\s*\d+)?[\s*]*:|\Z)")
 
+_HEAD = (
+    "Answer the question in turns of a thought and an action. There are two actions:\n"
+    "Search[words] looks the words up and gives passages.\nFinish[answer] gives the answer and ends.\n"
+    + QUOTED
+    + "\n\nA turn looks like this:\nThought: I need to know where the river begins.\nAction: Search[source of the river]"
+    "\n\nQuestion:\n{question}\n\nTurns so far:\n{transcript}\n\n"
+)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts(_prompts.Prompts):
@@ -32,16 +41,8 @@ class Prompts(_prompts.Prompts):
     {question}, {transcript} and {form}, how the answer is stated and cited.
     """
 
-    act: str = (
-        "Answer the question in turns of a thought and an action. There are two actions:\n"
-        "Search[words] looks the words up and gives passages.\nFinish[answer] gives the answer and ends.\n"
-        + QUOTED
-        + "\n\nA turn looks like this:\nThought: I need to know where the river begins.\nAction: Search[source of the river]"
-        "\n\nQuestion:\n{question}\n\nTurns so far:\n{transcript}\n\nWrite the next turn: one thought and one action."
-    )
-    answer: str = (
-        "Question:\n{question}\n\nWhat was found:\n{transcript}\n\n" + QUOTED + "\n\nGive the final answer now. {form}"
-    )
+    act: str = _HEAD + "Write the next turn: one thought and one action."
+    answer: str = _HEAD + "Give the final answer now. {form}"
 
 
 @dataclass(frozen=True)
@@ -129,6 +130,9 @@ class ReAct:
         )
         sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
         text = await run.ask(self.model, prompt, name="answer", sampling=sampling)
+        with suppress(ParseError):
+            if not self.form.draft_is_query and (action := parse_action(text)).kind == "finish":
+                return run.propose(self._finish(action, state, run))
         return run.propose(state.given(text, run, self.form))
 
     def at_budget(self, tokens: int) -> ReAct:

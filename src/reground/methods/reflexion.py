@@ -14,33 +14,32 @@ from reground.core.answers import PROGRAM, Answer, AnswerForm, Thought
 from reground.core.errors import ParseError
 from reground.core.language import LanguageModel, Sampling
 from reground.core.programs import Execution, Limits, Program, Sandbox
-from reground.core.run import Run
+from reground.core.run import Run, gather
 from reground.methods import _prompts
-from reground.methods._budget import INSTRUCTIONS
+from reground.methods._budget import INSTRUCTIONS, affords, tokens_of
 from reground.methods._prompts import render, require
+
+_HEAD = "Problem:\n{question}\n\n"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts(_prompts.Prompts):
-    """What the four calls ask.
+    """What the four calls ask, each with {question}.
 
-    write: places {question} and {form}, what a program looks like. test: {question} and {tests}, how many.
-    reflect: {question}, {program} and {feedback}. again: {question}, {program}, {feedback}, {reflections} and {form}.
+    write: also {form}, what a program looks like. test: {tests}, how many. reflect and again: {trials}, every program so far
+    with what happened to it and what was learnt; again also {form}.
     """
 
-    write: str = "{question}\n\n{form}"
-    test: str = (
-        "Problem:\n{question}\n\nWrite {tests} tests for a correct solution: one assert statement a line, each calling "
+    write: str = _HEAD + "{form}"
+    test: str = _HEAD + (
+        "Write {tests} tests for a correct solution: one assert statement a line, each calling "
         "the function with small inputs whose results the problem makes certain. Give only these lines in a ```python block."
     )
-    reflect: str = (
-        "Problem:\n{question}\n\nProgram:\n```python\n{program}\n```\n\nWhat happened when it was tested:\n{feedback}\n\n"
-        "Say in a few sentences what is wrong with the program and what to do about it. Do not write the program."
+    reflect: str = _HEAD + (
+        "{trials}\n\n"
+        "Say in a few sentences what is wrong with the last program and what to do about it. Do not write the program."
     )
-    again: str = (
-        "Problem:\n{question}\n\nLast program:\n```python\n{program}\n```\n\nWhat happened when it was tested:\n{feedback}\n\n"
-        "What was learnt so far:\n{reflections}\n\nWrite the whole program again, correctly. {form}"
-    )
+    again: str = _HEAD + "{trials}\n\nWrite the whole program again, correctly. {form}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,9 +72,9 @@ class Reflexion:
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
-        text = await self._write(run, "write", self.prompts.write, question=question)
-        answer = run.propose(Answer(text=text))
-        tests = await self._tests(question, run)
+        text, tests = await self._begin(question, run)
+        answer = Answer(text=text)
+        trials: list[str] = []
         reflections: list[Thought] = []
         for number in range(self.rounds + 1):
             with run.span("trial", trial=number) as trial:
@@ -83,25 +82,30 @@ class Reflexion:
                 execution = await trial.execute(self.sandbox, self._trial(program, tests))
                 if self._succeeded(execution) or number == self.rounds:
                     break
-                report = feedback(execution)
-                reflection = await self._reflect(question, program, report, trial)
-                reflections.append(Thought(text=reflection, draft=program))
-                text = await self._write(
-                    trial,
-                    "again",
-                    self.prompts.again,
-                    question=question,
-                    program=program,
-                    feedback=report,
-                    reflections="\n".join(f"- {thought.text}" for thought in reflections),
+                trials.append(
+                    f"Program {number + 1}:\n```python\n{program}\n```\n\nWhat happened when it was tested:\n{feedback(execution)}"
                 )
+                reflection = await self._reflect(question, trials, trial)
+                trials.append(f"What was learnt:\n{reflection or '(nothing)'}")
+                reflections.append(Thought(text=reflection, draft=program))
+                text = await self._again(question, trials, trial)
                 answer = run.propose(Answer(text=text, steps=tuple(reflections)))
         return answer
 
-    async def _write(self, run: Run, name: str, template: str, **told: str) -> str:
-        """The actor: a response with a program."""
-        prompt = render(template, form=self.form.instruction, **told)
-        return await run.ask(self.model, prompt, name=name, sampling=self._sampling(self.max_tokens))
+    async def _begin(self, question: str, run: Run) -> tuple[str, str]:
+        """The first program and the tests: neither depends on the other, so both are written at once where the budget covers both."""
+        write, test = run.span("write"), run.span("tests")
+        both = self.max_tokens + self.reflection_tokens + 2 * (INSTRUCTIONS + tokens_of(question))
+        if affords(run, calls=2, tokens=both):
+            text, tests = await gather(self._write(question, write), self._tests(question, test))
+            return text, tests
+        return await self._write(question, write), await self._tests(question, test)
+
+    async def _write(self, question: str, run: Run) -> str:
+        prompt = render(self.prompts.write, question=question, form=self.form.instruction)
+        text = await run.ask(self.model, prompt, name="write", sampling=self._sampling(self.max_tokens))
+        run.propose(Answer(text=text))
+        return text
 
     async def _tests(self, question: str, run: Run) -> str:
         """Internal tests; "" for PAL, where running the program is the test, and where the model wrote none."""
@@ -131,16 +135,25 @@ class Reflexion:
         number = isinstance(execution.value, int | float)
         return execution.passed and (self.form.name != "pal" or number)
 
-    async def _reflect(self, question: str, program: str, report: str, run: Run) -> str:
-        prompt = render(self.prompts.reflect, question=question, program=program, feedback=report)
+    async def _reflect(self, question: str, trials: Sequence[str], run: Run) -> str:
+        prompt = render(self.prompts.reflect, question=question, trials="\n\n".join(trials))
         sampling = self._sampling(self.reflection_tokens)
         return (await run.ask(self.model, prompt, name="reflect", sampling=sampling)).strip()
 
+    async def _again(self, question: str, trials: Sequence[str], run: Run) -> str:
+        prompt = render(self.prompts.again, question=question, trials="\n\n".join(trials), form=self.form.instruction)
+        return await run.ask(self.model, prompt, name="again", sampling=self._sampling(self.max_tokens))
+
     def at_budget(self, tokens: int) -> Reflexion:
-        """As many rounds as fit, each reckoned as a reflection and a program of half length that both read the last program."""
+        """As many rounds as fit: each reads all trials before it twice and writes a reflection and a program of half length."""
         program, reflection = self.max_tokens // 2, self.reflection_tokens // 2
-        each = 2 * INSTRUCTIONS + 3 * program + 2 * reflection
-        return replace(self, rounds=max(1, (tokens - 2 * INSTRUCTIONS - program - reflection) // each))
+        rounds, spent = 0, 2 * INSTRUCTIONS + program + reflection
+        while True:
+            shown = program + rounds * (program + reflection)
+            spent += 2 * (INSTRUCTIONS + shown) + reflection + reflection + program
+            if spent > tokens:
+                return replace(self, rounds=max(1, rounds))
+            rounds += 1
 
     def _sampling(self, max_tokens: int) -> Sampling:
         return Sampling(temperature=self.temperature, max_tokens=max_tokens)

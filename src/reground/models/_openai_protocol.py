@@ -255,10 +255,10 @@ def _usage(
 
 
 def cut_at_stop(replies: Sequence[Reply], stop: Sequence[str]) -> list[Reply]:
-    """End each reply before the first stop string, as a server that knows them would have."""
-    cut = []
-    for reply in replies:
-        ends = [at for at in (reply.text.find(string) for string in stop) if at >= 0]
-        text = reply.text[: min(ends)] if ends else reply.text
-        cut.append(reply if not ends else reply.model_copy(update={"text": text, "finish_reason": "stop"}))
-    return cut
+    """End each reply and its log-probabilities before the first stop string, as a server that knows them would have."""
+    return [_ended(reply, stop) for reply in replies]
+
+
+def _ended(reply: Reply, stop: Sequence[str]) -> Reply:
+    ends = [at for at in (reply.text.find(string) for string in stop) if at >= 0]
+    return reply.upto(min(ends)).model_copy(update={"finish_reason": "stop"}) if ends else reply
