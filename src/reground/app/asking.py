@@ -146,8 +146,9 @@ async def ask_question(
     retriever = None
     if corpus is not None:
         retriever = await corpus_retriever(corpus, on_index, language=language, on_report=reports.append)
-    for report in reports if on_report is not None else ():
-        on_report(report)
+    if on_report is not None:
+        for report in reports:
+            on_report(report)
     async with AsyncExitStack() as opened:
         language_model = catalogue.load_model(model, model_options) if isinstance(model, str) else model
         opened.push_async_callback(close, language_model)
