@@ -211,6 +211,51 @@ def test_compare_runs_methods_at_equal_budgets_and_reports(server: Server, data:
     assert len(server.asked) == asked
 
 
+@pytest.fixture
+def split(data: Path) -> Path:
+    """HotpotQA in small: six questions that measure and four to train on."""
+    folder = data / "hotpotqa"
+    folder.mkdir()
+    lines = [
+        {"id": f"{part}{i}", "question": f"Who wrote book {i}?", "golden_answers": [f"Writer {i}"], "split": part}
+        for part, count in (("dev", 6), ("train", 4))
+        for i in range(count)
+    ]
+    for line in lines:
+        line["metadata"] = {"split": line.pop("split")}
+    (folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    corpus = [
+        {"id": f"c{i}", "title": "Writers", "text": f"Writer {i} wrote a lot. {'Much. ' * 300}"} for i in range(9)
+    ]
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(line) + "\n" for line in corpus))
+    return data
+
+
+def test_compare_tunes_on_training_questions_and_measures_the_best_size(server: Server, split: Path, capfd) -> None:
+    options = ["--data", str(split), "--model", "openai/m", "--base-url", f"http://127.0.0.1:{server.server_port}/v1"]
+    command = ["compare", "--task", "hotpotqa", "--methods", "direct,rag", "--budgets", "4k", "--tune", "3", *options]
+    assert run([*command, "--out", "cmp"]) == 0, capfd.readouterr().err
+    (choice,) = json.loads(Path("cmp/tuning.json").read_text())["choices"]
+    assert choice["cell"]["method"] == "rag"
+    assert (choice["questions"], len(choice["trials"]) > 1) == (3, True)
+    best = choice["trials"][choice["chosen"]]
+    assert json.loads(Path("cmp/rag@4k/config.json").read_text())["settings"] == best["settings"]
+    tried = {json.loads(line)["example"] for line in Path("cmp/tuning/rag@4k/0/scores.jsonl").read_text().splitlines()}
+    measured = {json.loads(line)["example"] for line in Path("cmp/rag@4k/scores.jsonl").read_text().splitlines()}
+    assert tried < {f"train{i}" for i in range(4)}
+    assert measured == {f"dev{i}" for i in range(6)}
+    assert "on 3 other questions" in Path("cmp/report.md").read_text()
+    asked = len(server.asked)
+    assert run([*command, "--out", "cmp"]) == 0
+    assert len(server.asked) == asked
+
+
+def test_tuning_is_refused_where_there_is_nothing_to_tune_on(server: Server, data: Path, capfd) -> None:
+    assert call(server, data, "compare", "--methods", "direct,rag", "--tune", "3", "--out", "cmp") == 2
+    assert "bamboogle is for measuring" in " ".join(capfd.readouterr().err.split())
+    assert server.asked == []
+
+
 def test_a_dry_run_calls_nothing_and_knows_what_is_left(server: Server, data: Path, capfd) -> None:
     dry = [
         "--methods",

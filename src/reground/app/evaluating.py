@@ -20,6 +20,7 @@ from reground.core.errors import ConfigurationError, DataError
 from reground.core.journal import fingerprint
 from reground.core.method import scaled
 from reground.evaluation.compare import Cell
+from reground.evaluation.tuning import Configured, sizes
 
 if TYPE_CHECKING:
     from reground.core.budget import Budget
@@ -38,7 +39,10 @@ RUNS_CODE = frozenset({"program", "pal"})
 
 @dataclass(frozen=True)
 class Bench:
-    """Everything that the cells of an evaluation share. `settings` are each method's own; `judge` is a model's name."""
+    """Everything that the cells of an evaluation share.
+
+    settings: each method's own. judge: a model's name. tuned: the sizes that tuning chose, by their index.
+    """
 
     task: Task
     model: LanguageModel
@@ -48,14 +52,29 @@ class Bench:
     sandbox: Sandbox | None = None
     judge: str | None = None
     rewriter: LanguageModel | None = None
+    tuned: Mapping[Cell, int] = dataclasses.field(default_factory=dict)
 
     def method(self, cell: Cell) -> Method:
-        """A cell's method, scaled to its budget. Raises ConfigurationError where something that it needs is missing."""
+        """A cell's method, scaled to its budget or in the size that tuning chose. What the user has set stays."""
+        if cell in self.tuned:
+            return self._sizes(cell)[self.tuned[cell]]
+        return scaled(self._built(cell), cell.tokens, keep=self.settings.get(cell.method, {}))
+
+    def candidates(self, cell: Cell, base: EvalSettings, budget: Budget) -> list[Configured]:
+        """Every size of a cell's method, for tuning to choose from."""
+        benches = [dataclasses.replace(self, tuned={cell: index}) for index in range(len(self._sizes(cell)))]
+        return [Configured(bench.method(cell), bench.configure(cell, base, budget)) for bench in benches]
+
+    def _sizes(self, cell: Cell) -> list[Method]:
+        return sizes(self._built(cell), cell.tokens, keep=self.settings.get(cell.method, {}))
+
+    def _built(self, cell: Cell) -> Method:
+        """A cell's method as its settings say. Raises ConfigurationError where something that it needs is missing."""
         settings = dict(self.settings.get(cell.method, {}))
         shots = self.task.demonstrations()
         if shots and "demonstrations" in fields_of(cell.method):
             settings.setdefault("demonstrations", tuple(shots))
-        built = catalogue.build_method(
+        return catalogue.build_method(
             cell.method,
             model=self.model,
             retriever=self.retriever,
@@ -64,7 +83,6 @@ class Bench:
             form=self.task.form,
             settings=settings,
         )
-        return scaled(built, cell.tokens)
 
     def configure(self, cell: Cell, base: EvalSettings, budget: Budget) -> EvalSettings:
         """The run's settings for a cell, every setting of the method resolved."""

@@ -6,7 +6,7 @@ section 4.1). A method that is merely scaled up to a limit may do worse than it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from pydantic import JsonValue, ValidationError
 
 from reground.core.errors import CapabilityError, DataError, SandboxUnavailable
 from reground.core.language import Value
-from reground.core.method import Method, Scalable
+from reground.core.method import Method, scaled
 from reground.core.programs import Sandbox
 from reground.evaluation.compare import Cell
 from reground.evaluation.progress import Progress
@@ -71,14 +71,17 @@ class Tuning(Value):
     choices: tuple[Choice, ...]
 
 
-def sizes(method: Method, tokens: int | None) -> list[Method]:
-    """The method as it is, and scaled to an eighth, a quarter, half and all of the budget; equal ones once."""
-    found: list[Method] = [method]
-    if tokens is not None and isinstance(method, Scalable):
-        for share in _SHARES:
-            scaled = method.at_budget(max(1, tokens // share))
-            if scaled not in found:
-                found.append(scaled)
+def sizes(method: Method, tokens: int | None, *, keep: Iterable[str] = ()) -> list[Method]:
+    """The method as it is, and scaled to an eighth, a quarter, half and all of the budget; equal ones once.
+
+    keep: settings that stay as they are, because the user chose them.
+    """
+    found = [method]
+    budgets = [] if tokens is None else [max(1, tokens // share) for share in _SHARES]
+    for budget in budgets:
+        larger = scaled(method, budget, keep=keep)
+        if larger not in found:
+            found.append(larger)
     return found
 
 
@@ -90,16 +93,16 @@ async def tune(
     questions: int,
     sandbox: Sandbox | None = None,
     observer: Callable[[Cell, int, Progress], None] | None = None,
-) -> dict[Cell, Configured]:
-    """Run every candidate on the first `questions` questions of the task, and give each cell its best.
+) -> dict[Cell, int]:
+    """Run every candidate on `questions` questions of the task, and give for each cell the index of its best.
 
     The highest mean of the primary metric wins, among equals the fewest tokens. Every run is durable, below
     `out`/tuning; what was tried and chosen goes to tuning.json. A cell with one candidate is not run.
     """
-    chosen: dict[Cell, Configured] = {}
+    chosen: dict[Cell, int] = {}
     choices: list[Choice] = []
     for cell, several in candidates.items():
-        chosen[cell] = several[0]
+        chosen[cell] = 0
         if len(several) == 1:
             continue
         try:
@@ -110,7 +113,7 @@ async def tune(
         except (CapabilityError, SandboxUnavailable):
             continue  # the comparison refuses the cell and says why
         best = max(range(len(trials)), key=lambda i: (trials[i].mean or 0.0, -trials[i].tokens))
-        chosen[cell] = several[best]
+        chosen[cell] = best
         choices.append(Choice(cell=cell, questions=questions, trials=tuple(trials), chosen=best))
     _write(out, task.name, choices)
     return chosen
@@ -150,7 +153,7 @@ async def _try(
         if observer is not None:
             observer(cell, index, progress)
 
-    settings = replace(candidate.settings, limit=questions, repeats=1)
+    settings = replace(candidate.settings, ids="", limit=questions, repeats=1)
     folder = out / FOLDER / cell.label / str(index)
     run = await evaluate(task, candidate.method, settings, folder, sandbox=sandbox, observer=watch)
     summary = run.summary

@@ -35,6 +35,16 @@ SampleOption = Annotated[
 IdsOption = Annotated[
     str, typer.Option("--ids", help="Only these: ids, 11-175 (by number), 1:164 (by place), a subset's name; commas.")
 ]
+TuneOption = Annotated[
+    int,
+    typer.Option(
+        "--tune", min=0, help="Choose each method's size on so many training questions; 0 scales it to the budget."
+    ),
+]
+TuneTaskOption = Annotated[
+    str | None,
+    typer.Option("--tune-task", help="The training split to tune on. [default: the task's own]", show_default=False),
+]
 RepeatsOption = Annotated[int, typer.Option("--repeats", min=1, help="Runs of each question.")]
 SeedOption = Annotated[int, typer.Option("--seed", help="Draws the questions and the samples.")]
 ConcurrencyOption = Annotated[int, typer.Option("--concurrency", "-j", min=1, help="Questions in work at once.")]
@@ -153,6 +163,8 @@ def compare(
     out: OutOption = None,
     ids: IdsOption = "",
     limit: SampleOption = None,
+    tune: TuneOption = 0,
+    tune_task: TuneTaskOption = None,
     repeats: RepeatsOption = 1,
     seed: SeedOption = 0,
     budget_calls: common.BudgetCalls = None,
@@ -176,6 +188,9 @@ def compare(
     cache: common.Cache = None,
 ) -> None:
     """Compare methods at the same token budgets, each scaled to use them, and write report.md with plots.
+
+    With --tune N every method runs in the size that did best on N questions of a training split, which may use less
+    than the budget: its default, and scaled to an eighth, a quarter, half and all of it.
 
     A setting goes to every method that has it, or to one: --set rar.k=3. The same command again goes on where it
     was; more methods and budgets may be added to the same folder. Exit code 3: some questions failed.
@@ -218,6 +233,8 @@ def compare(
             speed=speed,
             yes=yes,
             quiet=quiet,
+            tune=tune,
+            tune_task=tune_task,
         )
     )
 

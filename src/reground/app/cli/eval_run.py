@@ -6,7 +6,7 @@ import asyncio
 import gc
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -55,6 +55,8 @@ class Order:
     speed: float | None
     yes: bool
     quiet: bool
+    tune: int = 0
+    tune_task: str | None = None
 
 
 def go(order: Order) -> None:
@@ -71,14 +73,28 @@ def go(order: Order) -> None:
     catalogue.check_rewriter(order.rewriter, names)
     settings = settings_by_method(order.settings, names)
     task = load_task(order.task, Path() if ":" in order.task else data_root(order.data))
+    tuning = _tuning_task(order)
     estimates = _estimates(task, order)
     if order.dry_run:
         console.print(_estimate_table(estimates))
         return
     _confirm(err, estimates, order)
     _spare_the_collector()
-    result = asyncio.run(_run(task, order, settings, err))
+    result = asyncio.run(_run(task, tuning, order, settings, err))
     _finish(console, err, order, result)
+
+
+def _tuning_task(order: Order) -> Task | None:
+    """The training split that sizes are chosen on: the one named, else the task's own. Its questions are never measured."""
+    from reground.evaluation.splits import SUFFIX
+    from reground.evaluation.tasks import load_training_task, task_names
+    from reground.evaluation.tasks._load import data_root
+
+    if not order.tune:
+        return None
+    own = order.task + SUFFIX
+    name = order.tune_task or (own if own in task_names() else order.task)
+    return load_training_task(name, Path() if ":" in name else data_root(order.data))
 
 
 def _spare_the_collector() -> None:
@@ -88,7 +104,9 @@ def _spare_the_collector() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
-async def _run(task: Task, order: Order, settings: dict[str, dict[str, object]], err: Console) -> CompareResult:
+async def _run(
+    task: Task, tuning: Task | None, order: Order, settings: dict[str, dict[str, object]], err: Console
+) -> CompareResult:
     from reground.app import catalogue
     from reground.app.asking import close
     from reground.app.cli.ask import _bring_model
@@ -105,23 +123,49 @@ async def _run(task: Task, order: Order, settings: dict[str, dict[str, object]],
                     models[role] = load(name, order.options)
                     opened.push_async_callback(close, models[role])
             settings = await with_critics(settings, order.options, opened, preparing)
-            task = opened.enter_context(judged(task, models.get("judge"), order.out))
-            bench = await open_bench(
-                task,
-                models["model"],
-                list(dict.fromkeys(cell.method for cell in order.cells)),
-                corpus=order.corpus,
-                options=order.options,
-                settings=settings,
-                sandbox=order.sandbox,
-                judge=order.judge,
-                rewriter=models.get("rewriter"),
-                language=order.language,
-                on_index=preparing.on_index,
-                on_report=preparing.on_report,
-            )
-            opened.push_async_callback(close, bench.retriever)
-        return await _run_cells(bench, order, err)
+            benches = []
+            for each in filter(None, (task, tuning)):
+                bench = await open_bench(
+                    opened.enter_context(judged(each, models.get("judge"), order.out)),
+                    models["model"],
+                    list(dict.fromkeys(cell.method for cell in order.cells)),
+                    corpus=order.corpus,
+                    options=order.options,
+                    settings=settings,
+                    sandbox=order.sandbox,
+                    judge=order.judge,
+                    rewriter=models.get("rewriter"),
+                    language=order.language,
+                    on_index=preparing.on_index,
+                    on_report=preparing.on_report,
+                )
+                opened.push_async_callback(close, bench.retriever)
+                benches.append(bench)
+        chosen = await _tune(benches[1], order, err) if tuning is not None else {}
+        return await _run_cells(replace(benches[0], tuned=chosen), order, err)
+
+
+async def _tune(bench: Bench, order: Order, err: Console) -> dict[Cell, int]:
+    """The size of each method that does best on the tuning questions, with progress."""
+    from reground.app.cli.eval_progress import EvalProgress, Work
+    from reground.evaluation.runner import choose
+    from reground.evaluation.tuning import tune
+
+    base = replace(order.base, ids="", limit=order.tune, repeats=1)
+    candidates = {cell: bench.candidates(cell, base, order.budget) for cell in order.cells}
+    trials = [
+        (cell, index) for cell, several in candidates.items() if len(several) > 1 for index in range(len(several))
+    ]
+    works = [Work(cell, len(choose(bench.task, base))) for cell, _ in trials]
+    with EvalProgress(err, works, shown=not order.quiet) as progress:
+        return await tune(
+            bench.task,
+            candidates,
+            order.out,
+            questions=order.tune,
+            sandbox=bench.sandbox,
+            observer=lambda cell, index, now: progress.on_progress(trials.index((cell, index)), now),
+        )
 
 
 async def with_critics(
