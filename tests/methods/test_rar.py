@@ -787,3 +787,12 @@ async def test_at_a_small_budget_passages_are_cut_so_that_one_cycle_fits(tokens)
     assert method.passage_tokens < 2000
     assert "refine" in [name for _, name in effects(run)]
     assert run.usage.tokens <= tokens
+
+
+async def test_an_answer_whose_refinements_were_all_discarded_says_that_it_rests_on_no_document():
+    run, fine = Run(), Run()
+    cut = Reply(text="Vienna lies on the", finish_reason="length")
+    await rar(model(step=cut, last=cut, overall=cut)).solve(QUESTION, run)
+    assert [note.data["why"] for note in notes(run, "ungrounded")] == ["no revision with what was found was kept"]
+    await rar().solve(QUESTION, fine)
+    assert notes(fine, "ungrounded") == []

@@ -13,6 +13,7 @@ from reground.core.errors import IndexRefused, RetrievalError
 from reground.core.evidence import Passage, Retriever
 from reground.core.markers import cited_markers, without_unknown
 from reground.core.run import Run
+from reground.core.trajectory import UNGROUNDED
 from reground.core.untrusted import fence
 from reground.methods._budget import tokens_of
 from reground.methods._prompts import CITING
@@ -71,6 +72,11 @@ class Evidence:
         lengths = range(least, tokens + 1)
         fitting = bisect_right(lengths, most, key=lambda length: tokens_of(self.show(kept, tokens=length)))
         return kept, lengths[max(0, fitting - 1)]
+
+    def note_unused(self, run: Run, shown: Sequence[int]) -> None:
+        """Say in the trace when passages were found and the text was written from none of them."""
+        if self.passages and not shown:
+            run.note(UNGROUNDED, why="no revision with what was found was kept")
 
     def answer(
         self, text: str, run: Run, form: AnswerForm, *, shown: Iterable[int] = (), steps: Iterable[Thought] = ()

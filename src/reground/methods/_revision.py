@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reground.core.answers import AnswerForm
 from reground.core.language import Reply
 from reground.core.run import Run
+from reground.methods._sentences import sentences
 from reground.methods._steps import dropped_steps, join_steps, restore_steps, split_answer, split_steps
 
-_SENTENCE = re.compile(r"[^.!?\n]*[.!?\n]+\s*|[^.!?\n]+$")
 _NUMBER = re.compile(r"^\W*(?:step\s*)?\d+\s*[.:)]\s*")
 _LOOP = 3
 _TASK = 20
@@ -88,13 +89,13 @@ def unlooped(text: str) -> str:
 
     A step's number before it makes no new sentence.
     """
-    sentences = _SENTENCE.findall(text)
-    keys = [_NUMBER.sub("", " ".join(sentence.split()).casefold()) for sentence in sentences]
+    parts = sentences(text)
+    keys = [_NUMBER.sub("", " ".join(part.split()).casefold()) for part in parts]
     looping = {key for key, count in Counter(keys).items() if key and count >= _LOOP}
     seen: set[str] = set()
     for i, key in enumerate(keys):
         if key in looping and key in seen:
-            return "".join(sentences[:i]).strip()
+            return "".join(parts[:i]).strip()
         seen.add(key)
     return text.strip()
 
@@ -110,11 +111,17 @@ def kept_whole(before: str, after: str, form: AnswerForm, run: Run) -> str:
     parts, revised = split_steps(old), split_steps(new)
     if answer and not old_answer and form.final_pass:
         parts = parts[:-1]
-    lost = dropped_steps(parts, revised)
+    whole = with_lost_steps(parts, revised, run)
+    return join_steps([whole, answer]) if whole else after
+
+
+def with_lost_steps(before: Sequence[str], after: Sequence[str], run: Run) -> str | None:
+    """The revised steps with those that were lost put back in their places, and a note; None where none was lost."""
+    lost = dropped_steps(before, after)
     if not lost:
-        return after
-    run.note("step dropped", steps=[parts[i] for i in lost], repair="put back in place")
-    return join_steps([*restore_steps(parts, revised, lost), answer])
+        return None
+    run.note("step dropped", steps=[before[i] for i in lost], repair="put back in place")
+    return join_steps(restore_steps(before, after, lost))
 
 
 def with_answer(revised: str, before: str, form: AnswerForm, run: Run) -> str:

@@ -291,6 +291,7 @@ class _Solving:
             self._propose(answer.text)
         if config.max_rounds:
             rounds.note_end(self.run, most=config.max_rounds)
+        self.evidence.note_unused(self.run, self.support)
         return self._propose(answer.text)
 
     async def _refine_answer(self, answer: Whole, number: int, run: Run) -> Whole | Idle:

@@ -14,28 +14,26 @@ from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel, Sampling
 from reground.core.run import Run, gather
-from reground.core.trajectory import UNGROUNDED
 from reground.methods import _prompts
 from reground.methods._budget import FENCE, INSTRUCTIONS, LEAST_PASSAGE, PASSAGE, affords, tokens_of
 from reground.methods._evidence import Evidence, clean_query, find
-from reground.methods._prompts import QUOTED, cite, render, require, style
-from reground.methods._revision import accepted, readable
-from reground.methods._steps import align_steps, dropped_steps, join_steps, restore_steps, split_steps
+from reground.methods._prompts import QUOTED, cite, layout, render, require, style
+from reground.methods._revision import accepted, readable, with_lost_steps
+from reground.methods._steps import align_steps, join_steps, split_steps
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts(_prompts.Prompts):
     """The parts of appendix B and the final pass of section 2.2.
 
-    draft (B.1): places {question} and {style}, how a step is written.
+    draft (B.1): places {question}, {layout}, how steps are set apart, and {style}, how a step is written.
     query (B.2): {question} and {text}, the thoughts that the query is made from.
     revise (B.3): {question}, {passages}, {text} and {cite}; as there, the text stands last before the task.
     answer: {question}, {text} and {form}, what an answer looks like.
     """
 
     draft: str = (
-        "{question}\n\nThink step by step. Write one short paragraph for each step and leave a blank line between "
-        "the steps. {style} Write the steps only, with no introduction and no remarks."
+        "{question}\n\nThink step by step. {layout} {style} Write the steps only, with no introduction and no remarks."
     )
     query: str = (
         "Question:\n{question}\n\nText:\n{text}\n\nTask: The last sentences of the text may be wrong. Write a search query "
@@ -130,7 +128,9 @@ class _Solving:
 
     async def solve(self) -> Answer:
         config = self.config
-        prompt = render(config.prompts.draft, question=self.question, style=style(config.form))
+        prompt = render(
+            config.prompts.draft, question=self.question, layout=layout(config.form), style=style(config.form)
+        )
         replies = await self.run.generate(config.model, prompt, name="draft", sampling=self._sampling())
         draft = self.evidence.checked(readable(replies[0], config.form), self.run, config.form)
         if replies[0].finish_reason == "length":
@@ -139,8 +139,7 @@ class _Solving:
         self.thoughts = split_steps(draft, most=most)
         self.run.propose(self._answer(draft))
         text = await (self._causal() if config.causal else self._non_causal())
-        if self.evidence.passages and not self.shown:
-            self.run.note(UNGROUNDED, why="no revision with what was found was kept")
+        self.evidence.note_unused(self.run, self.shown)
         return await self._final(text)
 
     async def _causal(self) -> str:
@@ -218,12 +217,7 @@ class _Solving:
         known = [*markers, *self.evidence.cited(text, config.form)]
         revised = self.evidence.checked(revised, run, config.form, known=known)
         self.shown += [marker for marker in markers if marker not in self.shown]
-        before, after = split_steps(text), split_steps(revised)
-        lost = dropped_steps(before, after)
-        if lost:
-            run.note("step dropped", steps=[before[i] for i in lost], repair="put back in place")
-            return join_steps(restore_steps(before, after, lost))
-        return revised
+        return with_lost_steps(split_steps(text), split_steps(revised), run) or revised
 
     async def _final(self, text: str) -> Answer:
         """The thoughts are the answer, or the answer is written from them (section 2.2)."""
