@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import ipaddress
+import json
 import logging
 import os
 import urllib.request
@@ -24,6 +25,7 @@ from yarl import URL
 
 from reground.core.errors import ConfigurationError, ModelError, TransientModelError
 from reground.core.language import LanguageModel, Message, Reply, Sampling
+from reground.core.storable import storable_text
 from reground.models._openai_protocol import (
     Complaint,
     Dialect,
@@ -176,6 +178,9 @@ class OpenAIModel:
         try:
             return from_json(reply)
         except ValueError as error:
+            with suppress(ValueError, RecursionError):  # half a surrogate pair is what a token limit may leave behind
+                said = json.loads(reply.decode("utf-8", "replace"))
+                return from_json(storable_text(json.dumps(said, ensure_ascii=False)))
             raise TransientModelError(f"{self.server.url} gave a malformed reply: {error}") from None
 
     def _read(self, data: Any, messages: Sequence[Message], sampling: Sampling, dialect: Dialect) -> list[Reply]:
