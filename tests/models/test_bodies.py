@@ -116,11 +116,13 @@ async def test_a_large_reply_lets_other_calls_go_on():
             await asyncio.sleep(0.001)
 
     ticking = asyncio.create_task(tick())
+    await asyncio.sleep(0.01)
     began = time.monotonic()
     (reply,) = await model.generate(ASK, Sampling(max_tokens=40_000, logprobs=True))
-    took = time.monotonic() - began
+    ended = time.monotonic()
+    longest, took = max(longest, ended - last), ended - began
     ticking.cancel()
     await model.aclose()
     server.close()
     assert len(reply.token_logprobs) == 40_000
-    assert longest < took / 3
+    assert longest < took / 4
