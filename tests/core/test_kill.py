@@ -8,7 +8,7 @@ import sys
 from contextlib import closing
 from pathlib import Path
 
-from reground.core.run import _REPLIES
+from reground.core.effects import REPLIES
 from reground.core.trajectory import read_trajectories
 from reground.testing.openai_server import MockOpenAI
 from tests.core.killed_run import BRANCHES, QUESTIONS, STEPS
@@ -50,7 +50,7 @@ def recorded(folder):
         if not db.execute("SELECT 1 FROM sqlite_master WHERE name='effects'").fetchone():
             return {}
         rows = db.execute("SELECT question, span, ordinal, result FROM effects").fetchall()
-    texts = [(tuple(place), _REPLIES.validate_json(result)[0].text) for *place, result in rows]
+    texts = [(tuple(place), REPLIES.validate_json(result)[0].text) for *place, result in rows]
     assert len(dict(texts)) == len(texts), "an effect was recorded twice"
     return dict(texts)
 

@@ -90,17 +90,44 @@ def test_a_reader_leaves_a_line_that_is_being_written_alone(tmp_path: Path) -> N
     assert scores.read_bytes() == torn
 
 
+DEEP = b'{"id": "b", "metadata": ' + b"[" * 9000 + b"]" * 9000 + b"}\n"
+
+
 @pytest.mark.parametrize("name", ["trajectories.jsonl", "scores.jsonl"])
-def test_a_broken_line_is_named_and_nothing_is_changed(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize("broken", [b'{"id": 7}\n', b'{"id": "\xff"}\n', DEEP, b"\x00\n"])
+def test_a_broken_line_is_named_and_set_aside(tmp_path: Path, name: str, broken: bytes) -> None:
     path = filled(tmp_path / "run")
-    lines = (path / name).read_text().splitlines(keepends=True)
-    lines[1] = '{"id": 7}\n'
-    (path / name).write_text("".join(lines))
-    before = (path / name).read_bytes()
-    with pytest.raises(DataError, match=rf"{name}:2: "), open_run(path, CONFIG) as folder:
-        folder.records()
-        list(folder.solved())
-    assert (path / name).read_bytes() == before
+    lines = (path / name).read_bytes().splitlines(keepends=True)
+    lines[1] = broken
+    (path / name).write_bytes(b"".join(lines))
+    with pytest.raises(DataError, match=rf"{name}:2: "):
+        list(read_run(path).solved())
+        read_run(path).records()
+    with open_run(path, CONFIG) as folder:
+        assert f"{name}:2: the line cannot be read and has been set aside in {name}.damaged" in folder.notices[0]
+        left = [r.id for r in folder.records().values()] if name == "scores.jsonl" else [t.id for t in folder.solved()]
+        assert left == ["a", "c"]
+    assert (path / f"{name}.damaged").read_bytes() == broken
+
+
+@pytest.mark.parametrize("name", ["trajectories.jsonl", "scores.jsonl"])
+def test_a_last_line_that_cannot_be_parsed_for_its_depth_is_taken_off(tmp_path: Path, name: str) -> None:
+    path = filled(tmp_path / "run")
+    with (path / name).open("ab") as file:
+        file.write(DEEP.strip())
+    with open_run(path, CONFIG) as folder:
+        assert f"{name}:4: the last line was cut short" in folder.notices[0]
+        assert len(folder.records()) == len(list(folder.solved())) == 3
+
+
+@pytest.mark.parametrize("text", [b"[" * 100_000, b"\xff", b"{" + b'"a":1' + b"0" * 5000 + b"}"])
+@pytest.mark.parametrize("name", ["config.json", "summary.json"])
+def test_a_file_that_no_reader_could_parse_is_named(tmp_path: Path, text: bytes, name: str) -> None:
+    path = filled(tmp_path / "run")
+    run = read_run(path)
+    (path / name).write_bytes(text)
+    with pytest.raises(DataError, match=name):
+        run.summary() if name == "summary.json" else read_run(path)
 
 
 @pytest.mark.parametrize(

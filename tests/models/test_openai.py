@@ -565,3 +565,11 @@ async def test_usage_counts_the_thought_where_a_server_does_not_count():
         mock.misbehave(f"malformed:{json.dumps(reply)}")
         (reply,) = await model.generate(ASK, Sampling())
     assert reply.usage.completion >= 100
+
+
+async def test_half_a_surrogate_pair_that_a_token_limit_left_is_a_reply_all_the_same():
+    async with adapter() as (mock, model):
+        mock.misbehave('malformed:{"choices": [{"message": {"content": "smile \\ud83d"}}]}')
+        (reply,) = await model.generate(ASK, Sampling())
+    assert reply.text == "smile \ufffd"
+    reply.text.encode()

@@ -24,6 +24,7 @@ from reground.core.method import scaled
 from reground.core.places import runs_dir
 from reground.core.run import Observer, Run
 from reground.core.solve import solve
+from reground.core.storable import storable_text
 from reground.core.trajectory import (
     UNGROUNDED,
     Failure,
@@ -118,6 +119,7 @@ async def ask_question(
     The run is named by everything that shapes it, so the same call goes on where an interrupted one
     was and pays for nothing twice; a finished one is replayed.
     """
+    question = storable_text(question)
     if not question.strip():
         raise ConfigurationError("the question is empty")
     if form is not None and form not in FORMS:

@@ -8,16 +8,17 @@ from dataclasses import dataclass
 
 from reground.core.fences import code_blocks, without_fences
 from reground.core.language import Value
+from reground.core.storable import Text
 
 
 class Citation(Value):
     """A passage by its number, the one that stands in square brackets where a text cites it."""
 
     marker: int
-    passage_id: str
-    title: str = ""
-    url: str | None = None
-    quote: str = ""
+    passage_id: Text
+    title: Text = ""
+    url: Text | None = None
+    quote: Text = ""
 
 
 class Thought(Value):
@@ -26,10 +27,10 @@ class Thought(Value):
     `citations` are markers; `reflection` is the criticism that led to the revision, if there was one.
     """
 
-    text: str
-    draft: str | None = None
-    reflection: str | None = None
-    query: str | None = None
+    text: Text
+    draft: Text | None = None
+    reflection: Text | None = None
+    query: Text | None = None
     citations: tuple[int, ...] = ()
 
 
@@ -41,7 +42,7 @@ class Answer(Value):
     shown: the passages that stood in the prompts from which the text was written, the cited ones first.
     """
 
-    text: str
+    text: Text
     citations: tuple[Citation, ...] = ()
     shown: tuple[Citation, ...] = ()
     steps: tuple[Thought, ...] = ()

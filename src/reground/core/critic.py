@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 from reground.core.language import Value
+from reground.core.storable import Text, finite
 
 if TYPE_CHECKING:
     from reground.core.run import Run
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 class Pair(Value):
     """A candidate, and the text that it would follow."""
 
-    context: str
-    candidate: str
+    context: Text
+    candidate: Text
 
 
 @runtime_checkable
@@ -48,4 +48,4 @@ class AskingCritic(Critic, Protocol):
 
 def comparable(score: float) -> float:
     """A score that can be compared and kept as JSON: what is not a number is the lowest, and nothing is infinite."""
-    return max(-1e308, min(1e308, -1e308 if math.isnan(score) else float(score)))
+    return finite(float(score))

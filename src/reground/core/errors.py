@@ -106,6 +106,12 @@ class BudgetExceeded(RegroundError):
         self.limit = limit
 
 
+class StorageError(RegroundError):
+    """The disk refused to be written: it is full, or read-only, or the rights are missing."""
+
+    exit_code = 2
+
+
 class JournalError(RegroundError):
     """The journal cannot be read or written."""
 

@@ -6,16 +6,17 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from reground.core.language import Value
+from reground.core.storable import Number, Text
 
 
 class Passage(Value):
     """A piece of a document. `id` is unique in its corpus; `score` is the retriever's, higher is better."""
 
-    id: str
-    text: str
-    title: str = ""
-    url: str | None = None
-    score: float = 0.0
+    id: Text
+    text: Text
+    title: Text = ""
+    url: Text | None = None
+    score: Number = 0.0
 
 
 @runtime_checkable

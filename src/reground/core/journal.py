@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import sqlite3
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -22,13 +22,14 @@ SCHEMA_VERSION = 1
 
 @dataclass(frozen=True)
 class Effect:
-    """One recorded effect. `elapsed` is in seconds since the question was begun; `result` is JSON."""
+    """One recorded effect. `elapsed` is in seconds since the question was begun; `result` is JSON; `where`: file and row, for messages."""
 
     span: str
     ordinal: int
     fingerprint: str
     result: str
     elapsed: float
+    where: str = field(default="", compare=False)
 
 
 def fingerprint(kind: str, *parts: str) -> str:
@@ -102,13 +103,11 @@ class SqliteJournal:
         """Everything recorded for one question; of two effects at one place the later counts."""
         try:
             rows = self._db.execute(
-                "SELECT span, ordinal, fingerprint, result, elapsed FROM effects WHERE run=? AND question=? "
+                "SELECT span, ordinal, fingerprint, result, elapsed, rowid FROM effects WHERE run=? AND question=? "
                 "ORDER BY rowid",
                 (run, question),
             )
-            return {
-                (span, ordinal): Effect(span, ordinal, mark, result, at) for span, ordinal, mark, result, at in rows
-            }
+            return {(span, at): Effect(span, at, *rest, f"{self.path}, row {row}") for span, at, *rest, row in rows}
         except sqlite3.Error as error:
             raise JournalError(f"cannot read the journal {self.path}: {error}") from error
 

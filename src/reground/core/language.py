@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Annotated, Literal, Protocol, TypeAlias, runtime_checkable
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+from reground.core.storable import Text, storable_text
 
 Role = Literal["system", "user", "assistant"]
 
@@ -20,7 +23,7 @@ class Message(Value):
     """One turn of a conversation."""
 
     role: Role
-    content: str
+    content: Text
 
 
 class Sampling(Value):
@@ -40,6 +43,24 @@ class TokenLogprob(Value):
 
     token: str
     logprob: float
+
+
+IMPOSSIBLE = -9999.0
+"""The log-probability that servers give for a token of no probability, and that stands for what is no number."""
+
+
+def _storable_tokens(tokens: tuple[TokenLogprob, ...] | None) -> tuple[TokenLogprob, ...] | None:
+    """A reply's tokens, mended where one cannot be stored. All are looked at together: a reply has hundreds."""
+    if not tokens or (
+        math.isfinite(sum([each.logprob for each in tokens])) and "".join([each.token for each in tokens]).isascii()
+    ):
+        return tokens
+    return tuple(
+        TokenLogprob(
+            token=storable_text(each.token), logprob=each.logprob if math.isfinite(each.logprob) else IMPOSSIBLE
+        )
+        for each in tokens
+    )
 
 
 class Usage(Value):
@@ -78,10 +99,10 @@ class Reply(Value):
     before `text`; None where it told no thought apart.
     """
 
-    text: str
-    reasoning: str | None = None
-    finish_reason: str = "stop"
-    token_logprobs: tuple[TokenLogprob, ...] | None = None
+    text: Text
+    reasoning: Text | None = None
+    finish_reason: Text = "stop"
+    token_logprobs: Annotated[tuple[TokenLogprob, ...] | None, AfterValidator(_storable_tokens)] = None
     usage: Usage = Usage()
 
     @property

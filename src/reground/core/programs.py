@@ -5,9 +5,10 @@ from __future__ import annotations
 from enum import StrEnum
 from typing import Protocol, runtime_checkable
 
-from pydantic import Field, JsonValue
+from pydantic import Field
 
 from reground.core.language import Value
+from reground.core.storable import Json, Number, Text
 
 
 class Verdict(StrEnum):
@@ -42,7 +43,7 @@ class Program(Value):
     returns: an expression over the source's names whose plain value is wanted, e.g. "solution()".
     """
 
-    source: str
+    source: Text
     stdin: str = ""
     expected_stdout: str | None = None
     tests: str | None = None
@@ -55,11 +56,11 @@ class Execution(Value):
     """The verdict is data, never an exception. `value` is what `Program.returns` asked for."""
 
     verdict: Verdict
-    stdout: str = ""
-    stderr: str = ""
-    detail: str = ""
-    value: JsonValue = None
-    seconds: float = 0.0
+    stdout: Text = ""
+    stderr: Text = ""
+    detail: Text = ""
+    value: Json = None
+    seconds: Number = 0.0
     memory_mib: float | None = None
 
     @property

@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
-from pydantic import BaseModel, JsonValue, TypeAdapter
+from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from reground.core.answers import Answer
 from reground.core.budget import Budget, Meter
 from reground.core.critic import Critic, Pair, comparable
+from reground.core.effects import EXECUTION, PASSAGES, REPLIES, SCORES, harmless, priced, usage_of
 from reground.core.errors import CapabilityError, ModelError, ParseError
 from reground.core.evidence import Passage, Retriever
 from reground.core.journal import Effect, Journal, MemoryJournal, fingerprint
 from reground.core.language import LanguageModel, Message, Prompt, Reply, Sampling, Usage, as_messages
 from reground.core.programs import Execution, Program, Sandbox
 from reground.core.reasoning import separate
+from reground.core.storable import storable_text
 from reground.core.trajectory import (
     Candidate,
     ChooseStep,
@@ -31,12 +34,7 @@ from reground.core.trajectory import (
 from reground.core.untrusted import neutralise, unfence
 
 T = TypeVar("T")
-S = TypeVar("S", bound=BaseModel)
-
-_REPLIES = TypeAdapter(tuple[Reply, ...])
-_PASSAGES = TypeAdapter(tuple[Passage, ...])
-_EXECUTION = TypeAdapter(Execution)
-_SCORES = TypeAdapter(tuple[float, ...])
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -183,15 +181,15 @@ class Run:
         raises CapabilityError, "welcome" goes on without them.
         """
         wanted = sampling if sampling is not None else Sampling()
-        messages = tuple(_harmless(message) for message in as_messages(prompt))
+        messages = tuple(harmless(message) for message in as_messages(prompt))
         ordinal = self._next()
         texts = [text for m in messages for text in (m.role, m.content)]
         mark = fingerprint("generate", model.name, wanted.model_dump_json(), *texts)
-        effect = self._replay(ordinal, mark)
+        recorded = self._replay(ordinal, mark, REPLIES, name)
         asked = self._seeded(wanted, ordinal)
-        if effect is not None:
-            replies = _REPLIES.validate_json(effect.result)
-            self._shared.meter.replay(_priced(_usage_of(replies), model), effect.elapsed, messages)
+        if recorded is not None:
+            replies, at = recorded
+            self._shared.meter.replay(priced(usage_of(replies), model), at, messages)
         else:
             optional = wanted.logprobs and logprobs == "welcome"
             plain = asked.model_copy(update={"logprobs": False}) if optional else asked
@@ -206,7 +204,7 @@ class Run:
                 replies = await self._pay(model, messages, plain, ordinal, mark, name)
         replies = unfence(replies, messages)  # the journal keeps them as they were written
         found = {"model": model.name, "messages": messages, "sampling": asked, "replies": replies}
-        self._record(GenerateStep, ordinal, name, replayed=effect is not None, **found)
+        self._record(GenerateStep, ordinal, name, replayed=recorded is not None, **found)
         self._shared.meter.see(wanted, replies)
         if wanted.logprobs and logprobs == "needed" and any(reply.token_logprobs is None for reply in replies):
             raise CapabilityError(
@@ -237,10 +235,10 @@ class Run:
         usage: Usage | None = None
         try:
             replies = tuple(separate(reply) for reply in await model.generate(messages, sampling))
-            usage = _usage_of(replies)
+            usage = usage_of(replies)
         finally:
             meter.settle(reserved, usage)
-        await self._append(ordinal, mark, _REPLIES.dump_json(replies).decode())
+        await self._append(ordinal, mark, REPLIES.dump_json(replies).decode())
         return replies
 
     async def ask(self, model: LanguageModel, prompt: Prompt, /, *, name: str, sampling: Sampling | None = None) -> str:
@@ -279,6 +277,7 @@ class Run:
 
     async def retrieve(self, retriever: Retriever, query: str, /, *, k: int, name: str = "retrieve") -> list[Passage]:
         """Retrieve at most `k` passages. Their text is data: control tokens in it are broken here, at the door."""
+        query = storable_text(query)
         mark = fingerprint("retrieve", retriever.name, str(k), query)
 
         async def search() -> tuple[Passage, ...]:
@@ -288,7 +287,7 @@ class Run:
             )
 
         ordinal = self._next()
-        passages, replayed = await self._once(ordinal, mark, name, _PASSAGES, search)
+        passages, replayed = await self._once(ordinal, mark, name, PASSAGES, search)
         found = {"retriever": retriever.name, "query": query, "k": k, "passages": passages}
         self._record(RetrieveStep, ordinal, name, replayed=replayed, **found)
         return list(passages)
@@ -297,7 +296,7 @@ class Run:
         """Run a generated program in isolation."""
         mark = fingerprint("execute", sandbox.name, program.model_dump_json())
         ordinal = self._next()
-        execution, replayed = await self._once(ordinal, mark, name, _EXECUTION, lambda: sandbox.execute(program))
+        execution, replayed = await self._once(ordinal, mark, name, EXECUTION, lambda: sandbox.execute(program))
         found = {"sandbox": sandbox.name, "program": program, "execution": execution}
         self._record(ExecuteStep, ordinal, name, replayed=replayed, **found)
         return execution
@@ -321,7 +320,7 @@ class Run:
         def computed() -> bool:
             return calls == (self._ordinal, self._children)
 
-        scores, replayed = await self._once(ordinal, mark, name, _SCORES, judge, keep=computed)
+        scores, replayed = await self._once(ordinal, mark, name, SCORES, judge, keep=computed)
         if computed():
             found = {"critic": critic.name, "pairs": tuple(pairs), "scores": scores}
             self._record(ScoreStep, ordinal, name, replayed=replayed, **found)
@@ -338,10 +337,10 @@ class Run:
         keep: Callable[[], bool] = lambda: True,
     ) -> tuple[T, bool]:
         """An effect without tokens: what was recorded and True, else what it gives now, recorded where `keep` says so."""
-        recorded = self._replay(ordinal, mark)
+        recorded = self._replay(ordinal, mark, adapter, name)
         if recorded is not None:
-            self._shared.meter.carry(recorded.elapsed)
-            return adapter.validate_json(recorded.result), True
+            self._shared.meter.carry(recorded[1])
+            return recorded[0], True
         self._shared.meter.check_time()
         self._begin(name)
         result = await effect()
@@ -354,9 +353,18 @@ class Run:
         self._ordinal += 1
         return ordinal
 
-    def _replay(self, ordinal: int, mark: str) -> Effect | None:
+    def _replay(self, ordinal: int, mark: str, adapter: TypeAdapter[T], name: str) -> tuple[T, float] | None:
+        """What was recorded for this request and when it ended; None where there is nothing that can be read."""
         effect = self._shared.recorded.get((self._path, ordinal))
-        return effect if effect is not None and effect.fingerprint == mark else None
+        if effect is None or effect.fingerprint != mark:
+            return None
+        try:
+            return adapter.validate_json(effect.result), effect.elapsed
+        except ValidationError as error:
+            why = f"{effect.where or 'the journal'}: {error.errors()[0]['msg']}"
+            _log.warning("a recorded effect (%s) cannot be read and is asked again: %s", name, why)
+            self.note("record set aside", of=name, why=why)
+            return None
 
     async def _append(self, ordinal: int, mark: str, result: str) -> None:
         shared = self._shared
@@ -377,23 +385,6 @@ class Run:
         shared.steps.append(step)
         if shared.observer is not None:
             shared.observer(Event("end", step.span, step.name, shared.meter.usage, step))
-
-
-def _harmless(message: Message) -> Message:
-    content = neutralise(message.content)
-    return message if content == message.content else Message(role=message.role, content=content)
-
-
-def _usage_of(replies: Sequence[Reply]) -> Usage:
-    return sum((reply.usage for reply in replies[1:]), replies[0].usage) if replies else Usage()
-
-
-def _priced(usage: Usage, model: LanguageModel) -> Usage:
-    """A replayed call's usage; one paid for before its price was known costs what the model's price says now."""
-    price = getattr(model, "price", None)
-    if usage.usd is not None or price is None:
-        return usage
-    return usage.model_copy(update={"usd": price.usd(usage.prompt, usage.cached, usage.completion)})
 
 
 async def gather(*branches: Awaitable[T]) -> list[T]:

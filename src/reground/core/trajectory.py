@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, ValidationError, model_validator
+from pydantic_core import PydanticSerializationError, to_json
 
 from reground.core.answers import Answer
 from reground.core.critic import Pair
 from reground.core.errors import DataError
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling, Usage, Value
+from reground.core.lines import append_line, read_lines, replace_lines, with_sum, without_sum
 from reground.core.markers import cited_markers
 from reground.core.programs import Execution, Program
+from reground.core.storable import Json, Number, Text, storable
 
 BEFORE_CHECKS = "answer before checks"
 """The name of the note in which a method keeps, as `text`, the answer that its own checks saw first."""
@@ -52,7 +54,7 @@ class RetrieveStep(_Step):
 
     kind: Literal["retrieve"] = "retrieve"
     retriever: str
-    query: str
+    query: Text
     k: int
     passages: tuple[Passage, ...]
 
@@ -83,11 +85,11 @@ class Candidate(Value):
     discarded: why it was out of the question, if it was. data: what it was parsed to, or a passage's id.
     """
 
-    text: str
-    logprob: float | None = None
-    score: float | None = None
-    discarded: str | None = None
-    data: dict[str, JsonValue] = Field(default_factory=dict)
+    text: Text
+    logprob: Number | None = None
+    score: Number | None = None
+    discarded: Text | None = None
+    data: dict[Text, Json] = Field(default_factory=dict)
 
 
 class ChooseStep(_Step):
@@ -99,17 +101,17 @@ class ChooseStep(_Step):
 
     kind: Literal["choose"] = "choose"
     by: str
-    context: str
+    context: Text
     candidates: tuple[Candidate, ...]
     chosen: int | None
-    why: str = ""
+    why: Text = ""
 
 
 class NoteStep(_Step):
     """Something a method wants to be seen: a repaired revision, a skipped step, the end of a budget."""
 
     kind: Literal["note"] = "note"
-    data: dict[str, JsonValue] = Field(default_factory=dict)
+    data: dict[Text, Json] = Field(default_factory=dict)
 
 
 Step = Annotated[
@@ -120,8 +122,8 @@ Step = Annotated[
 class Failure(Value):
     """Why there is no answer: the error's class and its message."""
 
-    type: str
-    message: str
+    type: Text
+    message: Text
 
 
 class Trajectory(Value):
@@ -163,48 +165,36 @@ def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def append_trajectory(path: Path, trajectory: Trajectory) -> None:
-    """Add one line to a JSONL file, written whole or not at all by one system call."""
-    line = (trajectory.model_dump_json() + "\n").encode()
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    try:
-        os.write(handle, line)
-    finally:
-        os.close(handle)
+    """Add one line to a JSONL file, whole or not at all. Raises StorageError."""
+    append_line(path, _text(trajectory))
 
 
 def write_trajectories(path: Path, trajectories: Iterable[Trajectory]) -> None:
-    """Replace a JSONL file by these trajectories."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    with part.open("w", encoding="utf-8") as out:
-        for trajectory in trajectories:
-            out.write(trajectory.model_dump_json() + "\n")
-    part.replace(path)
+    """Replace a JSONL file by these trajectories. Raises StorageError, and leaves the file as it was."""
+    replace_lines(path, (with_sum(_text(trajectory)) for trajectory in trajectories))
+
+
+def _text(trajectory: Trajectory) -> str:
+    try:
+        return trajectory.model_dump_json()
+    except PydanticSerializationError:  # a method's own text that nothing has looked at
+        return to_json(storable(trajectory.model_dump())).decode()
 
 
 def read_trajectories(path: Path) -> Iterator[Trajectory]:
     """Read a JSONL file back. Raises DataError naming the file and the line."""
-    try:
-        lines = path.open(encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"cannot read trajectories: {error.strerror}", path=path) from error
-    number = 0
-    with lines:
+    for number, line in read_lines(path, "trajectories"):
         try:
-            for number, line in enumerate(lines, start=1):
-                if line.strip():
-                    yield _parse(line, path, number)
-        except UnicodeDecodeError:
-            raise DataError("not a file of trajectories: it is no text in UTF-8", path=path, line=number + 1) from None
+            yield parse_trajectory(without_sum(line))
+        except ValueError as error:
+            raise DataError(str(error), path=path, line=number) from None
 
 
-def _parse(line: str, path: Path, number: int) -> Trajectory:
+def parse_trajectory(data: bytes) -> Trajectory:
+    """A line's trajectory. Raises ValueError in words for the user."""
     try:
-        return Trajectory.model_validate_json(line)
+        return Trajectory.model_validate_json(data)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        raise DataError(
-            f"not a trajectory of version {VERSION}: {where}: {first['msg']}", path=path, line=number
-        ) from None
+        raise ValueError(f"not a trajectory of version {VERSION}: {where}: {first['msg']}") from None

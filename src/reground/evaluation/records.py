@@ -8,6 +8,7 @@ from pydantic import Field, JsonValue
 
 from reground.core.budget import Budget
 from reground.core.language import Usage, Value
+from reground.core.storable import Text
 from reground.core.trajectory import Failure
 from reground.evaluation.stages import Stage
 from reground.evaluation.task import Score
@@ -54,13 +55,13 @@ class Record(Value):
     example: str
     repeat: int
     scores: dict[str, Score] = Field(default_factory=dict)
-    answer: str = ""
+    answer: Text = ""
     usage: Usage = Usage()
     seconds: float = 0.0
     failure: Failure | None = None
     stopped: str | None = None
     cut: bool = False
-    scoring: str | None = None
+    scoring: Text | None = None
     stages: dict[str, Stage] = Field(default_factory=dict)
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
 

@@ -7,14 +7,14 @@
     scores.jsonl        one line a question and repeat: every metric's value and why, usage, seconds, failure
     summary.json        means, intervals, cost
 
-JSON files are replaced whole; the two JSONL files only grow by whole lines, and a line that a kill cut
-short is taken off when the run is opened again. The journal still holds what that line was made from.
+JSON files are replaced whole; the two JSONL files only grow by whole lines, each with a checksum (`core.lines`). A line that
+a kill cut short is taken off when the run is opened again, and one that is damaged is moved to a file beside (.damaged).
+The journal still holds what such a line was made from.
 """
 
 from __future__ import annotations
 
 import json
-import os
 import platform
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -27,7 +27,14 @@ from pydantic import JsonValue, ValidationError
 
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.language import Value
-from reground.core.trajectory import Trajectory, append_trajectory, read_trajectories, write_trajectories
+from reground.core.lines import append_line, read_lines, replace_lines, set_aside, with_sum, without_sum
+from reground.core.trajectory import (
+    Trajectory,
+    append_trajectory,
+    parse_trajectory,
+    read_trajectories,
+    write_trajectories,
+)
 from reground.evaluation.records import FORMAT, Record, RunConfig, Summary
 
 MAY_GROW = frozenset({"limit", "repeats"})
@@ -72,7 +79,7 @@ class RunFolder:
 
     def append_record(self, record: Record) -> None:
         """Add its scores."""
-        _append_line(self.scores, record.model_dump_json())
+        append_line(self.scores, record.model_dump_json())
 
     def records(self) -> dict[str, Record]:
         """Every scored question by its id; a line that is still being written is left out."""
@@ -88,7 +95,7 @@ class RunFolder:
             write_trajectories(self.trajectories, (t for t in self.solved() if t.id not in ids))
         if self.scores.exists():
             kept = [record for key, record in self.records().items() if key not in ids]
-            write_text(self.scores, "".join(record.model_dump_json() + "\n" for record in kept))
+            replace_lines(self.scores, (with_sum(record.model_dump_json()) for record in kept))
 
     def write_summary(self, summary: Summary) -> None:
         """Replace summary.json."""
@@ -101,10 +108,8 @@ class RunFolder:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file whole: a reader sees the old text or the new one."""
-    part = path.with_name(path.name + ".part")
-    part.write_text(text, encoding="utf-8")
-    part.replace(path)
+    """Replace a file whole: a reader sees the old text or the new one. Raises StorageError."""
+    replace_lines(path, [text.encode()])
 
 
 @contextmanager
@@ -125,8 +130,8 @@ def open_run(path: Path, config: RunConfig) -> Iterator[RunFolder]:
         write_text(stored, config.model_dump_json(indent=2) + "\n")
         write_text(path / "versions.json", json.dumps(versions(), indent=2) + "\n")
         folder = RunFolder(path, config)
-        for file in (folder.trajectories, folder.scores):
-            _repair(file, folder.notices)
+        for file, check in ((folder.trajectories, parse_trajectory), (folder.scores, Record.model_validate_json)):
+            folder.notices += set_aside(file, check) if file.exists() else []
         yield folder
 
 
@@ -157,18 +162,14 @@ def find_runs(paths: list[Path]) -> list[RunFolder]:
 
 def read_records(path: Path) -> Iterator[Record]:
     """Read scores.jsonl. Raises DataError naming the line; a last line that is still being written is left out."""
-    try:
-        lines = path.open(encoding="utf-8")
-    except OSError as error:
-        raise DataError(f"cannot read scores: {error.strerror}", path=path) from error
-    with lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                yield Record.model_validate_json(line)
-            except ValidationError as error:
-                if not line.endswith("\n"):
-                    return
-                raise DataError(f"not a line of scores: {_first(error)}", path=path, line=number) from None
+    for number, line in read_lines(path, "scores"):
+        try:
+            yield Record.model_validate_json(without_sum(line))
+        except ValueError as error:
+            if not line.endswith(b"\n"):
+                return
+            why = f"not a line of scores: {_first(error)}" if isinstance(error, ValidationError) else str(error)
+            raise DataError(why, path=path, line=number) from None
 
 
 def versions() -> dict[str, str]:
@@ -206,6 +207,8 @@ def _read_value(path: Path, kind: type[V]) -> V:
         raise DataError(f"cannot be read: {error}", path=path) from error
     except json.JSONDecodeError as error:
         raise DataError(f"not JSON: {error.msg}", path=path, line=error.lineno) from error
+    except (RecursionError, ValueError) as error:
+        raise DataError(f"not JSON: {error}", path=path) from None
     if isinstance(data, dict) and data.get("format", FORMAT) != FORMAT:
         raise DataError(f"format {data['format']}; this reground reads {FORMAT}", path=path)
     try:
@@ -270,46 +273,3 @@ def _lock(path: Path) -> Iterator[None]:
         except OSError as error:
             raise ConfigurationError(f"another process is running in {path}: wait for it or stop it") from error
         yield
-
-
-def _repair(path: Path, notices: list[str]) -> None:
-    """Take a half-written last line off, so that what is appended next starts on a line of its own."""
-    if not path.exists():
-        return
-    with path.open("r+b") as file:
-        end = file.seek(0, os.SEEK_END)
-        tail = _tail(file.fileno(), end)
-        if not tail:
-            return
-        if _is_json(tail):
-            file.write(b"\n")
-            return
-        file.truncate(end - len(tail))
-    number = sum(1 for _ in path.open("rb")) + 1
-    notices.append(f"{path}:{number}: the last line was cut short and has been taken off; its question is done again")
-
-
-def _tail(handle: int, end: int) -> bytes:
-    """What stands behind the last line end."""
-    tail = b""
-    while end > 0 and b"\n" not in tail:
-        size = min(1 << 16, end)
-        end -= size
-        tail = os.pread(handle, size, end) + tail
-    return tail[tail.rfind(b"\n") + 1 :]
-
-
-def _is_json(data: bytes) -> bool:
-    try:
-        json.loads(data)
-    except ValueError:
-        return False
-    return True
-
-
-def _append_line(path: Path, line: str) -> None:
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    try:
-        os.write(handle, (line + "\n").encode())
-    finally:
-        os.close(handle)

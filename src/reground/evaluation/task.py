@@ -10,6 +10,7 @@ from pydantic import Field, JsonValue
 from reground.core.answers import AnswerForm, Demonstration
 from reground.core.language import Value
 from reground.core.programs import Sandbox
+from reground.core.storable import Text
 from reground.core.trajectory import Trajectory
 
 
@@ -26,7 +27,7 @@ class Score(Value):
     """A metric's value for one example. None means unscored, which is not zero; `why` then says the reason."""
 
     value: float | None
-    why: str = ""
+    why: Text = ""
 
 
 @runtime_checkable

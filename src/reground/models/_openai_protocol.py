@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from email.utils import parsedate_to_datetime
 from typing import Any
@@ -20,7 +20,7 @@ from reground.core.errors import (
     ModelError,
     TransientModelError,
 )
-from reground.core.language import Message, Reply, Sampling, Usage
+from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.reasoning import separate
 from reground.models.options import Price
 
@@ -212,6 +212,7 @@ def read_replies(data: Any, messages: Sequence[Message], price: Price | None) ->
 
 
 _NOTHING = Usage()
+_MANY = 4096
 
 
 def _text(message: dict[str, Any]) -> str:
@@ -220,6 +221,8 @@ def _text(message: dict[str, Any]) -> str:
         return content
     if isinstance(content, list):
         return "".join(part.get("text", "") for part in content)
+    if content is not None:
+        raise ValueError(f"its content is {content!r:.40}, which is no text")
     return message.get("refusal") or ""
 
 
@@ -233,7 +236,10 @@ def _logprobs(data: dict[str, Any] | None) -> Any:
     if not data:
         return None
     if data.get("content") is not None:
-        return tuple({"token": each["token"], "logprob": each["logprob"]} for each in data["content"])
+        scored = data["content"]
+        # One by one where there are very many: nothing else runs while one call checks them all.
+        make: Callable[..., Any] = TokenLogprob if len(scored) > _MANY else dict
+        return tuple(make(token=each["token"], logprob=each["logprob"]) for each in scored)
     if data.get("tokens") is not None:  # the form of the older completions interface
         pairs = zip(data["tokens"], data["token_logprobs"], strict=True)
         return tuple({"token": token, "logprob": logprob} for token, logprob in pairs)

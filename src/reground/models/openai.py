@@ -24,6 +24,7 @@ from yarl import URL
 
 from reground.core.errors import ConfigurationError, ModelError, TransientModelError
 from reground.core.language import LanguageModel, Message, Reply, Sampling
+from reground.models._bodies import ENCODING, LARGE, LEAST_LIMIT, BadBody, most_bytes, read_body, read_json
 from reground.models._openai_protocol import (
     Complaint,
     Dialect,
@@ -159,11 +160,13 @@ class OpenAIModel:
         while True:
             dialect = self._dialect
             body = dialect.body(self._model, messages, sampling)
-            status, headers, reply = await self._post(body)
+            status, headers, reply = await self._post(body, most_bytes(sampling))
             if status == 200:
-                data = self._parsed(reply)
+                large = len(reply) > LARGE  # then other calls go on meanwhile
+                data = await asyncio.to_thread(self._parsed, reply) if large else self._parsed(reply)
                 if not (isinstance(data, dict) and data.get("error")):
-                    return self._read(data, messages, sampling, dialect)
+                    asked = (data, messages, sampling, dialect)
+                    return await asyncio.to_thread(self._read, *asked) if large else self._read(*asked)
                 status = _status_of(data["error"])  # some gateways report an error under a 200
             complaint = read_complaint(status, headers, reply)
             if self._learn(dialect, complaint):
@@ -174,7 +177,7 @@ class OpenAIModel:
 
     def _parsed(self, reply: bytes) -> Any:
         try:
-            return from_json(reply)
+            return read_json(reply)
         except ValueError as error:
             raise TransientModelError(f"{self.server.url} gave a malformed reply: {error}") from None
 
@@ -199,25 +202,29 @@ class OpenAIModel:
             _log.info("%s: length limit is sent as %s, left out: %s", self.name, better.length, left_out)
         return True
 
-    async def _post(self, body: bytes) -> tuple[int, Any, bytes]:
+    async def _post(self, body: bytes, most: int) -> tuple[int, Any, bytes]:
         session = self._sessions.get(asyncio.get_running_loop()) or await self._open()
         try:
             async with session.post(self._chat, data=body, proxy=self._proxy, allow_redirects=False) as response:
                 self._met = True
-                return response.status, response.headers, await response.read()
+                return response.status, response.headers, await read_body(response, most)
+        except BadBody as error:
+            kind = TransientModelError if error.passing else ModelError
+            raise kind(f"{self.server.url} {error}") from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise self._lost(error) from None
 
     async def _open(self) -> aiohttp.ClientSession:
         for owner in [owner for owner in self._sessions if owner.is_closed()]:
             await self._sessions.pop(owner).close()
-        headers = {"Content-Type": "application/json"}
+        headers = {"Content-Type": "application/json", "Accept-Encoding": ENCODING}
         if self.server.key is not None and self.base_url.user is None:  # a user in the URL is sent instead of the key
             headers["Authorization"] = f"Bearer {self.server.key}"
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=_connections(self._options.connections)),
             cookie_jar=aiohttp.DummyCookieJar(),
             headers=headers,
+            auto_decompress=False,  # `read_body` unpacks, within limits
             timeout=aiohttp.ClientTimeout(total=self._options.timeout, sock_connect=CONNECT_SECONDS),
         )
         return self._sessions.setdefault(asyncio.get_running_loop(), session)
@@ -250,7 +257,9 @@ class OpenAIModel:
             async with session.get(
                 _beneath(self.base_url, "models"), proxy=self._proxy, allow_redirects=False, timeout=limit
             ) as response:
-                body = await response.read()
+                body = await read_body(response, LEAST_LIMIT)
+        except BadBody as error:
+            raise ModelError(f"{self.server.url} {error}") from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             if isinstance(error, TimeoutError):
                 raise ModelError(f"{self.server.url} did not answer within {LISTING_SECONDS:g} s") from None

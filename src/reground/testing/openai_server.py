@@ -20,6 +20,7 @@ import asyncio
 import hashlib
 import math
 import re
+import zlib
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Sequence
 from email.utils import formatdate
@@ -280,6 +281,35 @@ async def _stall(_: web.Request, argument: str) -> web.StreamResponse:
     return _error(503, "the mock stalled")
 
 
+async def _flood(request: web.Request, argument: str) -> web.StreamResponse:
+    """A reply of so many MiB of one text, sent as long as the client takes it."""
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await response.prepare(request)
+    await response.write(b'{"choices": [{"message": {"content": "')
+    for _ in range(int(argument)):
+        await response.write(b"x" * (1 << 20))
+    await response.write(b'"}}]}')
+    return response
+
+
+async def _bomb(_: web.Request, argument: str) -> web.StreamResponse:
+    """The same, packed: a thousandth of its size on the way."""
+    pack = zlib.compressobj(wbits=31)
+    packed = pack.compress(b'{"choices": [{"message": {"content": "')
+    packed += b"".join(pack.compress(b"x" * (1 << 20)) for _ in range(int(argument)))
+    packed += pack.compress(b'"}}]}') + pack.flush()
+    return web.Response(body=packed, headers={"Content-Type": "application/json", "Content-Encoding": "gzip"})
+
+
+async def _halt(request: web.Request, argument: str) -> web.StreamResponse:
+    """The first half of a reply, and then nothing."""
+    response = web.StreamResponse(headers={"Content-Type": "application/json"})
+    await response.prepare(request)
+    await response.write(b'{"choices": [{"message": {"content": "')
+    await asyncio.sleep(float(argument) if argument else STALL_SECONDS)
+    return response
+
+
 async def _malformed(_: web.Request, argument: str) -> web.StreamResponse:
     return web.Response(text=argument or '{"choices": [{"message": {"content": "half', content_type="application/json")
 
@@ -299,6 +329,9 @@ FAULTS: dict[str, Callable[[web.Request, str], Awaitable[web.StreamResponse]]] =
     "cut": _cut,
     "hang-up": _hang_up,
     "stall": _stall,
+    "flood": _flood,
+    "bomb": _bomb,
+    "halt": _halt,
     "malformed": _malformed,
     "context": _context,
     "page": _page,

@@ -1,0 +1,36 @@
+"""How the results of effects are written and read, and what they cost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pydantic import TypeAdapter
+
+from reground.core.evidence import Passage
+from reground.core.language import LanguageModel, Message, Reply, Usage
+from reground.core.programs import Execution
+from reground.core.untrusted import neutralise
+
+REPLIES = TypeAdapter(tuple[Reply, ...])
+PASSAGES = TypeAdapter(tuple[Passage, ...])
+EXECUTION = TypeAdapter(Execution)
+SCORES = TypeAdapter(tuple[float, ...])
+
+
+def harmless(message: Message) -> Message:
+    """A message as it may go out: control tokens in it are broken."""
+    content = neutralise(message.content)
+    return message if content == message.content else Message(role=message.role, content=content)
+
+
+def usage_of(replies: Sequence[Reply]) -> Usage:
+    """What a call's replies cost together."""
+    return sum((reply.usage for reply in replies[1:]), replies[0].usage) if replies else Usage()
+
+
+def priced(usage: Usage, model: LanguageModel) -> Usage:
+    """A call's usage; one whose price was not known when it was made costs what the model's price says now."""
+    price = getattr(model, "price", None)
+    if usage.usd is not None or price is None:
+        return usage
+    return usage.model_copy(update={"usd": price.usd(usage.prompt, usage.cached, usage.completion)})

@@ -1,0 +1,153 @@
+"""JSON lines on disk: written whole or not at all, each with a checksum.
+
+A line is one JSON object, and any JSON reader reads it. Its last field, "sum", is the CRC-32 (eight hexadecimal digits)
+of the line's UTF-8 bytes without that field and without the line end: of `{"id":"a"}` for `{"id":"a","sum":"9aa4e643"}`.
+Lines that were written before there were checksums have no such field and are read as they are.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import zlib
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+from reground.core.errors import DataError, StorageError
+
+_SUM = re.compile(rb',"sum":"([0-9a-f]{8})"\}\Z')
+
+
+def with_sum(text: str) -> bytes:
+    """A JSON object's text as a line, with its checksum and its line end."""
+    data = text.encode()
+    return b'%s,"sum":"%08x"}\n' % (data[:-1], zlib.crc32(data))
+
+
+def without_sum(line: bytes) -> bytes:
+    """The JSON object of a line as it was before its checksum. Raises ValueError where the checksum does not fit."""
+    data = line.strip()
+    found = _SUM.search(data, max(0, len(data) - 18))
+    if found is None:
+        return data
+    data = data[: found.start()] + b"}"
+    if zlib.crc32(data) != int(found[1], 16):
+        raise ValueError("its checksum does not fit, so the line is damaged")
+    return data
+
+
+def append_line(path: Path, text: str) -> None:
+    """Add one JSON object to a file of lines: all of it or nothing. Raises StorageError where there is no room.
+
+    What stands there without a line end, because a crash cut it, keeps a line of its own.
+    """
+    line = with_sum(text)
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            _lock(handle)
+            end = os.fstat(handle).st_size
+            if end and os.pread(handle, 1, end - 1) != b"\n":
+                line = b"\n" + line
+            _write_whole(handle, line, end)
+        finally:
+            os.close(handle)
+
+
+def _write_whole(handle: int, data: bytes, end: int) -> None:
+    """Write on until everything is written, or take back what was."""
+    left = memoryview(data)
+    try:
+        while left:
+            left = left[os.write(handle, left) :]
+    except BaseException:
+        with suppress(OSError):
+            os.ftruncate(handle, end)
+        raise
+
+
+def _lock(handle: int) -> None:
+    """Several processes may add to one file; the lock goes with the handle."""
+    try:
+        import fcntl
+    except ImportError:  # not on Windows
+        return
+    with suppress(OSError):  # some network file systems have none
+        fcntl.flock(handle, fcntl.LOCK_EX)
+
+
+def replace_lines(path: Path, lines: Iterable[bytes]) -> None:
+    """Replace a file by these lines: a reader sees the old file or the new one. Raises StorageError."""
+    part = path.with_name(path.name + ".part")
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with part.open("wb") as out:
+                out.writelines(lines)
+            part.replace(path)
+        except BaseException:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+            raise
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Say in one line which file could not be written and why, where the disk or its rights refuse it."""
+    try:
+        yield
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise StorageError(f"cannot write {path}: {why}; what was recorded before is kept") from error
+
+
+def read_lines(path: Path, what: str) -> Iterator[tuple[int, bytes]]:
+    """A file's lines that are not blank, by their numbers. Raises DataError where the file cannot be opened."""
+    try:
+        lines = path.open("rb")
+    except OSError as error:
+        raise DataError(f"cannot read {what}: {error.strerror}", path=path) from error
+    with lines:
+        for number, line in enumerate(lines, start=1):
+            if line.strip():
+                yield number, line
+
+
+def set_aside(path: Path, check: Callable[[bytes], object]) -> list[str]:
+    """Move the lines that cannot be read to a file beside; returns what to tell the user of each.
+
+    check: reads a line that has no checksum; raises ValueError where it cannot. A last line that only lacks its line end
+    is given one; one that was cut short is dropped, because it was never whole.
+    """
+    broken, ended = _broken(path, check)
+    if not broken and ended:
+        return []
+    aside = path.with_name(path.name + ".damaged")
+    notices = []
+    for number, line in broken.items():
+        if line.endswith(b"\n"):
+            with writing(aside), aside.open("ab") as out:
+                out.write(line)
+            what = f"the line cannot be read and has been set aside in {aside.name}"
+        else:
+            what = "the last line was cut short and has been taken off"
+        notices.append(f"{path}:{number}: {what}; its question is done again")
+    good = (line for number, line in read_lines(path, "lines") if number not in broken)
+    replace_lines(path, (line if line.endswith(b"\n") else line + b"\n" for line in good))
+    return notices
+
+
+def _broken(path: Path, check: Callable[[bytes], object]) -> tuple[dict[int, bytes], bool]:
+    """The lines that cannot be read, by number, and whether the last line has its end."""
+    broken: dict[int, bytes] = {}
+    line = b"\n"
+    for number, line in read_lines(path, "lines"):
+        try:
+            data = without_sum(line)
+            if len(data) == len(line.strip()):
+                check(data)
+        except ValueError:
+            broken[number] = line
+    return broken, line.endswith(b"\n")

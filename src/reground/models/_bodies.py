@@ -1,0 +1,115 @@
+"""A server's replies, read within limits: on their size, unpacked, and on the time in which nothing comes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import json.decoder
+import json.scanner
+import zlib
+from typing import TYPE_CHECKING, Any
+
+from pydantic_core import from_json
+
+from reground.core.storable import storable_text
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from reground.core.language import Sampling
+
+MIB = 1 << 20
+LEAST_LIMIT = 2 * MIB
+MOST_LIMIT = 64 * MIB
+TOKEN_BYTES = 64
+SCORED_TOKEN_BYTES = 4096
+"""A token with its log-probability takes about 150 bytes; some servers add twenty others that it might have been."""
+IDLE_SECONDS = 120.0
+LARGE = MIB
+ENCODING = "gzip"
+
+
+class BadBody(Exception):
+    """What is wrong with a reply's body, as the end of a sentence. passing: whether the next one may be better."""
+
+    def __init__(self, why: str, *, passing: bool) -> None:
+        super().__init__(why)
+        self.passing = passing
+
+
+def most_bytes(sampling: Sampling) -> int:
+    """The bytes that a reply to this request may take: far more than its tokens need, and bounded."""
+    each = SCORED_TOKEN_BYTES if sampling.logprobs else TOKEN_BYTES
+    return min(MOST_LIMIT, LEAST_LIMIT + sampling.n * sampling.max_tokens * each)
+
+
+async def read_body(response: aiohttp.ClientResponse, most: int, *, idle: float = IDLE_SECONDS) -> bytes:
+    """The body, unpacked; memory never holds more than `most` bytes of it. Raises BadBody.
+
+    The session must not unpack by itself: a few packed kilobytes can be gigabytes.
+    idle: the most seconds between two pieces of it.
+    """
+    packed = response.headers.get("Content-Encoding", "identity").lower()
+    if packed not in ("identity", ENCODING):
+        raise BadBody(f"packed its reply as {packed}, which it was not asked to", passing=False)
+    unpack = zlib.decompressobj(wbits=31) if packed == ENCODING else None
+    parts: list[bytes] = []
+    size = 0
+    while piece := await _piece(response.content, idle):
+        if unpack is not None:
+            piece = _unpacked(unpack, piece, most - size)
+        size += len(piece)
+        if size > most:
+            response.close()
+            raise BadBody(f"sent more than the {most / MIB:.0f} MiB that a reply to this call may take", passing=False)
+        parts.append(piece)
+    if unpack is not None and not unpack.eof:
+        raise BadBody("cut its packed reply short", passing=True)
+    return b"".join(parts)
+
+
+async def _piece(content: aiohttp.StreamReader, idle: float) -> bytes:
+    try:
+        async with asyncio.timeout(idle) as limit:
+            return await content.readany()
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise BadBody(f"sent nothing for {idle:g} s in the middle of its reply", passing=True) from None
+
+
+def _unpacked(unpack: zlib._Decompress, piece: bytes, room: int) -> bytes:
+    try:
+        return unpack.decompress(piece, room + 1)
+    except zlib.error as error:
+        raise BadBody(f"packed its reply wrongly ({error})", passing=True) from None
+
+
+def read_json(body: bytes) -> Any:
+    """A body's JSON. Raises ValueError.
+
+    Bytes that are no UTF-8, and half a surrogate pair, which a token limit may leave behind, become U+FFFD.
+    A large body is for a thread: it is read in Python, so that other threads go on in between.
+    """
+    if len(body) <= LARGE:
+        try:
+            return from_json(body)
+        except ValueError as error:
+            first = error
+    try:
+        text = body.decode("utf-8", "replace")
+        if len(body) > LARGE:
+            return _Patient().decode(text)
+        return from_json(storable_text(json.dumps(json.loads(text), ensure_ascii=False)))
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    except ValueError as error:
+        raise (error if len(body) > LARGE else first) from None
+
+
+class _Patient(json.JSONDecoder):
+    """The decoder of the standard library without its C part, which would hold the interpreter's lock to the end."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scan_once = json.scanner.py_make_scanner(self)  # type: ignore[attr-defined]

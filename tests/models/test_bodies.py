@@ -1,0 +1,128 @@
+"""What a server may send: no more than the call can need, packed or not, and not ever more slowly."""
+
+import asyncio
+import contextlib
+import gzip
+import json
+import resource
+import time
+
+import aiohttp
+import pytest
+
+from reground.core.errors import ModelError, TransientModelError
+from reground.core.language import Message, Sampling
+from reground.models._bodies import LARGE, BadBody, most_bytes, read_body, read_json
+from reground.models.openai import create
+from reground.models.options import ModelOptions
+from reground.models.wrappers.stack import wrap
+from reground.testing.openai_server import MockOpenAI
+
+ASK = (Message(role="user", content="hello"),)
+
+
+@contextlib.asynccontextmanager
+async def adapter():
+    async with MockOpenAI() as mock:
+        options = ModelOptions(base_url=mock.url)
+        model = wrap(create("mock", options), options)
+        try:
+            yield mock, model
+        finally:
+            await model.aclose()
+
+
+def peak_mib():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+
+@pytest.mark.parametrize("fault", ["flood:400", "bomb:400"])
+async def test_a_flood_is_refused_at_once_and_is_not_kept_in_memory(fault):
+    async with adapter() as (mock, model):
+        before = peak_mib()
+        mock.misbehave(fault)
+        with pytest.raises(ModelError, match="sent more than the 2 MiB that a reply to this call may take") as refused:
+            await model.generate(ASK, Sampling())
+        assert peak_mib() - before < 100
+        assert not isinstance(refused.value, TransientModelError)
+        assert len(mock.received) == 1
+        (reply,) = await model.generate(ASK, Sampling())
+    assert reply.text == "hello"
+
+
+async def test_a_packed_reply_is_unpacked():
+    async with adapter() as (mock, model):
+        mock.misbehave("bomb:1")
+        (reply,) = await model.generate(ASK, Sampling())
+    assert reply.text == "x" * (1 << 20)
+
+
+async def test_a_reply_that_stops_in_the_middle_is_waited_for_no_longer_than_so():
+    async with MockOpenAI() as mock, aiohttp.ClientSession(auto_decompress=False) as session:
+        mock.misbehave("halt:60")
+        body = {"model": "mock", "messages": [{"role": "user", "content": "hello"}]}
+        began = time.monotonic()
+        async with session.post(f"{mock.url}/chat/completions", json=body) as response:
+            with pytest.raises(BadBody, match=r"sent nothing for 0\.2 s") as stopped:
+                await read_body(response, LARGE, idle=0.2)
+    assert stopped.value.passing
+    assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize(
+    ("content", "said"), [(42, "42"), (True, "True"), ({"text": "a"}, "text"), (0, "0"), ([3], "AttributeError")]
+)
+async def test_content_that_is_no_text_is_malformed(content, said):
+    async with MockOpenAI() as mock:
+        model = create("mock", ModelOptions(base_url=mock.url))
+        mock.misbehave(f"malformed:{json.dumps({'choices': [{'message': {'content': content}}]})}")
+        with pytest.raises(TransientModelError, match=f"malformed reply: .*{said}"):
+            await model.generate(ASK, Sampling())
+        await model.aclose()
+
+
+def test_what_a_reply_may_take_follows_from_what_was_asked():
+    plain, scored = Sampling(max_tokens=1000), Sampling(max_tokens=1000, logprobs=True)
+    assert most_bytes(plain) < most_bytes(scored) < most_bytes(scored.model_copy(update={"n": 4}))
+    assert most_bytes(Sampling(max_tokens=10**9, n=100)) == 64 * LARGE
+
+
+@pytest.mark.parametrize("body", [b"[" * 3_000_000, b"[" * 5_000, b"{" + b" " * 3_000_000, b"\xff{"])
+def test_what_is_no_json_is_a_value_error(body):
+    with pytest.raises(ValueError, match=r"nested|Expect|expected|EOF|recursion"):
+        read_json(body)
+
+
+async def test_a_large_reply_lets_other_calls_go_on():
+    tokens = [{"token": "t", "logprob": -1.0, "bytes": [97] * 40} for _ in range(40_000)]
+    choice = {"message": {"content": "t" * 40_000}, "logprobs": {"content": tokens}}
+    packed = gzip.compress(json.dumps({"choices": [choice]}).encode(), 1)
+
+    async def serve(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        head = f"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: {len(packed)}\r\n\r\n"
+        writer.write(head.encode() + packed)
+        await writer.drain()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    model = create("mock", ModelOptions(base_url=f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"))
+    longest = last = 0.0
+
+    async def tick():
+        nonlocal longest, last
+        while True:
+            now = time.monotonic()
+            longest, last = max(longest, now - (last or now)), now
+            await asyncio.sleep(0.001)
+
+    ticking = asyncio.create_task(tick())
+    await asyncio.sleep(0.01)
+    began = time.monotonic()
+    (reply,) = await model.generate(ASK, Sampling(max_tokens=40_000, logprobs=True))
+    ended = time.monotonic()
+    longest, took = max(longest, ended - last), ended - began
+    ticking.cancel()
+    await model.aclose()
+    server.close()
+    assert len(reply.token_logprobs) == 40_000
+    assert longest < took / 4
