@@ -61,7 +61,7 @@ def test_every_option_is_a_key_and_reaches_its_command(command: str, option: str
     question = ["Why?"] if command == "ask" else [] if option == "--task" else ["--task", "x"]
     outer = cli.make_context("reground", ["methods"])
     reached = []
-    for value in ("given", 7, True):
+    for value in ("given", 7, True, "first"):
         (home / "reground.toml").write_text(f"{option[2:].replace('-', '_')} = {json.dumps(value)}\n")
         try:
             context = READERS[command].make_context(command, list(question), parent=outer)

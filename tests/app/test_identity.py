@@ -79,7 +79,7 @@ def test_calls_paid_before_a_price_was_given_count_at_that_price(
     capsys: pytest.CaptureFixture[str], home: Path
 ) -> None:
     (home / "docs").mkdir()
-    (home / "docs" / "a.md").write_text("# A\n\nThe Danube flows through Vienna.\n")
+    (home / "docs" / "a.md").write_text("# A\n\nA thought of the Danube, and another.\n")
     with serving(MockOpenAI(lambda body: "A thought.\n\nAnother.")) as server:
         arguments = ["ask", "Where?", "--corpus", "docs", "--model", "openai/mock", "--base-url", server.url]
         assert run([*arguments, "--budget-calls", "2"]) == 0

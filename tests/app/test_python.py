@@ -62,10 +62,12 @@ def test_ctrl_c_in_a_notebook_ends_the_work_in_its_thread() -> None:
     threading.Thread(target=interrupt, daemon=True).start()
     started = time.monotonic()
     loop = asyncio.new_event_loop()
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a script's background ignores Ctrl-C
     try:
         with pytest.raises(KeyboardInterrupt):
             loop.run_until_complete(notebook())
     finally:
+        signal.signal(signal.SIGINT, before)
         loop.close()
     assert ended.is_set()
     assert time.monotonic() - started < 30

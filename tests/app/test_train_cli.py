@@ -102,8 +102,8 @@ def test_a_task_of_rankings_is_planned_as_one(server: Server, data: Path, capfd)
     for name, records in (("queries", queries), ("corpus", documents)):
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     lines = [f"b{i}\tw{i}\t1\n" for i in range(3)]
-    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
-    order = ("--limit", "3", "--simulations", "4", "--set", "candidates=1", "--out", "out", "--task", f"beir:{folder}")
+    (folder / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
+    order = ("--limit", "3", "--simulations", "4", "--set", "candidates=1", "--out", "out", "--task", f"beir_train:{folder}")
     assert call(server, data, "train", "trees", *order) == 0
     out, err = capfd.readouterr()
     assert "3 trees" in out
@@ -120,7 +120,7 @@ def test_critics_may_have_a_model_of_their_own(server: Server, data: Path, capfd
     config = json.loads(Path("out/config.json").read_text())
     assert config["settings"]["critics"]["rationale"] == "prompted:pointwise openai/judge"
     assert call(server, data, *order[:-1], "critic=prompted:nowhere/judge", "--out", "other") == 2
-    assert "no model provider is called 'nowhere'" in capfd.readouterr().err
+    assert "nowhere/judge" in capfd.readouterr().err
 
 
 def test_train_without_a_command_shows_help(capsys) -> None:

@@ -268,7 +268,7 @@ def test_progress_tells_how_far_it_is(tmp_path: Path) -> None:
     write(tmp_path / "notes", {"c.jsonl": lines})
     seen: list[Progress] = []
     build_index(tmp_path / "notes", tmp_path / "index", progress=seen.append)
-    assert {(p.files, p.total, p.file, p.size, p.done) for p in seen} == {(1, 1, "c.jsonl", len(lines), 0)}
+    assert {(p.files, p.total, p.file, p.size) for p in seen} == {(1, 1, "c.jsonl", len(lines))}
     counts = [p.documents for p in seen]
     assert counts == sorted(counts)
     assert counts[-1] == 1200
