@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from pydantic import Field
 
 from reground.core.errors import BudgetExceeded, ConfigurationError
 from reground.core.language import Message, Reply, Sampling, Usage, Value
 
+T = TypeVar("T")
+
 
 class Budget(Value):
     """The most that one question may cost. None is no limit.
 
     tokens: prompt and completion tokens together; calls: model calls; seconds: wall-clock time,
-    that of earlier, interrupted attempts included; usd: US dollars.
+    that of earlier, interrupted attempts included, and what runs when they are over is ended; usd: US dollars.
     """
 
     tokens: int | None = Field(default=None, ge=0)
@@ -163,7 +167,22 @@ class Meter:
     def check_time(self) -> None:
         """Raise BudgetExceeded when the time is over."""
         if self.budget.seconds is not None and self.elapsed >= self.budget.seconds:
-            raise BudgetExceeded("seconds", f"the time budget of {self.budget.seconds:g} s is used up")
+            raise self._time_over()
+
+    def _time_over(self) -> BudgetExceeded:
+        return BudgetExceeded("seconds", f"the time budget of {self.budget.seconds:g} s is used up")
+
+    async def within(self, effect: Awaitable[T]) -> T:
+        """What the effect gives, as long as there is time; it is cancelled and BudgetExceeded raised when the time is over."""
+        if self.budget.seconds is None:
+            return await effect
+        try:
+            async with asyncio.timeout(self.budget.seconds - self.elapsed) as limit:
+                return await effect
+        except TimeoutError:
+            if limit.expired():
+                raise self._time_over() from None
+            raise
 
     def _check_calls(self) -> None:
         if self.budget.calls is not None and self.usage.calls + self._reserved_calls >= self.budget.calls:

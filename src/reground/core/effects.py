@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from pydantic import TypeAdapter
 
+from reground.core.budget import estimate_tokens
 from reground.core.evidence import Passage
 from reground.core.language import LanguageModel, Message, Reply, Usage
 from reground.core.programs import Execution
@@ -34,3 +35,9 @@ def priced(usage: Usage, model: LanguageModel) -> Usage:
     if usage.usd is not None or price is None:
         return usage
     return usage.model_copy(update={"usd": price.usd(usage.prompt, usage.cached, usage.completion)})
+
+
+def usage_of_ended(messages: tuple[Message, ...], model: LanguageModel) -> Usage:
+    """What a call has cost that the time budget ended: its prompt, by estimate, which whoever serves it may charge."""
+    usage = priced(Usage(calls=1, prompt=estimate_tokens(messages), usd=None), model)
+    return usage if usage.usd is not None else usage.model_copy(update={"usd": 0.0})

@@ -99,7 +99,7 @@ class ParseError(RegroundError):
 
 
 class BudgetExceeded(RegroundError):
-    """The next effect would go over the budget; it was not started."""
+    """The next effect would go over the budget and was not started, or the time ended while it ran."""
 
     def __init__(self, limit: str, why: str) -> None:
         super().__init__(why)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import logging
 import sqlite3
+import zlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,7 +19,9 @@ from typing import Protocol
 
 from reground.core.errors import JournalError
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+"""Version 1 had no `sum`; its rows are read as they are, and what is added to such a file has one."""
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,16 @@ def fingerprint(kind: str, *parts: str) -> str:
         data = part.encode("utf-8", "surrogatepass")
         pieces += (len(data).to_bytes(8, "little"), data)
     return hashlib.blake2b(b"".join(pieces), digest_size=16).hexdigest()
+
+
+def checksum(*values: object) -> str:
+    """CRC-32 over values as text, eight hexadecimal digits: tells a row that the disk has changed from one that was written."""
+    return f"{zlib.crc32(chr(0).join(map(str, values)).encode('utf-8', 'surrogateescape')):08x}"
+
+
+def as_written(raw: bytes) -> str:
+    """A database's text; bytes that are no UTF-8 stay apart from all text, so that their row's checksum cannot fit."""
+    return raw.decode("utf-8", "surrogateescape")
 
 
 class Journal(Protocol):
@@ -72,12 +86,14 @@ class SqliteJournal:
     """A journal in one SQLite file (WAL), safe against kill -9.
 
     Appends that wait in the same turn of the event loop share one commit, so hundreds of calls in
-    flight do not pay for hundreds of commits. The table is a log that only grows at its end, whichever
+    flight do not pay for hundreds of commits. Every row has a checksum; one that does not fit is named, left out and
+    asked again. `notices` says which, in words for the user. The table is a log that only grows at its end, whichever
     questions are in flight: a primary key would scatter each commit over as many pages as it has rows.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.notices: list[str] = []
         self._waiting: list[tuple[tuple[object, ...], asyncio.Future[None]]] = []
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -90,12 +106,15 @@ class SqliteJournal:
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
-        if version not in (0, SCHEMA_VERSION):
+        if not 0 <= version <= SCHEMA_VERSION:
             raise JournalError(f"{self.path} is a journal of format {version}; this reground reads {SCHEMA_VERSION}")
+        self._db.text_factory = as_written
         self._db.execute(
             "CREATE TABLE IF NOT EXISTS effects (run TEXT, question TEXT, span TEXT, ordinal INTEGER, fingerprint TEXT,"
-            " result TEXT, elapsed REAL)"
+            " result TEXT, elapsed REAL, sum TEXT)"
         )
+        if version == 1:
+            add_column(self._db, "effects", "sum")
         self._db.execute("CREATE INDEX IF NOT EXISTS effects_of ON effects (run, question)")
         self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
@@ -103,13 +122,30 @@ class SqliteJournal:
         """Everything recorded for one question; of two effects at one place the later counts."""
         try:
             rows = self._db.execute(
-                "SELECT span, ordinal, fingerprint, result, elapsed, rowid FROM effects WHERE run=? AND question=? "
+                "SELECT rowid, sum, span, ordinal, fingerprint, result, elapsed FROM effects WHERE run=? AND question=? "
                 "ORDER BY rowid",
                 (run, question),
             )
-            return {(span, at): Effect(span, at, *rest, f"{self.path}, row {row}") for span, at, *rest, row in rows}
+            effects: dict[tuple[str, int], Effect] = {}
+            damaged: dict[tuple[str, int], int] = {}
+            for row, mark, *values in rows:
+                effect = Effect(*values, f"{self.path}, row {row}")
+                place = effect.span, effect.ordinal
+                if mark is None or mark == checksum(run, question, *values):
+                    effects[place] = effect
+                    damaged.pop(place, None)  # it was asked again
+                else:
+                    damaged[place] = row
+            self._name(damaged.values())
+            return effects
         except sqlite3.Error as error:
             raise JournalError(f"cannot read the journal {self.path}: {error}") from error
+
+    def _name(self, damaged: Iterable[int]) -> None:
+        for row in damaged:
+            notice = f"{self.path}, row {row}: its checksum does not fit, so the record is damaged; it is asked again"
+            _log.warning("%s", notice)
+            self.notices.append(notice)
 
     async def append(self, run: str, question: str, effect: Effect) -> None:
         """Return when the effect is committed."""
@@ -118,7 +154,7 @@ class SqliteJournal:
         if not self._waiting:
             loop.call_soon(self._flush)
         row = (run, question, effect.span, effect.ordinal, effect.fingerprint, effect.result, effect.elapsed)
-        self._waiting.append((row, done))
+        self._waiting.append(((*row, checksum(*row)), done))
         await done
 
     def _flush(self) -> None:
@@ -138,18 +174,32 @@ class SqliteJournal:
     def _write(self, rows: Iterable[tuple[object, ...]]) -> None:
         self._db.execute("BEGIN IMMEDIATE")
         try:
-            self._db.executemany("INSERT INTO effects VALUES (?,?,?,?,?,?,?)", rows)
+            self._db.executemany("INSERT INTO effects VALUES (?,?,?,?,?,?,?,?)", rows)
+            self._db.execute("COMMIT")
         except BaseException:
-            self._db.execute("ROLLBACK")
+            if self._db.in_transaction:  # a full disk may have ended it already
+                self._db.execute("ROLLBACK")
             raise
-        self._db.execute("COMMIT")
 
     def forget(self, run: str) -> None:
         """Drop everything that one run has recorded."""
-        self._db.execute("DELETE FROM effects WHERE run=?", (run,))
+        try:
+            self._db.execute("DELETE FROM effects WHERE run=?", (run,))
+        except sqlite3.Error as error:
+            raise JournalError(f"cannot write the journal {self.path}: {error}") from error
 
     def close(self) -> None:
         """Write what waits and close the file."""
         if self._waiting:
             self._flush()
         self._db.close()
+
+
+def add_column(db: sqlite3.Connection, table: str, name: str) -> None:
+    """Add a column of text to an older file's table, unless another process has just done so."""
+    if name not in [row[1] for row in db.execute(f"PRAGMA table_info({table})")]:
+        try:
+            db.execute(f"ALTER TABLE {table} ADD COLUMN {name} TEXT")
+        except sqlite3.OperationalError as error:
+            if "duplicate column" not in str(error):
+                raise

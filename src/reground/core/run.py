@@ -13,8 +13,8 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from reground.core.answers import Answer
 from reground.core.budget import Budget, Meter
 from reground.core.critic import Critic, Pair, comparable
-from reground.core.effects import EXECUTION, PASSAGES, REPLIES, SCORES, harmless, priced, usage_of
-from reground.core.errors import CapabilityError, ModelError, ParseError
+from reground.core.effects import EXECUTION, PASSAGES, REPLIES, SCORES, harmless, priced, usage_of, usage_of_ended
+from reground.core.errors import BudgetExceeded, CapabilityError, ModelError, ParseError
 from reground.core.evidence import Passage, Retriever
 from reground.core.journal import Effect, Journal, MemoryJournal, fingerprint
 from reground.core.language import LanguageModel, Message, Prompt, Reply, Sampling, Usage, as_messages
@@ -175,7 +175,7 @@ class Run:
         sampling: Sampling | None = None,
         logprobs: Literal["needed", "welcome"] = "needed",
     ) -> list[Reply]:
-        """Call a model. Raises BudgetExceeded before spending, ModelError when there is no reply.
+        """Call a model. Raises BudgetExceeded before spending or when the time ends, ModelError when there is no reply.
 
         logprobs: what becomes of a call whose sampling asks for log-probabilities where the model has none: "needed"
         raises CapabilityError, "welcome" goes on without them.
@@ -234,8 +234,11 @@ class Run:
         self._begin(name)
         usage: Usage | None = None
         try:
-            replies = tuple(separate(reply) for reply in await model.generate(messages, sampling))
+            replies = tuple(separate(reply) for reply in await meter.within(model.generate(messages, sampling)))
             usage = usage_of(replies)
+        except BudgetExceeded:
+            usage = usage_of_ended(messages, model)
+            raise
         finally:
             meter.settle(reserved, usage)
         await self._append(ordinal, mark, REPLIES.dump_json(replies).decode())
@@ -243,8 +246,7 @@ class Run:
 
     async def ask(self, model: LanguageModel, prompt: Prompt, /, *, name: str, sampling: Sampling | None = None) -> str:
         """Call a model for one reply and return its text."""
-        replies = await self.generate(model, prompt, name=name, sampling=sampling)
-        return replies[0].text
+        return (await self.generate(model, prompt, name=name, sampling=sampling))[0].text
 
     async def parse(
         self,
@@ -343,7 +345,7 @@ class Run:
             return recorded[0], True
         self._shared.meter.check_time()
         self._begin(name)
-        result = await effect()
+        result = await self._shared.meter.within(effect())
         if keep():
             await self._append(ordinal, mark, adapter.dump_json(result).decode())
         return result, False
@@ -372,9 +374,8 @@ class Run:
         await shared.journal.append(shared.run_id, shared.question_id, effect)
 
     def _begin(self, name: str) -> None:
-        shared = self._shared
-        if shared.observer is not None:
-            shared.observer(Event("begin", self._path, name, shared.meter.usage))
+        if self._shared.observer is not None:
+            self._shared.observer(Event("begin", self._path, name, self.usage))
 
     def _record(
         self, kind: Callable[..., Step], ordinal: int, name: str, *, replayed: bool = False, **found: object
@@ -384,7 +385,7 @@ class Run:
         step = kind(**place, replayed=replayed, **found)
         shared.steps.append(step)
         if shared.observer is not None:
-            shared.observer(Event("end", step.span, step.name, shared.meter.usage, step))
+            shared.observer(Event("end", step.span, step.name, self.usage, step))
 
 
 async def gather(*branches: Awaitable[T]) -> list[T]:

@@ -182,6 +182,7 @@ class _Session:
 
     def close(self, total: int) -> Summary:
         """Let go of the journal, and write the summary of what there is."""
+        self._folder.notices += self._journal.notices
         self._journal.close()
         summary = summarise(self._folder.config, list(self.records.values()), expected=total)
         self._folder.write_summary(summary)

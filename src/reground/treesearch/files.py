@@ -4,6 +4,9 @@
       {"parent": null, "label": "", "state": ..., "visits": 8, "value": 3.0, "rewards": [], "copies": 1, "data": {}, "expanded": true},
       {"parent": 0, ...}]}
 
+The last field of the file is "sum": the CRC-32 (eight hexadecimal digits) of its UTF-8 bytes without that field, from the first
+brace to the last. Files that were written before there was one have none and are read as they are.
+
 Nodes stand in one list, parents before their children and siblings in order, so that a deep tree needs no deep file.
 """
 
@@ -12,6 +15,8 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import re
+import zlib
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
@@ -23,6 +28,7 @@ S = TypeVar("S")
 
 FORMAT = "reground.tree"
 VERSION = 1
+_SUM = re.compile(rb',"sum":"([0-9a-f]{8})"\}\s*\Z')
 
 
 def _whole(value: Any) -> bool:
@@ -113,11 +119,24 @@ def write_tree(path: Path, tree: Tree[S], encode: Callable[[S, S | None], Any]) 
 
     Raises ValueError or TypeError, and leaves the file as it was, when a state or the metadata is not JSON.
     """
-    text = json.dumps(tree_to_dict(tree, encode), ensure_ascii=False, allow_nan=False)
+    data = json.dumps(tree_to_dict(tree, encode), ensure_ascii=False, allow_nan=False).encode()
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_name(path.name + ".part")
-    part.write_text(text + "\n", encoding="utf-8")
-    part.replace(path)
+    try:
+        part.write_bytes(b'%s,"sum":"%08x"}\n' % (data[:-1], zlib.crc32(data)))
+        part.replace(path)
+    except OSError as error:
+        part.unlink(missing_ok=True)
+        raise OSError(error.errno, error.strerror, str(path)) from error
+
+
+def _without_sum(data: bytes) -> bytes:
+    found = _SUM.search(data, max(0, len(data) - 40))
+    if found is None:
+        return data
+    data = data[: found.start()] + b"}"
+    _check(zlib.crc32(data) == int(found[1], 16), "its checksum does not fit, so the file is damaged")
+    return data
 
 
 def _as_it_is(value: Any, parent: Any) -> Any:
@@ -130,7 +149,7 @@ def read_tree(path: Path, decode: Callable[[Any, S | None], S] = _as_it_is) -> T
     Raises TreeFileError, naming the file and what is wrong.
     """
     try:
-        return tree_from_dict(json.loads(path.read_text(encoding="utf-8")), decode)
+        return tree_from_dict(json.loads(_without_sum(path.read_bytes())), decode)
     except TreeFileError as error:
         raise TreeFileError(f"{path}: {error}") from error.__cause__
     except OSError as error:

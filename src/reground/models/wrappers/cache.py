@@ -11,7 +11,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from reground.core.errors import ConfigurationError, RegroundError
-from reground.core.journal import fingerprint
+from reground.core.journal import add_column, as_written, checksum, fingerprint
 from reground.core.language import LanguageModel, Message, Reply, Sampling, Usage
 from reground.models.wrappers.base import Wrapper
 
@@ -26,7 +26,7 @@ class Cache(Wrapper):
 
     Calls that are alike are those of one model (`identity` tells apart servers that call their models the
     same), the same messages and the same sampling. Those under way at once share one request. A sampled
-    call (temperature above 0) is never cached. A file that cannot be written costs nothing but the saving.
+    call (temperature above 0) is never cached. Every entry has a checksum; one that does not fit is asked again. A file that cannot be written costs nothing but the saving.
     """
 
     def __init__(self, model: LanguageModel, path: Path, *, identity: str = "") -> None:
@@ -39,7 +39,11 @@ class Cache(Wrapper):
             self._db = sqlite3.connect(path, isolation_level=None, timeout=5.0)
             self._db.execute("PRAGMA journal_mode=WAL")
             self._db.execute("PRAGMA synchronous=NORMAL")
-            self._db.execute("CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, replies TEXT) WITHOUT ROWID")
+            self._db.text_factory = as_written
+            self._db.execute(
+                "CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, replies TEXT, sum TEXT) WITHOUT ROWID"
+            )
+            add_column(self._db, "replies", "sum")
         except (sqlite3.Error, OSError) as error:
             raise ConfigurationError(f"cannot open the cache {path}: {error}") from error
 
@@ -81,15 +85,22 @@ class Cache(Wrapper):
 
     def _read(self, key: str) -> tuple[Reply, ...] | None:
         try:
-            row = self._db.execute("SELECT replies FROM replies WHERE key=?", (key,)).fetchone()
-            return None if row is None else _REPLIES.validate_json(row[0])
+            row = self._db.execute("SELECT replies, sum FROM replies WHERE key=?", (key,)).fetchone()
+            if row is None:
+                return None
+            if row[1] is not None and row[1] != checksum(key, row[0]):
+                _log.warning("the cache %s cannot be read at key %s: its checksum does not fit", self.path, key)
+                return None
+            return _REPLIES.validate_json(row[0])
         except (sqlite3.Error, ValidationError) as error:
             _log.warning("the cache %s cannot be read: %s", self.path, error)
             return None
 
     def _write(self, key: str, replies: tuple[Reply, ...]) -> None:
         try:
-            self._db.execute("INSERT OR REPLACE INTO replies VALUES (?,?)", (key, _REPLIES.dump_json(replies).decode()))
+            text = _REPLIES.dump_json(replies).decode()
+            row = (key, text, checksum(key, text))
+            self._db.execute("INSERT OR REPLACE INTO replies (key, replies, sum) VALUES (?,?,?)", row)
         except sqlite3.Error as error:
             _log.warning("the cache %s cannot be written: %s", self.path, error)
 
