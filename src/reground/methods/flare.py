@@ -22,7 +22,7 @@ from reground.methods._evidence import Evidence, find
 from reground.methods._prompts import QUOTED, cite, render, require
 
 _END = re.compile(r"[.!?](?:[\"')\]]*)(?=\s|$)|\n+")
-_ANSWERED = re.compile(r"(?im)^\W*(?:final\s+)?answer\W*:")
+_ANSWERED = re.compile(r"(?im)^[^\w\n]*+(?:final\s++)?+answer\W*:")
 
 
 @dataclass(frozen=True, kw_only=True)
