@@ -103,7 +103,18 @@ def test_a_task_of_rankings_is_planned_as_one(server: Server, data: Path, capfd)
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     lines = [f"b{i}\tw{i}\t1\n" for i in range(3)]
     (folder / "qrels" / "train.tsv").write_text("query-id\tcorpus-id\tscore\n" + "".join(lines))
-    order = ("--limit", "3", "--simulations", "4", "--set", "candidates=1", "--out", "out", "--task", f"beir_train:{folder}")
+    order = (
+        "--limit",
+        "3",
+        "--simulations",
+        "4",
+        "--set",
+        "candidates=1",
+        "--out",
+        "out",
+        "--task",
+        f"beir_train:{folder}",
+    )
     assert call(server, data, "train", "trees", *order) == 0
     out, err = capfd.readouterr()
     assert "3 trees" in out

@@ -82,8 +82,8 @@ class AnswerForm:
         return self.bare or self.instruction
 
 
-_ANSWER_LINE = re.compile(r"(?im)^[ \t>*_#-]*(?:final\s+)?answer[\s*_]*(?:is)?[\s*_]*[:：][\s*_]*(.*)$")
-_ANSWER_INLINE = re.compile(r"(?i)(?<![A-Za-z])(?:final )?answer:\**\s+(\S.*)$", re.MULTILINE)
+_ANSWER_LINE = re.compile(r"(?im)^[ \t>*_#-]*+(?:final\s++)?+answer[\s*_]*+(?:is)?+[\s*_]*+[:：][\s*_]*+(.*)$")
+_ANSWER_INLINE = re.compile(r"(?i)(?<![A-Za-z])(?:final )?answer:\**+\s++(\S.*)$", re.MULTILINE)
 _ANSWER_PHRASE = re.compile(r"(?is)\banswer is:?\s+(.+?)(?:\.(?:\s|$)|\n|$)")
 _PYTHON = re.compile(r"py(?:thon)?[0-9]*")
 
@@ -102,8 +102,18 @@ def extract_phrase(text: str) -> str:
 
 
 def _trim(phrase: str) -> str:
-    phrase = re.sub(r"\s*(?:\[\d+\])+\s*\.?$", "", phrase.strip())
-    return phrase.strip().strip("*_`\"'“”").rstrip(".").strip()
+    return _uncited(phrase.strip()).strip("*_`\"'“”").rstrip(".").strip()
+
+
+def _uncited(phrase: str) -> str:
+    """The phrase without the markers that it ends in, such as [1][2]; read from its end, each character once."""
+    end = start = len(phrase.removesuffix(".").rstrip())
+    while phrase.endswith("]", 0, start):
+        opened = phrase.rfind("[", 0, start)
+        if opened < 0 or not phrase[opened + 1 : start - 1].isdecimal():
+            break
+        start = opened
+    return phrase if start == end else phrase[:start].rstrip()
 
 
 def extract_letters(text: str) -> str:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-_FENCE = re.compile(r"(?P<before>.*?)(?P<mark>`{3,}|~{3,})(?P<info>[^`~]*)$", re.DOTALL)
-_MARGIN = re.compile(r"(?:[>*+-]\s?)*(?:\d+[.)])?")
+_MARGIN = re.compile(r"\A(?:[>*+-]\s?)*+(?:\d++[.)])?")
+_SHORTEST = 3
 _ONE_WORD = re.compile(r"[\w+#.-]*")
 _LANGUAGE = re.compile(r"[{.\s]*([\w+#-]*)")
 
@@ -86,10 +86,12 @@ class _Block:
 
 
 def _fence(line: str) -> _Fence | None:
-    match = _FENCE.fullmatch(line)
-    if match is None or match["mark"] in match["before"]:
+    end = max(line.rfind("`"), line.rfind("~")) + 1
+    before = line[:end].rstrip(line[end - 1]) if end else ""
+    mark = line[len(before) : end]
+    if len(mark) < _SHORTEST or mark in before:
         return None
-    return _Fence(match["before"], match["mark"], match["info"].strip())
+    return _Fence(before, mark, line[end:].strip())
 
 
 def _opened(fence: _Fence) -> _Block | None:

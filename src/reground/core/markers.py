@@ -14,9 +14,10 @@ _BRACKET = r"\[\d+(?:[ \t]*[,;][ \t]*\d+)*\]"
 _RUN = re.compile(rf"{_BRACKET}(?:(?:[ \t]*[,;&]|[ \t]+and)?[ \t]*{_BRACKET})*")
 """Markers side by side: [1][2], [1], [2] and [3]."""
 _CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]*`)", re.DOTALL)
-_INDEXED = re.compile(r"(?<!\d[ \t])(?<!\w)(?:[A-Za-z]|[A-Za-z]\w*[_\d]\w*|_\w+|[a-z]+[A-Z]\w*)$")
+_INDEXED = re.compile(r"(?<!\d[ \t])(?<!\w)(?=\w++$)(?:[A-Za-z]$|[A-Za-z]\w*[_\d]|_\w|[a-z]+[A-Z])")
 _BESIDE = re.compile(r"(?:[=<>+/^\\][ \t]*|\\\w+)$")
-_AFTER = re.compile(r"\{|\((?!\[)|[ \t]*[=<>+/^]")
+_AFTER = re.compile(r"\A(?:\{|\((?!\[)|[ \t]*+[=<>+/^])")
+_BLANKS, _BLANKS_AND_COLONS = re.compile(r"[ \t]*+"), re.compile(r"[ \t:]*+")
 _LISTS = re.compile(
     r"\b(?:is|are|be|was|were|of|from|between|returns?|equals?|gives"
     r"|interval|range|list|array|set|vector|tuple)[ \t]+$",
@@ -24,6 +25,10 @@ _LISTS = re.compile(
 )
 _USUAL = 99
 """A larger number in brackets is a year, say, unless there are more passages."""
+_NEAR = 80
+"""Characters on either side of a marker that tell what it is."""
+_PASSES = 8
+"""A text that has not settled after this many passes is nested brackets."""
 
 
 def cited_markers(text: str, *, most: int) -> list[int]:
@@ -46,9 +51,13 @@ def without_unknown(text: str, known: Collection[int]) -> tuple[str, list[int]]:
         unknown.extend(number for number in _numbers(run) if number not in known)
         return _rebuilt(run, known)
 
-    before, most = "", max(known, default=0)
-    while text != before:  # what is taken out may leave another marker behind
+    most = max(known, default=0)
+    for _ in range(_PASSES):  # what is taken out may leave another marker behind
         before, text = text, _each_run(text, keep, most)
+        if text == before:
+            break
+    else:
+        text = text.replace("[", "").replace("]", "")
     return text, list(dict.fromkeys(unknown))
 
 
@@ -62,18 +71,17 @@ def _each_run(text: str, change: Callable[[str], str], most: int) -> str:
 def _changed(part: str, change: Callable[[str], str], most: int) -> str:
     done, end = [], 0
     for found in _RUN.finditer(part):
-        run = found.group()
-        before, after = part[end : found.start()], part[found.end() :]
-        new = change(run) if _cites(run, part[: found.start()], after, most) else run
+        run, before = found.group(), part[end : found.start()]
+        near = part[max(0, found.start() - _NEAR) : found.start()], part[found.end() : found.end() + _NEAR]
+        new, end = change(run) if _cites(run, *near, most) else run, found.end()
         if not new:
-            before, after = _closed(before, after)
+            before, end = _closed(before, part, end)
         done += [before, new]
-        end = len(part) - len(after)
     return "".join([*done, part[end:]])
 
 
 def _cites(run: str, before: str, after: str, most: int) -> bool:
-    line = before.rpartition("\n")[2][-80:]
+    line = before.rpartition("\n")[2]
     if not all(0 < number <= max(_USUAL, most) for number in _numbers(run)):
         return False
     if _INDEXED.search(line) or _BESIDE.search(line) or _AFTER.match(after):
@@ -81,14 +89,22 @@ def _cites(run: str, before: str, after: str, most: int) -> bool:
     return not (run.count("[") == 1 and len(_numbers(run)) > 1 and _LISTS.search(line))
 
 
-def _closed(before: str, after: str) -> tuple[str, str]:
-    """What stands around a run that is taken out: parentheses that held nothing else go with it, and one blank."""
-    opened, closed = before.rstrip(" \t"), after.lstrip(" \t")
-    if opened.endswith("(") and closed.startswith(")"):
-        opened, after = opened[:-1].rstrip(" \t"), closed[1:]
+def _closed(before: str, part: str, end: int) -> tuple[str, int]:
+    """What stays before a run that is taken out, and where the text goes on behind it.
+
+    Parentheses that held nothing else go with it, and one blank.
+    """
+    opened, closed = before.rstrip(" \t"), _skipped(_BLANKS, part, end)
+    if opened.endswith("(") and part.startswith(")", closed):
+        opened, end = opened[:-1].rstrip(" \t"), closed + 1
     if not opened or opened.endswith("\n"):
-        return opened, after.lstrip(" \t:")
-    return (before if after[:1].isalnum() else opened), after
+        return opened, _skipped(_BLANKS_AND_COLONS, part, end)
+    return (before if part[end : end + 1].isalnum() else opened), end
+
+
+def _skipped(blanks: re.Pattern[str], part: str, end: int) -> int:
+    found = blanks.match(part, end)
+    return found.end() if found else end
 
 
 def _rebuilt(run: str, known: Collection[int]) -> str:
@@ -101,4 +117,4 @@ def _rebuilt(run: str, known: Collection[int]) -> str:
 
 
 def _numbers(run: str) -> list[int]:
-    return [int(number) for number in re.findall(r"\d+", run)]
+    return [int(number[:9]) for number in re.findall(r"\d+", run)]  # nine digits: int() refuses thousands of them

@@ -8,24 +8,68 @@ such token with a space, which a reader hardly sees and a tokenizer never joins 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
+from itertools import starmap
 
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply
 
+_NAMES = (
+    "bos|eos|pad|unk|mask|cls|sep|sop|eop|eod|eot|eoh|eoa|eosys|eom|bom|sos|think|thinking|image|filename|escape|pause"
+    "|reponame|functions?|pr|code_interpreter|code_to_intermediate|intermediate_to_code|empty_output|2mass"
+    "|answer_(?:start|end)|sys(?:tem)?_(?:start|end)|beginning_of_sentence"
+)
+_FAMILIES = (
+    "start|end|begin|unused|reserved|extra|special|tokens?|tools?|function|fim|repo|file|jupyter|issue|commit|pr|gh|img|image"
+    "|audio|video|vision|speech|ref|box|quad|mask|pad|placeholder|seed|minimax|longcat|ctx"
+)
+"""The first words of names such as <start_of_turn>, <extra_id_7> and <seed:eos>; no HTML element has an underscore."""
+
+_SQUARE = (
+    "INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_[A-Z]+|IMG(?:_[A-Z]+)?|PREFIX|MIDDLE|SUFFIX|THINK|ARGS|CALL_ID|MODEL_SETTINGS"
+    "|[gs]?MASK|CLS|SEP|PAD|UNK|BOS|EOS|EOT|EOD|SOS|AUDIO|BEGIN_[A-Z_]+|END_[A-Z_]+|TRANSCRIBE|STREAMING_[A-Z]+|REPEAT|NEXT"
+    r"|S2S|NLU|NLG|SPECIAL_\w{1,20}|UNUSED_\w{1,20}|extra_id_\d{1,6}|unused_?\d{1,6}|reserved_?\d{1,6}|@BOS@|multimodal"
+)
 _CONTROL = re.compile(
-    r"<(?=\|)"  # <|im_start|>, <|eot_id|>, <|endoftext|>, ...
-    r"|<(?=｜)"  # the full-width bars of DeepSeek
-    r"|\|(?=>)"
-    r"|｜(?=>)"
-    r"|<(?=/?(?:s|bos|eos|pad|unk|mask|start_of_turn|end_of_turn|start_of_image|unused\d+)>)"
+    r"<(?=[|｜])"  # <|im_start|>, <|eot_id|>, and the full-width bars of DeepSeek
+    r"|(?<=\w)[|｜](?=>)"
+    r"|<(?=/?(?-i:s|PRE|SUF|MID|EOT|S2S|[BE]_(?:SYS|INST)|[CB]_[QA])>)"
+    rf"|<(?=/?(?:{_NAMES})>)"
+    rf"|<(?=/?(?:{_FAMILIES})(?:[_:][\w:]{{1,60}}|\d{{1,6}})>)"  # <start_of_turn>, <tool_call>, <unused7>, <seed:eos>
+    r"|<(?=[A-Z]{2,10}_TOKEN>)"  # those of Command R
+    r"|<(?=(?-i:SPECIAL|TOKENS_UNUSED)_\d{1,6}>)"
+    r"|<(?=(?:loc|seg)\d{3,4}>)"  # those of PaliGemma
     r"|<(?=</?SYS>>)"
-    r"|<(?=/?(?:tool_call|tool_response|think|image|reponame|repo_name|filename|file_sep|gh_stars|fim_\w+|issue_\w+"
-    r"|jupyter_\w+|empty_output|commit_\w+)>)"
-    r"|\[(?=/?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT|IMG|PREFIX|MIDDLE|SUFFIX)\])",
+    rf"|\[(?=/?(?:{_SQUARE})\])"
+    r"|\[(?=\|/?[\w ]{1,60}\|\])"  # [|user|] of EXAONE
+    r"|\[(?=e~\[)|\](?=~!?[a-z][\[\]])|\](?=![a-z]~?[\[\]])|\](?=<\][\w ]{1,60}\[>\[)"  # those of MiniMax
+    r"|>(?=>[A-Z_]{1,20}<<)"  # >>QUESTION<< of Falcon
+    r"|\|(?=\|\|[A-Z_]{1,40}\|\|\|)",  # |||EMAIL_ADDRESS||| of OLMo
     re.IGNORECASE,
 )
-_FENCE = re.compile(r"<(?=\s*/?\s*passage\b)", re.IGNORECASE)
+_ANY = re.compile(r"[<>\[\]|｜]")
+
+
+def _looks_like(letter: str, more: str) -> str:
+    """A class of the characters that look like a letter: its full-width, mathematical and circled forms, and `more`."""
+    ranges = (range(0x2100, 0x2150), range(0x24B6, 0x24EA), range(0xFF21, 0xFF5B), range(0x1D400, 0x1D6A4))
+    alike = (chr(code) for codes in ranges for code in codes)
+    return (
+        "[" + letter + more + "".join(c for c in alike if unicodedata.normalize("NFKC", c).casefold() == letter) + "]"
+    )
+
+
+_UNSEEN = (
+    r"[\s\u00ad\u0300-\u036f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u2800\u3164"
+    r"\ufe00-\ufe0f\ufeff\uffa0\U000e0000-\U000e0fff]*+"
+)
+_SPELLED = _UNSEEN.join(
+    starmap(_looks_like, zip("passage", ("рρᴘϱ", "аɑαᴀ", "ѕꜱʂ", "ѕꜱʂ", "аɑαᴀ", "ɡցɢ", "е℮ҽᴇε"), strict=True))
+)
+_FENCE = re.compile(rf"[<＜﹤‹〈⟨˂❮❬ᐸ≺〈](?! )(?={_UNSEEN}[/／⁄∕⧸╱⟋]?{_UNSEEN}{_SPELLED}(?!\w))", re.IGNORECASE)
+"""What a reader may take for the fence: other brackets, letters that look alike, and characters that nobody sees."""
+
 _OPENED = re.compile(r'^<passage number="\d+"', re.MULTILINE)
 _VALUE = r"""(?:"[^"\n]{0,400}"|'[^'\n]{0,400}'|[^\s<>"']{0,40})"""
 _TAG = re.compile(
@@ -42,7 +86,7 @@ def neutralise(text: str, extra: Iterable[str] = ()) -> str:
 
     Applying it twice changes nothing more.
     """
-    if "<" in text or "[" in text or "|" in text or "｜" in text:
+    if _ANY.search(text):
         text = _CONTROL.sub(r"\g<0> ", text)
     for token in extra:
         if len(token) > 1 and token in text:
@@ -104,4 +148,4 @@ def _outside(text: str, *, passages: bool) -> list[tuple[int, int]]:
 
 def _harmless(text: str) -> str:
     """Neutralised, and unable to close the fence that it stands in."""
-    return _FENCE.sub("< ", neutralise(text))
+    return _FENCE.sub(r"\g<0> ", neutralise(text))

@@ -28,7 +28,7 @@ SUBSETS: dict[str, dict[str, str]] = {
 """What RAT (appendix A) and RaR (appendix A) measured, where it is not the whole task."""
 
 _NUMBER = re.compile(r"(?<![A-Za-z0-9])\d+(?![A-Za-z0-9])")
-_RANGE = re.compile(r"(\d+)([-:])(\d+)")
+_RANGE = re.compile(r"\A(\d{1,9})([-:])(\d{1,9})")
 
 
 def select(task: str, examples: Sequence[Example], wanted: str) -> list[Example]:

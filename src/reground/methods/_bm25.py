@@ -75,11 +75,14 @@ def pieces(text: str, *, words: int) -> list[str]:
     found: list[str] = []
     for paragraph in _PARAGRAPH.split(text):
         current: list[str] = []
+        held = 0
         for sentence in _sentences(paragraph, words):
-            if current and count_words(" ".join([*current, sentence])) > words:
+            size = count_words(sentence)
+            if current and held + size > words:
                 found.append(" ".join(current))
-                current = []
+                current, held = [], 0
             current.append(sentence)
+            held += size
         if current:
             found.append(" ".join(current))
     return found

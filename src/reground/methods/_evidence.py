@@ -19,7 +19,7 @@ from reground.methods._budget import tokens_of
 from reground.methods._prompts import CITING
 
 _MARKER = re.compile(r"\[(\d+(?:\s*[,;]\s*\d+)*)\]")
-_LABEL = re.compile(r"^\W*(?:search\s+)?query(?:\s+\d+)?\s*[:：]\W*", re.IGNORECASE)
+_LABEL = re.compile(r"^\W*+(?:search\s++)?+query(?:\s++\d++)?\s*+[:：]\W*+", re.IGNORECASE)
 
 
 @dataclass

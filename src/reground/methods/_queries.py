@@ -10,12 +10,13 @@ LONGEST = 64
 """Words of a query, the first ones: what is longer is no query, and search engines read no more."""
 
 _LABEL = re.compile(
-    r"[\s>*_#\"'-]*(?:(?:better|rewritten|new)\s+)?(?:(?:web\s+)?search\s+)?(?:engine\s+)?quer(?:y|ies)\s*\(?\d*\)?[\s*_]*[:：]",
+    r"\A[\s>*_#\"'-]*+(?:(?:better|rewritten|new)\s++)?+(?:(?:web\s++)?+search\s++)?+(?:engine\s++)?+"
+    r"quer(?:y|ies)\s*+\(?\d*+\)?[\s*_]*+[:：]",
     re.IGNORECASE,
 )
-_ANSWER = re.compile(r"[\s>*_#]*answer[\s*_]*[:：]", re.IGNORECASE)
-_ITEM = re.compile(r"\s*(?:[-*•]\s+|\(?\d{1,2}[.)]\s+)")
-_NEXT = re.compile(r"[\s>*_#]*question\s*\d*[\s*_]*[:：]", re.IGNORECASE)
+_ANSWER = re.compile(r"\A[\s>*_#]*+answer[\s*_]*+[:：]", re.IGNORECASE)
+_ITEM = re.compile(r"\A\s*+(?:[-*•]\s++|\(?\d{1,2}[.)]\s++)")
+_NEXT = re.compile(r"\A[\s>*_#]*+question\s*+\d*+[\s*_]*+[:：]", re.IGNORECASE)
 _SEPARATOR = re.compile(r"[;；]")
 _NOTHING = re.compile(
     r"nil|null|n a|not (?:needed|necessary|required|applicable)|无|没有|不需要"

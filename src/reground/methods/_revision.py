@@ -13,7 +13,7 @@ from reground.core.run import Run
 from reground.methods._sentences import sentences
 from reground.methods._steps import dropped_steps, join_steps, restore_steps, split_answer, split_steps
 
-_NUMBER = re.compile(r"^\W*(?:step\s*)?\d+\s*[.:)]\s*")
+_NUMBER = re.compile(r"^\W*+(?:step\s*+)?+\d++\s*+[.:)]\s*+")
 _LOOP = 3
 _TASK = 20
 """The fewest characters by which a template's last line is known again in a reply."""

@@ -12,10 +12,12 @@ from reground.core.answers import AnswerForm
 
 _HEADING = re.compile(r"^\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$)")
 _STEP = re.compile(r"^\s*(?:[-*]\s*)?(?:#+\s*)?(?:\*\*)?(?:step\s*)?\d+\s*[.:)]", re.IGNORECASE)
-_LABEL = re.compile(r"^\W*(?:step\s*)?\d+\s*[.:)]", re.IGNORECASE | re.MULTILINE)
-_ANSWER = re.compile(r"(?im)^[\s>*_#-]*(?:final\s+)?answer\s*(?:is)?\s*[*_]*\s*[:：]")
+_LABEL = re.compile(r"^[^\w\n]*+(?:step\s*+)?+\d++\s*+[.:)]", re.IGNORECASE | re.MULTILINE)
+_ANSWER = re.compile(r"(?im)^[ \t\r\xa0\u3000>*_#-]*+(?:final\s++)?+answer\s*+(?:is)?+\s*+[*_]*+\s*+[:：]")
 _FENCED = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 _SAME = 0.9
+_MOST_WORK = 10_000_000
+"""Characters that may be compared to tell which steps a revision lost, about a second; longer texts are left alone."""
 _COMMON = frozenset(
     {"a", "an", "and", "are", "as", "at", "be", "by", "for", "from", "has", "have", "in", "is", "it", "its", "of", "on"}
     | {"or", "that", "the", "then", "there", "this", "to", "was", "we", "were", "which", "with"}
@@ -126,6 +128,8 @@ def align_steps(before: Sequence[str], after: Sequence[str], *, threshold: float
 
     The best alignment that keeps the order; only steps that share `threshold` of their words are paired.
     """
+    if _work(before, after) > _MOST_WORK:
+        return [None] * len(before)
     likeness = [[similarity(old, new) for new in after] for old in before]
     best = [[0.0] * (len(after) + 1) for _ in range(len(before) + 1)]
     for i in reversed(range(len(before))):
@@ -151,7 +155,10 @@ def dropped_steps(before: Sequence[str], after: Sequence[str], *, threshold: flo
     A step without a partner in the alignment is there still if a new one that resembles no old step stands at its
     place (it was reworded), if `threshold` of its words are in a new step beside those of that one's own partner
     (two were joined), or if another old step says the same (a model that ran ahead had written it already).
+    In texts too long to compare none is found.
     """
+    if _work(before, after) > _MOST_WORK:
+        return []
     partners = align_steps(before, after, threshold=threshold)
     extra = [_words(new) for new in after]
     for i, partner in enumerate(partners):
@@ -166,6 +173,11 @@ def dropped_steps(before: Sequence[str], after: Sequence[str], *, threshold: flo
         and not _joined(before[i], extra, threshold)
         and all(similarity(before[i], step) < _SAME for step in kept)
     ]
+
+
+def _work(before: Sequence[str], after: Sequence[str]) -> int:
+    """Characters that are looked at when every step is compared with every other, and fifty for each pair itself."""
+    return len(after) * sum(map(len, before)) + len(before) * (sum(map(len, after)) + 50 * len(after))
 
 
 def _joined(step: str, extra: Sequence[Counter[str]], threshold: float) -> bool:
@@ -189,6 +201,8 @@ def restore_steps(before: Sequence[str], after: Sequence[str], lost: Sequence[in
 def _successors(before: Sequence[str], after: Sequence[str], threshold: float) -> list[int | None]:
     """The alignment, and for steps without a partner a new one that resembles no old step and stands at their place."""
     partners = align_steps(before, after, threshold=threshold)
+    if _work(before, after) > _MOST_WORK:
+        return partners
     novel = [all(similarity(old, new) < threshold for old in before) for new in after]
     start = 0
     for i, partner in enumerate(partners):

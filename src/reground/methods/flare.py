@@ -22,7 +22,7 @@ from reground.methods._evidence import Evidence, find
 from reground.methods._prompts import QUOTED, cite, render, require
 from reground.methods._sentences import sentences
 
-_ANSWERED = re.compile(r"(?im)^\W*(?:final\s+)?answer\W*:")
+_ANSWERED = re.compile(r"(?im)^[^\w\n]*+(?:final\s++)?+answer\W*:")
 
 
 @dataclass(frozen=True, kw_only=True)

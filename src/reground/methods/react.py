@@ -21,8 +21,8 @@ from reground.methods._budget import INSTRUCTIONS, PASSAGE
 from reground.methods._evidence import Evidence, find
 from reground.methods._prompts import QUOTED, ending, render, require
 
-_ACTION = re.compile(r"(?im)^[\s*]*action(?:\s*\d+)?[\s*]*:[\s*]*(search|finish)\s*\[(.*)", re.DOTALL)
-_THOUGHT = re.compile(r"(?is)thought(?:\s*\d+)?[\s*]*:(.*?)(?=\baction(?:\s*\d+)?[\s*]*:|\Z)")
+_ACTION = re.compile(r"(?im)^[ \t\r*]*+action(?:\s*+\d++)?+[\s*]*+:[\s*]*+(search|finish)\s*+\[(.*)", re.DOTALL)
+_THOUGHT = re.compile(r"(?is)thought(?:\s*+\d++)?+[\s*]*+:(.*?)(?=\baction(?:\s*+\d++)?+[\s*]*+:|\Z)")
 
 _HEAD = (
     "Answer the question in turns of a thought and an action. There are two actions:\n"

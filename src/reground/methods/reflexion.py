@@ -165,7 +165,7 @@ def asserts(source: str) -> list[str]:
     for line in source.splitlines():
         try:
             statements = ast.parse(line.strip()).body
-        except SyntaxError:
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
             continue
         if len(statements) == 1 and isinstance(statements[0], ast.Assert):
             found.append(line.strip())

@@ -214,7 +214,7 @@ def _existing(name: str) -> Path | None:
 
 def _hub_parts(reference: str) -> tuple[str, str]:
     """Repository and file of `org/repo:file.gguf`. Raises ConfigurationError, with a guess at what was meant."""
-    match = re.fullmatch(r"([\w.-]+/[\w.-]+):([\w./-]+\.gguf)", reference)
+    match = re.fullmatch(r"\A([\w.-]++/[\w.-]++):([\w./-]+\.gguf)", reference)
     if match is None or ".." in reference:
         raise ConfigurationError(_unknown(reference))
     return match[1], match[2]

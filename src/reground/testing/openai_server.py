@@ -219,7 +219,7 @@ def _choice(index: int, text: str, body: dict[str, Any]) -> dict[str, Any]:
         "logprobs": None,
     }
     if body.get("logprobs"):
-        tokens = re.findall(r"\s*\S+", text)
+        tokens = re.findall(r"(?<!\s)\s*+\S++", text)
         scored = [
             {"token": token, "logprob": -0.1 * (len(token) % 10), "bytes": None, "top_logprobs": []} for token in tokens
         ]

@@ -33,9 +33,7 @@ _REWRITTEN: tuple[tuple[str, str], ...] = (
     (r"(?<=\d),(?=\d{3}(?!\d))", ""),
     (r"\\ |[ \t\u00a0\u202f]+", " "),
 )
-_TOKEN = re.compile(
-    r"\s*(?:(?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?(?!\.?\d))|(?P<name>[^\W\d_]+)|(?P<sign>\S))"
-)
+_TOKEN = re.compile(r"(?P<number>(?:\d++\.?+\d*+|\.\d++)(?:[eE][-+]?\d++)?(?!\.?\d))|(?P<name>[^\W\d_]++)|(?P<sign>\S)")
 _RAISED = re.compile("[⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹]+")
 _LOWER = str.maketrans("⁻⁺⁰¹²³⁴⁵⁶⁷⁸⁹", "-+0123456789")
 _FUNCTIONS: dict[str, Callable[[float], float]] = {

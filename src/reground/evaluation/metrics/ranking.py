@@ -90,7 +90,7 @@ def ranking_metric(name: str) -> Metric:
     """
     if name in _WHOLE:
         return _WHOLE[name]
-    parts = re.fullmatch(r"(\w+)@([1-9]\d*)", name)
+    parts = re.fullmatch(r"\A(\w++)@([1-9]\d{0,8})", name)
     if parts is None or parts[1] not in _AT_K:
         raise ConfigurationError(
             f"no ranking metric is called {name!r}; there are nDCG@k, recall@k, precision@k, MRR, MAP"

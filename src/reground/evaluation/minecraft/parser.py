@@ -30,14 +30,14 @@ class PlanStep:
 
 _SPACES = re.compile(r"[ \t]{2,}")  # long runs would make the patterns below slow
 _MARKUP = re.compile(r"[*`\"{}]+|(?<!\w)_+|_+(?!\w)|\[\d+(?:[ \t]*[,;][ \t]*\d+)*\]")  # and citation markers
-_LINE_START = r"(?:^|\n)[ \t>#\-•+]*"
+_LINE_START = r"(?:^|\n)[ \t>#\-•+]*+"
 _STEP = re.compile(
-    rf"{_LINE_START}step[ \t]*#?[ \t]*(\d{{1,4}})(?![ \t]*[-–][ \t]*\d)[ \t]*[:.)\]\-–—]*|\bSTEP[ \t]+(\d{{1,4}})[ \t]*[:.)]",
+    rf"{_LINE_START}step[ \t]*+#?+[ \t]*+(\d{{1,4}})(?![ \t]*[-–][ \t]*\d)[ \t]*[:.)\]\-–—]*|\bSTEP[ \t]++(\d{{1,4}})[ \t]*+[:.)]",
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(rf"{_LINE_START}(\d{{1,3}})[.):][ \t]+")
 _LABEL = re.compile(
-    r"(?:^|\n|[-–—•;,.(\[|][ \t]*|[ \t]{2,})[ \t]*(?:the[ \t]+)?"
+    r"(?:^|\n|[-–—•;,.(\[|]|(?<![ \t])[ \t]{2})[ \t]*+(?:the[ \t]++)?"
     r"((?:(?:object|target|resulting|obtained|required|needed|used|necessary|minecraft|goal|input|output)[ \t]+){0,3}"
     r"(?:minecraft[ \t]+)?(?:items?|objects?|obtain(?:ed|s)?|outputs?|results?|produces?|yields?|gain|quantity|number|count|amount"
     r"|materials?|ingredients?|tools?|plan|action|description|recipe|requires?|location|reason|task|note|inventory)"
@@ -58,15 +58,15 @@ _LEADING = re.compile(
     re.IGNORECASE,
 )
 _TRAILING = re.compile(
-    r"[ \t]*(?:[-–:,][ \t]*)?[(\[]?[ \t]*(?:[x×][ \t]*(\d{1,5})|(\d{1,5})[ \t]*(?:[x×]|pieces?|units?)?)[ \t]*[)\]]?$",
+    r"(?<![ \t])[ \t]*+(?:[-–:,][ \t]*+)?[(\[]?[ \t]*+(?:[x×][ \t]*+(\d{1,5})|(\d{1,5})[ \t]*+(?:[x×]|pieces?|units?)?+)[ \t]*+[)\]]?$",
     re.IGNORECASE,
 )
 _PAREN_COUNT = re.compile(
-    r"\([ \t]*(?:[x×][ \t]*)?(\d{1,5})[ \t]*[x×]?[ \t]*(?:pieces?|units?|total)?[ \t]*\)", re.IGNORECASE
+    r"\([ \t]*+(?:[x×][ \t]*+)?+(\d{1,5})[ \t]*+[x×]?+[ \t]*+(?:pieces?|units?|total)?+[ \t]*+\)", re.IGNORECASE
 )
 _PAREN = re.compile(r"\([^()\n]*\)?")
 _SEPARATOR = re.compile(rf"[,;+&\n]|\band\b(?=[ \t]+(?:\d|(?:{_WORD})\b))", re.IGNORECASE)
-_BULLET = re.compile(r"[ \t]*(?:[-•+>#]+|(?=\d))[ \t]*")
+_BULLET = re.compile(r"\A[ \t]*+(?:[-•+>#]++|(?=\d))[ \t]*+")
 _NOTHING = re.compile(
     r"^(?:none|nothing|n/?a|no (?:minecraft )?items?|not applicable|(?:empty|bare)?[ ]?(?:hands?|inventory|slots?)|empty|-+)?$",
     re.IGNORECASE,
@@ -77,7 +77,7 @@ _VERB = re.compile(
     re.IGNORECASE,
 )
 _PREPOSITION = re.compile(
-    r"[ \t]*(?:[.,;:(]|\b(?:from|with|using|by|in|on|at|for|to|via|until|out|near|inside|through|if|so|that|which)\b).*$",
+    r"(?<![ \t])[ \t]*+(?:[.,;:(]|\b(?:from|with|using|by|in|on|at|for|to|via|until|out|near|inside|through|if|so|that|which)\b).*$",
     re.IGNORECASE | re.DOTALL,
 )
 _INTO = re.compile(r"\binto[ \t]+", re.IGNORECASE)

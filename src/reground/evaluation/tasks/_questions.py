@@ -40,7 +40,7 @@ def _golds(record: Record) -> JsonValue:
     return [words[gold] if isinstance(gold, bool) else gold for gold in golds]
 
 
-_BRACKETED = re.compile(r"^(?P<name>.+?)\s*\((?:or\s+)?(?P<other>[^()]+)\)$")
+_BRACKETED = re.compile(r"^(?P<name>.*\S)\s*\((?:or\s++(?=[^()]))?+(?P<other>[^()]+)\)$")
 
 
 def split_alternatives(examples: list[Example]) -> list[Example]:

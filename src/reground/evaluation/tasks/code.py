@@ -87,7 +87,7 @@ async def score_program(program: Program, sandbox: Sandbox | None) -> Mapping[st
 
 def imported(source: str) -> list[str]:
     """Top-level modules that trusted code imports from outside the standard library."""
-    found = re.findall(r"^\s*(?:import|from)\s+([A-Za-z_]\w*)", source, re.MULTILINE)
+    found = re.findall(r"^[ \t]*+(?:import|from)[ \t]++([A-Za-z_]\w*)", source, re.MULTILINE)
     return sorted({name for name in found if name not in sys.stdlib_module_names})
 
 

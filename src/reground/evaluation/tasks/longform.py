@@ -104,7 +104,7 @@ def judge_prompt(question: str, answer: str, reference: str, exemplars: Sequence
     return "\n\n".join([INSTRUCTION, *worked, asked])
 
 
-_VERDICT = re.compile(r"^[\s`]*implied\s*(?::\s*bool\s*)?=\s*([^#\n`]*)", re.MULTILINE)
+_VERDICT = re.compile(r"^[ \t\r`]*+implied\s*+(?::\s*+bool\s*+)?+=\s*+([^#\n`]*)", re.MULTILINE)
 
 
 def parse_verdict(reply: str) -> bool:

@@ -27,7 +27,7 @@ from reground.evaluation.tasks._load import Record, data_path, example_of, numbe
 TOLERANCE = 0.04
 """The part of the gold by which a number may be off."""
 
-_ANSWER_LINE = re.compile(r"(?im)^[\s>*_#-]*(?:final\s+)?answer\s*(?:is)?\s*[:：][\s*_]*(\S.*)$")
+_ANSWER_LINE = re.compile(r"(?im)^[ \t\r\xa0\u3000>*_#-]*+(?:final\s++)?+answer\s*+(?:is)?+\s*+[:：][\s*_]*+(\S.*)$")
 
 
 def extract_typed(text: str) -> str:
@@ -119,12 +119,12 @@ def _same_list(values: list[float], golds: list[JsonValue]) -> bool:
 
 
 def _truth(phrase: str) -> bool | None:
-    found = re.match(r"\W*(true|yes|false|no)\b", phrase, re.IGNORECASE)
+    found = re.match(r"\A\W*+(true|yes|false|no)\b", phrase, re.IGNORECASE)
     return None if found is None else found[1].lower() in ("true", "yes")
 
 
 def _letter(phrase: str) -> str | None:
-    found = re.search(r"(?:^|\boption\s*)\W*([a-h])(?![a-z])", phrase, re.IGNORECASE)
+    found = re.search(r"(?:^|\boption)\W*+([a-h])(?![a-z])", phrase, re.IGNORECASE)
     return None if found is None else found[1].lower()
 
 

@@ -19,28 +19,28 @@ QUERY = replace(PHRASE, name="query")
 """What the last step states where a ranking is asked for: the query of the last retrieval."""
 
 _STATED = re.compile(
-    r"(?:^|[.!?;)\]][\"'”*_]*[ \t\n])[ \t>*_#-]*(?:(?:so|thus|hence|therefore|finally),?[ ]+)?"
-    r"(?:(?:the|my|our)[ ]+)?(?:(?:final|correct)[ ]+)?(?P<answer>answer\s*(?:is)?\s*[*_]*\s*[:：][\s*_]*)",
+    r"(?:^|[.!?;)\]][\"'”*_]*+[ \t\n])[ \t>*_#-]*+(?:(?:so|thus|hence|therefore|finally),?[ ]+)?"
+    r"(?:(?:the|my|our)[ ]+)?(?:(?:final|correct)[ ]+)?(?P<answer>answer\s*+(?:is)?+\s*+[*_]*+\s*+[:：][\s*_]*+)",
     re.IGNORECASE | re.MULTILINE,
 )
 """An answer stands behind its label at the beginning of a sentence; "to find the answer: ..." only speaks of one."""
 
-_LABEL = re.compile(r"(?i)^[\s>*_#-]*(?:final\s+)?answer\s*(?:is)?\s*[*_]*\s*[:：][\s*_]*")
+_LABEL = re.compile(r"(?i)^[\s>*_#-]*+(?:final\s++)?+answer\s*+(?:is)?+\s*+[*_]*+\s*+[:：][\s*_]*+")
 _PLACEHOLDER = re.compile(
-    r"\W*(?:(?i:it is|it's|this is|still) )*(?:"
+    r"\A\W*+(?:(?i:it is|it's|this is|still) )*(?:"
     r"(?i:unknown|unclear|undetermined|tbd|n/a|insufficient)\b(?! [A-Z])"
     r"|(?i:not|cannot|can't|can not) (?i:yet )?(?i:be )?"
     r"(?i:known|clear|given|stated|found|determined|available|specified|certain|answered|enough|sufficient)\b(?! [A-Z])"
     r"|(?i:to be) (?:determined|found|decided|completed)\b|I (?:do not|don't|cannot|can't) [a-z])"
-    r"|\W*[\[<]\s*[a-z][^\]>\d]*[\]>]\W*$"
+    r"|\A\W*[\[<]\s*+[a-z][^\]>\d]*+[\]>]\W*+$"
 )
 """What is written where an answer is not known; names such as "Unknown Pleasures" are no such thing."""
 
 _SEARCH = "find|look|search|identify|determine|know|check|compare|retrieve|verify"
 _VERB = _SEARCH + "|add|multiply|subtract|divide|calculate|compute|solve|answer|work|figure|decide|get|consider"
-_LACKING = re.compile(rf"\W*(?:[Ww]e|I) (?:(?:still|first|now|also) )*(?:need|have|must)(?: to)? (?:{_SEARCH})\b")
+_LACKING = re.compile(rf"\A\W*+(?:[Ww]e|I) (?:(?:still|first|now|also) )*(?:need|have|must)(?: to)? (?:{_SEARCH})\b")
 _PLAN = re.compile(
-    rf"\W*(?:[Tt]o (?:{_VERB})\b[^.]*,"
+    rf"\A\W*+(?:[Tt]o (?:{_VERB})\b[^.]*,"
     r"|[Ll]et(?:['’]s| us| me) [a-z]"
     r"|(?:[Ww]e|I|[Yy]ou) (?:(?:still|first|now|also|then) )*(?:need|have|must|should|can|will|could|would)\b(?! [A-Z])"
     rf"|(?i:first|next|then|now),? (?:we|you|I|{_VERB})\b"
@@ -48,9 +48,13 @@ _PLAN = re.compile(
 )
 """What somebody writes who says how to go on; the words are told from titles ("First Blood") by their small letters."""
 
-_ARTICLE = re.compile(r"\W*A (?!and\b|or\b)[a-z]")
-_NUMBERED = re.compile(r"^\W*(?:step\s*)?\d+\s*[.:)]", re.IGNORECASE | re.MULTILINE)
-_CLOSED = re.compile(r"^[ \t]*```[ \t]*(?:python3?|py)?[ \t]*\n(.*?)^[ \t]*```[ \t]*$", re.DOTALL | re.MULTILINE | re.I)
+_ARTICLE = re.compile(r"\A\W*+A (?!and\b|or\b)[a-z]")
+_NUMBERED = re.compile(r"^[^\w\n]*+(?:step\s*+)?+\d++\s*+[.:)]", re.IGNORECASE | re.MULTILINE)
+_OPENING = re.compile(r"\A[ \t]*+```[ \t]*+(?:python3?|py)?+[ \t]*+\Z", re.IGNORECASE)
+
+
+_LONGEST = 50_000
+"""Characters of a program that are looked at: a longer one is no answer, and to parse it would take seconds."""
 
 
 def complete_answer(step: str, form: AnswerForm) -> str:
@@ -61,7 +65,7 @@ def complete_answer(step: str, form: AnswerForm) -> str:
     answer (prose, plans) the label begins a line, and what stands behind it is the response.
     """
     if form.draft_is_query:
-        return step if any(_is_program(body, form) for body in _CLOSED.findall(step)) else ""
+        return step if any(_is_program(body, form) for body in _closed_blocks(step)) else ""
     if not form.final_pass:
         said = _LABEL.sub("", split_answer(step, form)[1], count=1).strip()
         return said if _settled(said, form) else ""
@@ -71,6 +75,19 @@ def complete_answer(step: str, form: AnswerForm) -> str:
     if not short or not _settled(_LABEL.sub("", tail, count=1).strip(), form):
         return ""
     return step if form.extract(step) == short else tail
+
+
+def _closed_blocks(text: str) -> Iterator[str]:
+    """The bodies of the code blocks in Python, or in no language, that are opened and closed by lines of their own."""
+    body: list[str] | None = None
+    for line in text.split("\n"):
+        if body is None:
+            body = [] if _OPENING.match(line) else None
+        elif line.strip(" \t") == "```":
+            yield "\n".join([*body, ""])
+            body = None
+        else:
+            body.append(line)
 
 
 def _settled(said: str, form: AnswerForm) -> bool:
@@ -88,6 +105,8 @@ def _settled(said: str, form: AnswerForm) -> bool:
 
 
 def _is_program(body: str, form: AnswerForm) -> bool:
+    if len(body) > _LONGEST:
+        return False
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

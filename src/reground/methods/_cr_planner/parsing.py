@@ -10,8 +10,10 @@ from reground.methods._steps import split_answer, squeezed
 END = "[END]"
 """What closes a step; generation stops there."""
 
-_STEP = re.compile(r"^[\s>*_#-]*(?:next\s+)?step\b\s*\d*\s*[*_]*\s*[.:)][\s*_]*", re.IGNORECASE)
-_LATER = re.compile(r"(?im)^[ \t>*_#-]*(?:next\s+)?step\s*\d+\s*[*_]*\s*[.:)]|^[ \t]*(?:<passage\b|search query:)")
+_STEP = re.compile(r"^[\s>*_#-]*+(?:next\s++)?+step\b\s*+\d*+\s*+[*_]*+\s*+[.:)][\s*_]*+", re.IGNORECASE)
+_LATER = re.compile(
+    r"(?im)^[ \t>*_#-]*+(?:next\s++)?+step\s*+\d++\s*+[*_]*+\s*+[.:)]|^[ \t]*+(?:<passage\b|search query:)"
+)
 
 
 def read_step(reply: str, form: AnswerForm) -> str:
@@ -21,14 +23,19 @@ def read_step(reply: str, form: AnswerForm) -> str:
     """
     text = _STEP.sub("", reply.partition(END)[0].strip(), count=1)
     _, answer = split_answer(text, form)
-    later = next((found for found in _LATER.finditer(text) if not _inside(text, found.start(), answer)), None)
-    text = (text if later is None else text[: later.start()]).strip()
+    text = text[: _later(text, text.rindex(answer) if answer else len(text))].strip()
     return text if any(char.isalnum() for char in text) else ""
 
 
-def _inside(text: str, place: int, answer: str) -> bool:
-    """Whether a place lies in the answer or in a code block, where a line may well begin like a step."""
-    return (bool(answer) and place >= text.rindex(answer)) or text.count("```", 0, place) % 2 == 1
+def _later(text: str, answer: int) -> int:
+    """Where a later step begins: not in the answer nor in a code block, where a line may well begin like a step."""
+    fences = seen = 0
+    for found in _LATER.finditer(text, 0, answer):
+        fences += text.count("```", seen, found.start())
+        seen = found.start()
+        if fences % 2 == 0:
+            return seen
+    return len(text)
 
 
 def key(text: str) -> str:

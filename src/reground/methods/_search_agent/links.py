@@ -19,7 +19,7 @@ _IN_PROSE = re.compile(
 )
 _IN_CODE = re.compile(rf"{_BLANKS}\[\s*{_ID}{_NEXT}\s*\]", re.IGNORECASE)
 _PLAIN = re.compile(r"\[\s*\d{1,3}(?:\s*[,;]\s*\d{1,3})*\s*\]")
-_LINK = re.compile(r"\[link_id=(\d+)\]")
+_LINK = re.compile(r"\[link_id=(\d{1,9})\]")
 
 _PASSES = 4
 """A text that has not settled after so many is nested brackets."""

@@ -14,7 +14,7 @@ _FIELD = re.compile(
     rf"|(?P<string>{_STRINGS})\s*=\s*(?P<quote>'''|\"\"\"|'|\")"
     r"|(?P<plain>selected_link_ids|passed)\s*=\s*(?P<value>\[[\d,\s]*\]|True\b|False\b))"
 )
-_NAME = re.compile(r"(?:\w+\.)?(\w+)\s*\(")
+_NAME = re.compile(r"\A(?:\w++\.)?+(\w++)\s*+\(")
 _UNSAFE = re.compile(r"\\.|[\"\n\r\\]", re.DOTALL)
 _SAFE = {'"': '\\"', "\n": "\\n", "\r": "\\r", "\\": "\\\\"}
 

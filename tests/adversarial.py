@@ -1,0 +1,216 @@
+"""Texts on which a pattern that looks at anything twice gets slow, and a stopwatch that tells linear from worse."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+import re
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from re._constants import (  # type: ignore[import-not-found]
+    ANY,
+    ATOMIC_GROUP,
+    BRANCH,
+    CATEGORY,
+    CATEGORY_DIGIT,
+    CATEGORY_SPACE,
+    CATEGORY_WORD,
+    IN,
+    LITERAL,
+    MAX_REPEAT,
+    MIN_REPEAT,
+    NEGATE,
+    NOT_LITERAL,
+    POSSESSIVE_REPEAT,
+    RANGE,
+    SUBPATTERN,
+)
+from re._parser import parse  # type: ignore[import-not-found]
+from types import ModuleType
+from typing import Any
+
+import reground
+
+RUNS = (
+    *("\n", " ", "\t", "\r", "\u00a0", "[", "]", "(", ")", "{", "<", ">", "*", "_", "#", "-", "`", "~", "|", "\\", "."),
+    *(
+        "!",
+        ":",
+        ",",
+        "=",
+        '"',
+        "'",
+        "/",
+        "7",
+        "a",
+        "A",
+        "é",
+        "的",
+        "a ",
+        "a\n",
+        "\n ",
+        " \n",
+        "[1",
+        "[1] ",
+        "1, ",
+        "1. ",
+    ),
+    *(
+        "answer ",
+        "answer:",
+        "\nanswer",
+        "step 1:",
+        "\nstep",
+        "```",
+        "\n```",
+        "```\n",
+        "'''",
+        "<!--",
+        "</",
+        "&",
+        "$",
+        "^",
+    ),
+    *("a.", "a_", "**", "* *", "> ", "\n> ", "\n- ", "\n1. ", "x ", "(a", "1-", "\n\t", "a=", "a b,", "no ", '\\"'),
+)
+SMALL, LARGE, WHOLE = 4_000, 64_000, 1_000_000
+SUSPECT = 0.002
+"""Seconds for SMALL characters above which a case is timed at LARGE: a linear pattern mostly stays far below."""
+BOUND = 0.5
+"""Seconds for LARGE characters, and per that many at WHOLE: quadratic time takes more, linear mostly a tenth."""
+
+_MOST_WAYS = 40
+
+SKIPPED = ("reground.__main__", "reground.sandbox.inside")
+
+
+def modules() -> list[ModuleType]:
+    """Every module of the package that can be imported without running a program."""
+    names = [found.name for found in pkgutil.walk_packages(reground.__path__, "reground.")]
+    return [importlib.import_module(name) for name in names if not name.startswith(SKIPPED)]
+
+
+def patterns() -> dict[str, re.Pattern[str]]:
+    """Every pattern over text: those of the modules by name, and those written where they are used."""
+    found: dict[str, re.Pattern[str]] = {}
+    for module in modules():
+        for name, value in vars(module).items():
+            for part in value if isinstance(value, tuple | list) else [value]:
+                if isinstance(part, re.Pattern) and isinstance(part.pattern, str):
+                    found.setdefault(f"{module.__name__}:{name}:{part.pattern[:20]}", part)
+    for path in Path(reground.__path__[0]).rglob("*.py"):
+        for call in ast.walk(ast.parse(path.read_text("utf-8"))):
+            written = _written(call)
+            if written is not None:
+                found[f"{path.name}:{call.lineno}"] = written  # type: ignore[attr-defined]
+    distinct = {(each.pattern, each.flags): name for name, each in reversed(found.items())}
+    return {name: found[name] for name in sorted(distinct.values())}
+
+
+def _written(node: ast.AST) -> re.Pattern[str] | None:
+    """The pattern of a call such as re.sub("...", ...) that is written out there."""
+    if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute) or not node.args:
+        return None
+    of, pattern = node.func.value, node.args[0]
+    if not isinstance(of, ast.Name) or of.id != "re" or not isinstance(pattern, ast.Constant):
+        return None
+    flags = [part.attr for part in ast.walk(node) if isinstance(part, ast.Attribute) and part.attr.isupper()]
+    bits = re.RegexFlag(0)
+    for flag in flags:
+        bits |= getattr(re, flag, re.RegexFlag(0))
+    return re.compile(pattern.value, bits) if isinstance(pattern.value, str) else None
+
+
+def ways(pattern: re.Pattern[str]) -> list[str]:
+    """Texts that lead into the pattern's parts: the beginnings of a shortest match, one for each alternative."""
+    found: dict[str, None] = {}
+    for text in _begun(parse(pattern.pattern, pattern.flags), ""):
+        found.setdefault(text)
+    return [text for text in found if text][:_MOST_WAYS]
+
+
+def _begun(items: Iterable[Any], before: str) -> Iterator[str]:
+    """What stands before each part of a sequence, and behind the last."""
+    for kind, value in items:
+        if kind is not LITERAL:
+            yield before
+        if kind is BRANCH:
+            for branch in value[1]:
+                yield from _begun(branch, before)
+        elif kind in (MAX_REPEAT, MIN_REPEAT, POSSESSIVE_REPEAT):
+            yield from _begun(value[2], before)
+        elif kind in (SUBPATTERN, ATOMIC_GROUP):
+            yield from _begun(value[-1] if kind is SUBPATTERN else value, before)
+        before += _sample(kind, value)
+    yield before
+
+
+def _sample(kind: Any, value: Any) -> str:
+    """A short text that a part matches; once where it may also be left out."""
+    if kind is LITERAL:
+        return chr(value)
+    if kind is IN:
+        given = [item for item in value if item[0] in (LITERAL, RANGE, CATEGORY)]
+        negated = value[0][0] is NEGATE
+        return "x" if negated or not given else _sample(*given[-1])
+    if kind is RANGE:
+        return chr(value[0])
+    if kind is CATEGORY:
+        return {CATEGORY_DIGIT: "1", CATEGORY_SPACE: " ", CATEGORY_WORD: "x"}.get(value, "-")
+    if kind is BRANCH:
+        return _text(value[1][0])
+    if kind in (MAX_REPEAT, MIN_REPEAT, POSSESSIVE_REPEAT):
+        return _text(value[2]) * max(1, value[0])
+    if kind in (SUBPATTERN, ATOMIC_GROUP):
+        return _text(value[-1] if kind is SUBPATTERN else value)
+    return "x" if kind in (ANY, NOT_LITERAL) else ""
+
+
+def _text(items: Iterable[Any]) -> str:
+    return "".join(_sample(kind, value) for kind, value in items)
+
+
+def texts(into: Sequence[str], length: int) -> Iterator[tuple[str, str]]:
+    """A short name of each adversarial text, and the text: runs alone, behind a way in, and ways in between runs."""
+    for run in RUNS:
+        yield repr(run), run * (length // len(run))
+        for way in into:
+            yield f"{way!r} + {run!r}", f"{way}{run * (length // len(run))}\0"
+    for way in into:
+        yield f"many {way!r}", way * (length // len(way))
+        for gap in ("\n", " ", "a", "1"):
+            yield f"many {way + gap!r}", (way + gap) * (length // (len(way) + 1))
+
+
+def seconds(work: Callable[[str], object], text: str) -> float:
+    """Processor seconds, so that other programs hardly count; the better of two where the first was long."""
+    best = float("inf")
+    for _ in range(2):
+        start = time.thread_time()
+        work(text)
+        best = min(best, time.thread_time() - start)
+        if best < SUSPECT or best > BOUND:
+            break
+    return best
+
+
+def slow(work: Callable[[str], object], into: Sequence[str]) -> str:
+    """The first text found for which the time grows faster than the length, in words; "" for linear work."""
+    slowest, worst = 0.0, 0
+    for number, (name, text) in enumerate(texts(into, SMALL)):
+        if seconds(work, text[:500]) > BOUND / 20:
+            return f"{name}: more than {BOUND / 20} s for 500 characters"
+        took = seconds(work, text)
+        if took > slowest:
+            slowest, worst = took, number
+        for length, bound in ((SMALL, BOUND / 20), (LARGE // 4, BOUND / 4), (LARGE, BOUND)):
+            if took > SUSPECT and (took := seconds(work, _case(into, number, length))) > bound:
+                return f"{name}: {took:.2f} s for {length} characters"
+    took = seconds(work, _case(into, worst, WHOLE))
+    return f"{took:.2f} s for {WHOLE} characters" if took > BOUND * WHOLE / LARGE else ""
+
+
+def _case(into: Sequence[str], number: int, length: int) -> str:
+    return next(text for index, (_, text) in enumerate(texts(into, length)) if index == number)

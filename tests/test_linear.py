@@ -1,0 +1,109 @@
+"""Every pattern and every function that reads text from outside takes time in step with the text's length."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+
+import pytest
+
+from reground.core.answers import FORMS
+from reground.core.errors import RegroundError
+from tests.adversarial import modules, patterns, slow, ways
+
+PATTERNS = patterns()
+TEXTS = frozenset(
+    ("text", "reply", "response", "draft", "query", "said", "phrase", "prediction", "raw", "page", "line", "step")
+    + ("code", "written", "body", "source", "value", "content")
+)
+"""Names of a first parameter that holds text from outside."""
+
+OTHERS: dict[str, object] = {
+    **{
+        "most": 9,
+        "known": (1, 2),
+        "golds": ("a",),
+        "gold": "a",
+        "target": 1.0,
+        "words": 60,
+        "size": 100,
+        "tokens": 100,
+    },
+    **{
+        "stop": "**",
+        "fallback": "",
+        "template": "Step to check:\n{step}\n",
+        "quote": "'",
+        "mend": True,
+        "kind": "float",
+    },
+    **{"answer": 10**9, "plain": True},
+}
+NOT_TEXT = ("reground.app.", "reground.retrieval.languages", "reground.evaluation.compare", "reground.testing")
+"""What these read comes from the command line or from tests."""
+
+WAYS = ("```python\n", "Answer: ", "STEP 1: 4x a")
+
+
+def functions() -> Iterator[tuple[str, Callable[[str], object]]]:
+    """Every function over a text whose other parameters are known here, once for each form where it takes one."""
+    for module in modules():
+        for name, function in vars(module).items():
+            if inspect.isfunction(function) and function.__module__ == module.__name__:
+                yield from _calls(f"{module.__name__.removeprefix('reground.')}.{name}", function)
+
+
+def _calls(name: str, function: Callable[..., object]) -> Iterator[tuple[str, Callable[[str], object]]]:
+    parameters = list(inspect.signature(function).parameters.values())
+    if not parameters or parameters[0].name not in TEXTS or parameters[0].annotation != "str":
+        return
+    if inspect.iscoroutinefunction(function) or name.endswith("_tokens_of") or f"reground.{name}".startswith(NOT_TEXT):
+        return
+    needed = [each.name for each in parameters[1:] if each.default is each.empty]
+    given = {each: OTHERS[each] for each in needed if each in OTHERS}
+    if needed == list(given):
+        yield name, partial(_read, function, given)
+    elif [*given, "form"] == sorted(needed, key=lambda each: each == "form"):
+        for form in ("phrase", "choice", "program", "plan"):
+            yield f"{name}:{form}", partial(_read, function, given | {"form": FORMS[form]})
+
+
+def _read(function: Callable[..., object], given: dict[str, object], text: str) -> None:
+    """Call it by name of its parameters, take all that it yields, and let it refuse the text in its own words."""
+    names = list(inspect.signature(function).parameters)
+    try:
+        result = function(text, **{name: given[name] for name in names if name in given})
+        if inspect.isgenerator(result):
+            deque(result, 0)
+    except RegroundError:
+        pass
+
+
+FUNCTIONS = dict(functions())
+
+
+@pytest.mark.parametrize("name", PATTERNS)
+def test_pattern_is_linear(name: str) -> None:
+    pattern: re.Pattern[str] = PATTERNS[name]
+    assert slow(lambda text: deque(pattern.finditer(text), 0), ways(pattern)) == ""
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_function_is_linear(name: str) -> None:
+    assert slow(FUNCTIONS[name], WAYS) == ""
+
+
+def test_the_patterns_and_the_functions_are_found() -> None:
+    assert len(PATTERNS) > 100
+    assert {"core.answers.extract_phrase", "core.markers.without_unknown", "methods.react.parse_action"} <= set(
+        FUNCTIONS
+    )
+
+
+@pytest.mark.parametrize("pattern", [r"^\s*answer", r"\s+$", r"answer\s*(?:is)?\s*:", r"step \d+\s*[*_]*\s*[.:)]"])
+def test_a_pattern_that_is_not_linear_is_caught(pattern: str) -> None:
+    compiled = re.compile(pattern, re.MULTILINE)
+    assert slow(lambda text: deque(compiled.finditer(text), 0), ways(compiled))
