@@ -14,7 +14,7 @@ import pytest
 from reground.core.errors import SandboxUnavailable
 from reground.core.programs import Execution, Limits, Program, Sandbox
 from reground.sandbox import find_sandbox
-from reground.sandbox._folders import PREFIX, sweep, workspace
+from reground.sandbox._folders import PREFIX, make_workspace, remove, sweep
 
 LIMITS = Limits(seconds=5, memory_mib=256)
 # What a watch that looks now and then lets through, and what the interpreter takes.
@@ -169,10 +169,9 @@ def test_a_limit_of_the_host_is_not_the_programs_fault(limit: str, said: str, sa
 
 OWNER = """
 import sys, time
-from reground.sandbox._folders import workspace
-with workspace() as folder:
-    print(folder, flush=True)
-    time.sleep(60)
+from reground.sandbox._folders import make_workspace
+print(make_workspace(), flush=True)
+time.sleep(60)
 """
 
 
@@ -203,7 +202,8 @@ def test_the_folders_of_the_dead_are_swept_and_no_others(end: signal.Signals, tm
 
 
 def test_a_workspace_in_use_is_left_alone_and_gone_afterwards() -> None:
-    with workspace() as folder:
-        sweep()
-        assert (folder / "shared").is_dir()
+    folder = make_workspace()
+    sweep()
+    assert (folder / "shared").is_dir()
+    remove(folder)
     assert not folder.exists()

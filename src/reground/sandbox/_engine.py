@@ -23,7 +23,7 @@ from pydantic import JsonValue
 from reground.core.errors import SandboxUnavailable
 from reground.core.programs import Execution, Limits, Program, Verdict
 from reground.sandbox import _host
-from reground.sandbox._folders import workspace
+from reground.sandbox._folders import make_workspace, remove
 from reground.sandbox._verdict import judge_alone, judge_tests, judge_value, settle
 from reground.sandbox._watch import Watch
 
@@ -153,17 +153,21 @@ class Engine:
 
     async def execute(self, program: Program) -> Execution:
         """Run a program and judge it. Raises SandboxUnavailable when the isolation cannot be set up."""
-        async with self._gate():
-            began = time.monotonic()
-            try:
-                with workspace() as folder:
-                    if program.tests is not None:
-                        return await self._with_tests(program, folder, began)
-                    return await self._by_itself(program, folder, began)
-            except OSError as error:
-                if error.errno not in _SCARCE:
-                    raise
-                raise SandboxUnavailable(f"the host has no room for a program: {error.strerror}") from error
+        folder = None
+        try:
+            async with self._gate():
+                began = time.monotonic()
+                folder = make_workspace()
+                if program.tests is not None:
+                    return await self._with_tests(program, folder, began)
+                return await self._by_itself(program, folder, began)
+        except OSError as error:
+            if error.errno not in _SCARCE:
+                raise
+            raise SandboxUnavailable(f"the host has no room for a program: {error.strerror}") from error
+        finally:
+            if folder is not None:
+                await asyncio.shield(asyncio.to_thread(remove, folder))
 
     def _gate(self) -> asyncio.Semaphore:
         loop = asyncio.get_running_loop()

@@ -11,7 +11,6 @@ import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 PREFIX = "reground-sandbox-"
@@ -22,18 +21,14 @@ _ABANDONED_SECONDS = 3600.0
 _DETACH = 2
 
 
-@contextlib.contextmanager
-def workspace() -> Iterator[Path]:
+def make_workspace() -> Path:
     """A folder for one execution, with `shared` in it, which its two processes may write to."""
     folder = Path(tempfile.mkdtemp(dir=_home(os.getpid())))
     shared = folder / "shared"
     shared.mkdir()
-    try:
-        _mount(shared)
-        shared.chmod(0o1777)
-        yield folder
-    finally:
-        _remove(folder)
+    _mount(shared)
+    shared.chmod(0o1777)
+    return folder
 
 
 @functools.cache
@@ -46,7 +41,7 @@ def _home(pid: int) -> Path:
     lock = os.open(home / "unlocked", os.O_CREAT | os.O_RDWR, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     (home / "unlocked").rename(home / _LOCK)
-    atexit.register(lambda: _remove(home) if os.getpid() == pid else None)
+    atexit.register(lambda: remove(home) if os.getpid() == pid else None)
     return home
 
 
@@ -56,7 +51,7 @@ def sweep() -> None:
         with contextlib.suppress(OSError):
             found = home.lstat()
             if home.is_dir() and not home.is_symlink() and found.st_uid == os.geteuid() and _is_dead(home):
-                _remove(home)
+                remove(home)
 
 
 def _is_dead(home: Path) -> bool:
@@ -73,7 +68,8 @@ def _is_dead(home: Path) -> bool:
     return True
 
 
-def _remove(folder: Path) -> None:
+def remove(folder: Path) -> None:
+    """Remove a workspace, or a home with its workspaces. It takes some ms: the kernel waits before it lets a mount go."""
     for shared in [folder / "shared", *folder.glob("*/shared")]:
         if shared.is_mount():
             _libc().umount2(os.fsencode(shared), _DETACH)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 import os
 import platform
@@ -102,6 +103,9 @@ class _Bubblewrap:
 
     def __init__(self, binary: str, *, as_user: bool, packages: bool) -> None:
         self._binary, self._as_user, self._packages = binary, as_user, packages
+        # Nobody can write there from within: imported here once, the harness is not compiled anew by each program.
+        for module in ("start", "program", "tests"):
+            importlib.import_module(f"reground.sandbox.inside.{module}")
 
     def confine(self, job: Job) -> dict[str, JsonValue]:
         """Limits that the process sets on itself, and where its packages are."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import contextlib
 import json
 import os
 import sys
@@ -145,8 +144,11 @@ class TestsSession(Session):
 
     def ask(self, op: str, *operands: Any) -> Any:
         """The other side's answer; its exception is raised here."""
-        with self._lending():
+        first = self._next
+        try:
             return self.decode(self._exchange(op, *operands)["ok"])
+        finally:
+            self.forget(first)
 
     def place(self, op: str, *operands: Any) -> None:
         """Set an attribute or an item. A function of the tests that is put there stays lent, as it stays there."""
@@ -171,7 +173,8 @@ class TestsSession(Session):
 
         Otherwise a program could change what the tests are about to compare its answer with.
         """
-        with self._lending():
+        first = self._next
+        try:
             reply = self._exchange("call", handle, args, dict(named))
             answer = self.decode(reply["ok"])
             changes = self._changes(reply)
@@ -179,7 +182,9 @@ class TestsSession(Session):
                 for place, data in changes:
                     if is_mutable(args[place]):
                         overwrite(args[place], self.decode(data))
-        return answer
+            return answer
+        finally:
+            self.forget(first)
 
     def refer(self, value: Any) -> Message:
         """The program's own objects go back as what they are; Python's go by name; ours cross as something to call."""
@@ -218,14 +223,6 @@ class TestsSession(Session):
         except (LookupError, TypeError, ValueError, AttributeError) as odd:
             raise self._odd() from odd
         return self._own.get(number, _returned), args, named
-
-    @contextlib.contextmanager
-    def _lending(self) -> Iterator[None]:
-        first = self._next
-        try:
-            yield
-        finally:
-            self.forget(first)
 
     def _odd(self) -> WireError:
         self.broken = self.broken or "the program does not keep to the protocol"
