@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import errno
 import json
 import os
 import secrets
-import shutil
-import tempfile
 import time
-from collections.abc import AsyncIterator, Coroutine, Iterator, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
@@ -23,11 +22,14 @@ from pydantic import JsonValue
 
 from reground.core.errors import SandboxUnavailable
 from reground.core.programs import Execution, Limits, Program, Verdict
+from reground.sandbox import _host
+from reground.sandbox._folders import make_workspace, remove
 from reground.sandbox._verdict import judge_alone, judge_tests, judge_value, settle
 from reground.sandbox._watch import Watch
 
 STARTUP_SECONDS = 1.0
-TESTS_MEMORY_MIB = 4096
+TESTS_MEMORY_MIB = 1024
+_SCARCE = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT}
 
 
 @dataclass(frozen=True)
@@ -47,12 +49,13 @@ class Job:
 
 @dataclass(frozen=True)
 class Launch:
-    """How to start it. `packages` and `user` go into the job's file; `inherit` are file descriptors to pass and close."""
+    """How to start it. `inherit` are file descriptors to pass and close; `environment` replaces ours if given."""
 
     command: Sequence[str]
     inherit: tuple[int, ...] = ()
     status: int | None = None
     tidy: Sequence[str] = ()
+    environment: Mapping[str, str] | None = None
 
 
 class Launcher(Protocol):
@@ -150,17 +153,26 @@ class Engine:
 
     async def execute(self, program: Program) -> Execution:
         """Run a program and judge it. Raises SandboxUnavailable when the isolation cannot be set up."""
-        async with self._gate():
-            began = time.monotonic()
-            with _workspace() as folder:
+        folder = None
+        try:
+            async with self._gate():
+                began = time.monotonic()
+                folder = make_workspace()
                 if program.tests is not None:
                     return await self._with_tests(program, folder, began)
                 return await self._by_itself(program, folder, began)
+        except OSError as error:
+            if error.errno not in _SCARCE:
+                raise
+            raise SandboxUnavailable(f"the host has no room for a program: {error.strerror}") from error
+        finally:
+            if folder is not None:
+                await asyncio.shield(asyncio.to_thread(remove, folder))
 
     def _gate(self) -> asyncio.Semaphore:
         loop = asyncio.get_running_loop()
         if self._places is None or self._places[0] is not loop:
-            self._places = (loop, asyncio.Semaphore(self._concurrency))
+            self._places = (loop, asyncio.Semaphore(_host.concurrency(self._concurrency)))
         return self._places[1]
 
     async def _by_itself(self, program: Program, folder: Path, began: float) -> Execution:
@@ -183,8 +195,6 @@ class Engine:
 
     async def _with_tests(self, program: Program, folder: Path, began: float) -> Execution:
         shared = folder / "shared"
-        shared.mkdir()
-        shared.chmod(0o777)
         nonce = secrets.token_hex(16)
         source: dict[str, JsonValue] = {"mode": "tests", "source": program.source, "stdin": program.stdin}
         tests: dict[str, JsonValue] = {"tests": program.tests, "exports": list(program.exports), "nonce": nonce}
@@ -237,6 +247,7 @@ class Engine:
                 stderr=asyncio.subprocess.PIPE,
                 pass_fds=launch.inherit,
                 start_new_session=True,
+                env=launch.environment,
             )
         except OSError as error:
             raise SandboxUnavailable(f"cannot start {launch.command[0]}: {error.strerror}") from error
@@ -281,12 +292,3 @@ def _require_isolation(running: Running) -> None:
     if not running.ran():
         said = running.text("stderr").strip().splitlines()
         raise SandboxUnavailable(f"the isolation could not be set up: {said[-1] if said else 'no reason given'}")
-
-
-@contextlib.contextmanager
-def _workspace() -> Iterator[Path]:
-    folder = Path(tempfile.mkdtemp(prefix="reground-"))
-    try:
-        yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)

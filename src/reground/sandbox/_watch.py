@@ -1,17 +1,19 @@
-"""Watches what per-process limits cannot bound: processes together, memory together, files together."""
+"""Watches what per-process limits cannot bound: memory, processes, files and sockets of a whole process tree."""
 
 from __future__ import annotations
 
 import asyncio
 import os
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from reground.core.programs import Verdict
+from reground.sandbox._folders import SHARED_FILES, SHARED_MIB
 
-SHARED_MIB = 64
-SHARED_FILES = 2000
-_PAGE_MIB = os.sysconf("SC_PAGE_SIZE") / 2**20
+MOST_SOCKETS = 64
+_SCRATCH = ("tmp", "home", "dev/shm", "box")
+_MIB = 2**20
 
 
 class Watch:
@@ -26,7 +28,7 @@ class Watch:
         pause = 0.02
         while True:
             await asyncio.sleep(pause)
-            pause = min(pause * 1.5, 0.1)
+            pause = min(pause * 1.5, 0.05)
             found = self.sample()
             if found is not None:
                 stop(*found)
@@ -35,15 +37,18 @@ class Watch:
     def sample(self) -> tuple[Verdict, str] | None:
         """One look; the verdict and the reason when a limit is passed."""
         pids = descendants(self._pid, most=self._processes + 200)
-        memory = sum(map(resident_mib, pids))
+        files_mib, files = in_memory(pids)
+        memory = sum(map(resident_mib, pids)) + files_mib
         if memory > self._memory:
-            memory = sum(map(proportional_mib, pids))
+            memory = sum(map(proportional_mib, pids)) + files_mib
         self.peak_mib = max(self.peak_mib, memory)
         if memory > self._memory + 32:
             return Verdict.MEMORY, f"used more than {self._memory} MiB"
         if len(pids) > self._processes + 4:
             return Verdict.EXCEPTION, f"started more than {self._processes} processes"
-        if self._shared is not None and overfull(self._shared):
+        if pids and sockets(pids[0]) > MOST_SOCKETS:
+            return Verdict.OUTPUT_LIMIT, f"opened more than {MOST_SOCKETS} sockets"
+        if files > 2 * SHARED_FILES or (self._shared is not None and overfull(self._shared, pids)):
             return Verdict.OUTPUT_LIMIT, f"wrote more than {SHARED_MIB} MiB or {SHARED_FILES} files"
         return None
 
@@ -74,23 +79,56 @@ def _read(path: str) -> str:
         return ""
 
 
+def _sum_mib(path: str, fields: tuple[str, ...]) -> float | None:
+    """The sum of the named lines of a file of /proc that gives kB; None where it has none of them."""
+    found = [int(line.split()[1]) for line in _read(path).splitlines() if line.startswith(fields)]
+    return sum(found) / 1024 if found else None
+
+
 def resident_mib(pid: int) -> float:
-    """A process's resident anonymous memory; shared pages count for every process that has them."""
-    fields = _read(f"/proc/{pid}/statm").split()
-    return (int(fields[1]) - int(fields[2])) * _PAGE_MIB if len(fields) > 2 else 0.0
+    """A process's resident memory without files, shared memory included; shared pages count for each that has them."""
+    return _sum_mib(f"/proc/{pid}/status", ("RssAnon:", "RssShmem:")) or 0.0
 
 
 def proportional_mib(pid: int) -> float:
-    """A process's memory with shared pages divided among those that share them."""
-    for line in _read(f"/proc/{pid}/smaps_rollup").splitlines():
-        if line.startswith("Pss:"):
-            return int(line.split()[1]) / 1024
-    return resident_mib(pid)
+    """A process's memory without files, shared pages divided among those that share them."""
+    found = _sum_mib(f"/proc/{pid}/smaps_rollup", ("Pss_Anon:", "Pss_Shmem:"))
+    return resident_mib(pid) if found is None else found
 
 
-def overfull(folder: Path) -> bool:
+def in_memory(pids: Iterable[int]) -> tuple[float, int]:
+    """MiB and number of the files in the sandbox's folders in memory, deleted ones that are still open included."""
+    for pid in pids:
+        root = f"/proc/{pid}/root"
+        # Before the isolation is complete, a process may still see the host's folders.
+        if not os.path.exists(f"{root}/job.json"):  # noqa: PTH110
+            continue
+        found = [_usage(f"{root}/{place}") for place in _SCRATCH]
+        return sum(mib for mib, _ in found), sum(files for _, files in found)
+    return 0.0, 0
+
+
+def _usage(path: str) -> tuple[float, int]:
+    try:
+        system = os.statvfs(path)
+        # On a disk the numbers would be those of everybody's files.
+        if not os.path.ismount(path):
+            return 0.0, 0
+    except OSError:
+        return 0.0, 0
+    return (system.f_blocks - system.f_bfree) * system.f_frsize / _MIB, system.f_files - system.f_ffree
+
+
+def sockets(pid: int) -> int:
+    """The sockets of a process's network namespace, those included that nobody holds any more."""
+    return max(0, _read(f"/proc/{pid}/net/unix").count("\n") - 1)
+
+
+def overfull(folder: Path, pids: Iterable[int] = ()) -> bool:
     """Whether a folder holds more than a program may leave in it, or something that cannot be looked at."""
-    size = count = 0
+    if folder.is_mount():
+        return False  # it has a size of its own
+    seen: dict[int, int] = {}
     waiting = [str(folder)]
     while waiting:
         try:
@@ -98,18 +136,34 @@ def overfull(folder: Path) -> bool:
         except OSError:
             return True
         for entry in entries:
-            count += 1
-            size += entry.stat(follow_symlinks=False).st_blocks * 512 if not _gone(entry) else 0
+            _count(seen, entry.path)
             if entry.is_dir(follow_symlinks=False):
                 waiting.append(entry.path)
-        if count > SHARED_FILES or size > SHARED_MIB * 2**20:
+        if _too_much(seen):
             return True
-    return False
+    device = folder.stat().st_dev
+    for pid in pids:
+        for name in _deleted(pid):
+            _count(seen, name, device)
+    return _too_much(seen)
 
 
-def _gone(entry: os.DirEntry[str]) -> bool:
+def _too_much(seen: dict[int, int]) -> bool:
+    return len(seen) > SHARED_FILES or sum(seen.values()) > SHARED_MIB * _MIB
+
+
+def _count(seen: dict[int, int], path: str, device: int | None = None) -> None:
+    """Add a file to those seen; with a device, only one there that no folder names any more."""
     try:
-        entry.stat(follow_symlinks=False)
+        found = Path(path).stat(follow_symlinks=device is not None)
     except OSError:
-        return True
-    return False
+        return
+    if device is None or (found.st_dev == device and found.st_nlink == 0 and stat.S_ISREG(found.st_mode)):
+        seen[found.st_ino] = found.st_blocks * 512
+
+
+def _deleted(pid: int) -> list[str]:
+    try:
+        return [entry.path for entry in os.scandir(f"/proc/{pid}/fd")]
+    except OSError:
+        return []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import math
 import os
 import platform
@@ -16,11 +17,14 @@ from pydantic import JsonValue
 
 from reground.core.errors import SandboxUnavailable
 from reground.core.programs import Execution, Limits, Program
+from reground.sandbox import _host
 from reground.sandbox._engine import Engine, Job, Launch
 from reground.sandbox._seccomp import filter_program
 
 HARNESS = Path(__file__).parent / "inside"
 FILE_MIB = 64
+SCRATCH = ("/dev/shm", "/tmp", "/home")  # noqa: S108
+SCRATCH_MIB = 32
 _INTERPRETER_MIB = 96
 _BOOT = "import sys; sys.path.insert(0, '/harness'); from inside.start import main; main('/job.json')"
 _ADVICE = (
@@ -99,6 +103,9 @@ class _Bubblewrap:
 
     def __init__(self, binary: str, *, as_user: bool, packages: bool) -> None:
         self._binary, self._as_user, self._packages = binary, as_user, packages
+        # Nobody can write there from within: imported here once, the harness is not compiled anew by each program.
+        for module in ("start", "program", "tests"):
+            importlib.import_module(f"reground.sandbox.inside.{module}")
 
     def confine(self, job: Job) -> dict[str, JsonValue]:
         """Limits that the process sets on itself, and where its packages are."""
@@ -113,6 +120,7 @@ class _Bubblewrap:
             "NOFILE": 256,
             "CORE": 0,
         }
+        _host.require({**confinement, "NOFILE": _host.FEWEST_FILES})  # type: ignore[dict-item]
         visible = [sysconfig.get_path("purelib")] if self._sees_packages(job.role) else []
         return {"confine": confinement, "harness": "/harness", "packages": list(visible)}
 
@@ -122,14 +130,17 @@ class _Bubblewrap:
         os.set_blocking(status, False)
         inherit = [theirs]
         options = ["--json-status-fd", str(theirs)]
+        # What is on the command line can be read in /proc/1/cmdline by the program, and it names places on the host.
+        command = [self._binary, "--args"]
         rules = filter_program(platform.machine())
         if rules:
             inherit.append(_in_memory(rules))
             options += ["--seccomp", str(inherit[-1])]
         packages = sysconfig.get_path("purelib") if self._sees_packages(job.role) else None
         isolate = self.isolate(job.limits, job.shared, packages, str(job.path))
-        command = [isolate[0], *options, *isolate[1:], sys_executable(), "-sPS", "-c", _BOOT]
-        return Launch(command, tuple(inherit), status)
+        inherit.append(_in_memory("\0".join([*options, *isolate[1:-1]]).encode()))
+        command += [str(inherit[-1]), "--", sys_executable(), "-sPS", "-c", _BOOT]
+        return Launch(command, tuple(inherit), status, environment={})
 
     def isolate(self, limits: Limits, shared: Path | None, packages: str | None, job: str) -> list[str]:
         """`bwrap` and its options, without the command to run."""
@@ -141,9 +152,7 @@ class _Bubblewrap:
             *("--hostname", "sandbox"),
             *self._environment(),
             *("--proc", "/proc", "--dev", "/dev"),
-            *self._scratch("/dev/shm", limits),  # noqa: S108
-            *self._scratch("/tmp", limits),  # noqa: S108
-            *self._scratch("/home", limits),
+            *(part for path in SCRATCH for part in self._scratch(path, limits)),
             *(("--bind", str(shared), "/box") if shared else self._scratch("/box", limits)),
             # After the scratch folders: Python or its packages may lie below one of them.
             *self._system(packages),
@@ -158,7 +167,9 @@ class _Bubblewrap:
         drop = ["--cap-drop", "ALL"]
         if self._as_user:
             apart = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
-            return [*apart, *drop, "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+            # To become another user and to give up these very capabilities; nothing of them is left to the program.
+            keep = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
+            return [*apart, *drop, *(part for name in keep for part in ("--cap-add", name))]
         return ["--unshare-all", "--unshare-user", *self._if_known("--disable-userns"), *drop, "--uid", "1000"]
 
     def _environment(self) -> list[str]:
@@ -182,7 +193,7 @@ class _Bubblewrap:
         ]
 
     def _scratch(self, path: str, limits: Limits) -> list[str]:
-        size = ["--size", str(min(limits.memory_mib, FILE_MIB) * 2**20)] if self._if_known("--size") else []
+        size = ["--size", str(min(limits.memory_mib, SCRATCH_MIB) * 2**20)] if self._if_known("--size") else []
         mode = ["--perms", "1777"] if self._if_known("--perms") else []
         return [*mode, *size, "--tmpfs", path]
 

@@ -1,4 +1,4 @@
-# expect: output limit
+# expect: output limit, exception
 # ruff: noqa
 import time
 

@@ -1,10 +1,11 @@
-"""A conversation over a channel: each side asks the other to act on objects that stay where they are."""
+"""A conversation over a channel: the tests ask, the program acts on objects that stay where they are."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from .wire import Channel, WireError, decode, describe, encode
+from .values import decode, encode
+from .wire import Channel, WireError
 
 Message = dict[str, Any]
 
@@ -12,7 +13,7 @@ Message = dict[str, Any]
 class Session:
     """Requests, replies, and the tables of objects that they name.
 
-    While one side waits for a reply it serves the requests of the other, so callbacks nest.
+    While one side waits for a reply it serves the other's requests, so callbacks nest.
     `broken` says why the conversation ended; nothing mends it, so a test cannot pass over it.
     """
 
@@ -21,6 +22,7 @@ class Session:
         self._channel = channel
         self._own: dict[int, Any] = {}
         self._numbers: dict[int, int] = {}
+        self._next = 0
         self._peers: dict[int, Any] = {}
 
     def request(self, op: str, *operands: Any, **more: Any) -> Message:
@@ -34,25 +36,15 @@ class Session:
 
     def answer(self, message: Message) -> Message:
         """The reply to a request; what goes wrong is a reply too."""
-        try:
-            operands = [self.decode(operand) for operand in message["a"]]
-            return self.perform(str(message["op"]), operands, message)
-        except WireError:
-            raise
-        except BaseException as error:
-            return {"err": describe(error, "program.py")}
-
-    def perform(self, op: str, operands: list[Any], message: Message) -> Message:
-        """Do what a request asks for."""
         raise NotImplementedError
 
     def send(self, message: Message) -> None:
         """Send a frame, unless the conversation is over."""
-        self._guard(lambda: self._channel.send(message))
+        self.guard(lambda: self._channel.send(message))
 
     def receive(self) -> Message:
         """Receive a frame, unless the conversation is over."""
-        message: Message = self._guard(self._channel.receive)
+        message: Message = self.guard(self._channel.receive)
         return message
 
     def encode(self, value: Any) -> Any:
@@ -64,7 +56,7 @@ class Session:
 
     def decode(self, data: Any) -> Any:
         """A value from JSON."""
-        return self._guard(lambda: decode(data, self._resolve))
+        return self.guard(lambda: decode(data, self.resolve))
 
     def refer(self, value: Any) -> Message:
         """A reference to a value that is no plain data."""
@@ -72,17 +64,24 @@ class Session:
 
     def export(self, value: Any) -> Message:
         """Number one of our own objects."""
-        number = self._numbers.setdefault(id(value), len(self._numbers))
+        number = self._numbers.setdefault(id(value), self._next)
+        self._next += number == self._next
         self._own[number] = value
         return {"t": "ref", "v": number}
+
+    def forget(self, first: int) -> None:
+        """Take back the numbers from `first` on."""
+        for number in [number for number in self._own if number >= first]:
+            del self._numbers[id(self._own.pop(number))]
 
     def adopt(self, number: int, data: Message) -> Any:
         """A stand-in for one of the other side's objects."""
         raise NotImplementedError
 
-    def _resolve(self, data: Message) -> Any:
+    def resolve(self, data: Message) -> Any:
+        """What a reference names."""
         number = data["v"]
-        if not isinstance(number, int):
+        if type(number) is not int:
             raise WireError("not a reference")
         if data["t"] == "yours":
             return self._own[number]
@@ -92,7 +91,8 @@ class Session:
             self._peers[number] = self.adopt(number, data)
         return self._peers[number]
 
-    def _guard(self, act: Any) -> Any:
+    def guard(self, act: Any) -> Any:
+        """Do something that may end the conversation, unless it is over."""
         if self.broken:
             raise WireError(self.broken)
         try:

@@ -9,19 +9,36 @@ import sys
 from pathlib import Path
 from typing import Any
 
+_PR_CAPBSET_DROP = 24
+
 
 def confine(limits: dict[str, int | None]) -> None:
     """Drop to an unprivileged user if one is named, and set limits that cannot be raised again."""
     user = limits["user"]
     if user is not None:
+        _empty_bounding_set()
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
     for name in ("AS", "CPU", "FSIZE", "NPROC", "NOFILE", "CORE"):
         limit = limits[name]
         if limit is not None:
+            hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1]
+            limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard - (name == "CPU"))
             # At the soft limit on CPU comes a signal of its own, at the hard one a kill like any other.
             resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (limit, limit + (name == "CPU")))
+
+
+def _empty_bounding_set() -> None:
+    """Give up every capability for good, also those that a program file on disk might lend."""
+    # The C half of ctypes alone: importing the rest would cost more than all else that is done here.
+    import _ctypes
+
+    itself: Any = None
+    prctl = _ctypes.dlsym(_ctypes.dlopen(itself, os.RTLD_NOW), "prctl")
+    for capability in range(64):
+        if _ctypes.call_cdeclfunction(prctl, (_PR_CAPBSET_DROP, capability, 0, 0, 0)) != 0:
+            break
 
 
 def main(job_file: str) -> None:

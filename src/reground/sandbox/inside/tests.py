@@ -10,11 +10,15 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
+from .errors import describe, is_builtin, line_of
+from .harden import harden
 from .session import Message, Session
-from .wire import Channel, WireError, is_mutable, line_of, overwrite
+from .values import decode, encode, is_mutable, overwrite
+from .wire import MOST_NODES, Channel, WireError
 
 FILE = "tests.py"
 _TRUSTED_ERRORS = ("sqlite3", "json.decoder", "decimal", "zipfile", "binascii", "xml.etree.ElementTree", "re")
+MOST_MIRRORS = 256
 _READABLE = {"__name__", "__qualname__", "__doc__", "__dict__", "__annotations__", "__module__"}
 
 
@@ -38,7 +42,7 @@ class Handle:
 
     def __call__(self, *args: Any, **named: Any) -> Any:
         """Call it over there."""
-        return self._session.call(self, list(args), named)
+        return self._session.call(self, list(args), named, sys._getframe(1))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__") and name not in _READABLE:
@@ -46,7 +50,7 @@ class Handle:
         return self._session.get(self, name)
 
     def __setattr__(self, name: str, value: Any) -> None:
-        self._session.ask("set", self, name, value)
+        self._session.place("set", self, name, value)
 
     def __delattr__(self, name: str) -> None:
         self._session.ask("delete", self, name)
@@ -55,7 +59,7 @@ class Handle:
         return self._session.ask("item", self, key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        self._session.ask("set_item", self, key, value)
+        self._session.place("set_item", self, key, value)
 
     def __delitem__(self, key: Any) -> None:
         self._session.ask("delete_item", self, key)
@@ -65,9 +69,12 @@ class Handle:
 
     def __iter__(self) -> Iterator[Any]:
         items = self._session.ask("iter", self)
-        done = False
+        done, count = False, 0
         while not done:
             some, done = self._session.ask("take", items, 64)
+            count += len(some)
+            if type(some) is not list or count > MOST_NODES:
+                raise ValueError("an iterator without end")
             yield from some
 
     def __next__(self) -> Any:
@@ -88,39 +95,71 @@ class Handle:
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Handle):
             return other is self or self._session.ask("eq", self, other) is True
+        if isinstance(other, type):
+            return is_builtin(other) and self._session.ask("builtin", self) == other.__name__
         holds, plain = self._session.ask("plain", self)
         return holds is True and bool(plain == other)
 
     def __hash__(self) -> int:
         return id(self)
 
+    # numpy shall not take an object of the program for an array of whatever it says.
+    __array_ufunc__ = None
+
+    def __array__(self, *args: Any, **named: Any) -> Any:
+        raise TypeError("an object of the program is no array")
+
     def __enter__(self) -> Any:
-        return self._session.call(self._session.get(self, "__enter__"), [], {})
+        return self._session.call(self._session.get(self, "__enter__"), [], {}, sys._getframe())
 
     def __exit__(self, *error: object) -> bool:
-        return self._session.call(self._session.get(self, "__exit__"), [None, None, None], {}) is True
+        return self._session.call(self._session.get(self, "__exit__"), [None, None, None], {}, sys._getframe()) is True
 
     def __instancecheck__(self, value: Any) -> bool:
         return isinstance(value, Handle) and self._session.ask("isinstance", value, self) is True
 
 
 class TestsSession(Session):
-    """Asks the program, and lets it call what the tests handed to it, and nothing else."""
+    """Asks the program, and lets it call what the running call lent to it, and nothing else.
+
+    failed: the first assertion of the tests' own that failed within such a call; the program cannot swallow it.
+    """
 
     def __init__(self, channel: Channel) -> None:
         super().__init__(channel)
+        self.failed: AssertionError | None = None
         self._mirrors: dict[int, list[Any]] = {}
+        self._loading = False
+
+    def load(self, exports: list[str]) -> dict[str, Any]:
+        """The program's objects of these names, as it has them; no name comes from the program."""
+        self._loading = True
+        try:
+            values = self.ask("load", exports)
+        finally:
+            self._loading = False
+        if type(values) is not list or len(values) != len(exports):
+            raise self._odd()
+        return dict(zip(exports, values, strict=True))
 
     def ask(self, op: str, *operands: Any) -> Any:
         """The other side's answer; its exception is raised here."""
-        return self.decode(self._exchange(op, *operands)["ok"])
+        first = self._next
+        try:
+            return self.decode(self._exchange(op, *operands)["ok"])
+        finally:
+            self.forget(first)
+
+    def place(self, op: str, *operands: Any) -> None:
+        """Set an attribute or an item. A function of the tests that is put there stays lent, as it stays there."""
+        self._exchange(op, *operands)
 
     def get(self, handle: Handle, name: str) -> Any:
         """An attribute. A container is a copy that is kept equal to the original, in both directions."""
         reply = self._exchange("get", handle, name)
         value = self.decode(reply["ok"])
         place = reply.get("mirror")
-        if not isinstance(place, int) or not is_mutable(value):
+        if type(place) is not int or not 0 <= place < MOST_MIRRORS or not is_mutable(value):
             return value
         known = self._mirrors.get(place)
         if known is not None and type(known[0]) is type(value):
@@ -129,30 +168,71 @@ class TestsSession(Session):
         self._mirrors[place] = [value, self.encode(value)]
         return value
 
-    def call(self, handle: Handle, args: list[Any], named: dict[str, Any]) -> Any:
-        """Call a function; mutable arguments that it changed change here too, as they would in one process."""
-        reply = self._exchange("call", handle, args, dict(named))
-        for place, data in reply.get("args", ()):
-            if is_mutable(args[place]):
-                overwrite(args[place], self.decode(data))
-        return self.decode(reply["ok"])
+    def call(self, handle: Handle, args: list[Any], named: dict[str, Any], caller: types.FrameType) -> Any:
+        """Call a function. It answers, or it changes its arguments: with an answer that is used no change counts.
+
+        Otherwise a program could change what the tests are about to compare its answer with.
+        """
+        first = self._next
+        try:
+            reply = self._exchange("call", handle, args, dict(named))
+            answer = self.decode(reply["ok"])
+            changes = self._changes(reply)
+            if changes and (answer is None or _discards(caller)):
+                for place, data in changes:
+                    if is_mutable(args[place]):
+                        overwrite(args[place], self.decode(data))
+            return answer
+        finally:
+            self.forget(first)
 
     def refer(self, value: Any) -> Message:
-        """The program's own objects go back as what they are; ours cross as something to call."""
+        """The program's own objects go back as what they are; Python's go by name; ours cross as something to call."""
         if isinstance(value, Handle):
             return {"t": "yours", "v": value._number}
+        if isinstance(value, type | types.BuiltinFunctionType) and is_builtin(value):
+            return {"t": "builtin", "v": value.__name__}
         return self.export(value)
 
     def adopt(self, number: int, data: Message) -> Any:
-        """A handle, or a class of our own for an exception class."""
-        return _error_class(data["x"]) if "x" in data else Handle(self, number)
+        """A handle; for an exception class that the tests name, a class of our own."""
+        return _error_class(data["x"]) if self._loading and "x" in data else Handle(self, number)
 
-    def perform(self, op: str, operands: list[Any], message: Message) -> Message:
-        """The program calls back."""
-        function, args, named = operands
-        if op != "call" or isinstance(function, Handle) or not callable(function):
-            raise TypeError("a program can only call what tests hand to it")
-        return {"ok": self.encode(function(*args, **named))}
+    def answer(self, message: Message) -> Message:
+        """The program calls what it was lent: plain data go in and come out; of anything else it sees None."""
+        function, args, named = self._borrowed(message)
+        try:
+            return {"ok": encode(function(*args, **named), lambda part: None)}
+        except AssertionError as error:
+            self.failed = self.failed or error
+            return {"err": describe(error)}
+        except WireError:
+            raise
+        except BaseException as error:
+            return {"err": describe(error)}
+
+    def _borrowed(self, message: Message) -> tuple[Any, list[Any], dict[str, Any]]:
+        try:
+            reference, args, named = message["a"]
+            number = reference["v"]
+            args, named = self.guard(lambda: (decode(args, _refuse), decode(named, _refuse)))
+            if message["op"] != "call" or reference["t"] != "yours" or type(number) is not int:
+                raise self._odd()
+            if type(args) is not list or type(named) is not dict or not all(type(name) is str for name in named):
+                raise self._odd()
+        except (LookupError, TypeError, ValueError, AttributeError) as odd:
+            raise self._odd() from odd
+        return self._own.get(number, _returned), args, named
+
+    def _odd(self) -> WireError:
+        self.broken = self.broken or "the program does not keep to the protocol"
+        return WireError(self.broken)
+
+    def _changes(self, reply: Message) -> list[Any]:
+        changes = reply.get("args", [])
+        if type(changes) is list and all(type(change) is list and len(change) == 2 for change in changes):
+            return changes
+        raise self._odd()
 
     def _exchange(self, op: str, *operands: Any) -> Message:
         push = []
@@ -172,9 +252,29 @@ class TestsSession(Session):
                 return reply
             error = _rebuild(reply["err"])
         except (LookupError, TypeError, ValueError, AttributeError) as odd:
-            self.broken = "the program does not keep to the protocol"
-            raise WireError(self.broken) from odd
+            raise self._odd() from odd
+        if isinstance(error, StopIteration | StopAsyncIteration | GeneratorExit) and op != "next":
+            # Within a `zip` or a generator of the tests it would end them instead of failing them.
+            told = error.__dict__
+            error = _derived(type(error).__name__, RuntimeError)(*error.args)
+            error.__dict__.update(told)
         raise error
+
+
+def _discards(caller: types.FrameType) -> bool:
+    """Whether the code that is calling throws the result away, as a statement that is a call does."""
+    import dis
+
+    after = (step for step in dis.get_instructions(caller.f_code) if step.offset > caller.f_lasti)
+    return next(after).opname == "POP_TOP"
+
+
+def _refuse(data: Any) -> Any:
+    raise TypeError("only plain data crosses here")
+
+
+def _returned(*args: Any, **named: Any) -> Any:
+    raise TypeError("the call that this function was passed to is over")
 
 
 def _error_class(data: Message) -> type[BaseException]:
@@ -229,7 +329,7 @@ def main(job: Message) -> None:
 def judge(session: TestsSession, job: Message) -> tuple[str, str]:
     """A verdict and its reason."""
     try:
-        exports = session.ask("load", list(job["exports"]))
+        exports = session.load(list(job["exports"]))
     except BaseException as error:
         return _blame(error, loading=True)
     module = types.ModuleType("tests")
@@ -237,8 +337,11 @@ def judge(session: TestsSession, job: Message) -> tuple[str, str]:
     sys.modules["tests"] = module
     module.__dict__.update(exports)
     try:
+        harden(job["tests"])
         exec(compile(job["tests"], FILE, "exec", dont_inherit=True), module.__dict__)  # noqa: S102
         _run_cases(module)
+        if session.failed is not None:
+            raise session.failed
     except BaseException as error:
         return _blame(error, tests=job["tests"])
     return "passed", ""

@@ -1,0 +1,259 @@
+"""The values that cross: numbers, texts, dates, and containers and arrays of them, rebuilt as genuine builtins.
+
+No names, types or calls are among them. Whatever is not plain data stays where it is and crosses as a numbered
+reference, which the receiver resolves in its own way. What a value may cost its receiver is limited here.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from .wire import WireError
+
+MOST_DEPTH = 200
+MOST_BITS = 1 << 24
+MOST_EXPONENT = 100_000
+MOST_STEPS = 1 << 22
+_SAFE_INT = 1 << 62
+
+Refer = Callable[[Any], Any]
+Resolve = Callable[[dict[str, Any]], Any]
+
+
+def encode(value: Any, refer: Refer) -> Any:
+    """Plain data as JSON; `refer` makes a reference for anything else."""
+    kind = type(value)
+    if value is None or kind is bool or kind is str or kind is float:
+        return value
+    if kind is int:
+        return value if -_SAFE_INT < value < _SAFE_INT else {"t": "int", "v": hex(value)}
+    if kind is list:
+        return _items(value, refer)
+    encoder = _ENCODERS.get(f"{kind.__module__}.{kind.__qualname__}")
+    if encoder is not None:
+        tag, body = encoder(value, refer)
+        return {"t": tag, "v": body}
+    return refer(value)
+
+
+_BASES: tuple[tuple[type, Callable[[Any], Any]], ...] = (
+    (int, int.__int__),
+    (float, float.__float__),
+    (complex, lambda value: complex.__add__(value, 0j)),
+    (str, str.__str__),
+    (bytes, lambda value: bytes.__getitem__(value, slice(None))),
+    (bytearray, lambda value: bytearray.__getitem__(value, slice(None))),
+    (list, lambda value: list(list.__iter__(value))),
+    (tuple, lambda value: tuple(tuple.__iter__(value))),
+    (dict, lambda value: dict(dict.items(value))),
+    (set, lambda value: set(set.__iter__(value))),
+    (frozenset, lambda value: frozenset(frozenset.__iter__(value))),
+)
+
+
+def base_value(value: Any) -> Any:
+    """A builtin container or scalar inside an instance of a subclass, else the value itself."""
+    for base, plain in _BASES:
+        if isinstance(value, base) and type(value) not in (base, bool):
+            return plain(value)
+    return value
+
+
+def _pairs(value: Any, refer: Refer) -> list[Any]:
+    return [[encode(k, refer), encode(v, refer)] for k, v in dict.items(value)]
+
+
+_TEXTS = {str, bool, type(None)}
+_NUMBERS = {int, float, bool}
+
+
+def _items(value: Any, refer: Refer) -> list[Any]:
+    kinds = set(map(type, value))
+    # JSON has a form for all of them, so a long list of plain numbers or texts is not walked item by item.
+    if kinds <= _TEXTS or (kinds <= _NUMBERS and min(value) > -_SAFE_INT and max(value) < _SAFE_INT):
+        return list(value)
+    return [encode(item, refer) for item in value]
+
+
+def _array(value: Any, refer: Refer) -> tuple[str, Any]:
+    if value.dtype.kind not in "biufc":
+        return "tuple", [encode(value.tolist(), refer)]
+    return "array", [value.dtype.str, list(value.shape), value.tobytes().hex()]
+
+
+def _offset(moment: Any) -> str:
+    if moment.tzinfo is not None and type(moment.tzinfo).__module__ != "datetime":
+        moment = moment.replace(tzinfo=__import__("datetime").timezone(moment.utcoffset()))
+    return str(moment.isoformat())
+
+
+_ENCODERS: dict[str, Callable[[Any, Refer], tuple[str, Any]]] = {
+    "builtins.tuple": lambda v, r: ("tuple", _items(v, r)),
+    "builtins.set": lambda v, r: ("set", _items(v, r)),
+    "builtins.frozenset": lambda v, r: ("frozenset", _items(v, r)),
+    "builtins.dict": lambda v, r: ("dict", _pairs(v, r)),
+    "collections.OrderedDict": lambda v, r: ("dict", _pairs(v, r)),
+    "collections.defaultdict": lambda v, r: ("dict", _pairs(v, r)),
+    "collections.Counter": lambda v, r: ("dict", _pairs(v, r)),
+    "collections.deque": lambda v, r: ("deque", [_items(v, r), v.maxlen]),
+    "builtins.bytes": lambda v, r: ("bytes", v.hex()),
+    "builtins.bytearray": lambda v, r: ("bytearray", v.hex()),
+    "builtins.complex": lambda v, r: ("complex", [v.real, v.imag]),
+    "builtins.range": lambda v, r: ("range", [hex(v.start), hex(v.stop), hex(v.step)]),
+    "builtins.ellipsis": lambda v, r: ("ellipsis", None),
+    "datetime.date": lambda v, r: ("date", v.isoformat()),
+    "datetime.time": lambda v, r: ("time", v.isoformat()),
+    "datetime.datetime": lambda v, r: ("datetime", _offset(v)),
+    "datetime.timedelta": lambda v, r: ("timedelta", [v.days, v.seconds, v.microseconds]),
+    "decimal.Decimal": lambda v, r: ("decimal", str(v)),
+    "fractions.Fraction": lambda v, r: ("fraction", [hex(v.numerator), hex(v.denominator)]),
+    "numpy.ndarray": _array,
+    **{
+        f"numpy.{name}": lambda v, r: ("", encode(v.item(), r))
+        for name in [
+            "bool",
+            "bool_",
+            "int8",
+            "int16",
+            "int32",
+            "int64",
+            "uint8",
+            "uint16",
+            "uint32",
+            "uint64",
+            "float16",
+            "float32",
+            "float64",
+            "complex64",
+            "complex128",
+            "str_",
+            "bytes_",
+        ]
+    },
+}
+
+
+def decode(data: Any, resolve: Resolve) -> Any:
+    """Genuine values from JSON; `resolve` looks up what is no plain value. Raises WireError for anything else."""
+    try:
+        return _decode(data, resolve, 0)
+    except Exception as error:
+        raise WireError(f"not a value: {type(error).__name__}") from error
+
+
+def _decode(data: Any, resolve: Resolve, depth: int) -> Any:
+    if isinstance(data, list):
+        return _many(data, resolve, depth)
+    if not isinstance(data, dict):
+        return data
+    if depth > MOST_DEPTH:
+        raise ValueError("too deep")
+    tag, body = data["t"], data.get("v")
+    if tag in _NESTED:
+        return _NESTED[tag](body, resolve, depth + 1)
+    return _FLAT[tag](body) if tag in _FLAT else resolve(data)
+
+
+def _many(body: Any, resolve: Resolve, depth: int) -> list[Any]:
+    if not isinstance(body, list) or depth > MOST_DEPTH:
+        raise ValueError("not a sequence, or too deep")
+    if not set(map(type, body)) & {list, dict}:
+        return body
+    return [_decode(item, resolve, depth + 1) for item in body]
+
+
+def _decode_int(body: Any) -> int:
+    if len(body) > MOST_BITS // 4:
+        raise ValueError("too many digits")
+    return int(body, 16)
+
+
+def _decode_decimal(body: Any) -> Any:
+    number = __import__("decimal").Decimal(body)
+    if len(body) > MOST_EXPONENT or (number.is_finite() and abs(number.adjusted()) > MOST_EXPONENT):
+        raise ValueError("too many digits")
+    return number
+
+
+def _decode_range(body: Any) -> range:
+    found = range(*map(_decode_int, body))
+    if found and abs(found[-1] - found[0]) // abs(found.step) > MOST_STEPS:
+        raise ValueError("too many steps")
+    return found
+
+
+_NUMERIC = re.compile(r"[<>|=]?[biufc][0-9]{1,2}")
+
+
+def _decode_array(body: Any) -> Any:
+    kind, shape, data = body
+    if not _NUMERIC.fullmatch(kind):
+        raise ValueError("not a numeric array")
+    numpy: Any = __import__("numpy")
+    array = numpy.frombuffer(bytes.fromhex(data), dtype=kind).reshape([int(size) for size in shape])
+    # A truth value other than 0 and 1 would be neither.
+    return array.view("u1") != 0 if array.dtype.kind == "b" else array.copy()
+
+
+def _date(name: str) -> Callable[[Any], Any]:
+    return lambda body: getattr(__import__("datetime"), name).fromisoformat(body)
+
+
+_FLAT: dict[str, Callable[[Any], Any]] = {
+    "int": _decode_int,
+    "bytes": lambda b: bytes.fromhex(b),
+    "bytearray": lambda b: bytearray.fromhex(b),
+    "complex": lambda b: complex(b[0], b[1]),
+    "range": _decode_range,
+    "ellipsis": lambda b: ...,
+    "date": _date("date"),
+    "time": _date("time"),
+    "datetime": _date("datetime"),
+    "timedelta": lambda b: __import__("datetime").timedelta(*b),
+    "decimal": _decode_decimal,
+    "fraction": lambda b: __import__("fractions").Fraction(_decode_int(b[0]), _decode_int(b[1])),
+    "array": _decode_array,
+}
+_NESTED: dict[str, Callable[[Any, Resolve, int], Any]] = {
+    "": _decode,
+    "tuple": lambda b, r, d: tuple(_many(b, r, d)),
+    "set": lambda b, r, d: set(_many(b, r, d)),
+    "frozenset": lambda b, r, d: frozenset(_many(b, r, d)),
+    "dict": lambda b, r, d: {_decode(k, r, d): _decode(v, r, d) for k, v in b},
+    "deque": lambda b, r, d: deque(_many(b[0], r, d), b[1]),
+}
+
+_MUTABLE = (list, dict, set, bytearray, deque)
+
+
+def is_mutable(value: Any) -> bool:
+    """Whether plain data can be changed in place."""
+    return isinstance(value, _MUTABLE)
+
+
+def overwrite(old: Any, new: Any) -> None:
+    """Give a container the contents of another of its kind, in place, nested containers too where they match."""
+    if isinstance(old, list) and isinstance(new, list):
+        old[:] = [_merged(a, b) for a, b in zip(old, new, strict=False)] + new[len(old) :]
+    elif isinstance(old, dict) and isinstance(new, dict):
+        merged = {key: _merged(old[key], value) if key in old else value for key, value in new.items()}
+        old.clear()
+        old.update(merged)
+    elif isinstance(old, set) and isinstance(new, set):
+        old.clear()
+        old.update(new)
+    elif isinstance(old, bytearray):
+        old[:] = new
+    elif is_mutable(old):
+        old.clear()
+        old.extend(new)
+
+
+def _merged(old: Any, new: Any) -> Any:
+    if type(old) is type(new) and is_mutable(old):
+        overwrite(old, new)
+        return old
+    return new

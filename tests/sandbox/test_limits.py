@@ -1,0 +1,209 @@
+"""Limits hold for all that a program can take, and the host's own limits are never a program's fault."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from reground.core.errors import SandboxUnavailable
+from reground.core.programs import Execution, Limits, Program, Sandbox
+from reground.sandbox import find_sandbox
+from reground.sandbox._folders import PREFIX, make_workspace, remove, sweep
+
+LIMITS = Limits(seconds=5, memory_mib=256)
+# What a watch that looks now and then lets through, and what the interpreter takes.
+SLACK_MIB = 160
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Sandbox:
+    try:
+        return find_sandbox()
+    except SandboxUnavailable as reason:
+        pytest.skip(str(reason))
+
+
+async def taking(sandbox: Sandbox, body: str) -> Execution:
+    """What becomes of a program whose `take` gives True once it has all that it wanted."""
+    source = f"import ctypes, mmap, os, socket, time\nlibc = ctypes.CDLL(None, use_errno=True)\n{body}\n"
+    return await sandbox.execute(Program(source=source, tests="assert take()", exports=("take",), limits=LIMITS))
+
+
+TAKERS = {
+    "shared memory of children": """
+def take():
+    for _ in range(8):
+        if os.fork() == 0:
+            kept = mmap.mmap(-1, 120 << 20)
+            for place in range(0, 120 << 20, 4096): kept[place] = 1
+            time.sleep(2); os._exit(0)
+    time.sleep(2); return True""",
+    "memfd": """
+def take():
+    for _ in range(20): os.write(os.memfd_create("m"), bytes(60 << 20))
+    return True""",
+    "SysV shared memory": """
+def take():
+    for _ in range(20):
+        if libc.shmget(0, 60 << 20, 0o1600) < 0: return False
+    return True""",
+    "SysV messages": "def take():\n    return libc.msgget(0, 0o1600) >= 0",
+    "POSIX messages": "def take():\n    return ctypes.CDLL('librt.so.1').mq_open(b'/q', 0o102, 0o600, None) >= 0",
+    "socket buffers": """
+def take():
+    kept = []
+    for _ in range(8):
+        if os.fork() == 0: break
+    for _ in range(110):
+        a, b = socket.socketpair(); a.setblocking(False); kept += [a, b]
+        try:
+            while True: a.send(bytes(1 << 16))
+        except BlockingIOError: pass
+    time.sleep(1); return True""",
+    "files without end": """
+def take():
+    for number in range(200_000): os.close(os.open(f"/tmp/{number}", os.O_CREAT))
+    return True""",
+    "files in the shared folder": """
+def take():
+    for number in range(4000): os.close(os.open(f"/box/{number}", os.O_CREAT))
+    return True""",
+    "deleted files": """
+def take():
+    for _ in range(20):
+        kept = os.open("/box/x", os.O_CREAT | os.O_RDWR); os.unlink("/box/x")
+        os.write(kept, bytes(60 << 20)) == 60 << 20 or 1 / 0
+    return True""",
+    "files in memory": """
+def take():
+    for place in ("/tmp", "/home", "/dev/shm", "/box"):
+        for number in range(9): os.write(os.open(f"{place}/{number}", os.O_CREAT | os.O_RDWR), bytes(16 << 20))
+    time.sleep(1); return os.statvfs("/tmp").f_bavail > 0""",
+    "vsock": "def take():\n    return bool(socket.socket(40, 1))",
+    "netlink": "def take():\n    return bool(socket.socket(16, 3))",
+    "raw packets": "def take():\n    return bool(socket.socket(17, 3))",
+}
+
+
+@pytest.mark.parametrize("what", TAKERS)
+async def test_what_a_limit_counts_is_limited(what: str, sandbox: Sandbox) -> None:
+    found = await taking(sandbox, TAKERS[what])
+    assert not found.passed, found
+    assert (found.memory_mib or 0) < LIMITS.memory_mib + SLACK_MIB, found
+
+
+async def test_the_peak_has_shared_memory_and_files_in_memory(sandbox: Sandbox) -> None:
+    body = """
+def take():
+    global kept
+    kept = mmap.mmap(-1, 64 << 20)
+    for place in range(0, 64 << 20, 4096): kept[place] = 1
+    for place in ("/tmp", "/box"): os.write(os.open(f"{place}/x", os.O_CREAT | os.O_RDWR), bytes(24 << 20))
+    time.sleep(0.4); return True"""
+    found = await taking(sandbox, body)
+    assert found.passed, found
+    assert 112 < (found.memory_mib or 0) < 180
+
+
+async def test_no_capability_is_left_and_nothing_of_the_host_is_to_be_seen(sandbox: Sandbox, tmp_path: Path) -> None:
+    body = """
+def take():
+    sets = [line.split()[1] for line in open("/proc/self/status") if line.startswith(("CapBnd", "CapEff", "CapPrm"))]
+    return sets == ["0" * 16] * 3
+def seen():
+    return open("/proc/1/cmdline").read()"""
+    source = f"{body}\n"
+    tests = (
+        f"assert take()\nassert 'reground-' not in seen() and 'bind' not in seen() and {str(tmp_path)!r} not in seen()"
+    )
+    found = await sandbox.execute(Program(source=source, tests=tests, exports=("take", "seen")))
+    assert found.passed, found
+
+
+async def test_asyncio_still_works(sandbox: Sandbox) -> None:
+    found = await taking(
+        sandbox, "import asyncio\nasync def five(): return 5\ndef take(): return asyncio.run(five()) == 5"
+    )
+    assert found.passed, found
+
+
+HARNESS = """
+import asyncio, os, sys
+from reground.core.errors import SandboxUnavailable
+from reground.core.programs import Limits, Program
+from reground.sandbox import find_sandbox
+program = Program(source="def add(a, b): return a + b", tests="assert add(2, 3) == 5", exports=("add",), limits=Limits(seconds=10))
+async def main(sandbox):
+    return await asyncio.gather(*(sandbox.execute(program) for _ in range(6)))
+try:
+    print({found.verdict.value for found in asyncio.run(main(find_sandbox(concurrency=6)))})
+except SandboxUnavailable as reason:
+    print("unavailable:", reason)
+"""
+
+
+@pytest.mark.parametrize(
+    ("limit", "said"),
+    [
+        ("-n 64", "{'passed'}"),
+        ("-n 200", "{'passed'}"),
+        ("-n 50", "unavailable: the host limits"),
+        ("-t 5", "unavailable: the host limits"),
+        ("-t 60", "{'passed'}"),
+        ("-f 1000", "unavailable: the host limits"),
+        ("-v 900000", "unavailable: the host limits"),
+        ("-u 10", "unavailable: "),
+    ],
+)
+def test_a_limit_of_the_host_is_not_the_programs_fault(limit: str, said: str, sandbox: Sandbox) -> None:
+    command = f"ulimit {limit} && exec {sys.executable} -c '{HARNESS.replace(chr(39), chr(34))}'"
+    found = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert found.stdout.startswith(said), (found.stdout, found.stderr[-500:])
+
+
+OWNER = """
+import sys, time
+from reground.sandbox._folders import make_workspace
+print(make_workspace(), flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("end", [signal.SIGTERM, signal.SIGKILL])
+def test_the_folders_of_the_dead_are_swept_and_no_others(end: signal.Signals, tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    owners = [
+        subprocess.Popen([sys.executable, "-c", OWNER], stdout=subprocess.PIPE, text=True, env=environment)
+        for _ in range(2)
+    ]
+    folders = [Path(str(owner.stdout and owner.stdout.readline()).strip()) for owner in owners]
+    strange = tmp_path / f"{PREFIX}strange"
+    strange.mkdir()
+    owners[0].send_signal(end)
+    owners[0].wait()
+    assert [folder.exists() for folder in folders] == [True, True]
+    swept = subprocess.run([sys.executable, "-c", "from reground.sandbox._folders import sweep; sweep()"], env=environment, check=False)  # fmt: skip
+    assert swept.returncode == 0
+    assert [folder.exists() for folder in folders] == [False, True]
+    assert strange.exists()
+    owners[1].kill()
+    owners[1].wait()
+    subprocess.run([sys.executable, "-c", "from reground.sandbox._folders import sweep; sweep()"], env=environment, check=False)  # fmt: skip
+    old = time.time() - 7200
+    os.utime(strange, (old, old))
+    subprocess.run([sys.executable, "-c", "from reground.sandbox._folders import sweep; sweep()"], env=environment, check=False)  # fmt: skip
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_workspace_in_use_is_left_alone_and_gone_afterwards() -> None:
+    folder = make_workspace()
+    sweep()
+    assert (folder / "shared").is_dir()
+    remove(folder)
+    assert not folder.exists()
