@@ -129,7 +129,8 @@ class SqliteJournal:
             effects: dict[tuple[str, int], Effect] = {}
             damaged: dict[tuple[str, int], int] = {}
             for row, mark, *values in rows:
-                effect = Effect(*values, where=f"{self.path}, row {row}")
+                span, ordinal, fingerprint_, result, elapsed = values
+                effect = Effect(span, ordinal, fingerprint_, result, elapsed, f"{self.path}, row {row}")
                 place = effect.span, effect.ordinal
                 if mark is None or mark == checksum(run, question, *values):
                     effects[place] = effect
