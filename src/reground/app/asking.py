@@ -20,11 +20,12 @@ from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.journal import SqliteJournal
 from reground.core.language import LanguageModel, Usage
+from reground.core.lines import replace_lines
 from reground.core.method import scaled
 from reground.core.places import runs_dir
 from reground.core.run import Observer, Run
 from reground.core.solve import solve
-from reground.core.storable import storable_text
+from reground.core.storable import storable, storable_text
 from reground.core.trajectory import (
     UNGROUNDED,
     Failure,
@@ -288,11 +289,9 @@ def _sandbox_if_needed(method: str) -> Sandbox | None:
 
 
 def _write_config(folder: Path, config: Mapping[str, Any], budget: Budget | None) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
     resolved = {**config, "budget": None if budget is None else budget.model_dump()}
-    part = folder / "config.json.part"
-    part.write_text(json.dumps(resolved, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    part.replace(folder / "config.json")
+    text = json.dumps(storable(resolved), indent=2, ensure_ascii=False) + "\n"
+    replace_lines(folder / "config.json", [text.encode()])
 
 
 def _plain(settings: Mapping[str, object]) -> dict[str, Any]:

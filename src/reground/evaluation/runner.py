@@ -23,6 +23,7 @@ from reground.core.errors import (
     IndexRefused,
     JournalError,
     SandboxUnavailable,
+    StorageError,
 )
 from reground.core.journal import SqliteJournal, fingerprint
 from reground.core.method import Method
@@ -42,7 +43,15 @@ from reground.evaluation.task import Example, Score, Task
 RUN_ID = "eval"
 ANSWER_CHARACTERS = 300
 LABEL_CHARACTERS = 80
-FATAL = (AuthenticationError, CapabilityError, ConfigurationError, IndexRefused, JournalError, SandboxUnavailable)
+FATAL = (
+    AuthenticationError,
+    CapabilityError,
+    ConfigurationError,
+    IndexRefused,
+    JournalError,
+    SandboxUnavailable,
+    StorageError,
+)
 """What is wrong with the run and not with a question: the run stops and nothing is marked failed."""
 
 

@@ -27,6 +27,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+    try:
+        sys.stdout.flush()
+    except OSError as error:  # it is on a full disk; what waits would fail once more when the interpreter ends
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        if code == 0:
+            _say(f"error: the output cannot be written: {error.strerror}; what was recorded is kept")
+            code = EXIT_SURROUNDINGS
     sys.exit(code)
 
 
@@ -61,8 +68,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if _is_usage(error):
             return _show_usage(error)
-        if isinstance(error, OSError) and error.filename is not None and place_of(error) is None:
-            _say(f"error: {error.filename}: {error.strerror or error}")
+        if isinstance(error, OSError) and error.errno is not None and place_of(error) is None:
+            _say(f"error: {'' if error.filename is None else f'{error.filename}: '}{error.strerror or error}")
             return EXIT_SURROUNDINGS
         if os.environ.get("REGROUND_DEBUG"):
             raise
