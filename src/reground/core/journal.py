@@ -129,7 +129,7 @@ class SqliteJournal:
             effects: dict[tuple[str, int], Effect] = {}
             damaged: dict[tuple[str, int], int] = {}
             for row, mark, *values in rows:
-                effect = Effect(*values, f"{self.path}, row {row}")
+                effect = Effect(*values, where=f"{self.path}, row {row}")
                 place = effect.span, effect.ordinal
                 if mark is None or mark == checksum(run, question, *values):
                     effects[place] = effect
