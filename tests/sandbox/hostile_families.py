@@ -35,6 +35,7 @@ STYLES = {
     "items": "assert [x for x in add([2], [3])] == [2, 3]\nassert all(a == b for a, b in zip(add([2], [3]), [2, 3], strict=True))",
     "string": "assert add('a', 'b') == 'ab' and add('a', 'b').upper() == 'AB'",
     "arrays": "import numpy as np\nassert np.allclose(add(2.0, 3.0), 5.0)",
+    "whole": "import numpy as np\nassert np.all(add(1, 2) == np.array([3]))",
     "shapes": "import numpy as np\nassert np.allclose(add([1.0], [2.0]), [1.0, 2.0])",
     "testing": "import numpy as np\nimport numpy.testing\nnumpy.testing.assert_allclose(add(2.0, 3.0), 5.0)",
     "callback": "assert add(lambda: 5, None) is None if False else add(2, 3) == 5",
@@ -334,7 +335,7 @@ while True:
         os._exit(0)
     send(later)
 """
-        for style in ("equal", "arrays") if "array" in name or "bool" in name else ("equal",):
+        for style in ("equal", "arrays", "whole") if "array" in name or "bool" in name else ("equal",):
             yield Hostile(f"forge-{name}-{style}", _SPEAKER + speak, STYLES[style])
     ahead = "for _ in range(50): send({'ok': 0})\nsend({'ok': 5})\n"
     yield Hostile("forge-ahead", _SPEAKER + ahead + _call("return 0"))

@@ -207,3 +207,30 @@ def test_a_workspace_in_use_is_left_alone_and_gone_afterwards() -> None:
     assert (folder / "shared").is_dir()
     remove(folder)
     assert not folder.exists()
+
+
+async def test_no_link_in_the_shared_folder_leads_to_what_the_judge_was_told(sandbox: Sandbox) -> None:
+    source = """
+import os
+def plant():
+    places = ["/job.json", "/proc/self/cmdline", "/proc/self/environ"]
+    places += [f"/proc/{pid}/fd/{n}" for pid in ("self", 1, 2) for n in range(3, 40)]
+    for number, place in enumerate(places):
+        os.symlink(place, f"/box/{number}")
+"""
+    tests = """
+import os, stat
+plant()
+secret = "nonc" + "e"
+for name in sorted(os.listdir("/box"), key=int):
+    try:
+        if not stat.S_ISREG(os.stat(f"/box/{name}").st_mode):
+            continue
+        text = open(f"/box/{name}").read(100_000)
+    except OSError:
+        continue
+    assert secret not in text, os.readlink(f"/box/{name}")
+assert os.listdir("/box")
+"""
+    found = await sandbox.execute(Program(source=source, tests=tests, exports=("plant",)))
+    assert found.passed, found

@@ -59,7 +59,9 @@ class Launch:
 
 
 class Launcher(Protocol):
-    """A kind of isolation."""
+    """A kind of isolation. `job_mode`: who besides us has to be able to read a job's file."""
+
+    job_mode: int
 
     def confine(self, job: Job) -> dict[str, JsonValue]:
         """What the process must know to confine itself further."""
@@ -237,7 +239,7 @@ class Engine:
         self, job: Job, stdin: int = asyncio.subprocess.PIPE, stdout: int = asyncio.subprocess.PIPE
     ) -> AsyncIterator[Running]:
         job.path.write_text(json.dumps({"role": job.role, **job.data, **self._launcher.confine(job)}), encoding="utf-8")
-        job.path.chmod(0o644)
+        job.path.chmod(self._launcher.job_mode)
         launch = self._launcher.launch(job)
         try:
             process = await asyncio.create_subprocess_exec(

@@ -101,7 +101,7 @@ def in_memory(pids: Iterable[int]) -> tuple[float, int]:
     for pid in pids:
         root = f"/proc/{pid}/root"
         # Before the isolation is complete, a process may still see the host's folders.
-        if not os.path.exists(f"{root}/job.json"):  # noqa: PTH110
+        if not os.path.exists(f"{root}/harness/inside"):  # noqa: PTH110
             continue
         found = [_usage(f"{root}/{place}") for place in _SCRATCH]
         return sum(mib for mib, _ in found), sum(files for _, files in found)

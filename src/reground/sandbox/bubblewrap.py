@@ -26,7 +26,7 @@ FILE_MIB = 64
 SCRATCH = ("/dev/shm", "/tmp", "/home")  # noqa: S108
 SCRATCH_MIB = 32
 _INTERPRETER_MIB = 96
-_BOOT = "import sys; sys.path.insert(0, '/harness'); from inside.start import main; main('/job.json')"
+_BOOT = "import sys; sys.path.insert(0, '/harness'); from inside.start import main; main({job})"
 _ADVICE = (
     "install bubblewrap and allow unprivileged user namespaces, or use --sandbox docker where a Docker daemon runs"
 )
@@ -71,7 +71,7 @@ def _options(binary: str) -> str:
 
 def _refusal(launcher: _Bubblewrap) -> str | None:
     """Why an isolated Python does not start, really tried; None when it does."""
-    command = [*launcher.isolate(Limits(), None, None, "/dev/null"), sys_executable(), "-sPS", "-c", "print('ready')"]
+    command = [*launcher.isolate(Limits(), None, None), sys_executable(), "-sPS", "-c", "print('ready')"]
     try:
         tried = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -100,6 +100,8 @@ class _Bubblewrap:
 
     Otherwise it runs in a user namespace, where root's exemption from the limit on processes would follow it.
     """
+
+    job_mode = 0o600
 
     def __init__(self, binary: str, *, as_user: bool, packages: bool) -> None:
         self._binary, self._as_user, self._packages = binary, as_user, packages
@@ -137,12 +139,15 @@ class _Bubblewrap:
             inherit.append(_in_memory(rules))
             options += ["--seccomp", str(inherit[-1])]
         packages = sysconfig.get_path("purelib") if self._sees_packages(job.role) else None
-        isolate = self.isolate(job.limits, job.shared, packages, str(job.path))
+        isolate = self.isolate(job.limits, job.shared, packages)
+        # In memory that its reader empties: a file could be read later, by way of a link that the program made.
+        inherit.append(_in_memory(job.path.read_bytes()))
+        boot = _BOOT.format(job=inherit[-1])
         inherit.append(_in_memory("\0".join([*options, *isolate[1:-1]]).encode()))
-        command += [str(inherit[-1]), "--", sys_executable(), "-sPS", "-c", _BOOT]
+        command += [str(inherit[-1]), "--", sys_executable(), "-sPS", "-c", boot]
         return Launch(command, tuple(inherit), status, environment={})
 
-    def isolate(self, limits: Limits, shared: Path | None, packages: str | None, job: str) -> list[str]:
+    def isolate(self, limits: Limits, shared: Path | None, packages: str | None) -> list[str]:
         """`bwrap` and its options, without the command to run."""
         return [
             self._binary,
@@ -157,7 +162,6 @@ class _Bubblewrap:
             # After the scratch folders: Python or its packages may lie below one of them.
             *self._system(packages),
             *("--ro-bind", str(HARNESS), "/harness/inside"),
-            *("--ro-bind", job, "/job.json"),
             *("--remount-ro", "/dev", "--remount-ro", "/"),
             *("--chdir", "/box"),
             "--",

@@ -66,6 +66,8 @@ def _require(binary: str, image: str) -> None:
 class DockerLauncher:
     """Builds `docker run` commands."""
 
+    job_mode = 0o644
+
     def __init__(self, binary: str, image: str) -> None:
         self._binary, self._image = binary, image
 

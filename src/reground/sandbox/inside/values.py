@@ -194,8 +194,22 @@ def _decode_array(body: Any) -> Any:
         raise ValueError("not a numeric array")
     numpy: Any = __import__("numpy")
     array = numpy.frombuffer(bytes.fromhex(data), dtype=kind).reshape([int(size) for size in shape])
+    if array.size == 0:
+        return array.view(_empty(numpy))
     # A truth value other than 0 and 1 would be neither.
     return array.view("u1") != 0 if array.dtype.kind == "b" else array.copy()
+
+
+def _empty(numpy: Any) -> type:
+    """Empty arrays that numpy does not stretch to the shape of others: every statement about nothing would be true."""
+
+    class Empty(numpy.ndarray):  # type: ignore[misc]
+        def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
+            if any(numpy.ndim(other) and numpy.size(other) for other in inputs):
+                raise ValueError("an empty array has no counterpart in one that is not")
+            return getattr(ufunc, method)(*(numpy.array(other, subok=False) for other in inputs), **named)
+
+    return Empty
 
 
 def _date(name: str) -> Callable[[Any], Any]:
