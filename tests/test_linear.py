@@ -16,8 +16,26 @@ from tests.adversarial import modules, patterns, slow, ways
 
 PATTERNS = patterns()
 TEXTS = frozenset(
-    ("text", "reply", "response", "draft", "query", "said", "phrase", "prediction", "raw", "page", "line", "step")
-    + ("code", "written", "body", "source", "value", "content")
+    (
+        "text",
+        "reply",
+        "response",
+        "draft",
+        "query",
+        "said",
+        "phrase",
+        "prediction",
+        "raw",
+        "page",
+        "line",
+        "step",
+        "code",
+        "written",
+        "body",
+        "source",
+        "value",
+        "content",
+    )
 )
 """Names of a first parameter that holds text from outside."""
 

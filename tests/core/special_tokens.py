@@ -32,40 +32,60 @@ FAMILIES: dict[str, list[str]] = {
         "header_start header_end eot eom image_start image_end patch tile_x_separator tile_y_separator fim_prefix"
         " fim_middle fim_suffix text_post_train_reserved_special_token_3 python_start python_end",
     ),
-    "mistral": _each(
-        "[{}]",
-        "INST /INST SYSTEM_PROMPT /SYSTEM_PROMPT AVAILABLE_TOOLS /AVAILABLE_TOOLS TOOL_CALLS TOOL_RESULTS /TOOL_RESULTS"
-        " TOOL_CONTENT IMG IMG_BREAK IMG_END PREFIX MIDDLE SUFFIX THINK /THINK ARGS CALL_ID MODEL_SETTINGS"
-        " /MODEL_SETTINGS AUDIO BEGIN_AUDIO TRANSCRIBE",
-    )
-    + ["<pad>", "<SPECIAL_20>", "<SPECIAL_999>"],
-    "qwen": _each(
-        "<|{}|>",
-        "im_start im_end endoftext object_ref_start object_ref_end box_start box_end quad_start quad_end vision_start"
-        " vision_end vision_pad image_pad video_pad fim_prefix fim_middle fim_suffix fim_pad repo_name file_sep extra_0"
-        " audio_bos audio_eos AUDIO",
-    )
-    + ["<tool_call>", "</tool_call>", "<tool_response>", "</tool_response>", "<think>", "</think>"]
-    + ["<ref_start>", "<img_start>"],
-    "gemma": _each(
-        "<{}>",
-        "bos eos pad unk mask start_of_turn end_of_turn start_of_image end_of_image image_soft_token start_of_audio"
-        " end_of_audio audio_soft_token unused0 unused99 unused6241 2mass start_function_call end_function_call"
-        " start_function_response end_function_response start_function_declaration end_function_declaration escape"
-        " loc0000 loc1023 seg001 seg127",
-    )
-    + ["[@BOS@]", "[multimodal]"],
+    "mistral": [
+        *_each(
+            "[{}]",
+            "INST /INST SYSTEM_PROMPT /SYSTEM_PROMPT AVAILABLE_TOOLS /AVAILABLE_TOOLS TOOL_CALLS TOOL_RESULTS /TOOL_RESULTS"
+            " TOOL_CONTENT IMG IMG_BREAK IMG_END PREFIX MIDDLE SUFFIX THINK /THINK ARGS CALL_ID MODEL_SETTINGS"
+            " /MODEL_SETTINGS AUDIO BEGIN_AUDIO TRANSCRIBE",
+        ),
+        "<pad>",
+        "<SPECIAL_20>",
+        "<SPECIAL_999>",
+    ],
+    "qwen": [
+        *_each(
+            "<|{}|>",
+            "im_start im_end endoftext object_ref_start object_ref_end box_start box_end quad_start quad_end vision_start"
+            " vision_end vision_pad image_pad video_pad fim_prefix fim_middle fim_suffix fim_pad repo_name file_sep extra_0"
+            " audio_bos audio_eos AUDIO",
+        ),
+        "<tool_call>",
+        "</tool_call>",
+        "<tool_response>",
+        "</tool_response>",
+        "<think>",
+        "</think>",
+        "<ref_start>",
+        "<img_start>",
+    ],
+    "gemma": [
+        *_each(
+            "<{}>",
+            "bos eos pad unk mask start_of_turn end_of_turn start_of_image end_of_image image_soft_token start_of_audio"
+            " end_of_audio audio_soft_token unused0 unused99 unused6241 2mass start_function_call end_function_call"
+            " start_function_response end_function_response start_function_declaration end_function_declaration escape"
+            " loc0000 loc1023 seg001 seg127",
+        ),
+        "[@BOS@]",
+        "[multimodal]",
+    ],
     "phi": _each(
         "<|{}|>",
         "system user assistant end endoftext endoftext10 placeholder1 placeholder6 im_sep tool /tool tool_call /tool_call"
         " tool_response image_1 audio_1 dummy_85 fim_prefix",
     ),
-    "deepseek": _each(
-        "<｜{}｜>",
-        "begin▁of▁sentence end▁of▁sentence User Assistant fim▁begin fim▁hole fim▁end ▁pad▁ tool▁calls▁begin"
-        " tool▁calls▁end tool▁call▁begin tool▁call▁end tool▁sep tool▁outputs▁begin tool▁output▁end DSML",
-    )
-    + ["<|EOT|>", "<|User|>", "<think>", "</think>"],
+    "deepseek": [
+        *_each(
+            "<｜{}｜>",
+            "begin▁of▁sentence end▁of▁sentence User Assistant fim▁begin fim▁hole fim▁end ▁pad▁ tool▁calls▁begin"
+            " tool▁calls▁end tool▁call▁begin tool▁call▁end tool▁sep tool▁outputs▁begin tool▁output▁end DSML",
+        ),
+        "<|EOT|>",
+        "<|User|>",
+        "<think>",
+        "</think>",
+    ],
     "yi": [
         "<|startoftext|>",
         "<|endoftext|>",
@@ -83,23 +103,70 @@ FAMILIES: dict[str, list[str]] = {
         " NO_TOKEN GOOD_TOKEN START_THINKING END_THINKING START_RESPONSE END_RESPONSE START_ACTION END_ACTION"
         " START_TOOL_RESULT END_TOOL_RESULT EXTRA_0_TOKEN NEW_FILE BEGINNING_OF_PREFIX_FIM_TOKEN",
     ),
-    "glm": ["[MASK]", "[gMASK]", "[sMASK]", "<sop>", "<eop>", "<eod>", "<think>", "</think>"]
-    + _each(
-        "<|{}|>", "system user assistant observation endoftext begin_of_image end_of_image begin_of_video code_prefix"
-    )
-    + ["<tool_call>", "<|begin_of_transcription|>"],
+    "glm": [
+        "[MASK]",
+        "[gMASK]",
+        "[sMASK]",
+        "<sop>",
+        "<eop>",
+        "<eod>",
+        "<think>",
+        "</think>",
+        *_each(
+            "<|{}|>",
+            "system user assistant observation endoftext begin_of_image end_of_image begin_of_video code_prefix",
+        ),
+        "<tool_call>",
+        "<|begin_of_transcription|>",
+    ],
     "chatglm": ["[CLS]", "[SEP]", "[UNK]", "<eop>", "<unk>", "<pad>", "<mask>", "<image_100>"],
-    "exaone": _each("[|{}|]", "system user assistant endofturn tool endoftool")
-    + ["[BOS]", "[EOS]", "[PAD]", "<|tool_start|>"],
-    "minimax": ["[e~[", "]~b]", "]~!b[", "]!p~[", "]!d~[", "]<]image[>[", "]<]start of image[>[", "]<]speech[>["]
-    + ["<minimax:tool_call>", "</minimax:tool_call>", "<beginning_of_sentence>", "<end_of_sentence>", "<fim_middle>"]
-    + ["<filename>", "<reponame>", "<issue_start>", "<code_interpreter>", "<function_call>", "<pr_start>"],
-    "granite": _each(
-        "<|{}|>", "start_of_role end_of_role tool_call end_of_text start_of_cite end_of_cite start_of_plugin"
-    )
-    + ["<fim_prefix>", "<empty_output>", "<issue_comment>"],
+    "exaone": [
+        *_each("[|{}|]", "system user assistant endofturn tool endoftool"),
+        "[BOS]",
+        "[EOS]",
+        "[PAD]",
+        "<|tool_start|>",
+    ],
+    "minimax": [
+        "[e~[",
+        "]~b]",
+        "]~!b[",
+        "]!p~[",
+        "]!d~[",
+        "]<]image[>[",
+        "]<]start of image[>[",
+        "]<]speech[>[",
+        "<minimax:tool_call>",
+        "</minimax:tool_call>",
+        "<beginning_of_sentence>",
+        "<end_of_sentence>",
+        "<fim_middle>",
+        "<filename>",
+        "<reponame>",
+        "<issue_start>",
+        "<code_interpreter>",
+        "<function_call>",
+        "<pr_start>",
+    ],
+    "granite": [
+        *_each("<|{}|>", "start_of_role end_of_role tool_call end_of_text start_of_cite end_of_cite start_of_plugin"),
+        "<fim_prefix>",
+        "<empty_output>",
+        "<issue_comment>",
+    ],
     "falcon": [
-        f">>{name}<<" for name in "TITLE ABSTRACT INTRODUCTION SUMMARY COMMENT ANSWER QUESTION DOMAIN PREFIX".split()
+        f">>{name}<<"
+        for name in [
+            "TITLE",
+            "ABSTRACT",
+            "INTRODUCTION",
+            "SUMMARY",
+            "COMMENT",
+            "ANSWER",
+            "QUESTION",
+            "DOMAIN",
+            "PREFIX",
+        ]
     ]
     + [">>SUFFIX<<", ">>MIDDLE<<", "<|im_end|>", "<|endoftext|>", "<|prefix|>"],
     "starcoder": _each(
@@ -110,8 +177,14 @@ FAMILIES: dict[str, list[str]] = {
         " pr_review pr_review_state pr_in_reply_to_review_id commit_before commit_msg commit_after gh_stars filename"
         " reponame",
     ),
-    "internlm": ["<s>", "</s>", "<eoh>", "<eoa>", "<eosys>", "<TOKENS_UNUSED_1>", "<TOKENS_UNUSED_139>"]
-    + [
+    "internlm": [
+        "<s>",
+        "</s>",
+        "<eoh>",
+        "<eoa>",
+        "<eosys>",
+        "<TOKENS_UNUSED_1>",
+        "<TOKENS_UNUSED_139>",
         "[UNUSED_TOKEN_145]",
         "[UNUSED_TOKEN_0]",
         *_each("<|{}|>", "action_start action_end interpreter plugin im_start"),
@@ -142,20 +215,28 @@ FAMILIES: dict[str, list[str]] = {
         "<|endofprompt|>",
         "<functions>",
     ],
-    "jamba": _each("<|{}|>", "startoftext endoftext pad unk bom eom") + ["<|bos|>"],
+    "jamba": [*_each("<|{}|>", "startoftext endoftext pad unk bom eom"), "<|bos|>"],
     "hunyuan": _each("<|{}|>", "startoftext extra_0 extra_4 extra_5 eos bos hy_User hy_Assistant")
     + _each("<｜{}｜>", "hy_User hy_Assistant hy_begin▁of▁sentence hy_place▁holder▁no▁2")
     + ["<answer_start>", "<img_start>"],
-    "kimi": ["[BOS]", "[EOS]", "[EOT]", "[UNK]", "[PAD]", "[extra_id_0]", "[extra_id_88]"]
-    + _each(
-        "<|{}|>",
-        "im_user im_assistant im_system im_middle im_end start_header_id media_start media_begin media_content media_end"
-        " media_pad tool_calls_section_begin tool_calls_section_end tool_call_begin tool_call_argument_begin tool_call_end",
-    ),
+    "kimi": [
+        "[BOS]",
+        "[EOS]",
+        "[EOT]",
+        "[UNK]",
+        "[PAD]",
+        "[extra_id_0]",
+        "[extra_id_88]",
+        *_each(
+            "<|{}|>",
+            "im_user im_assistant im_system im_middle im_end start_header_id media_start media_begin media_content media_end"
+            " media_pad tool_calls_section_begin tool_calls_section_end tool_call_begin tool_call_argument_begin tool_call_end",
+        ),
+    ],
     "harmony": _each(
         "<|{}|>", "start end message channel return call constrain startoftext endoftext reserved_200000 endofprompt"
     ),
-    "seed": _each("<seed:{}>", "bos eos pad think tool_call cot_budget_reflect") + ["</seed:think>"],
+    "seed": [*_each("<seed:{}>", "bos eos pad think tool_call cot_budget_reflect"), "</seed:think>"],
     "ernie": [
         "<mask:0>",
         "<mask:7>",
@@ -163,8 +244,13 @@ FAMILIES: dict[str, list[str]] = {
         "<|end_of_sentence|>",
         "<|IMAGE_PLACEHOLDER|>",
         "<|IMAGE_START|>",
-    ]
-    + ["<mask:1>", "<cls>", "<sep>", "<pad>", "<|LOC_0|>", "<|CROSS_MODAL|>"],
+        "<mask:1>",
+        "<cls>",
+        "<sep>",
+        "<pad>",
+        "<|LOC_0|>",
+        "<|CROSS_MODAL|>",
+    ],
     "smollm": [
         "<|im_start|>",
         "<|im_end|>",
