@@ -66,13 +66,15 @@ def test_a_large_file_is_told_from_another_by_pieces_of_it(tmp_path: Path) -> No
     assert "weights" in model_settings(ModelOptions(), ScriptedModel([], name=f"gguf/{file}"))
 
 
-def test_a_base_urls_password_is_written_nowhere(home: Path) -> None:
-    with serving(in_order("One.")) as server:
-        url = server.url.replace("http://", "http://user:hunter2@") + "?key=hunter3"
-        reground.ask("Why?", method="direct", model="openai/mock", model_options=ModelOptions(base_url=url))
-    files = [path for path in home.rglob("*") if path.is_file()]
-    assert files
-    assert not [path for path in files if b"hunter" in path.read_bytes()]
+@pytest.mark.parametrize("secret", ["http://user:hunter2@127.0.0.1:9/v1", "http://127.0.0.1:9/v1?api_key=hunter2"])
+def test_a_base_url_with_a_secret_is_refused_and_not_repeated(
+    secret: str, capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    assert run(["ask", "Why?", "--method", "direct", "--model", "openai/mock", "--base-url", secret]) == 2
+    said = capsys.readouterr().err
+    assert "--api-key-env" in said
+    assert "hunter" not in said
+    assert not [path for path in home.rglob("*") if path.is_file() and b"hunter" in path.read_bytes()]
 
 
 def test_calls_paid_before_a_price_was_given_count_at_that_price(

@@ -381,8 +381,9 @@ class TestSettings:
         with pytest.raises(ConfigurationError, match="base URL"):
             OpenAIModel("mock")
 
-    def test_a_password_in_the_url_is_not_shown(self):
-        model = OpenAIModel("m", ModelOptions(base_url="http://me:hidden@127.0.0.1:9/v1?api-key=alsohidden"))
+    def test_a_password_in_the_url_is_not_shown(self, monkeypatch):
+        monkeypatch.setenv("OPENAI_BASE_URL", "http://me:hidden@127.0.0.1:9/v1?api-key=alsohidden")
+        model = OpenAIModel("m")
         assert "hidden" not in repr(model) + model.server.url
 
     def test_a_key_with_odd_characters(self, monkeypatch):

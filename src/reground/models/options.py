@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from reground.core.addresses import check_address
 from reground.core.errors import ConfigurationError
 
 
@@ -79,7 +80,9 @@ class ModelOptions:
         if not self.api_key_env:
             raise ConfigurationError("api_key_env must name an environment variable")
         if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
-            raise ConfigurationError(f"a base URL starts with http:// or https://, not {self.base_url!r}")
+            raise ConfigurationError("a base URL starts with http:// or https://")
+        if self.base_url is not None:
+            check_address(self.base_url)
         if self.price is not None and not isinstance(self.price, Price):
             raise ConfigurationError(
                 f"price is Price.parse('PROMPT,COMPLETION') in USD per million tokens, not {self.price!r}"

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
+from reground.core.addresses import check_address
 from reground.core.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -110,6 +111,7 @@ class EndpointEmbedder:
         given = base_url or os.environ.get("OPENAI_BASE_URL", "").strip() or _BASE_URL
         if not re.match(r"https?://[^/@\s]+(/|$)", given):
             raise ConfigurationError(f"the embedder's base URL must look like {_BASE_URL}, without user and password")
+        check_address(given)
         self._url = given.rstrip("/") + "/embeddings"
         self._batch = batch
         self._concurrency = concurrency

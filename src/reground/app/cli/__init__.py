@@ -91,9 +91,14 @@ def _is_usage(error: Exception) -> bool:
 
 
 def _show_usage(error: Any) -> int:
+    from reground.app.cli.terminal import harmless
+
+    error.message = harmless(str(error.message))
     error.show()
     return int(error.exit_code)
 
 
 def _say(line: str) -> None:
-    print(line, file=sys.stderr)
+    from reground.app.cli.terminal import harmless
+
+    print(harmless(line), file=sys.stderr)

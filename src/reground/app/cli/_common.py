@@ -93,9 +93,9 @@ SetOption = Annotated[
 
 def consoles() -> tuple[Console, Console]:
     """Standard output for results, standard error for everything else."""
-    from rich.console import Console
+    from reground.app.cli.terminal import HarmlessConsole
 
-    return Console(highlight=False), Console(stderr=True, highlight=False)
+    return HarmlessConsole(highlight=False), HarmlessConsole(stderr=True, highlight=False)
 
 
 def read_config(path: Path | None) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -176,7 +175,9 @@ def _answer(
         )
         result = asyncio.run(work)
     if as_json:
-        typer.echo(json.dumps(result.to_dict(), ensure_ascii=False, indent=2))
+        from reground.app.cli.terminal import json_text
+
+        typer.echo(json_text(result.to_dict(), indent=2))
     else:
         from reground.app.cli.display import show_result
 

@@ -6,7 +6,6 @@ and control characters that could move a terminal's cursor are taken out.
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 from rich.padding import Padding
@@ -14,6 +13,7 @@ from rich.rule import Rule
 from rich.text import Text
 
 from reground.app.cli._common import human_tokens
+from reground.app.cli.terminal import harmless
 from reground.core.trajectory import (
     Candidate,
     ChooseStep,
@@ -35,12 +35,10 @@ if TYPE_CHECKING:
     from reground.core.answers import Citation, Thought
     from reground.core.language import Usage
 
-_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
-
 
 def plain(text: str, style: str = "") -> Text:
     """Outside text, harmless to a terminal."""
-    return Text(_CONTROL.sub("", text), style=style)
+    return Text(harmless(text), style=style)
 
 
 def show_result(console: Console, result: Result) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -63,7 +62,9 @@ def index(
         )
         report = asyncio.run(work)
     if as_json:
-        typer.echo(report.model_dump_json())
+        from reground.app.cli.terminal import json_text
+
+        typer.echo(json_text(report.model_dump(mode="json")))
         return
     _show_report(console, report, out)
 
@@ -115,7 +116,9 @@ def methods(
         settings = catalogue.setting_defaults(name)
         presets = catalogue.presets(name)
         if as_json:
-            typer.echo(json.dumps({"name": name, "settings": settings, "presets": presets}, default=str))
+            from reground.app.cli.terminal import json_text
+
+            typer.echo(json_text({"name": name, "settings": settings, "presets": presets}, default=str))
             return
         entry = catalogue.methods().get(name.partition("+")[0])
         entry_summary = "" if entry is None else entry.summary
@@ -128,7 +131,9 @@ def methods(
                 console.print(f"  {name}+{preset}: the same with {said}", markup=False, soft_wrap=True)
         return
     if as_json:
-        typer.echo(json.dumps({entry.name: entry.summary for entry in catalogue.methods().values()}))
+        from reground.app.cli.terminal import json_text
+
+        typer.echo(json_text({entry.name: entry.summary for entry in catalogue.methods().values()}))
         return
     from rich.table import Table
     from rich.text import Text
@@ -162,7 +167,9 @@ def models(
             for found in listings.values()
             for entry in found
         ]
-        typer.echo(json.dumps(rows, ensure_ascii=False))
+        from reground.app.cli.terminal import json_text
+
+        typer.echo(json_text(rows))
         return
     from rich.markup import escape
     from rich.text import Text

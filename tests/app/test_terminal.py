@@ -1,0 +1,54 @@
+"""Nothing that is printed can move a terminal's cursor or turn its text round."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+import reground.app
+from reground.app.cli import run
+from reground.app.cli.terminal import HarmlessConsole, harmless, json_text
+
+ACTING = "a\x1b[2Jb\x9b31mc\u202ed\u2066e\x07f\x7fg\rh"
+LEFT = "a[2Jb31mcdefgh"
+
+
+def test_what_acts_on_a_terminal_is_taken_out_and_the_rest_stays() -> None:
+    assert harmless(ACTING) == LEFT
+    assert harmless("line\n\ttab é 中 😀") == "line\n\ttab é 中 😀"
+
+
+def test_a_console_prints_nothing_else_whatever_it_is_given() -> None:
+    written = io.StringIO()
+    HarmlessConsole(file=written, width=200).print(ACTING, markup=False, highlight=False)
+    assert written.getvalue().strip() == LEFT
+
+
+def test_json_keeps_every_character_as_an_escape() -> None:
+    written = json_text({"a": ACTING, "b": "é"})
+    assert harmless(written) == written
+    assert json.loads(written) == {"a": ACTING, "b": "é"}
+    assert "é" in written
+
+
+def test_an_error_message_is_harmless(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["ask", "Why?", "--method", "direct", "--model", f"no{ACTING}/x"]) == 2
+    said = capsys.readouterr().err
+    assert harmless(said) == said
+
+
+def test_no_command_prints_past_the_one_place() -> None:
+    folder = Path(reground.app.__path__[0])
+    calls = [
+        (path.name, ast.unparse(call))
+        for path in sorted(folder.rglob("*.py"))
+        for call in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(call, ast.Call)
+        and ast.unparse(call.func) in {"print", "Console", "json.dumps", "sys.stdout.write"}
+    ]
+    printed = [said for _, said in calls if not said.startswith("json.dumps")]
+    assert printed == ["print(harmless(line), file=sys.stderr)"]
