@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import importlib
+import os
 import pkgutil
 import re
 import time
@@ -33,7 +34,7 @@ from typing import Any
 
 import reground
 
-RUNS = (
+EVERY_RUN = (
     *("\n", " ", "\t", "\r", "\u00a0", "[", "]", "(", ")", "{", "<", ">", "*", "_", "#", "-", "`", "~", "|", "\\", "."),
     *(
         "!",
@@ -75,7 +76,11 @@ RUNS = (
     ),
     *("a.", "a_", "**", "* *", "> ", "\n> ", "\n- ", "\n1. ", "x ", "(a", "1-", "\n\t", "a=", "a b,", "no ", '\\"'),
 )
-SMALL, LARGE, WHOLE = 4_000, 64_000, 1_000_000
+THOROUGH = bool(os.environ.get("REGROUND_THOROUGH"))
+"""Every run and a million characters; an ordinary run of the tests takes a part of the runs and a quarter of the length."""
+
+SMALL, LARGE, WHOLE = 4_000, 64_000, 1_000_000 if THOROUGH else 250_000
+RUNS = EVERY_RUN if THOROUGH else (*EVERY_RUN[:3], *EVERY_RUN[3::10])
 SUSPECT = 0.002
 """Seconds for SMALL characters above which a case is timed at LARGE: a linear pattern mostly stays far below."""
 BOUND = 0.5
