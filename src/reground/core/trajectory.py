@@ -193,8 +193,12 @@ def read_trajectories(path: Path) -> Iterator[Trajectory]:
 def parse_trajectory(data: bytes) -> Trajectory:
     """A line's trajectory. Raises ValueError in words for the user."""
     try:
+        data.decode()
         return Trajectory.model_validate_json(data)
+    except UnicodeDecodeError:
+        raise ValueError("not a trajectory: no text in UTF-8") from None
     except ValidationError as error:
         first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise ValueError(f"not a trajectory of version {VERSION}: {where}: {first['msg']}") from None
+        where = ".".join(map(str, first["loc"]))
+        said = f"{where}: {first['msg']}" if where else first["msg"]
+        raise ValueError(f"not a trajectory of version {VERSION}: {said}") from None
