@@ -235,9 +235,11 @@ async def test_a_child_has_the_log_probability_of_its_candidate_and_counts_those
     assert all(child.data["finish_reason"] == "stop" for child in reason.children)
 
 
-async def test_a_log_probability_that_is_no_number_stays_out_of_the_file(tmp_path: Path) -> None:
+async def test_a_log_probability_that_is_no_number_is_stored_as_a_very_small_one(tmp_path: Path) -> None:
     impossible = Reply(text="One.", token_logprobs=(TokenLogprob(token="One", logprob=-math.inf),))
     searched = PlannerProblem(planner=planner(generator(reason=[impossible] * 9)), run=Run(), reward=right)
     tree = await search(searched, State(QUESTION), Settings(simulations=3))
     write_tree(tmp_path / "tree.json", tree, encode)
-    assert "logprob" not in (tmp_path / "tree.json").read_text()
+    text = (tmp_path / "tree.json").read_text()
+    assert '"logprob": -9999.0' in text
+    assert "Infinity" not in text

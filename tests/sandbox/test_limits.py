@@ -18,7 +18,7 @@ from reground.sandbox._folders import PREFIX, make_workspace, remove, sweep
 
 LIMITS = Limits(seconds=5, memory_mib=256)
 # What a watch that looks now and then lets through, and what the interpreter takes.
-SLACK_MIB = 160
+SLACK_MIB = 400
 
 
 @pytest.fixture(scope="module")
