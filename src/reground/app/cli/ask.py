@@ -104,7 +104,7 @@ def demo(
     """
     from rich.markup import escape
 
-    from reground.app.asking import DEFAULT_MODEL
+    from reground.app.asking import DEFAULT_METHOD, DEFAULT_MODEL
     from reground.demo import corpus_path, default_question
     from reground.models.options import ModelOptions
 
@@ -119,7 +119,7 @@ def demo(
         model=model,
         corpus=corpus_path(),
         form=None,
-        settings={},
+        settings={"max_rounds": 1} if method == DEFAULT_METHOD else {},  # a demonstration is short
         options=ModelOptions(),
         budget=None,
         as_json=False,
