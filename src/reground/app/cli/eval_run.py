@@ -148,15 +148,13 @@ async def _run(
 async def _tune(bench: Bench, order: Order, err: Console) -> dict[Cell, int]:
     """The size of each method that does best on the tuning questions, with progress."""
     from reground.app.cli.eval_progress import EvalProgress, Work
-    from reground.evaluation.runner import choose
     from reground.evaluation.tuning import tune
 
-    base = replace(order.base, ids="", limit=order.tune, repeats=1)
-    candidates = {cell: bench.candidates(cell, base, order.budget) for cell in order.cells}
+    candidates = {cell: bench.candidates(cell, order.base, order.budget) for cell in order.cells}
     trials = [
         (cell, index) for cell, several in candidates.items() if len(several) > 1 for index in range(len(several))
     ]
-    works = [Work(cell, len(choose(bench.task, base))) for cell, _ in trials]
+    works = [Work(cell, min(order.tune, len(bench.task.examples()))) for cell, _ in trials]
     with EvalProgress(err, works, shown=not order.quiet) as progress:
         return await tune(
             bench.task,
