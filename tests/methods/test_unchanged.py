@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reground.core.answers import PLAN, TEXT, AnswerForm
@@ -110,6 +110,8 @@ async def test_plans_and_essays_with_labels_of_their_own_stay_whole(text, form, 
         max_size=9,
     )
 )
+@example(parts=["It is so.", "Answer:", "Answer:"])
+@example(parts=["Answer:", "x = 1", "Answer:", "It is so."])
 @settings(max_examples=60)
 async def test_any_text_that_is_repeated_stays_whole(parts, through):
     text = "\n".join(parts).strip() or "Nothing."

@@ -11,7 +11,7 @@ from reground.core.answers import AnswerForm
 from reground.core.language import Reply
 from reground.core.run import Run
 from reground.methods._sentences import sentences
-from reground.methods._steps import dropped_steps, join_steps, restore_steps, split_answer, split_steps
+from reground.methods._steps import dropped_steps, join_steps, restore_steps, split_answer, split_steps, squeezed
 
 _NUMBER = re.compile(r"^\W*+(?:step\s*+)?+\d++\s*+[.:)]\s*+")
 _LOOP = 3
@@ -125,9 +125,13 @@ def with_lost_steps(before: Sequence[str], after: Sequence[str], run: Run) -> st
 
 
 def with_answer(revised: str, before: str, form: AnswerForm, run: Run) -> str:
-    """The revision, with the answer that stood apart in the text before put behind it if it states none itself."""
-    answer = split_answer(before, form)[1]
-    if not answer or split_answer(revised, form)[1]:
+    """The revision, with the answer that stood apart in the text before put behind it if it states none itself.
+
+    One that repeats the reasoning word for word states none, even if an answer stood inside that reasoning.
+    """
+    reasoning, answer = split_answer(before, form)
+    states_own = split_answer(revised, form)[1] and squeezed(revised) != squeezed(reasoning)
+    if not answer or states_own:
         return revised
     run.note("answer missing", repair="the answer before put behind it")
     return join_steps([revised, answer])
