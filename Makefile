@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check lint types layers tests bench clean
+.PHONY: demo test check lint types layers tests bench campaign clean
 
 demo: .venv/.demo
 	$(BIN)/reground demo
@@ -27,6 +27,10 @@ tests:
 
 bench: .venv/.dev
 	$(BIN)/python -m benchmarks
+
+# Hours; it goes on where it stopped. The records and the table are in campaign/.
+campaign: .venv/.dev
+	$(BIN)/python -m tests.campaign
 
 .venv/bin/python:
 	$(PYTHON) -m venv .venv

@@ -1,0 +1,70 @@
+"""Runs the attempts of a part until there are enough trials, records each, and goes on where it stopped."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from pydantic import TypeAdapter
+
+from tests.campaign.trial import Part, Trial
+
+RECORD = TypeAdapter(tuple[int, list[Trial]])
+
+
+async def run(part: Part, count: int, folder: Path | None = None) -> list[Trial]:
+    """At least `count` trials of a part. With a folder each attempt is recorded there, and those recorded count."""
+    path = folder / f"{part.name}.jsonl" if folder else None
+    recorded = dict(read(path)) if path else {}
+    if path and path.exists():
+        path.write_bytes(b"".join(_whole_lines(path)))
+    trials = [trial for found in recorded.values() for trial in found]
+    numbers = (number for number in itertools.count() if number not in recorded)
+    shown = time.monotonic()
+
+    async def work() -> None:
+        nonlocal shown
+        while len(trials) < count:
+            number = next(numbers)
+            found = list(await part.attempt(number))
+            trials.extend(found)
+            if path:
+                with path.open("ab") as file:
+                    file.write(RECORD.dump_json((number, found)) + b"\n")
+            if path and time.monotonic() - shown > 5:
+                shown = time.monotonic()
+                print(
+                    f"{part.name}: {len(trials)} of {count} tried, {sum(not t.held for t in trials)} fell", flush=True
+                )
+
+    await asyncio.gather(*(work() for _ in range(part.at_once)))
+    return trials
+
+
+def read(path: Path) -> Iterator[tuple[int, list[Trial]]]:
+    """The recorded attempts. A last line that a kill cut short is left out, and its attempt runs again."""
+    for line in _whole_lines(path) if path.exists() else []:
+        yield RECORD.validate_json(line)
+
+
+def _whole_lines(path: Path) -> list[bytes]:
+    return [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+
+
+def fallen(trials: Iterable[Trial]) -> list[str]:
+    """What to read about each trial in which the promise did not hold."""
+    return [f"{trial.kind}: {trial.what}" for trial in trials if not trial.held]
+
+
+def table(tried: Sequence[tuple[Part, Sequence[Trial]]]) -> str:
+    """The campaign as a Markdown table: a row a part, then a row for each kind of trial in it."""
+    rows = ["| Promise | Tried | Failed |", "|---|---:|---:|"]
+    for part, trials in tried:
+        rows.append(f"| **{part.promise}** | **{len(trials):,}** | **{sum(not t.held for t in trials):,}** |")
+        kinds, failed = Counter(t.kind for t in trials), Counter(t.kind for t in trials if not t.held)
+        rows += [f"| {kind} | {number:,} | {failed[kind]:,} |" for kind, number in sorted(kinds.items())]
+    return "\n".join(rows) + "\n"
