@@ -8,8 +8,7 @@ import pytest
 from reground.core.answers import Answer
 from reground.core.budget import Budget
 from reground.core.errors import CapabilityError, ConfigurationError, DataError, ModelError
-from reground.core.language import LanguageModel, Usage
-from reground.core.method import scaled
+from reground.core.language import LanguageModel, Sampling, Usage
 from reground.core.run import Run
 from reground.evaluation.compare import (
     Cell,
@@ -23,16 +22,22 @@ from reground.evaluation.estimate import estimate, total
 from reground.evaluation.records import Record
 from reground.evaluation.report import build_reports
 from reground.evaluation.runner import EvalSettings
+from reground.evaluation.scaling import scaled
 from reground.models.scripted import ScriptedModel
 from tests.evaluation.fakes import Chain, SumTask, adds
+
+SHORT = Sampling(max_tokens=16)
 
 
 @dataclass(frozen=True)
 class Rounds(Chain):
-    """A chain that takes a step for every ten tokens of its budget."""
+    """A chain that can be shorter."""
 
-    def at_budget(self, tokens: int) -> Rounds:
-        return replace(self, steps=tokens // 10)
+    steps: int = 8
+    sampling: Sampling | None = SHORT
+
+    def sizes(self) -> list[Rounds]:
+        return [replace(self, steps=steps) for steps in range(1, 9)]
 
 
 class NeedsLogprobs(Chain):

@@ -148,9 +148,13 @@ PARTS = frozenset({"model", "retriever", "sandbox", "rewriter", "form"})
 """The fields of a method that are given, and are no settings."""
 
 
+ALIASES = {"rar+grounded": "reread"}
+"""Names that a method had before."""
+
+
 def _split_preset(name: str) -> tuple[str, str]:
     """A method's name or file, and the preset asked for; "" for none."""
-    method, _, preset = (name, "", "") if name.endswith(".py") else name.partition("+")
+    method, _, preset = (name, "", "") if name.endswith(".py") else ALIASES.get(name, name).partition("+")
     return method, preset
 
 

@@ -67,6 +67,7 @@ class AnswerForm:
         (code, questions) or the thoughts are the answer (plans, essays); RAT, section 2.2.
     draft_is_query: whether the draft itself is the query, as for code (RAT, appendix B).
     bare: the same sentence for a call that shall state the answer and nothing before it; empty where they do not differ.
+    usual: tokens that an answer with a sentence before it mostly takes; what a method holds back for its last call.
     """
 
     name: str
@@ -75,6 +76,7 @@ class AnswerForm:
     final_pass: bool = True
     draft_is_query: bool = False
     bare: str = ""
+    usual: int = 64
 
     @property
     def short(self) -> str:
@@ -152,6 +154,7 @@ TEXT = AnswerForm(
     "Answer fully but briefly, in plain prose.",
     str.strip,
     final_pass=False,
+    usual=200,
 )
 PHRASE = AnswerForm(
     "phrase",
@@ -177,6 +180,7 @@ PROGRAM = AnswerForm(
     "all imports, all helper functions, no example calls.",
     extract_program,
     draft_is_query=True,
+    usual=256,
 )
 PAL = AnswerForm(
     "pal",
@@ -184,12 +188,14 @@ PAL = AnswerForm(
     "answer as a number. Begin with 'def solution():' and write a comment above each step.",
     extract_program,
     draft_is_query=True,
+    usual=160,
 )
 PLAN = AnswerForm(
     "plan",
     "Give the whole plan, one line a step, each line starting with 'STEP' and its number.",
     str.strip,
     final_pass=False,
+    usual=200,
 )
 
 FORMS: dict[str, AnswerForm] = {form.name: form for form in (TEXT, PHRASE, CHOICE, NUMBER, PROGRAM, PAL, PLAN)}

@@ -6,9 +6,8 @@ from collections.abc import Sequence
 
 from pydantic import TypeAdapter
 
-from reground.core.budget import estimate_tokens
 from reground.core.evidence import Passage
-from reground.core.language import LanguageModel, Message, Reply, Usage
+from reground.core.language import LanguageModel, Message, Reply, Usage, estimate_tokens
 from reground.core.programs import Execution
 from reground.core.untrusted import neutralise
 

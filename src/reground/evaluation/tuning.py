@@ -1,12 +1,12 @@
 """A method's best configuration under a budget, chosen on questions that are never measured.
 
 "For fair evaluation, we report the best results achieved by all methods under the given maximum token limitation" (RaR,
-section 4.1). A method that is merely scaled up to a limit may do worse than it would with less.
+section 4.1). A method that merely fills a limit may do worse than it would with less.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from pydantic import JsonValue, ValidationError
 
 from reground.core.errors import CapabilityError, DataError, SandboxUnavailable
 from reground.core.language import Value
-from reground.core.method import Method, scaled
+from reground.core.method import Method
 from reground.core.programs import Sandbox
 from reground.evaluation.compare import Cell
 from reground.evaluation.progress import Progress
@@ -24,7 +24,6 @@ from reground.evaluation.task import Task
 
 FOLDER = "tuning"
 CHOICES = "tuning.json"
-_SHARES = (8, 4, 2, 1)
 
 
 @dataclass(frozen=True)
@@ -60,7 +59,7 @@ class Choice(Value):
         scores = ", ".join("-" if trial.mean is None else f"{trial.mean:.3f}" for trial in self.trials)
         return (
             f"{self.cell.label} has {size}: the best of {len(self.trials)} sizes on {self.questions} other questions "
-            f"({scores}; the first is the default)."
+            f"({scores})."
         )
 
 
@@ -69,20 +68,6 @@ class Tuning(Value):
 
     task: str
     choices: tuple[Choice, ...]
-
-
-def sizes(method: Method, tokens: int | None, *, keep: Iterable[str] = ()) -> list[Method]:
-    """The method as it is, and scaled to an eighth, a quarter, half and all of the budget; equal ones once.
-
-    keep: settings that stay as they are, because the user chose them.
-    """
-    found = [method]
-    budgets = [] if tokens is None else [max(1, tokens // share) for share in _SHARES]
-    for budget in budgets:
-        larger = scaled(method, budget, keep=keep)
-        if larger not in found:
-            found.append(larger)
-    return found
 
 
 async def tune(

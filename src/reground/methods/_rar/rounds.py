@@ -1,22 +1,11 @@
-"""The whole answer of phase 2, which of two goes on, and when the rounds are over."""
+"""When the rounds of phase 2 are over."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from reground.core.run import Run
-from reground.core.trajectory import Candidate
 from reground.methods._steps import squeezed
-
-
-@dataclass(frozen=True)
-class Whole:
-    """A whole answer, the mean log-probability of its tokens, and the markers of the passages it was refined with."""
-
-    text: str
-    logprob: float | None = None
-    markers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -37,14 +26,14 @@ class Rounds:
         self.identical = 1
         self.idle: list[str] = []
 
-    def count(self, outcome: Whole | Idle, answer: Whole) -> None:
+    def count(self, outcome: str | Idle, answer: str) -> None:
         """A round is done: it generated the answer before once more, or another one, or nothing."""
         self.done += 1
         if isinstance(outcome, Idle):
             self.idle.append(outcome.why)
             return
         self.idle.clear()
-        self.identical = self.identical + 1 if squeezed(outcome.text) == squeezed(answer.text) else 1
+        self.identical = self.identical + 1 if squeezed(outcome) == squeezed(answer) else 1
 
     @property
     def over(self) -> bool:
@@ -60,23 +49,3 @@ class Rounds:
             run.note("phase 2 ended", why=f"no new answer in {len(self.idle)} round(s) in a row: {whys}")
         else:
             run.note("phase 2 ended", why="max_rounds are done" if self.done == most else "max_contents is reached")
-
-
-def goes_on(refined: Whole, answer: Whole, *, accept: Literal["always", "surer"], question: str, run: Run) -> bool:
-    """Whether the refined answer takes the place of the one before."""
-    if accept == "always" or squeezed(refined.text) == squeezed(answer.text):
-        return True
-    if refined.logprob is None or answer.logprob is None:
-        run.note("refined answer taken", why="there are no log-probabilities to compare it by")
-        return True
-    better = refined.logprob >= answer.logprob
-    candidates = [Candidate(text=whole.text, logprob=whole.logprob) for whole in (answer, refined)]
-    run.choose(
-        "answer",
-        by="perplexity",
-        context=question,
-        candidates=candidates,
-        chosen=int(better),
-        why="the refined answer is " + ("no less sure" if better else "less sure"),
-    )
-    return better
