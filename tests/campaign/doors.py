@@ -45,7 +45,7 @@ def _network() -> dict[str, str]:
     doors |= {
         f"network: TCP to {host}": f"return socket.create_connection(({host!r}, {port}), 2)"
         for host, port in (
-            ("127.0.0.1", "HOST['port']"), ("0.0.0.0", "HOST['port']"), ("localhost", "HOST['port']"),  # noqa: S104
+            ("127.0.0.1", "HOST['port']"), ("0.0.0.0", "HOST['port']"), ("localhost", "HOST['port']"),
             ("::1", "HOST['port6']"), ("::ffff:127.0.0.1", "HOST['port']"), ("10.0.0.1", 80), ("192.0.2.1", 443),
             ("169.254.169.254", 80), ("1.1.1.1", 53), ("2001:db8::1", 80),
         )

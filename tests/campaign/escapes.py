@@ -54,7 +54,7 @@ WAYS = {
     "in a new session": "if os.fork() == 0:\n    os.setsid()\n    attempt()\n    os._exit(0)\nos.wait()",
 }
 LIMITS = Limits(seconds=20, memory_mib=256)
-_SECRET = "the host's own words"  # noqa: S105
+_SECRET = "the host's own words"
 
 
 @functools.cache
@@ -74,7 +74,7 @@ async def _host() -> AsyncIterator[dict[str, int | str]]:
     """What a program may look for: listeners of several kinds, a file, a process."""
     with ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="campaign-host-")))
-        folder.chmod(0o777)
+        folder.chmod(0o777)  # noqa: ASYNC240 - a few bytes
         (folder / "secret").write_text(_SECRET)
         (folder / "secret").chmod(0o666)
         tcp = stack.enter_context(socket.create_server(("127.0.0.1", 0)))

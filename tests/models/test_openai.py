@@ -386,7 +386,7 @@ class TestSettings:
     )
     def test_a_password_in_the_environments_url_is_refused_and_not_shown(self, monkeypatch, url):
         monkeypatch.setenv("OPENAI_BASE_URL", url)
-        with pytest.raises(ConfigurationError, match="OPENAI_BASE_URL.*--api-key-env") as refused:
+        with pytest.raises(ConfigurationError, match=r"OPENAI_BASE_URL.*--api-key-env") as refused:
             OpenAIModel("m")
         assert "hidden" not in str(refused.value)
 

@@ -19,11 +19,11 @@ _REFUSED = {
 # name_to_handle_at open_by_handle_at kcmp pidfd_getfd process_madvise fsconfig fspick mount_setattr fanotify_init
 # personality lookup_dcookie vhangup, and on x86_64 modify_ldt iopl ioperm
 _NEEDLESS = {
-    "x86_64": (161, 169, 167, 168, 163, 246, 320, 175, 313, 176, 103, 179, 303, 304, 312, 438, 440, 431, 433, 442, 300)
-    + (135, 212, 153, 154, 172, 173),
-    "aarch64": (51, 142, 224, 225, 89, 104, 294, 105, 273, 106, 116, 60, 264, 265, 272, 438, 440, 431, 433, 442, 262)
-    + (92, 18, 58),
-}
+    "x86_64": (161, 169, 167, 168, 163, 246, 320, 175, 313, 176, 103, 179, 303, 304, 312, 438, 440, 431, 433, 442, 300,
+               135, 212, 153, 154, 172, 173),
+    "aarch64": (51, 142, 224, 225, 89, 104, 294, 105, 273, 106, 116, 60, 264, 265, 272, 438, 440, 431, 433, 442, 262,
+                92, 18, 58),
+}  # fmt: skip
 # Memory that belongs to no process and no file, so that nothing here could count it:
 # memfd_create memfd_secret shmget semget msgget mq_open
 _UNCOUNTED = {"x86_64": (319, 447, 29, 64, 68, 240), "aarch64": (279, 447, 194, 190, 186, 180)}
