@@ -46,12 +46,15 @@ def attempt():
     try: got = door()
     except BaseException as error: print("shut:", type(error).__name__, error, flush=True)
     else: print("open:", repr(got)[:200], flush=True)
+def ended():
+    status = os.wait()[1]
+    if os.WIFSIGNALED(status): print("shut: killed by signal", os.WTERMSIG(status), flush=True)
 """
 WAYS = {
     "by itself": "attempt()",
     "in a thread": "thread = threading.Thread(target=attempt)\nthread.start()\nthread.join()",
-    "in a child": "if os.fork() == 0:\n    attempt()\n    os._exit(0)\nos.wait()",
-    "in a new session": "if os.fork() == 0:\n    os.setsid()\n    attempt()\n    os._exit(0)\nos.wait()",
+    "in a child": "if os.fork() == 0:\n    attempt()\n    os._exit(0)\nended()",
+    "in a new session": "if os.fork() == 0:\n    os.setsid()\n    attempt()\n    os._exit(0)\nended()",
 }
 LIMITS = Limits(seconds=20, memory_mib=256)
 _SECRET = "the host's own words"
