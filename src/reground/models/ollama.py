@@ -9,6 +9,7 @@ import os
 from dataclasses import replace
 from urllib.parse import urlsplit
 
+from reground.core.addresses import check_address
 from reground.core.errors import ConfigurationError, ModelError
 from reground.models.openai import OpenAIModel, Provider
 from reground.models.options import Listing, ModelOptions, Price
@@ -51,6 +52,7 @@ async def available(options: ModelOptions) -> list[Listing]:
 def base_url() -> str:
     """Where Ollama is, from OLLAMA_HOST in any form that Ollama itself takes: host, host:port, :port or a URL."""
     given = os.environ.get("OLLAMA_HOST", "").strip().strip("'\"")
+    check_address(given if "://" in given else f"http://{given}", "OLLAMA_HOST")
     try:
         parts = urlsplit(given if "://" in given else f"http://{given}")
         host, port = parts.hostname or DEFAULT_HOST, parts.port

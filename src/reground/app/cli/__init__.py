@@ -99,6 +99,6 @@ def _show_usage(error: Any) -> int:
 
 
 def _say(line: str) -> None:
-    from reground.app.cli.terminal import harmless
+    from reground.app.cli.terminal import say
 
-    print(harmless(line), file=sys.stderr)
+    say(line, error=True)
