@@ -28,12 +28,12 @@ class Worker:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self._said: IO[bytes] = TemporaryFile()
+        self._said: IO[bytes] = TemporaryFile()  # noqa: SIM115  (the worker writes to it for as long as it lives)
 
     def attempt(self, area: str, number: int) -> list[Trial]:
         """The trials of one attempt; one that fell where the worker did not come back."""
         if self._process is None:
-            self._said = TemporaryFile()
+            self._said = TemporaryFile()  # noqa: SIM115
             command = [sys.executable, "-X", "faulthandler", "-m", "tests.campaign.fuzz_worker"]
             self._process = subprocess.Popen(
                 command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said
@@ -67,9 +67,11 @@ def part(area: str, promise: str, *, short: int, long: int) -> Part:
 
 
 PARTS = (
-    part("commands", "No command line ends in a stack trace, an internal error or a hang", short=60, long=6_000),
-    part("data", "A benchmark file is read, or a line names what is wrong in it", short=300, long=6_000),
-    part("files", "What reground wrote and something else changed is read, or refused by name", short=300, long=6_000),
-    part("documents", "A document is read or left out, whatever its bytes", short=100, long=3_000),
-    part("replies", "Whatever a model replies, a parser reads it or refuses it, in bounded time", short=400, long=6_000),
+    part("commands", "No command line ends in a stack trace, an internal error or a hang", short=24, long=4_000),
+    part("data", "A benchmark file is read, or a line names what is wrong in it", short=200, long=8_000),
+    part("files", "What reground wrote and something else changed is read, or refused by name", short=48, long=4_000),
+    part("documents", "A document is read or left out, whatever its bytes", short=24, long=1_500),
+    part(
+        "replies", "Whatever a model replies, a parser reads it or refuses it, in bounded time", short=300, long=8_000
+    ),
 )

@@ -16,7 +16,12 @@ from reground.evaluation.tasks.longform import read_labels
 from tests.campaign import fuzz_bad as bad
 from tests.campaign.trial import Trial
 
-_QUESTION = {"id": "q1", "question": "Which is longer?", "golden_answers": ["the Danube"], "metadata": {"level": "easy"}}
+_QUESTION = {
+    "id": "q1",
+    "question": "Which is longer?",
+    "golden_answers": ["the Danube"],
+    "metadata": {"level": "easy"},
+}
 _GOLD = {**_QUESTION, "metadata": {"split": "dev", "gold_ids": ["q-1"], "subj_id": 3, "type": "x"}}
 _TRAIN = {**_QUESTION, "id": "q2", "metadata": {"split": "train"}}
 _PASSAGE = {"id": "q-1", "title": "Danube", "text": "The Danube is 2850 km long."}
@@ -79,7 +84,13 @@ FILES: dict[str, list[dict[str, Any]]] = {
         }
     ],
     "mbpp/mbpp.jsonl": [
-        {"task_id": n, "text": f"Double {n}.", "code": _FUNCTION, "test_list": ["assert twice(2) == 4"], "test_setup_code": ""}
+        {
+            "task_id": n,
+            "text": f"Double {n}.",
+            "code": _FUNCTION,
+            "test_list": ["assert twice(2) == 4"],
+            "test_setup_code": "",
+        }
         for n in (11, 12, 811, 812)
     ],
     "mbpp/MbppPlus-OriginFmt.jsonl": [
@@ -125,12 +136,19 @@ FILES: dict[str, list[dict[str, Any]]] = {
     "scifact/corpus.jsonl": [{"_id": "d1", "title": "t", "text": "Rivers flow."}],
     "minecraft/recipes_1.16.5.jsonl": [
         _MINE,
-        {"result": "stick", "count": 4, "type": "craft", "ingredients": {"oak_planks": 2}, "needs_crafting_table": False},
+        {
+            "result": "stick",
+            "count": 4,
+            "type": "craft",
+            "ingredients": {"oak_planks": 2},
+            "needs_crafting_table": False,
+        },
         {"result": "oak_planks", "count": 4, "type": "craft", "ingredients": {"oak_log": 1}},
         {"result": "crafting_table", "count": 1, "type": "craft", "ingredients": {"oak_planks": 4}},
     ],
     "minecraft/items_1.16.5.jsonl": [
-        {"name": name, "displayName": name.title()} for name in ("ladder", "stick", "oak_planks", "oak_log", "crafting_table")
+        {"name": name, "displayName": name.title()}
+        for name in ("ladder", "stick", "oak_planks", "oak_log", "crafting_table")
     ],
     "own/queries.jsonl": [{"_id": "1", "text": "Rivers flow."}, {"_id": "2", "text": "Seas do not."}],
     "own/corpus.jsonl": [{"_id": "d1", "title": "t", "text": "Rivers flow."}],
@@ -214,7 +232,10 @@ def attempt(number: int, folder: Path) -> list[Trial]:
     else:
         path.write_bytes(_lines(FILES[file], chance))
     tasks = _readers()[file]
-    return [_load(name.replace("ROOT", str(folder)), folder, path, number) for name in chance.sample(tasks, min(2, len(tasks)))]
+    return [
+        _load(name.replace("ROOT", str(folder)), folder, path, number)
+        for name in chance.sample(tasks, min(2, len(tasks)))
+    ]
 
 
 def _lines(records: list[dict[str, Any]], chance: random.Random) -> bytes:
@@ -236,7 +257,9 @@ def _load(name: str, root: Path, path: Path, number: int) -> Trial:
 def _labels(chance: random.Random, folder: Path, number: int) -> Trial:
     path = folder / "labels.jsonl"
     path.write_bytes(_lines([LABELS, LABELS], chance))
-    return _tried("Labels of people", lambda: read_labels(path), folder, f"number {number}, {bad.short(path.read_bytes())}")
+    return _tried(
+        "Labels of people", lambda: read_labels(path), folder, f"number {number}, {bad.short(path.read_bytes())}"
+    )
 
 
 def _tried(kind: str, work: Callable[[], object], root: Path, what: str) -> Trial:

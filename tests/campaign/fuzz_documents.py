@@ -57,7 +57,9 @@ def attempt(number: int, folder: Path) -> list[Trial]:
     (docs / "good.md").write_text("# Good\n\nThe Thames flows through London.\n")
     (docs / f"{chance.choice(_NAMES)}{end}").write_bytes(content)
     settings = IndexSettings(
-        chunk_tokens=chance.choice((16, 2000)), overlap=chance.choice((0, 3)), language=chance.choice(("en", "zh", "de"))
+        chunk_tokens=chance.choice((16, 2000)),
+        overlap=chance.choice((0, 3)),
+        language=chance.choice(("en", "zh", "de")),
     )
     what = f"number {number}, {end}: {bad.short(content)}"
     try:
@@ -78,7 +80,15 @@ def _content(end: str, chance: random.Random) -> bytes:
         if end == ".jsonl":
             return lines
         return gzip.compress(lines) if chance.random() < 0.7 else bad.data(gzip.compress(lines), chance)
-    good = _MARKDOWN if end in MARKDOWN_SUFFIXES else _HTML if end in HTML_SUFFIXES else _PDF if end in PDF_SUFFIXES else b""
+    good = (
+        _MARKDOWN
+        if end in MARKDOWN_SUFFIXES
+        else _HTML
+        if end in HTML_SUFFIXES
+        else _PDF
+        if end in PDF_SUFFIXES
+        else b""
+    )
     for _ in range(chance.choice((1, 1, 3))):
         good = bad.data(good or _text(chance), chance)
     return good

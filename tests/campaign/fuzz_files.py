@@ -29,7 +29,8 @@ from reground.evaluation.report import build_reports, write_report
 from reground.evaluation.results import open_run, read_records, read_run
 from reground.evaluation.summary import summarise
 from reground.evaluation.task import Score
-from reground.evaluation.tuning import Choice, Trial as Tried, Tuning, read_tuning
+from reground.evaluation.tuning import Choice, Tuning, read_tuning
+from reground.evaluation.tuning import Trial as Tried
 from reground.methods._cr_planner.states import SAYS, Observation, State
 from reground.methods._cr_planner.tree import encode
 from reground.models.gguf import read_header
@@ -58,7 +59,11 @@ def _template() -> Path:
     root = State("Which is longer?")
     child = root.after(Observation("REASON", SAYS["REASON"]))
     leaf = Node(state=child, label="REASON", visits=1, value=1.0, rewards=(1.0,), data={"a": 1}, expanded=False)
-    tree = Tree(root=Node(state=root, visits=1, value=1.0, expanded=True, children=(leaf,)), settings=Settings(), metadata={"labels": LABELS})
+    tree = Tree(
+        root=Node(state=root, visits=1, value=1.0, expanded=True, children=(leaf,)),
+        settings=Settings(),
+        metadata={"labels": LABELS},
+    )
     write_tree(folder / "trees" / "q1.json", tree, encode)
     (folder / "model.gguf").write_bytes(_gguf())
     asyncio.run(_write_cache(folder / "cache.sqlite"))
@@ -72,11 +77,25 @@ def _write_run(folder: Path) -> None:
         for name in ("cr_planner", "rar", "search_agent"):
             method = every.build(name, PHRASE)
             assert method is not None
-            solved = asyncio.run(solve(method, every.QUESTION, Run(run_id="r", question_id=name, journal=journal), id=f"{name}~0", name=name))
+            solved = asyncio.run(
+                solve(
+                    method,
+                    every.QUESTION,
+                    Run(run_id="r", question_id=name, journal=journal),
+                    id=f"{name}~0",
+                    name=name,
+                )
+            )
             append_trajectory(run.trajectories, solved.trajectory)
         journal.close()
         records = [
-            Record(id=f"q{i}~0", example=f"q{i}", repeat=0, scores={"em": Score(value=i % 2)}, usage=Usage(calls=1, usd=0.1))
+            Record(
+                id=f"q{i}~0",
+                example=f"q{i}",
+                repeat=0,
+                scores={"em": Score(value=i % 2)},
+                usage=Usage(calls=1, usd=0.1),
+            )
             for i in range(3)
         ]
         for record in records:
@@ -189,7 +208,9 @@ def _rows_of(name: str, table: str, column: str, others: tuple[str, ...]) -> Cal
             mark = checksum(*values[:at], changed, *values[at:]) if chance.random() < 0.8 else None
             db.execute(f"UPDATE {table} SET {column}=?, sum=? WHERE {column}=?", (changed, mark, found))
             if chance.random() < 0.1:
-                db.execute(f"UPDATE {table} SET {chance.choice(others)}=?", (chance.choice((None, 5, 0.5, b"x", "x")),))
+                with contextlib.suppress(sqlite3.IntegrityError):
+                    other = chance.choice((None, 5, 0.5, b"x", "x"))
+                    db.execute(f"UPDATE {table} SET {chance.choice(others)}=?", (other,))
             db.commit()
         return f"{name}: {bad.short(changed)}"
 
@@ -285,7 +306,9 @@ _KINDS: dict[str, tuple[Callable[[Path, random.Random], Any], Callable[[Path], N
     "A tree changed": (_json_of("trees/q1.json"), lambda folder: list(read_trees(folder)) and None),
     "A tree with bytes changed": (_bytes_of("trees/q1.json"), lambda folder: list(read_trees(folder)) and None),
     "A journal with a row changed": (
-        _rows_of("run/journal.sqlite", "effects", "result", ("run", "question", "span", "ordinal", "fingerprint", "elapsed")),
+        _rows_of(
+            "run/journal.sqlite", "effects", "result", ("run", "question", "span", "ordinal", "fingerprint", "elapsed")
+        ),
         _replay,
     ),
     "A journal with bytes changed": (_bytes_of("run/journal.sqlite*"), _replay),

@@ -117,8 +117,14 @@ def attempt(number: int, folder: Path) -> list[Trial]:
     """One text for one parser, and every third time one method that hears nothing else."""
     chance = random.Random(f"replies {number}")
     name = list(_PARSERS)[number % len(_PARSERS)]
-    text, form = _text(chance), chance.choice(FORM)
-    trials = [_tried(f"A parser of {name}", lambda: _PARSERS[name](text, form), f"number {number}, {form.name}: {bad.short(text)}")]
+    text, form = _reply(_text(chance)).text, chance.choice(FORM)
+    trials = [
+        _tried(
+            f"A parser of {name}",
+            lambda: _PARSERS[name](text, form),
+            f"number {number}, {form.name}: {bad.short(text)}",
+        )
+    ]
     if number % 3 == 0:
         trials.append(_whole(number, chance))
     return trials
@@ -137,7 +143,12 @@ def _whole(number: int, chance: random.Random) -> Trial:
     settings = {key: value for key, value in every.SETTINGS.get(bare, {}).items() if key in known}
     try:
         method = build_method(
-            name, model=ScriptedModel(reply), retriever=ScriptedRetriever(PASSAGES), sandbox=every.Refuses(), form=form, settings=settings
+            name,
+            model=ScriptedModel(reply),
+            retriever=ScriptedRetriever(PASSAGES),
+            sandbox=every.Refuses(),
+            form=form,
+            settings=settings,
         )
     except ConfigurationError:
         return Trial("A whole method", True, f"number {number}: {name} refuses {form.name}")

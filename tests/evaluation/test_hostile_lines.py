@@ -86,6 +86,8 @@ async def test_a_method_of_a_class_that_needs_packages_is_unscored_where_there_a
     spoil(tmp_path, CLASSEVAL, task_id="ClassEval_1", import_statement=["import pydantic"])
     task = load_task("classeval_method", tmp_path)
     example = next(each for each in task.examples() if each.id == "ClassEval_1/first")
-    score = (await task.score(example, answered(example, "def first(self):\n    return 1"), WithoutPackages()))["pass@1"]
+    score = (await task.score(example, answered(example, "def first(self):\n    return 1"), WithoutPackages()))[
+        "pass@1"
+    ]
     assert score.value is None
     assert "pydantic" in score.why

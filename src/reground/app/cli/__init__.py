@@ -17,6 +17,8 @@ EXIT_SURROUNDINGS = 2
 EXIT_INTERRUPTED = 130
 EXIT_BUG = 70
 EXIT_UNGROUNDED = 4
+_LONGEST = 1_000
+"""Characters of an error's line."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -91,14 +93,18 @@ def _is_usage(error: Exception) -> bool:
 
 
 def _show_usage(error: Any) -> int:
-    from reground.app.cli.terminal import harmless
-
-    error.message = harmless(str(error.message))
+    error.message = _short(str(error.message))
     error.show()
     return int(error.exit_code)
 
 
 def _say(line: str) -> None:
+    print(_short(line), file=sys.stderr)
+
+
+def _short(line: str) -> str:
+    """What is said of a value that fills pages, without its middle."""
     from reground.app.cli.terminal import harmless
 
-    print(harmless(line), file=sys.stderr)
+    said = harmless(line)
+    return said if len(said) <= _LONGEST else f"{said[: _LONGEST * 2 // 3]} ... {said[-_LONGEST // 3 :]}"
