@@ -9,6 +9,7 @@ import resource
 import shutil
 import sys
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import TypeAdapter
@@ -36,6 +37,7 @@ def main() -> None:
         finally:
             faulthandler.cancel_dump_traceback_later()
             shutil.rmtree(folder, ignore_errors=True)
+        trials = [replace(each, what=each.what.encode("utf-8", "backslashreplace").decode()) for each in trials]
         answers.write(TypeAdapter(list[Trial]).dump_json(trials) + b"\n")
         answers.flush()
 

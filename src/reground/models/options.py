@@ -107,8 +107,8 @@ _NEEDED = frozenset({"connections", "attempts", "deadline", "timeout"})
 def _check_number(name: str, value: object, kind: type, what: str, *, optional: bool) -> None:
     if value is None and optional:
         return
-    fits = isinstance(value, int if kind is int else (int, float)) and not isinstance(value, bool)
-    if not fits or not 0 < value < _MOST:  # type: ignore[operator]  (it is a number)
+    fits = isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
+    if not fits or not isinstance(value, int | float) or not 0 < value < _MOST:
         raise ConfigurationError(f"{name} must be {what}, not {value!r}")
 
 
