@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import random
+import tempfile
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
@@ -192,20 +193,12 @@ def names(root: Path) -> list[str]:
 
 
 @cache
-def _readers() -> dict[str, list[str]]:
-    """For every file, the tasks that cannot do without it; found by taking it away."""
-    import tempfile
-
-    found: dict[str, list[str]] = {}
+def _readers(top: str) -> list[str]:
+    """The tasks that need nothing but the files of one folder."""
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        write(root)
-        for file in (*FILES, *PLAIN, *PACKED):
-            kept = (root / file).read_bytes()
-            (root / file).unlink()
-            found[file] = [name.replace(folder, "ROOT") for name in names(root) if not _loads(name, root)]
-            (root / file).write_bytes(kept)
-    return {file: tasks for file, tasks in found.items() if tasks}
+        write(root, f"{top}/")
+        return [name.replace(folder, "ROOT") for name in names(root) if _loads(name, root)]
 
 
 def _loads(name: str, root: Path) -> bool:
@@ -221,7 +214,8 @@ def attempt(number: int, folder: Path) -> list[Trial]:
     chance = random.Random(f"data {number}")
     if number % 40 == 39:
         return [_labels(chance, folder, number)]
-    file = sorted(_readers())[number % len(_readers())]
+    files = sorted({*FILES, *PLAIN, *PACKED})
+    file = files[number % len(files)]
     write(folder, file.partition("/")[0] + "/")
     path = folder / file
     if file in PLAIN:
@@ -231,7 +225,7 @@ def attempt(number: int, folder: Path) -> list[Trial]:
         path.write_bytes(gzip.compress(inside) if chance.random() < 0.6 else bad.data(gzip.compress(inside), chance))
     else:
         path.write_bytes(_lines(FILES[file], chance))
-    tasks = _readers()[file]
+    tasks = _readers(file.partition("/")[0])
     return [
         _load(name.replace("ROOT", str(folder)), folder, path, number)
         for name in chance.sample(tasks, min(2, len(tasks)))
