@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 from pathlib import Path
@@ -150,7 +151,7 @@ async def test_a_method_that_cannot_be_judged_alone_is_unscored() -> None:
 
 
 def test_a_method_spans_its_decorators() -> None:
-    assert method_lines(SOLUTION, "Till") == {"__init__": (2, 3), "add": (5, 7), "zero": (9, 11)}
+    assert method_lines(ast.parse(SOLUTION), "Till") == {"__init__": (2, 3), "add": (5, 7), "zero": (9, 11)}
 
 
 async def test_reference_classes_pass_on_the_real_data() -> None:

@@ -276,9 +276,29 @@ def _read_settings(name: str, cls: type[Method], settings: Mapping[str, object],
         except ValidationError as error:
             why = error.errors()[0]["msg"]
             raise ConfigurationError(f"the setting {key} of {name} cannot be {value!r}: {why}") from None
-        if key.endswith("temperature") and not 0 <= float(str(read[key])) < float("inf"):
-            raise ConfigurationError(f"the setting {key} of {name} cannot be {value!r}: it must be 0 or more")
+        _check_bounds(name, key, read[key])
     return read
+
+
+_MOST_TOKENS, _MOST_COUNT, _MOST_TEMPERATURE = 10_000_000, 10_000, 100.0
+_LENGTHS = ("tokens", "words", "word_budget", "lookahead")
+
+
+def _check_bounds(name: str, key: str, value: object) -> None:
+    """Refuse what no run could ever end with: each kind of setting, known by its name, has one upper bound.
+
+    Lower bounds are the method's own. Raises ConfigurationError.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return
+    if key.endswith("temperature"):
+        if not 0 <= value <= _MOST_TEMPERATURE:
+            why = f"it must be 0 or more, and at most {_MOST_TEMPERATURE:g}"
+            raise ConfigurationError(f"the setting {key} of {name} cannot be {value!r}: {why}")
+    elif isinstance(value, int):
+        most = _MOST_TOKENS if key.endswith(_LENGTHS) else _MOST_COUNT
+        if value > most:
+            raise ConfigurationError(f"the setting {key} of {name} cannot be {value}: it must be at most {most}")
 
 
 def _prompts(name: str, cls: type[Any], given: object) -> object:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import JsonValue, ValidationError
+from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from reground.core.errors import CapabilityError, DataError, SandboxUnavailable
 from reground.core.language import Value
@@ -48,8 +48,14 @@ class Choice(Value):
 
     cell: Cell
     questions: int
-    trials: tuple[Trial, ...]
-    chosen: int
+    trials: tuple[Trial, ...] = Field(min_length=1)
+    chosen: int = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _chosen_was_tried(self) -> Choice:
+        if self.chosen >= len(self.trials):
+            raise ValueError("the trial that was chosen is not among those tried")
+        return self
 
     def describe(self) -> str:
         """One line: what the cell was set to, among how many sizes, and what each of them scored."""
@@ -111,8 +117,10 @@ def read_tuning(out: Path) -> Tuning | None:
         return None
     try:
         return Tuning.model_validate_json(file.read_bytes())
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", path=file) from None
     except ValidationError as error:
-        raise DataError(f"not a tuning of this format: {str(error).splitlines()[0]}", path=file) from None
+        raise DataError(f"not a tuning of this format: {error.errors()[0]['msg']}", path=file) from None
 
 
 def _write(out: Path, task: str, choices: Sequence[Choice]) -> None:

@@ -87,7 +87,7 @@ def read_manifest(path: Path) -> Manifest:
 def _parse(content: bytes, path: Path, again: str) -> Manifest:
     try:
         record = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise IndexRefused(f"the index {path} is damaged: its {_MANIFEST} is not JSON; {again}") from None
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise IndexRefused(f"{path} is not an index of reground: its {_MANIFEST} is of another format")
@@ -212,11 +212,12 @@ class Building:
 def _link_tree(old: Path, new: Path) -> None:
     for file in old.rglob("*"):
         target = new / file.relative_to(old)
+        if file.name.endswith(_LOCK):
+            continue  # each generation has locks of its own
         if file.is_dir():
             target.mkdir(exist_ok=True)
-        elif file.suffix in (".json", ".sqlite", ".lock") or file.name == _LOCK:
-            if file.name != _LOCK:
-                shutil.copyfile(file, target)  # these are rewritten; all others are never changed once written
+        elif file.suffix in (".json", ".sqlite"):
+            shutil.copyfile(file, target)  # these are rewritten; all others are never changed once written
         else:
             try:
                 os.link(file, target)

@@ -17,6 +17,8 @@ EXIT_SURROUNDINGS = 2
 EXIT_INTERRUPTED = 130
 EXIT_BUG = 70
 EXIT_UNGROUNDED = 4
+_LONGEST = 1_000
+"""Characters of an error's line."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -91,9 +93,7 @@ def _is_usage(error: Exception) -> bool:
 
 
 def _show_usage(error: Any) -> int:
-    from reground.app.cli.terminal import harmless
-
-    error.message = harmless(str(error.message))
+    error.message = _short(str(error.message))
     error.show()
     return int(error.exit_code)
 
@@ -101,4 +101,9 @@ def _show_usage(error: Any) -> int:
 def _say(line: str) -> None:
     from reground.app.cli.terminal import say
 
-    say(line, error=True)
+    say(_short(line), error=True)
+
+
+def _short(line: str) -> str:
+    """What is said of a value that fills pages, without its middle."""
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST * 2 // 3]} ... {line[-_LONGEST // 3 :]}"

@@ -2,20 +2,31 @@
 
 from __future__ import annotations
 
+import ast
 import gzip
 import json
 import os
+import warnings
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO, cast
+from typing import IO, TypeVar, cast
 
-from pydantic import JsonValue, ValidationError
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
 from reground.core.errors import ConfigurationError, DataError
 from reground.evaluation.task import Example
 
 Record = dict[str, JsonValue]
+
+
+class Line(BaseModel):
+    """Base of a benchmark's line, field by field; fields that are not named are left alone."""
+
+    model_config = ConfigDict(frozen=True, coerce_numbers_to_str=True)
+
+
+L = TypeVar("L", bound=BaseModel)
 
 WHERE = "give the folder of the benchmark data with --data DIR or in REGROUND_DATA"
 
@@ -96,6 +107,8 @@ def _parse(line: str, path: Path, number: int, required: Sequence[str]) -> Recor
         raise DataError(f"not JSON: {error.msg} at column {error.colno}", path=path, line=number) from None
     except RecursionError:
         raise DataError("nested too deeply", path=path, line=number) from None
+    except ValueError as error:  # a number of thousands of digits
+        raise DataError(f"not JSON: {error}", path=path, line=number) from None
     if not isinstance(record, dict):
         raise DataError(f"expected a JSON object, found {type(record).__name__}", path=path, line=number)
     missing = [name for name in required if name not in record]
@@ -104,11 +117,32 @@ def _parse(line: str, path: Path, number: int, required: Sequence[str]) -> Recor
     return record
 
 
-def example_of(record: Mapping[str, object], path: Path, line: int) -> Example:
-    """An example from its fields. Raises DataError naming the field that is of the wrong type."""
+def read_values(path: Path, kind: type[L]) -> Iterator[tuple[int, L]]:
+    """The lines of a JSONL file as values, with their numbers. Raises DataError naming the line and the field."""
+    required = [name for name, field in kind.model_fields.items() if field.is_required()]
+    for line, record in numbered_records(path, required):
+        yield line, value_of(record, kind, path, line)
+
+
+def value_of(record: Mapping[str, object], kind: type[L], path: Path, line: int) -> L:
+    """A value from its fields. Raises DataError naming the field that is of the wrong type."""
     try:
-        return Example.model_validate(record)
+        return kind.model_validate(record)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise DataError(f"the field {where} is unusable: {first['msg']}", path=path, line=line) from None
+
+
+def example_of(record: Mapping[str, object], path: Path, line: int) -> Example:
+    """An example from its fields. Raises DataError naming the field that is of the wrong type."""
+    return value_of(record, Example, path, line)
+
+
+def parsed_code(source: str, what: str, path: Path, line: int) -> ast.Module:
+    """A field's trusted code as a tree. Raises DataError where it is no Python."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # about escapes in patterns, which are the data's affair
+            return ast.parse(source)
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise DataError(f"the field {what} is no Python code: {error}", path=path, line=line) from None

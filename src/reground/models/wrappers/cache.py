@@ -7,15 +7,16 @@ import logging
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.journal import add_column, as_written, checksum, fingerprint
 from reground.core.language import LanguageModel, Message, Reply, Sampling, Usage
 from reground.models.wrappers.base import Wrapper
 
-_REPLIES = TypeAdapter(tuple[Reply, ...])
+_REPLIES = TypeAdapter(Annotated[tuple[Reply, ...], Field(min_length=1)])
 _log = logging.getLogger(__name__)
 
 Outcome = tuple[Reply, ...] | RegroundError
@@ -92,9 +93,12 @@ class Cache(Wrapper):
                 _log.warning("the cache %s cannot be read at key %s: its checksum does not fit", self.path, key)
                 return None
             return _REPLIES.validate_json(row[0])
-        except (sqlite3.Error, ValidationError) as error:
-            _log.warning("the cache %s cannot be read: %s", self.path, error)
-            return None
+        except sqlite3.Error as error:
+            why = str(error)
+        except ValidationError as error:
+            why = error.errors()[0]["msg"]
+        _log.warning("the cache %s cannot be read: %s", self.path, why)
+        return None
 
     def _write(self, key: str, replies: tuple[Reply, ...]) -> None:
         try:
