@@ -33,6 +33,9 @@ from types import ModuleType
 from typing import Any
 
 import reground
+import reground_minecraft
+
+PACKAGES = (reground, reground_minecraft)
 
 EVERY_RUN = (
     *("\n", " ", "\t", "\r", "\u00a0", "[", "]", "(", ")", "{", "<", ">", "*", "_", "#", "-", "`", "~", "|", "\\", "."),
@@ -93,8 +96,8 @@ SKIPPED = ("reground.__main__", "reground.sandbox.inside")
 
 
 def modules() -> list[ModuleType]:
-    """Every module of the package that can be imported without running a program."""
-    names = [found.name for found in pkgutil.walk_packages(reground.__path__, "reground.")]
+    """Every module of the packages that can be imported without running a program."""
+    names = [found.name for each in PACKAGES for found in pkgutil.walk_packages(each.__path__, f"{each.__name__}.")]
     return [importlib.import_module(name) for name in names if not name.startswith(SKIPPED)]
 
 
@@ -106,7 +109,7 @@ def patterns() -> dict[str, re.Pattern[str]]:
             for part in value if isinstance(value, tuple | list) else [value]:
                 if isinstance(part, re.Pattern) and isinstance(part.pattern, str):
                     found.setdefault(f"{module.__name__}:{name}:{part.pattern[:20]}", part)
-    for path in Path(reground.__path__[0]).rglob("*.py"):
+    for path in (path for each in PACKAGES for path in Path(each.__path__[0]).rglob("*.py")):
         for call in ast.walk(ast.parse(path.read_text("utf-8"))):
             written = _written(call)
             if written is not None:

@@ -16,8 +16,8 @@ from typing import cast
 from reground.core.answers import PROGRAM
 from reground.core.programs import Program, Sandbox
 from reground.core.trajectory import Trajectory
+from reground.evaluation.data import Record, data_path, read_records
 from reground.evaluation.task import Example, Score, Task
-from reground.evaluation.tasks._load import Record, data_path, read_records
 from reground.evaluation.tasks.code import (
     LIMITS,
     CodeTask,

@@ -18,8 +18,8 @@ from pathlib import Path
 from reground.core.answers import PROGRAM, AnswerForm, Demonstration
 from reground.core.programs import Limits, Program, Sandbox, Verdict
 from reground.core.trajectory import Trajectory
+from reground.evaluation.data import Record, data_path, read_records
 from reground.evaluation.task import Example, Score, Task
-from reground.evaluation.tasks._load import Record, data_path, read_records
 from reground.evaluation.tasks._programs import FROM_DOCSTRING, FROM_TESTS, function_question, tested_question
 
 LIMITS = Limits(seconds=20.0, memory_mib=1024)

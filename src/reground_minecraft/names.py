@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from reground.evaluation.minecraft import rules
-from reground.evaluation.minecraft.world import World
+from reground_minecraft import rules
+from reground_minecraft.world import World
 
 # What a word may stand for in a plan, best first; an item of that very name comes before these.
 _ALIASES: dict[str, tuple[str, ...]] = {

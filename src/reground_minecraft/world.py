@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Literal
 
 from reground.core.errors import DataError
-from reground.evaluation.minecraft import rules
-from reground.evaluation.minecraft.fuel import FUELS, WOODEN_FUEL
-from reground.evaluation.tasks._load import Record, data_path, read_records
+from reground.evaluation.data import Record, data_path, read_records
+from reground_minecraft import rules
+from reground_minecraft.fuel import FUELS, WOODEN_FUEL
 
 Kind = Literal["gather", "craft", "smelt", "upgrade"]
 
