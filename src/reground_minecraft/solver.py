@@ -10,11 +10,10 @@ from math import ceil, inf
 
 from reground.core.errors import ConfigurationError
 from reground_minecraft import rules
-from reground_minecraft.fuel import FUELS
 from reground_minecraft.names import Names
 from reground_minecraft.parser import Goal, PlanStep
 from reground_minecraft.simulator import Done, Wanted, carry_out
-from reground_minecraft.world import Way, World
+from reground_minecraft.world import FUELS, Way, World
 
 _FUEL = "coal"
 

@@ -66,7 +66,7 @@ FAMILIES = hostile_programs()
 def campaign() -> dict[str, Execution]:
     """What became of each program of the families: all at once, for one after the other they take minutes."""
     try:
-        sandbox = find_sandbox(concurrency=2)
+        sandbox = find_sandbox(concurrency=4)
     except SandboxUnavailable as reason:
         pytest.skip(str(reason))
 
