@@ -22,8 +22,9 @@ types:
 layers:
 	$(BIN)/lint-imports
 
+# A file's tests stay in one process: its fixtures are made once.
 tests:
-	$(BIN)/pytest --cov --cov-report=term-missing:skip-covered
+	$(BIN)/pytest -n 2 --dist loadfile --cov --cov-report=term-missing:skip-covered
 
 bench: .venv/.dev
 	$(BIN)/python -m benchmarks

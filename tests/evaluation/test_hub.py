@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from reground.core.errors import ConfigurationError, DataError
+from reground.evaluation.data import HUB, data_path, data_root, is_hub
 from reground.evaluation.tasks import load_task
 from reground.evaluation.tasks._hub import hub_file
-from reground.evaluation.tasks._load import HUB, data_path, data_root, is_hub
 
 FILES = "/datasets/RUC-NLPIR/FlashRAG_datasets/resolve/main/"
 QUESTION = {
@@ -58,7 +58,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
     monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
     server = Hub()
     monkeypatch.setenv("HF_ENDPOINT", f"http://127.0.0.1:{server.server_port}/")
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     yield server
     server.shutdown()

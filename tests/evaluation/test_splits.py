@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.errors import ConfigurationError, DataError
+from reground.evaluation.data import HUB
 from reground.evaluation.runner import EvalSettings, choose
 from reground.evaluation.splits import SHARE, for_training, is_training, part, record_questions, require_training
 from reground.evaluation.task import Example
 from reground.evaluation.tasks import load_task, load_training_task, task_names
-from reground.evaluation.tasks._load import HUB
 from tests.data import ROOT, need_data
 from tests.evaluation.test_code_tasks import mbpp_record, write
 from tests.evaluation.trajectories import write_jsonl

@@ -49,9 +49,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. No error a user can act on shows a stack trace."""
     import typer
 
-    from reground.app.catalogue import place_of
     from reground.app.cli.commands import cli
     from reground.core.errors import RegroundError
+    from reground.core.own_files import place_of
 
     try:
         code = cli(args=None if arguments is None else list(arguments), prog_name="reground", standalone_mode=False)

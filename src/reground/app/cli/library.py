@@ -94,11 +94,9 @@ def _show_report(console: Any, report: IndexReport, out: Path) -> None:
 
 def _decontaminator(tasks: list[str], data: Path | None) -> Decontaminator:
     from reground.evaluation.tasks import load_task
-    from reground.evaluation.tasks._load import data_root
     from reground.retrieval.decontaminate import Decontaminator
 
-    root = data_root(data)
-    return Decontaminator([text for name in tasks for text in load_task(name, root).solutions()])
+    return Decontaminator([text for name in tasks for text in load_task(name, data).solutions()])
 
 
 def methods(

@@ -16,7 +16,7 @@ from urllib.request import Request, urlopen
 
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.places import cache_dir
-from reground.evaluation.tasks._load import WHERE
+from reground.evaluation.data import WHERE
 
 FLASHRAG = "RUC-NLPIR/FlashRAG_datasets"
 _TIMEOUT = 30.0  # seconds without a byte

@@ -16,8 +16,8 @@ from reground.core.answers import PROGRAM
 from reground.core.errors import DataError
 from reground.core.programs import Program, Sandbox
 from reground.core.trajectory import Trajectory
+from reground.evaluation.data import Line, data_path, parsed_code, read_values
 from reground.evaluation.task import Example, Score, Task
-from reground.evaluation.tasks._load import Line, data_path, parsed_code, read_values
 from reground.evaluation.tasks.code import (
     LIMITS,
     CodeTask,

@@ -18,8 +18,8 @@ from reground.core.answers import PROGRAM, AnswerForm, Demonstration
 from reground.core.errors import DataError
 from reground.core.programs import Limits, Program, Sandbox, Verdict
 from reground.core.trajectory import Trajectory
+from reground.evaluation.data import Line, data_path, parsed_code, read_values
 from reground.evaluation.task import Example, Score, Task
-from reground.evaluation.tasks._load import Line, data_path, parsed_code, read_values
 from reground.evaluation.tasks._programs import FROM_DOCSTRING, FROM_TESTS, function_question, tested_question
 
 LIMITS = Limits(seconds=20.0, memory_mib=1024)

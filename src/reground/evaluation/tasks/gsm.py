@@ -10,9 +10,9 @@ from reground.core.answers import NUMBER, PAL, AnswerForm, Demonstration, extrac
 from reground.core.errors import DataError, MissingExtra
 from reground.core.programs import Limits, Program, Sandbox
 from reground.core.trajectory import Trajectory
+from reground.evaluation.data import data_path, numbered_records
 from reground.evaluation.metrics.numbers import as_number, same_number, within
 from reground.evaluation.task import Example, Score, Task
-from reground.evaluation.tasks._load import data_path, numbered_records
 
 LIMITS = Limits(seconds=10.0, memory_mib=512)
 

@@ -23,9 +23,9 @@ from reground.core.programs import Sandbox
 from reground.core.run import Run
 from reground.core.trajectory import Trajectory
 from reground.core.untrusted import neutralise
+from reground.evaluation.data import numbered_records
 from reground.evaluation.metrics.agreement import Agreement, agreement
 from reground.evaluation.task import Example, Score, Task
-from reground.evaluation.tasks._load import numbered_records
 
 METRIC = "auto-eval"
 _AGAIN = 0.5

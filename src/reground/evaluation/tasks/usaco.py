@@ -16,8 +16,8 @@ from reground.core.answers import PROGRAM, AnswerForm, Demonstration
 from reground.core.language import Value
 from reground.core.programs import Limits, Program, Sandbox
 from reground.core.trajectory import Trajectory
+from reground.evaluation.data import data_path, read_values
 from reground.evaluation.task import Example, Score, Task
-from reground.evaluation.tasks._load import data_path, read_values
 
 _HOW = "Write a complete Python program that reads standard input and prints the answer to standard output."
 FORM = replace(PROGRAM, instruction="Give the whole program in a single ```python block.")

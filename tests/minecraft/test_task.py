@@ -5,15 +5,15 @@ import pytest
 from reground.core.answers import PLAN, Answer
 from reground.core.errors import DataError
 from reground.core.trajectory import Trajectory
-from reground.evaluation.minecraft.parser import parse_plan
-from reground.evaluation.minecraft.simulator import simulate
-from reground.evaluation.minecraft.solver import Planner
-from reground.evaluation.minecraft.targets import DEMONSTRATED, TARGETS
-from reground.evaluation.minecraft.world import load_world
 from reground.evaluation.task import Task
-from reground.evaluation.tasks.minecraft import EXAMPLE, TASKS, MinecraftTask
+from reground_minecraft.parser import parse_plan
+from reground_minecraft.simulator import simulate
+from reground_minecraft.solver import Planner
+from reground_minecraft.targets import DEMONSTRATED, TARGETS
+from reground_minecraft.task import EXAMPLE, TASKS, MinecraftTask
+from reground_minecraft.world import load_world
 from tests.data import need_data
-from tests.evaluation.minecraft.small import write_recipes
+from tests.minecraft.small import write_recipes
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from reground.core.errors import ConfigurationError, DataError
-from reground.evaluation.tasks._load import data_path, data_root, read_records
+from reground.evaluation.data import data_path, data_root, read_records
 
 
 def write(path: Path, text: str) -> Path:

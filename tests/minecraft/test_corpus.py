@@ -3,9 +3,9 @@ import json
 import pytest
 
 from reground.core.errors import DataError
-from reground.evaluation.minecraft.corpus import write_corpus
+from reground_minecraft.corpus import write_corpus
 from tests.data import need_data
-from tests.evaluation.minecraft.small import write_recipes
+from tests.minecraft.small import write_recipes
 
 
 @pytest.fixture(scope="module")

@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from reground.evaluation.minecraft import rules
-from reground.evaluation.minecraft.world import World
+from reground_minecraft import rules
+from reground_minecraft.world import World
 
 # What a word may stand for in a plan, best first; an item of that very name comes before these.
 _ALIASES: dict[str, tuple[str, ...]] = {
@@ -63,11 +63,9 @@ _ALIASES |= dict.fromkeys(
 )
 _PLANKS = tuple(f"{wood}_planks" for wood in rules.WOODS)
 _ALIASES |= dict.fromkeys(("wood_plank", "wooden_plank", "plank"), _PLANKS)
-_ALIASES |= {f"{wood}_wood": (f"{wood}_log",) for wood in rules.WOODS if wood not in rules.FUNGI}
-_ALIASES |= {f"{wood}_wood_log": (f"{wood}_log",) for wood in rules.WOODS if wood not in rules.FUNGI}
+_TREES = [wood for wood in rules.WOODS if wood not in rules.FUNGI]
+_ALIASES |= {f"{wood}{end}": (f"{wood}_log",) for wood in _TREES for end in ("", "_wood", "_wood_log", "_tree")}
 _ALIASES |= {f"{wood}_wood_plank": (f"{wood}_planks",) for wood in rules.WOODS}
-_ALIASES |= {wood: (f"{wood}_log",) for wood in rules.WOODS if wood not in rules.FUNGI}
-_ALIASES |= {f"{wood}_tree": (f"{wood}_log",) for wood in rules.WOODS if wood not in rules.FUNGI}
 
 _ALIASES |= {
     f"{colour}_flower": flowers

@@ -11,13 +11,23 @@ from pathlib import Path
 from typing import Literal
 
 from reground.core.errors import DataError
-from reground.evaluation.minecraft import rules
-from reground.evaluation.minecraft.fuel import FUELS, WOODEN_FUEL
-from reground.evaluation.tasks._load import Record, data_path, read_records
+from reground.evaluation.data import Record, data_path, read_records
+from reground_minecraft import rules
 
 Kind = Literal["gather", "craft", "smelt", "upgrade"]
 
 VERSION = "1.16.5"
+
+# Items that one piece of fuel smelts, for worlds where fuel counts.
+FUELS = {
+    "coal": 8.0,
+    "charcoal": 8.0,
+    "coal_block": 80.0,
+    "lava_bucket": 100.0,
+    "blaze_rod": 12.0,
+    "dried_kelp_block": 20.0,
+}
+WOODEN_FUEL = 1.5
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.evaluation.minecraft.parser import Goal, PlanStep, parse_plan, render_plan
+from reground_minecraft.parser import Goal, PlanStep, parse_plan, render_plan
 
 
 def goals(text):

@@ -1,11 +1,11 @@
 import pytest
 
-from reground.evaluation.minecraft.names import Names
-from reground.evaluation.minecraft.parser import parse_plan
-from reground.evaluation.minecraft.simulator import any_of, simulate
-from reground.evaluation.minecraft.world import load_world
+from reground_minecraft.names import Names
+from reground_minecraft.parser import parse_plan
+from reground_minecraft.simulator import any_of, simulate
+from reground_minecraft.world import load_world
 from tests.data import need_data
-from tests.evaluation.minecraft.small import small_world
+from tests.minecraft.small import small_world
 
 
 @pytest.fixture(scope="module")

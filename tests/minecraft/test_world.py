@@ -3,10 +3,10 @@ import json
 import pytest
 
 from reground.core.errors import DataError
-from reground.evaluation.minecraft import rules
-from reground.evaluation.minecraft.world import Slot, load_world
+from reground_minecraft import rules
+from reground_minecraft.world import Slot, load_world
 from tests.data import need_data
-from tests.evaluation.minecraft.small import recipes, small_world, write_recipes
+from tests.minecraft.small import recipes, small_world, write_recipes
 
 
 def test_variants_of_one_recipe_become_one_way_with_alternatives(tmp_path):

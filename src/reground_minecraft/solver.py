@@ -9,12 +9,11 @@ from functools import cached_property
 from math import ceil, inf
 
 from reground.core.errors import ConfigurationError
-from reground.evaluation.minecraft import rules
-from reground.evaluation.minecraft.fuel import FUELS
-from reground.evaluation.minecraft.names import Names
-from reground.evaluation.minecraft.parser import Goal, PlanStep
-from reground.evaluation.minecraft.simulator import Done, Wanted, carry_out
-from reground.evaluation.minecraft.world import Way, World
+from reground_minecraft import rules
+from reground_minecraft.names import Names
+from reground_minecraft.parser import Goal, PlanStep
+from reground_minecraft.simulator import Done, Wanted, carry_out
+from reground_minecraft.world import FUELS, Way, World
 
 _FUEL = "coal"
 

@@ -14,10 +14,10 @@ from dataclasses import dataclass, replace
 from itertools import islice, product
 from math import ceil
 
-from reground.evaluation.minecraft import rules
-from reground.evaluation.minecraft.names import Names
-from reground.evaluation.minecraft.parser import Goal, PlanStep
-from reground.evaluation.minecraft.world import Slot, Way, World
+from reground_minecraft import rules
+from reground_minecraft.names import Names
+from reground_minecraft.parser import Goal, PlanStep
+from reground_minecraft.world import Slot, Way, World
 
 Inventory = dict[str, int]
 

@@ -16,14 +16,14 @@ from reground.core.errors import DataError
 from reground.core.places import cache_dir
 from reground.core.programs import Sandbox
 from reground.core.trajectory import Trajectory
-from reground.evaluation.minecraft import rules
-from reground.evaluation.minecraft.corpus import write_corpus
-from reground.evaluation.minecraft.parser import PlanStep, parse_plan, render_plan
-from reground.evaluation.minecraft.simulator import Outcome, simulate
-from reground.evaluation.minecraft.solver import Planner, join_words
-from reground.evaluation.minecraft.targets import DEMONSTRATED, TARGETS
-from reground.evaluation.minecraft.world import VERSION, World, load_world
 from reground.evaluation.task import Example, Score, Task
+from reground_minecraft import rules
+from reground_minecraft.corpus import write_corpus
+from reground_minecraft.parser import PlanStep, parse_plan, render_plan
+from reground_minecraft.simulator import Outcome, simulate
+from reground_minecraft.solver import Planner, join_words
+from reground_minecraft.targets import DEMONSTRATED, TARGETS
+from reground_minecraft.world import VERSION, World, load_world
 
 EXECUTABILITY = "executability"
 PARTIAL = "partial progress"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from reground.evaluation.minecraft.world import World, load_world
+from reground_minecraft.world import World, load_world
 
 WOODS = ("oak", "birch", "acacia")
 

@@ -5,12 +5,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reground.core.errors import ConfigurationError
-from reground.evaluation.minecraft.parser import Goal, PlanStep, parse_plan, render_plan
-from reground.evaluation.minecraft.simulator import simulate
-from reground.evaluation.minecraft.solver import Planner, join_words
-from reground.evaluation.minecraft.world import load_world
+from reground_minecraft.parser import Goal, PlanStep, parse_plan, render_plan
+from reground_minecraft.simulator import simulate
+from reground_minecraft.solver import Planner, join_words
+from reground_minecraft.world import load_world
 from tests.data import need_data
-from tests.evaluation.minecraft.small import small_world
+from tests.minecraft.small import small_world
 
 
 @cache

@@ -7,10 +7,10 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from reground.evaluation.minecraft import rules
-from reground.evaluation.minecraft.names import Names
-from reground.evaluation.minecraft.solver import join_words
-from reground.evaluation.minecraft.world import VERSION, Slot, Way, World, load_world
+from reground_minecraft import rules
+from reground_minecraft.names import Names
+from reground_minecraft.solver import join_words
+from reground_minecraft.world import VERSION, Slot, Way, World, load_world
 
 _MOST_USES = 15
 _MOST_ALTERNATIVES = 4
