@@ -77,7 +77,7 @@ EVERY_RUN = (
     *("a.", "a_", "**", "* *", "> ", "\n> ", "\n- ", "\n1. ", "x ", "(a", "1-", "\n\t", "a=", "a b,", "no ", '\\"'),
 )
 THOROUGH = bool(os.environ.get("REGROUND_THOROUGH"))
-"""Every run and a million characters; an ordinary run of the tests takes a part of the runs and a quarter of the length."""
+"""Every run and a million characters; otherwise a part of the runs and a quarter of the length."""
 
 SMALL, LARGE, WHOLE = 4_000, 64_000, 1_000_000 if THOROUGH else 250_000
 RUNS = EVERY_RUN if THOROUGH else (*EVERY_RUN[:3], *EVERY_RUN[3::10])

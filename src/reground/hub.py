@@ -22,7 +22,7 @@ from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_o
 from reground.core.errors import ConfigurationError, RegroundError
 
 Progress = Callable[[str, int, int | None], None]
-"""Called with what is being done, the bytes done, and the bytes in all if that is known. What it raises ends the work."""
+"""Called with what is being done, the bytes done, and the bytes in all if known. What it raises ends the work."""
 
 _BLOCK = 1 << 20
 _TIMEOUT = 10.0  # seconds without a byte

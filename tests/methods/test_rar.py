@@ -706,7 +706,7 @@ LONG = [
 
 @pytest.mark.parametrize("tokens", [1500, 2400, 4000, 8000, 12000])
 async def test_whatever_the_length_of_passages_a_grounded_budget_covers_every_round(tokens):
-    """It ended before the second look on 15 of 40 questions: the draft and the query had read what the revision needed."""
+    """It ended before the second look on 15 of 40 questions: draft and query had used up what the revision needed."""
 
     def count(messages, sampling):
         said = next(said for mark, said in NAMED.items() if mark in messages[-1].content)

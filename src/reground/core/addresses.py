@@ -1,4 +1,4 @@
-"""Addresses of servers as settings: no key, user or password stands in one, because settings are written down and shown."""
+"""Addresses of servers as settings: no key, user or password stands in one, for settings are written down and shown."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ _SECRET = re.compile(r"key|token|secret|passw|auth|credential|sig\b|signature", 
 
 
 def check_address(url: str) -> None:
-    """Refuse an address that holds a user, a password or a key. Raises ConfigurationError, which does not repeat them."""
+    """Refuse an address that holds a user, a password or a key.
+
+    Raises ConfigurationError, which does not repeat them.
+    """
     try:
         parts = urlsplit(url)
         query = parse_qsl(parts.query, keep_blank_values=True)

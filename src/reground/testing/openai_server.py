@@ -50,7 +50,8 @@ class MockOpenAI:
     cached: how many of the prompt tokens usage reports as cached. with_usage: whether usage is reported at all.
 
     Usage counts white-space separated words as tokens. `received` holds every request's body, `headers` the
-    headers of the last one, `queries` each URL's query, `completed` the number of whole replies by the last message's text.
+    headers of the last one, `queries` each URL's query, `completed` the number of whole replies by the last message's
+    text.
     """
 
     def __init__(

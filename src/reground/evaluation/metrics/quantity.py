@@ -69,7 +69,7 @@ def read_quantity(text: str) -> float | None:
 
 
 def read_quantities(text: str) -> list[float] | None:
-    """The numbers of a list, "[1, 2]", "(1, 2)", "{1; 2}", "x = 1 and y = 2", or of a LaTeX vector; None where any is unreadable."""
+    """The numbers of "[1, 2]", "(1, 2)", "{1; 2}", "x = 1 and y = 2" or a LaTeX vector; None if one is unreadable."""
     if len(text) > 4 * _LONGEST:
         return None
     text = re.sub(r"\\(?:begin|end)\{\w+\}", " ", text)

@@ -113,7 +113,7 @@ def classeval(root: Path) -> Task:
 
 
 def classeval_method(root: Path) -> Task:
-    """One method at a time, shown in the skeleton: of the other methods a prompt has signatures and docstrings alone."""
+    """One method at a time, shown in the skeleton, where the others have signatures and docstrings alone."""
     problems = [problem for record in _records(root) for problem in _method_problems(record)]
     return ClassTask("classeval_method", {problem.example.id: problem for problem in problems}, form=METHOD_FORM)
 
