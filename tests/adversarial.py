@@ -11,8 +11,8 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
-# Private, for there is no public way to a pattern's parts: `sre_parse` is the same under a deprecated name, and a parser
-# of one's own, or of a library, would read patterns otherwise than `re` does. Should it move, these tests stop at once.
+# Private, for there is no public way to a pattern's parts: `sre_parse` is the same under a deprecated name, and a
+# parser of one's own, or of a library, would read patterns otherwise than `re` does. Should it move, these tests stop at once.
 from re._constants import (  # type: ignore[import-not-found]
     ANY,
     ATOMIC_GROUP,
@@ -83,7 +83,7 @@ EVERY_RUN = (
     *("a.", "a_", "**", "* *", "> ", "\n> ", "\n- ", "\n1. ", "x ", "(a", "1-", "\n\t", "a=", "a b,", "no ", '\\"'),
 )
 THOROUGH = bool(os.environ.get("REGROUND_THOROUGH"))
-"""Every run and a million characters; an ordinary run of the tests takes a part of the runs and a quarter of the length."""
+"""Every run and a million characters; otherwise a part of the runs and a quarter of the length."""
 
 SMALL, LARGE, WHOLE = 4_000, 64_000, 1_000_000 if THOROUGH else 250_000
 RUNS = EVERY_RUN if THOROUGH else (*EVERY_RUN[:3], *EVERY_RUN[3::10])
@@ -197,7 +197,7 @@ def texts(into: Sequence[str], length: int) -> Iterator[tuple[str, str]]:
 
 
 def seconds(work: Callable[[str], object], text: str, enough: float) -> float:
-    """Processor seconds, so that other programs hardly count; the better of two where the first was more than `enough`."""
+    """Processor seconds, so that other programs hardly count; the better of two if the first was over `enough`."""
     best = float("inf")
     for _ in range(2):
         start = time.thread_time()

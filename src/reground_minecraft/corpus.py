@@ -17,7 +17,7 @@ _MOST_ALTERNATIVES = 4
 
 
 def write_corpus(data: Path, out: Path, *, version: str = VERSION) -> int:
-    """Write one article an item, and one on tools, to the JSONL file `out` ({"id","title","text"}); returns their number.
+    """Write an article on each item, and one on tools, to the JSONL file `out` (id, title, text); returns their number.
 
     `data` is the data root, as for `load_world`, whose errors it shares.
     """

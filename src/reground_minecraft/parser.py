@@ -32,17 +32,21 @@ _SPACES = re.compile(r"[ \t]{2,}")  # long runs would make the patterns below sl
 _MARKUP = re.compile(r"[*`\"{}]+|(?<!\w)_+|_+(?!\w)|\[\d+(?:[ \t]*[,;][ \t]*\d+)*\]")  # and citation markers
 _LINE_START = r"(?:^|\n)[ \t>#\-•+]*+"
 _STEP = re.compile(
-    rf"{_LINE_START}step[ \t]*+#?+[ \t]*+(\d{{1,4}})(?![ \t]*[-–][ \t]*\d)[ \t]*[:.)\]\-–—]*|\bSTEP[ \t]++(\d{{1,4}})[ \t]*+[:.)]",
+    (
+        rf"{_LINE_START}step[ \t]*+#?+[ \t]*+(\d{{1,4}})(?![ \t]*[-–][ \t]*\d)[ \t]*[:.)\]\-–—]*"
+        rf"|\bSTEP[ \t]++(\d{{1,4}})[ \t]*+[:.)]"
+    ),
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(rf"{_LINE_START}(\d{{1,3}})[.):][ \t]+")
 _LABEL = re.compile(
     r"(?:^|\n|[-–—•;,.(\[|]|(?<![ \t])[ \t]{2})[ \t]*+(?:the[ \t]++)?"
     r"((?:(?:object|target|resulting|obtained|required|needed|used|necessary|minecraft|goal|input|output)[ \t]+){0,3}"
-    r"(?:minecraft[ \t]+)?(?:items?|objects?|obtain(?:ed|s)?|outputs?|results?|produces?|yields?|gain|quantity|number|count|amount"
+    r"(?:minecraft[ \t]+)?(?:items?|objects?|obtain(?:ed|s)?|outputs?|results?|produces?|yields?|gain|quantity"
+    r"|number|count|amount"
     r"|materials?|ingredients?|tools?|plan|action|description|recipe|requires?|location|reason|task|note|inventory)"
-    r"(?:[ \t]+(?:used|needed|required|obtained|gained|crafted|produced|and[ \t]+(?:its[ \t]+)?(?:number|count|quantity)))?"
-    r"(?:[ \t]*\([^()\n]{0,20}\))?)[ \t]*[:：=][ \t]*",
+    r"(?:[ \t]+(?:used|needed|required|obtained|gained|crafted|produced|and[ \t]+(?:its[ \t]+)?(?:number|count"
+    r"|quantity)))?(?:[ \t]*\([^()\n]{0,20}\))?)[ \t]*[:：=][ \t]*",
     re.IGNORECASE,
 )
 _NUMBERS = {
@@ -52,13 +56,19 @@ _NUMBERS = {
     **{"a stack of": 64, "a pair of": 2, "a couple of": 2},
 }
 _WORD = "|".join(sorted((re.escape(word) for word in _NUMBERS), key=len, reverse=True))
-_COUNT = rf"(?:(?P<digits>\d{{1,5}})(?:[ \t]*[-–][ \t]*\d{{1,5}})?[ \t]*(?:[x×]\b|×)?|[x×][ \t]?(?P<xdigits>\d{{1,5}})|(?P<word>{_WORD})(?=[ \t]))"
+_COUNT = (
+    rf"(?:(?P<digits>\d{{1,5}})(?:[ \t]*[-–][ \t]*\d{{1,5}})?[ \t]*(?:[x×]\b|×)?|[x×][ \t]?(?P<xdigits>\d{{1,5}})"
+    rf"|(?P<word>{_WORD})(?=[ \t]))"
+)
 _LEADING = re.compile(
     rf"^(?:at least|about|around|approximately|~)?[ \t]*{_COUNT}[ \t]*(?:pieces? of)?[ \t]*",
     re.IGNORECASE,
 )
 _TRAILING = re.compile(
-    r"(?<![ \t])[ \t]*+(?:[-–:,][ \t]*+)?[(\[]?[ \t]*+(?:[x×][ \t]*+(\d{1,5})|(\d{1,5})[ \t]*+(?:[x×]|pieces?|units?)?+)[ \t]*+[)\]]?$",
+    (
+        r"(?<![ \t])[ \t]*+(?:[-–:,][ \t]*+)?[(\[]?[ \t]*+(?:[x×][ \t]*+(\d{1,5})|(\d{1,5})[ \t]*+(?:[x×]|pieces?"
+        r"|units?)?+)[ \t]*+[)\]]?$"
+    ),
     re.IGNORECASE,
 )
 _PAREN_COUNT = re.compile(
@@ -68,16 +78,25 @@ _PAREN = re.compile(r"\([^()\n]*\)?")
 _SEPARATOR = re.compile(rf"[,;+&\n]|\band\b(?=[ \t]+(?:\d|(?:{_WORD})\b))", re.IGNORECASE)
 _BULLET = re.compile(r"\A[ \t]*+(?:[-•+>#]++|(?=\d))[ \t]*+")
 _NOTHING = re.compile(
-    r"^(?:none|nothing|n/?a|no (?:minecraft )?items?|not applicable|(?:empty|bare)?[ ]?(?:hands?|inventory|slots?)|empty|-+)?$",
+    (
+        r"^(?:none|nothing|n/?a|no (?:minecraft )?items?|not applicable|(?:empty|bare)?[ ]?(?:hands?|inventory|slots?)"
+        r"|empty|-+)?$"
+    ),
     re.IGNORECASE,
 )
 _ARROW = re.compile(r"(?:->|=>|→|⇒)")
 _VERB = re.compile(
-    r"\b(?:obtain|get|craft|make|mine|collect|gather|smelt|harvest|create|produce|build|chop|acquire|find|dig|cut|cook|pick up|pick)\b[ \t]+",
+    (
+        r"\b(?:obtain|get|craft|make|mine|collect|gather|smelt|harvest|create|produce|build|chop|acquire|find|dig|cut"
+        r"|cook|pick up|pick)\b[ \t]+"
+    ),
     re.IGNORECASE,
 )
 _PREPOSITION = re.compile(
-    r"(?<![ \t])[ \t]*+(?:[.,;:(]|\b(?:from|with|using|by|in|on|at|for|to|via|until|out|near|inside|through|if|so|that|which)\b).*$",
+    (
+        r"(?<![ \t])[ \t]*+(?:[.,;:(]|\b(?:from|with|using|by|in|on|at|for|to|via|until|out|near|inside|through|if|so"
+        r"|that|which)\b).*$"
+    ),
     re.IGNORECASE | re.DOTALL,
 )
 _INTO = re.compile(r"\binto[ \t]+", re.IGNORECASE)

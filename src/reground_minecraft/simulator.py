@@ -74,7 +74,10 @@ def simulate(plan: Sequence[PlanStep], target: str, *, world: World, names: Name
 
 
 def resolve_goals(plan: Sequence[PlanStep], target: str, names: Names) -> list[Wanted]:
-    """The plan's goals as items. A family's name ("planks") means the woods and colours that the plan names, else the first."""
+    """The plan's goals as items.
+
+    A family's name ("planks") means the woods and colours that the plan names, else the first.
+    """
     wanted = [goal for step in plan for item in step.goals for goal in _wanted(item, step, names)]
     sure = [target, *(goal.items[0] for goal in wanted if len(goal.items) == 1)]
     kinds = {kind for kind in (*rules.WOODS, *rules.COLOURS) if any(f"_{kind}_" in f"_{item}" for item in sure)}

@@ -1,4 +1,4 @@
-"""Planning in Minecraft (RAT, section 3.1 and appendix C.3; RaR, appendix): is the plan executable, and how far does it get?"""
+"""Planning in Minecraft (RAT, section 3.1, appendix C.3; RaR, appendix): does the plan work, how far does it get?"""
 
 from __future__ import annotations
 
@@ -34,20 +34,21 @@ STEP 2: Make planks of the logs. - Minecraft items: 8x Oak Planks
 STEP 3: Make a crafting table of planks. - Minecraft items: 1x Crafting Table
 STEP 4: Make sticks of planks. - Minecraft items: 8x Stick
 STEP 5: Make ladders of sticks at the crafting table. - Minecraft items: 3x Ladder"""
-"""A plan for an item that is no target: a small model takes whatever an instruction names for a part of its plan, so what is shown is
-a whole plan, and said to be another item's."""
+"""A plan for an item that is no target: a small model takes whatever an instruction names for a part of its plan, so
+what is shown is a whole plan, and said to be another item's."""
 
 ZERO_SHOT_FORM = replace(
     PLAN,
-    instruction=f"{PLAN.instruction} Every step obtains something from what the steps before it obtained, crafting tables and tools "
-    "too. End each line with ' - Minecraft items: ' and then how many of which item the step yields.",
+    instruction=f"{PLAN.instruction} Every step obtains something from what the steps before it obtained, "
+    "crafting tables and tools too. End each line with ' - Minecraft items: ' and then how many of which item the "
+    "step yields.",
 )
 """A plan whose steps name what they yield, described and not shown: the papers give no example (RAT, appendix A.3)."""
 
 FORM = replace(
     PLAN,
-    instruction=f"For comparison, this is the plan for a ladder:\n\n{EXAMPLE}\n\nNow write the plan for the item in the question, which is "
-    f"another one. {ZERO_SHOT_FORM.instruction}",
+    instruction=f"For comparison, this is the plan for a ladder:\n\n{EXAMPLE}\n\n"
+    f"Now write the plan for the item in the question, which is another one. {ZERO_SHOT_FORM.instruction}",
 )
 """The same with a plan to look at, which small models need."""
 
@@ -124,7 +125,10 @@ class MinecraftTask:
         return [example.golden_answers[0] for example in self._examples]
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
-        """Executability and partial progress; `why` names the first failing step. Without an answer both are unscored."""
+        """Executability and partial progress; `why` names the first failing step.
+
+        Without an answer both are unscored.
+        """
         if trajectory.answer is None:
             missing = Score(value=None, why="there is no answer")
             return {EXECUTABILITY: missing, PARTIAL: missing}
@@ -157,7 +161,7 @@ class MinecraftTask:
 
 
 def question(item: str) -> str:
-    """The request for a plan, after RAT, appendix C.3, but what it should look like, which is the form's: the question is searched with."""
+    """The request for a plan, after RAT, appendix C.3. How it should look is left to the form: this is a query too."""
     return f"How do you get this item in Minecraft, if you have nothing to begin with: {rules.name_of(item)}?"
 
 

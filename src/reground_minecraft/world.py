@@ -98,7 +98,7 @@ class World:
 
 
 def load_world(folder: Path, *, version: str = VERSION, fuel: bool = False) -> World:
-    """Read `recipes_<version>.jsonl`, and `items_<version>.jsonl` where it is there, from a data root's `minecraft` folder.
+    """Read `recipes_<version>.jsonl`, and `items_<version>.jsonl` if there, from a data root's `minecraft` folder.
 
     A recipe line holds result, count, type, ingredients (a count an item) and either pattern or needs_crafting_table.
     Without the items file, the items are those of the recipes and of `rules`. Raises DataError naming file and line.

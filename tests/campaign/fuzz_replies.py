@@ -9,6 +9,8 @@ from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 
+from reground.evaluation.minecraft.parser import parse_plan
+
 from reground.app.catalogue import build_method, methods
 from reground.core.answers import FORMS, AnswerForm
 from reground.core.errors import ConfigurationError, RegroundError
@@ -22,7 +24,6 @@ from reground.critics.prompted import read_number, read_verdict
 from reground.evaluation.metrics.numbers import as_number, same_number
 from reground.evaluation.metrics.quantity import read_quantities, read_quantity
 from reground.evaluation.metrics.text import cover_exact_match, exact_match, token_f1
-from reground.evaluation.minecraft.parser import parse_plan
 from reground.evaluation.tasks.longform import parse_verdict
 from reground.evaluation.tasks.theoremqa import THEOREM_FORM, extract_typed, same_answer
 from reground.methods import react

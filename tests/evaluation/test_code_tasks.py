@@ -26,7 +26,9 @@ RECORD = {
     "prompt": PROMPT,
     "entry_point": "total",
     "canonical_solution": "    return sum(helper(v) for v in values)\n",
-    "test": "def check(candidate):\n    assert candidate([]) == 0\n    assert candidate([1, 2]) == helper(1) + helper(2)\n",
+    "test": (
+        "def check(candidate):\n    assert candidate([]) == 0\n    assert candidate([1, 2]) == helper(1) + helper(2)\n"
+    ),
 }
 BODY = "    return sum(v + 1 for v in values)"
 

@@ -109,7 +109,8 @@ async def test_another_configuration_is_refused_before_anything_is_run(tmp_path:
     assert model.calls == []
     with pytest.raises(ConfigurationError, match="compares methods on sums, not on products"):
         await compare(
-            SumTask(2, name="products"), cells_of(["chain"], [7]), method_for(model), settings_for, tmp_path, baseline="chain"
+            SumTask(2, name="products"), cells_of(["chain"], [7]), method_for(model), settings_for, tmp_path,
+            baseline="chain",
         )  # fmt: skip
 
 
@@ -118,7 +119,8 @@ async def test_failed_questions_are_counted_in_their_cell_alone(tmp_path: Path) 
         return ModelError("down") if "1 + 1" in messages[-1].content else adds(messages, sampling)
 
     result = await compare(
-        SumTask(3), cells_of(["chain"], [None]), method_for(ScriptedModel(script)), settings_for, tmp_path, baseline="chain"
+        SumTask(3), cells_of(["chain"], [None]), method_for(ScriptedModel(script)), settings_for, tmp_path,
+        baseline="chain",
     )  # fmt: skip
     assert result.runs["chain@none"].summary.failed == 1
 

@@ -163,7 +163,7 @@ def documented() -> list[list[str]]:
 
 
 def test_documented_training_shares_no_question_with_documented_measuring() -> None:
-    """Fresh questions were once measured on 40 of hotpotqa_train, drawn by seed 485 (docs/reproduction/all-systems.md)."""
+    """40 questions of hotpotqa_train, drawn by seed 485, were once measured (docs/reproduction/all-systems.md)."""
     commands = documented()
     assert commands
     root = need_data("hotpotqa").parent

@@ -108,7 +108,8 @@ async def test_the_candidate_of_the_highest_score_goes_on() -> None:
     run = Run()
     await planner(
         generator(reason=[*said, "x"], query=["a", "ab", "abc"]), candidates=3, critics=critics(
-            rationale=Scoring(len), query=Scoring(lambda text: -len(text)), doc=Scoring(lambda text: float("Rhine" in text))
+            rationale=Scoring(len), query=Scoring(lambda text: -len(text)),
+            doc=Scoring(lambda text: float("Rhine" in text)),
         ), max_steps=6,
     ).solve(QUESTION, run)  # fmt: skip
     (rationale,), (query,), (doc,) = choices(run, "rationale"), choices(run, "query"), choices(run, "doc")
@@ -330,7 +331,8 @@ async def test_a_document_that_holds_an_answer_line_does_not_end_the_walk() -> N
 
 
 async def test_prompts_follow_the_form() -> None:
-    for form, mark in ((TEXT, "Answer the question"), (PHRASE, "Answer the question"), (NUMBER, "theorem"), (PROGRAM, "pseudo-code")):  # fmt: skip
+    marks = {TEXT: "Answer the question", PHRASE: "Answer the question", NUMBER: "theorem", PROGRAM: "pseudo-code"}
+    for form, mark in marks.items():
         model = generator()
         await planner(model, form=form, max_steps=4).solve(QUESTION, Run())
         assert mark in model.prompts[0]

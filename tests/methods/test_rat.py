@@ -360,7 +360,7 @@ LONG = [
 @pytest.mark.parametrize("tokens", [1500, 2400, 4000, 8000])
 @pytest.mark.parametrize("passes", ["together", "each"])
 async def test_whatever_the_length_of_passages_a_budget_covers_the_rounds_it_is_for_and_the_answer(tokens, passes):
-    """It kept so much for the final answer that of 2,400 tokens half were left, and a second step was never looked at."""
+    """It kept so much for the final answer that half of 2,400 tokens were left, and no second step was looked at."""
 
     def say(messages, sampling):
         prompt = messages[-1].content

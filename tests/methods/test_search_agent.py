@@ -55,7 +55,10 @@ ANSWER = f"ACTION_SELECTED = Answer(thoughts='Now we can.', answer='The Danube i
 
 def select(summary: str = "[link_id=1] says that the Danube is 2850 km long.", ids: Sequence[int] = (1,)) -> str:
     listed = list(ids)
-    return f"ACTION_SELECTED = LinkSelection(grounded_summarization={summary!r}, thoughts='Good.', selected_link_ids={listed}){END}"
+    return (
+        f"ACTION_SELECTED = LinkSelection(grounded_summarization={summary!r}, thoughts='Good.', "
+        f"selected_link_ids={listed}){END}"
+    )
 
 
 def revise(answer: str) -> str:
@@ -77,10 +80,10 @@ def job_of(messages: Sequence[Message]) -> str:
 
 
 def script(**jobs: Say | list[Said]) -> ScriptedModel:
-    """A model that replies by the step asked for; a list is used up one by one, its last entry again and again; a function is
-    asked with the last turn.
+    """A model that replies by the step asked for; a list is used up one by one, its last entry for ever.
 
-    Steps that are not named do what lets the agent go on. Plain strings come with log-probabilities.
+    A function is asked with the last turn. Steps that are not named do what lets the agent go on. Plain strings come
+    with log-probabilities.
     """
     usual: dict[str, Say | list[Said]] = {
         "decide": [search("Danube length"), STOP],
@@ -474,7 +477,9 @@ async def test_a_selection_may_be_empty() -> None:
 async def test_links_that_do_not_exist_are_taken_out_and_noted() -> None:
     model = script(
         summarise=select("[link_id=1] and [link_id=8] say 2850 km. [link_id=2] is the Rhine."),
-        answer="Answer(answer='2850 km [link_id=1][link_id=8], more than the Rhine [link_id=2], the Seine [link_id=3].')",
+        answer=(
+            "Answer(answer='2850 km [link_id=1][link_id=8], more than the Rhine [link_id=2], the Seine [link_id=3].')"
+        ),
         relevance=revise("By [link_id=9] it is 2850 km [link_id=1], longer than the Rhine [link_id=2]."),
     )
     run = Run()

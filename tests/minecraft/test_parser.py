@@ -56,12 +56,18 @@ def test_item_lines(text, expected):
 
 
 def test_the_item_may_stand_on_the_same_line():
-    text = "STEP 1: Punch trees. - Minecraft item: 4x Logs\n\nSTEP 2: Place the table.\n\nSTEP 3: x - Minecraft items: 2x Stick"
+    text = (
+        "STEP 1: Punch trees. - Minecraft item: 4x Logs\n\nSTEP 2: Place the table.\n\n"
+        "STEP 3: x - Minecraft items: 2x Stick"
+    )
     assert goals(text) == [[("Logs", 4)], [], [("Stick", 2)]]
 
 
 def test_item_and_plan_blocks():
-    text = "Step 1:\nItem: Acacia Log\nQuantity: 3\nPlan: Break 5 acacia logs.\n\nStep 2:\nItem: Empty hands\nPlan: look around"
+    text = (
+        "Step 1:\nItem: Acacia Log\nQuantity: 3\nPlan: Break 5 acacia logs.\n\nStep 2:\nItem: Empty hands\n"
+        "Plan: look around"
+    )
     assert goals(text) == [[("Acacia Log", 3)], []]
 
 
@@ -75,7 +81,10 @@ def test_bulleted_items_below_the_label():
 
 
 def test_materials_and_tools_are_not_obtained():
-    text = "STEP 1: Craft.\n- Items needed: 3x Oak Planks, 2x Stick\n- Tools: Crafting Table\n- Minecraft item: 1x Wooden Pickaxe"
+    text = (
+        "STEP 1: Craft.\n- Items needed: 3x Oak Planks, 2x Stick\n- Tools: Crafting Table\n"
+        "- Minecraft item: 1x Wooden Pickaxe"
+    )
     assert goals(text) == [[("Wooden Pickaxe", 1)]]
 
 

@@ -80,7 +80,10 @@ async def test_a_broken_plan_says_where_and_gets_its_part(task):
 
 
 async def test_another_wood_counts_for_a_target_of_no_wood(task):
-    text = "STEP 1: a - Minecraft items: 2x Birch Log\nSTEP 2: b - Minecraft items: 4x Birch Planks\nSTEP 3: c - Item: 1x Chest"
+    text = (
+        "STEP 1: a - Minecraft items: 2x Birch Log\nSTEP 2: b - Minecraft items: 4x Birch Planks\n"
+        "STEP 3: c - Item: 1x Chest"
+    )
     assert (await scored(task, "chest", text))["partial progress"].value == pytest.approx(2 / 4)
     assert (await scored(task, "acacia_boat", text))["partial progress"].value == 0.0
 

@@ -1,4 +1,4 @@
-"""Addresses of servers as settings: no key, user or password stands in one, because settings are written down and shown."""
+"""Addresses of servers as settings: no key, user or password stands in one, for settings are written down and shown."""
 
 from __future__ import annotations
 

@@ -47,8 +47,8 @@ _LEAST, _MOST = 0.6, 1.6
 class Meter:
     """Counts what one question has cost and refuses what its budget does not cover.
 
-    What is in flight is reserved, so that calls which run at once cannot overspend together. Prompts are estimated before
-    they are sent; how far that was off for the calls so far corrects the estimates of those that follow.
+    What is in flight is reserved, so that calls which run at once cannot overspend together. Prompts are estimated
+    before they are sent; how far that was off for the calls so far corrects the estimates of those that follow.
     """
 
     budget: Budget = field(default_factory=Budget)
@@ -97,7 +97,7 @@ class Meter:
 
     @property
     def ratio(self) -> float:
-        """Tokens that an estimated token of a prompt really is, as the calls so far have shown, with a twentieth to spare.
+        """Tokens that an estimated token of a prompt really is, by the calls so far, with a twentieth to spare.
 
         1 before the first call; never below 0.6 nor above 1.6.
         """
@@ -106,7 +106,10 @@ class Meter:
         return min(_MOST, max(_LEAST, _SAFETY * self._measured / self._estimated))
 
     def room(self) -> int | None:
-        """The tokens left, as estimates count them: what prompts may add up to by `estimate_tokens`. None without a limit."""
+        """The tokens left, as estimates count them: what prompts may add up to by `estimate_tokens`.
+
+        None without a limit.
+        """
         left = self.remaining_tokens()
         return None if left is None else int(left / self.ratio)
 
@@ -185,7 +188,7 @@ class Meter:
         return BudgetExceeded("seconds", f"the time budget of {self.budget.seconds:g} s is used up")
 
     async def within(self, effect: Awaitable[T]) -> T:
-        """What the effect gives, as long as there is time; it is cancelled and BudgetExceeded raised when the time is over."""
+        """What the effect gives while there is time; when time is over, it is cancelled and BudgetExceeded raised."""
         if self.budget.seconds is None:
             return await effect
         try:

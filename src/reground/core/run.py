@@ -274,7 +274,7 @@ class Run:
         return list(replies)
 
     def _seeded(self, wanted: Sampling, ordinal: int) -> Sampling:
-        """The sampling with a seed where it needs one: by the call's place and not by its turn, which the timing decides."""
+        """The sampling with a seed if it needs one: by the call's place, not by its turn, which the timing decides."""
         shared = self._shared
         if shared.seed is None or wanted.seed is not None or wanted.temperature == 0:
             return wanted
@@ -409,7 +409,7 @@ class Run:
         *,
         keep: Callable[[], bool] = lambda: True,
     ) -> tuple[T, bool]:
-        """An effect without tokens: what was recorded and True, else what it gives now, recorded where `keep` says so."""
+        """An effect without tokens: what was recorded and True, else what it gives now, recorded if `keep` says so."""
         recorded = self._replay(ordinal, mark, adapter, name)
         if recorded is not None:
             self._shared.meter.carry(recorded[1])

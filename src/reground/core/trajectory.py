@@ -96,7 +96,8 @@ class ChooseStep(_Step):
     """A choice between candidates: what a trainer of critics or of agents learns from.
 
     name: which kind of choice. by: who or what chose (a critic's name, "perplexity", "agreement"). context: the exact
-    text that the choice saw besides the candidates. chosen: the index of the one that goes on, None where all were discarded.
+    text that the choice saw besides the candidates. chosen: the index of the one that goes on, None where all were
+    discarded.
     """
 
     kind: Literal["choose"] = "choose"

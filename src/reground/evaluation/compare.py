@@ -123,7 +123,8 @@ async def compare(
     """Run every cell, or go on with those that are not finished.
 
     Raises before anything is run where a cell's folder holds another run.
-    A cell that cannot be run here (CapabilityError, SandboxUnavailable) is refused with its reason and the others go on.
+    A cell that cannot be run here (CapabilityError, SandboxUnavailable) is refused with its reason and the others go
+    on.
     """
     result = CompareResult()
     settings = {cell: settings_for(cell) for cell in cells}

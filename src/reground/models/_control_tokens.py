@@ -19,7 +19,7 @@ _MOST_TOKENS, _MOST_LETTERS = 2000, 100
 
 
 def is_own(url: URL) -> bool:
-    """Whether a server is run by its user: not encrypted, or in a private network. A provider's is asked nothing else."""
+    """Whether a server is run by its user: not encrypted, or in a private network. Others are not asked."""
     host = url.host or ""
     try:
         return url.scheme == "http" or ipaddress.ip_address(host).is_private

@@ -226,7 +226,7 @@ def _text(message: dict[str, Any]) -> str:
 
 
 def _reasoning(message: dict[str, Any]) -> str | None:
-    """What the server told apart as the model's thought: DeepSeek and llama.cpp call it one thing, vLLM and Ollama another."""
+    """The model's thought where the server tells it apart; DeepSeek and llama.cpp name it otherwise than vLLM."""
     thought = message.get("reasoning_content") or message.get("reasoning")
     return thought if isinstance(thought, str) else None
 

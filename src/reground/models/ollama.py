@@ -24,7 +24,9 @@ OLLAMA = Provider(
 
 
 def create(model: str, options: ModelOptions) -> OpenAIModel:
-    """The adapter for `ollama/<model>`, without wrappers. Raises ConfigurationError for an OLLAMA_HOST that is no address.
+    """The adapter for `ollama/<model>`, without wrappers.
+
+    Raises ConfigurationError for an OLLAMA_HOST that is no address.
 
     The key of another provider is never sent: unless another variable is named, one in OLLAMA_API_KEY is.
     """

@@ -47,11 +47,15 @@ _log = logging.getLogger(__name__)
 
 
 def create(model: str, options: ModelOptions) -> LanguageModel:
-    """The adapter for `openai/<model>`, without wrappers. Raises ConfigurationError, also where OpenAI itself is meant without a key."""
+    """The adapter for `openai/<model>`, without wrappers.
+
+    Raises ConfigurationError, also where OpenAI itself is meant without a key.
+    """
     adapter = OpenAIModel(model, options)
     if adapter.server.key is None and adapter.server.url == DEFAULT_BASE_URL:
         raise ConfigurationError(
-            f"{options.api_key_env} is not set: set it, or say with OPENAI_BASE_URL or --base-url where a server of yours is"
+            f"{options.api_key_env} is not set: set it, or say with OPENAI_BASE_URL or --base-url where a server "
+            "of yours is"
         )
     return adapter
 

@@ -6,8 +6,8 @@
 
 A new generation is written beside the old one, sharing by hard links what does not change, and then replaces it in one
 atomic step: the renaming of manifest.json. Whatever happens before that step, the old index is whole; what a crash
-leaves behind goes with the next build. A reader holds a shared lock on its generation, which so outlives its replacement
-for as long as it is read.
+leaves behind goes with the next build. A reader holds a shared lock on its generation, which so outlives its
+replacement for as long as it is read.
 """
 
 from __future__ import annotations

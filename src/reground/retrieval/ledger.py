@@ -25,8 +25,9 @@ CREATE TABLE IF NOT EXISTS documents (key INTEGER PRIMARY KEY, file INTEGER, con
 class FileEntry:
     """What is known of a file. `skipped` says why it gave no document, `guessed` in which encoding it seemed to be.
 
-    seen_ns: when it was last looked at; 0 for a file to be looked at again in any case. shadowed: whether a document of it was left out because another file has
-    its id; such a file is read again at every update, for the other may be gone.
+    seen_ns: when it was last looked at; 0 for a file to be looked at again in any case. shadowed: whether a document of
+    it was left out because another file has its id; such a file is read again at every update, for the other may be
+    gone.
     """
 
     id: int

@@ -51,7 +51,8 @@ class MockOpenAI:
     props: what `/props` answers, as llama.cpp's server does; None has no such page. `asked` are the pages beside chat.
 
     Usage counts white-space separated words as tokens. `received` holds every request's body, `headers` the
-    headers of the last one, `queries` each URL's query, `completed` the number of whole replies by the last message's text.
+    headers of the last one, `queries` each URL's query, `completed` the number of whole replies by the last message's
+    text.
     """
 
     def __init__(

@@ -3,8 +3,9 @@
 A node's value says what came of the answers found from there. `comparisons` gives what the paper trains on: at each
 parent the best child against every lower one, with what the critic for that choice sees.
 
-One folder a collection, kept like an evaluation's run: config.json, journal.sqlite, questions.json (which questions), and
-trees/<question>.json as `reground.treesearch.files` writes them. The same call again goes on where it was, and no call is paid twice.
+One folder a collection, kept like an evaluation's run: config.json, journal.sqlite, questions.json (which questions),
+and trees/<question>.json as `reground.treesearch.files` writes them. The same call again goes on where it was, and no
+call is paid twice.
 """
 
 from __future__ import annotations

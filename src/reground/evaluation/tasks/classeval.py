@@ -143,7 +143,7 @@ def classeval(root: Path) -> Task:
 
 
 def classeval_method(root: Path) -> Task:
-    """One method at a time, shown in the skeleton: of the other methods a prompt has signatures and docstrings alone."""
+    """One method at a time, shown in the skeleton: of the others a prompt has signatures and docstrings alone."""
     problems = [problem for tested in _classes(root) for problem in _method_problems(tested)]
     return ClassTask("classeval_method", {problem.example.id: problem for problem in problems}, form=METHOD_FORM)
 

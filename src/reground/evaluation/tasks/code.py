@@ -25,7 +25,7 @@ from reground.evaluation.tasks._programs import FROM_DOCSTRING, FROM_TESTS, func
 LIMITS = Limits(seconds=20.0, memory_mib=1024)
 # EvalPlus' tests reckon some expected results themselves, from large inputs.
 PLUS_LIMITS = Limits(seconds=60.0, memory_mib=1024)
-# The test that EvalPlus generated takes find_zero's answer for the arguments of the polynomial and these for the answer.
+# EvalPlus' generated test takes find_zero's answer for the arguments of the polynomial and these for the answer.
 _MENDED = {
     "HumanEval/32": ("_poly(*candidate(*inp), inp) <= 0.0001", "abs(_poly(*inp, candidate(*inp))) <= 0.0001"),
 }

@@ -115,11 +115,14 @@ _PROBLEMS = (
         "He bakes 14 * 9 = 126 rolls. After the morning 126 - 88 = 38 are left. A third, 38 / 3, is not whole, "
         "so he sells 12 and keeps 26. That fills 26 // 5 = 5 bags.",
         "5",
-        "    baked = 14 * 9  # rolls\n    left = baked - 88  # after the morning\n    left -= left // 3  # sold at noon\n"
-        "    return left // 5  # full bags\n",
+        "    baked = 14 * 9  # rolls\n    left = baked - 88  # after the morning\n"
+        "    left -= left // 3  # sold at noon\n    return left // 5  # full bags\n",
     ),
     (
-        "Mira cycles 12.5 km to work and back on 4 days a week. Her tyres last 2,400 km. After how many full weeks are they worn?",
+        (
+            "Mira cycles 12.5 km to work and back on 4 days a week. Her tyres last 2,400 km. After how many full "
+            "weeks are they worn?"
+        ),
         "A week has 4 * 2 * 12.5 = 100 km. The tyres last 2400 / 100 = 24 weeks.",
         "24",
         "    weekly = 4 * 2 * 12.5  # km\n    return 2400 / weekly  # weeks\n",

@@ -60,7 +60,10 @@ EXEMPLARS = (
     ),
     Exemplar(
         "In which year did the engineer of the Garabit viaduct die?",
-        "The viaduct of Garabit was built by Gustave Eiffel's company [1]. Eiffel died in Paris on 27 December 1923 [3].",
+        (
+            "The viaduct of Garabit was built by Gustave Eiffel's company [1]. Eiffel died in Paris on 27 December "
+            "1923 [3]."
+        ),
         "1923",
         "The answer gives 27 December 1923 as the day of death, so the year is 1923, as in the reference.",
         True,

@@ -27,7 +27,8 @@ class Cache(Wrapper):
 
     Calls that are alike are those of one model (`identity` tells apart servers that call their models the
     same), the same messages and the same sampling. Those under way at once share one request. A sampled
-    call (temperature above 0) is never cached. Every entry has a checksum; one that does not fit is asked again. A file that cannot be written costs nothing but the saving.
+    call (temperature above 0) is never cached. Every entry has a checksum; one that does not fit is asked again. A file
+    that cannot be written costs nothing but the saving.
     """
 
     def __init__(self, model: LanguageModel, path: Path, *, identity: str = "") -> None:
