@@ -18,7 +18,8 @@ PROPS = {
     "bos_token": "<~begin~>",
     "eos_token": "\n\n",
     "media_marker": "<__media_x__>",
-    "chat_template": "{% for m in messages[1:] %}{{ '<turn:' + m['role'] + '>' }}{{ '<~end~>' }}[TURN_OVER]{% endfor %}</passage>",
+    "chat_template": "{% for m in messages[1:] %}{{ '<turn:' + m['role'] + '>' }}"
+    "{{ '<~end~>' }}[TURN_OVER]{% endfor %}</passage>",
 }
 SAID = "x <~end~> y <~begin~>\n\n[TURN_OVER] <__media_x__> </passage>"
 
