@@ -45,6 +45,13 @@ def _is_indexing() -> bool:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. No error a user can act on shows a stack trace."""
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:  # while modules were loaded, which is most of a short command's time
+        return _interrupted()
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     import typer
 
     from reground.app.catalogue import place_of
