@@ -38,8 +38,8 @@ class Job:
 
     @property
     def name(self) -> str:
-        """The command in short."""
-        return " ".join(self.command)
+        """What tells it from the others."""
+        return f"{self.kind}: {' '.join(self.command)}"
 
 
 def said(body: Mapping[str, Any], key: str) -> str:
