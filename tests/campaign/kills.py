@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import signal
 import sys
@@ -19,6 +18,7 @@ from aiohttp import web
 
 from reground.app.cli import EXIT_UNGROUNDED
 from reground.testing.openai_server import MockOpenAI
+from tests.campaign.commands import environment
 from tests.campaign.jobs import BLOB, JOBS, Job, said
 from tests.campaign.trial import Part, Trial
 from tests.killing import Bell, recorded, rung_or_ended
@@ -110,12 +110,10 @@ class Undisturbed:
 
 async def start(job: Job, folder: Path, here: World) -> asyncio.subprocess.Process:
     """The command as a user starts it, with folders of its own."""
-    (folder / "tmp").mkdir(exist_ok=True)
-    ours = {"REGROUND_HOME": folder / "home", "TMPDIR": folder / "tmp", "HF_ENDPOINT": here.hub}
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "reground", *(word.replace("{url}", here.url) for word in job.command)),
         cwd=folder,
-        env={**os.environ, **{name: str(value) for name, value in ours.items()}, "OPENAI_API_KEY": "sk-campaign"},
+        env=environment(folder, HF_ENDPOINT=here.hub),
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=asyncio.subprocess.PIPE,
@@ -241,16 +239,17 @@ async def _flaws_of_the_rest(
     most = kills * job.in_flight
     if replies - before.replies > most:
         flaws.append(f"{replies - before.replies} calls were paid twice in {kills} kills of at most {job.in_flight}")
-    flaws += await asyncio.to_thread(_flaws_of_the_outcome, job, folder, before)
+    flaws += await asyncio.to_thread(flaws_of_the_outcome, job, folder, before)
     again = await finish(job, folder, here)
     flaws += [f"once more: exit code {again.code}: {again.errors[-400:]}"] if again.code != before.code else []
     if here.replies != replies:
         flaws.append(f"the finished command asked for {here.replies - replies} more")
-    flaws += await asyncio.to_thread(_flaws_of_the_outcome, job, folder, before)
+    flaws += await asyncio.to_thread(flaws_of_the_outcome, job, folder, before)
     return flaws + [f"{path} was left behind" for path in _left_behind(folder)]
 
 
-def _flaws_of_the_outcome(job: Job, folder: Path, before: Undisturbed) -> list[str]:
+def flaws_of_the_outcome(job: Job, folder: Path, before: Undisturbed) -> list[str]:
+    """Whether the command's outcome is as if nothing had happened."""
     try:
         found = job.outcome(folder)
     except Exception as error:
@@ -272,7 +271,7 @@ def _difference(wanted: object, found: object) -> str:
 def _left_behind(folder: Path) -> list[str]:
     left = [path for path in folder.rglob("*") if path.suffix in (".part", ".damaged")]
     # A sandbox's folder that was not locked yet may be another process's that is about to; it goes after an hour.
-    left += [path for path in (folder / "tmp").iterdir() if not (path / "unlocked").exists() and any(path.iterdir())]
+    left += [path for path in (folder / "tmp").iterdir() if path.is_file() or {each.name for each in path.iterdir()} - {"unlocked"}]
     return [str(path.relative_to(folder)) for path in left]
 
 

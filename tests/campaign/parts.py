@@ -1,5 +1,5 @@
 """The parts of the campaign, in the order of its table."""
 
-from tests.campaign import kills, tokens
+from tests.campaign import faults, kills, tokens
 
-PARTS = (kills.PART, tokens.PART)
+PARTS = (kills.PART, faults.PART, tokens.PART)

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -143,6 +145,51 @@ async def test_what_will_not_pass_is_not_tried_again(
 async def test_malformed_replies_are_model_errors(reply: object, why: str) -> None:
     with pytest.raises(ModelError, match=why):
         await ask(Server(lambda: web.json_response(reply)), ["a", "b"], attempts=1)
+
+
+def packed(body: bytes) -> web.Response:
+    return web.Response(body=gzip.compress(body, 1), headers={"Content-Encoding": "gzip"})
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        lambda: web.Response(body=b" " * 40_000_000),
+        lambda: packed(b" " * 40_000_000),
+        lambda: web.Response(status=500, body=b"x" * 40_000_000),
+    ],
+)
+async def test_a_flood_is_refused_and_not_kept(reply: Callable[[], web.Response]) -> None:
+    server = Server(reply)
+    with pytest.raises(ModelError, match="sent more than the 3 MiB that a reply to this call may take") as refused:
+        await ask(server, ["a", "b"])
+    assert not isinstance(refused.value, TransientModelError)
+    assert len(server.bodies) == 1
+
+
+async def test_a_packed_reply_is_unpacked() -> None:
+    reply = {"data": [{"index": 0, "embedding": [3.0, 4.0]}]}
+    assert (await ask(Server(lambda: packed(json.dumps(reply).encode())), ["a"])).tolist() == [[0.6000000238418579, 0.800000011920929]]
+
+
+@pytest.mark.parametrize("entry", [{"embedding": None}, {"embedding": 3}, {"embedding": True}, {"embedding": {}}])
+async def test_an_embedding_that_is_no_list_is_a_model_error(entry: dict[str, Any]) -> None:
+    with pytest.raises(ModelError, match="other than vectors|without embeddings"):
+        await ask(Server(lambda: web.json_response({"data": [{"index": 0, **entry}]})), ["a"], attempts=1)
+
+
+@pytest.mark.parametrize(
+    "body", [b"[" * 100_000, b"[" * 1_500_000, b'{"data": "\xff"}', b"", b"NaN", b"9" * 100_000]
+)
+async def test_what_is_no_reply_is_a_model_error(body: bytes) -> None:
+    with pytest.raises(ModelError, match="malformed reply|without embeddings"):
+        await ask(Server(lambda: web.Response(body=body)), ["a"], attempts=1)
+
+
+async def test_a_refusal_in_an_unknown_encoding_is_read_all_the_same() -> None:
+    odd = {"Content-Type": "text/plain; charset=klingon"}
+    with pytest.raises(ModelError, match="answered 404: gone"):
+        await ask(Server(lambda: web.Response(status=404, body=b"gone", headers=odd)), ["a"])
 
 
 async def test_an_unreachable_server_is_named() -> None:

@@ -22,15 +22,16 @@ import aiohttp
 from pydantic_core import from_json
 from yarl import URL
 
+from reground.core.bodies import ENCODING, LARGE, LEAST_LIMIT, BadBody, read_body, read_json
 from reground.core.errors import ConfigurationError, ModelError, TransientModelError
 from reground.core.language import LanguageModel, Message, Reply, Sampling
-from reground.models._bodies import ENCODING, LARGE, LEAST_LIMIT, BadBody, most_bytes, read_body, read_json
 from reground.models._openai_protocol import (
     Complaint,
     Dialect,
     Server,
     cut_at_stop,
     is_about_context,
+    most_bytes,
     read_complaint,
     read_replies,
 )

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from reground.core.addresses import check_address
+from reground.core.bodies import ENCODING, LARGE, LEAST_LIMIT, MOST_LIMIT, BadBody, read_body, read_json
 from reground.core.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 _TRANSIENT = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
 _BASE_URL = "https://api.openai.com/v1"
+_VECTOR_BYTES = 1 << 19
+"""A number takes at most about 25 bytes, so this is a vector of twenty thousand numbers."""
 
 
 @runtime_checkable
@@ -161,16 +164,19 @@ class EndpointEmbedder:
         body = {"model": self._model, "input": [text or " " for text in batch], "encoding_format": "float"}
         try:
             async with self._session().post(self._url, json=body, allow_redirects=False) as response:
-                if response.status != 200:
-                    raise _refusal(
-                        response.status, response.headers.get("Retry-After"), await response.text(), self._url
-                    )
-                return _rows(await response.json(content_type=None), len(batch), self._url)
+                reply = await read_body(response, min(MOST_LIMIT, LEAST_LIMIT + len(batch) * _VECTOR_BYTES))
+        except BadBody as error:
+            kind = TransientModelError if error.passing else ModelError
+            raise kind(f"{self._url} {error}") from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             why = str(error) or type(error).__name__
             raise TransientModelError(f"cannot reach {self._url}: {why}; is the server running?") from None
-        except ValueError:
-            raise TransientModelError(f"{self._url} gave a malformed reply") from None
+        if response.status != 200:
+            said = reply[:4000].decode("utf-8", "replace")
+            raise _refusal(response.status, response.headers.get("Retry-After"), said, self._url)
+        if len(reply) > LARGE:  # then other calls go on meanwhile
+            return await asyncio.to_thread(_rows, reply, len(batch), self._url)
+        return _rows(reply, len(batch), self._url)
 
     def _session(self) -> aiohttp.ClientSession:
         import aiohttp
@@ -179,7 +185,8 @@ class EndpointEmbedder:
         if loop not in self._sessions:
             key = os.environ.get("OPENAI_API_KEY", "").strip()
             self._sessions[loop] = aiohttp.ClientSession(
-                headers={"Authorization": f"Bearer {key}"} if key else {},
+                headers={"Accept-Encoding": ENCODING} | ({"Authorization": f"Bearer {key}"} if key else {}),
+                auto_decompress=False,  # `read_body` unpacks, within limits
                 timeout=aiohttp.ClientTimeout(total=self._timeout, sock_connect=15),
                 trust_env=True,
             )
@@ -199,15 +206,20 @@ def _refusal(status: int, retry_after: str | None, said: str, url: str) -> Model
     return ModelError(f"{url} answered {status}: {said}")
 
 
-def _rows(reply: Any, count: int, url: str) -> list[list[float]]:
+def _rows(body: bytes, count: int, url: str) -> list[list[float]]:
+    try:
+        reply = read_json(body)
+    except ValueError:
+        raise TransientModelError(f"{url} gave a malformed reply") from None
     try:
         data = sorted(reply["data"], key=lambda entry: entry["index"])
         rows = [entry["embedding"] for entry in data]
+        lengths = {len(row) for row in rows}
     except (KeyError, TypeError):
         raise TransientModelError(f"{url} gave a reply without embeddings") from None
     if len(rows) != count:
         raise TransientModelError(f"{url} gave {len(rows)} embeddings for {count} texts")
-    if len({len(row) for row in rows}) != 1:
+    if len(lengths) != 1:
         raise ModelError(f"{url} gave embeddings of different lengths")
     return rows
 
