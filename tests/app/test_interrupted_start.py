@@ -20,7 +20,9 @@ main(["index", "docs", "--out", "idx"])
 """
 
 
-@pytest.mark.parametrize("module", ["typer", "pydantic", "pydantic_core", "rich", "rich.console", "reground.app.cli.ask", "tantivy"])
+@pytest.mark.parametrize(
+    "module", ["typer", "pydantic", "pydantic_core", "rich", "rich.console", "reground.app.cli.ask", "tantivy"]
+)
 def test_ctrl_c_while_a_module_is_loaded(module, tmp_path):
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.md").write_text("# A\n\nText.\n")

@@ -30,7 +30,9 @@ class Done:
 
     def flaws(self, codes: Collection[int]) -> list[str]:
         """What no command may do: another exit code, a stack trace, two errors or none, hours, gigabytes."""
-        found = [] if self.code in codes else [f"exit code {self.code} is none of {sorted(codes)}: {self.errors[-400:]}"]
+        found = (
+            [] if self.code in codes else [f"exit code {self.code} is none of {sorted(codes)}: {self.errors[-400:]}"]
+        )
         said = [line for line in self.errors.splitlines() if line.startswith(("error: ", "Error: ", "Usage: "))]
         if "Traceback" in self.errors or "internal error" in self.errors or "Exception ignored" in self.errors:
             found.append(f"it shows its inside: {self.errors[-1500:]}")

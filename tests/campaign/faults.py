@@ -104,10 +104,7 @@ def _flaws_of_a_question(before: Any, after: Any) -> list[str]:
 
 async def _vectors(number: int, chance: random.Random) -> Sequence[Trial]:
     """Ten faults of an embedding server, one after the other."""
-    return [
-        await _one_vector_fault(number, kind, EMBEDDINGS[kind](chance))
-        for kind in _some(EMBEDDINGS, number, 10)
-    ]
+    return [await _one_vector_fault(number, kind, EMBEDDINGS[kind](chance)) for kind in _some(EMBEDDINGS, number, 10)]
 
 
 async def _one_vector_fault(number: int, kind: str, fault: Fault) -> Trial:

@@ -207,7 +207,12 @@ def _what(number: int, job: Job, how: signal.Signals | None, flaws: Sequence[str
 
 
 def _flaws_of_the_end(ended: Ended, how: signal.Signals, before: Undisturbed) -> list[str]:
-    if ended.alive and how == signal.SIGINT and "KeyboardInterrupt" in ended.errors and "/reground/" not in ended.errors:
+    if (
+        ended.alive
+        and how == signal.SIGINT
+        and "KeyboardInterrupt" in ended.errors
+        and "/reground/" not in ended.errors
+    ):
         return []  # Python itself was still starting
     codes = (_CODES[how] if ended.alive else set()) | {before.code}
     flaws = [] if ended.code in codes else [f"exit code {ended.code}: {ended.errors[-400:]}"]
@@ -271,7 +276,11 @@ def _difference(wanted: object, found: object) -> str:
 def _left_behind(folder: Path) -> list[str]:
     left = [path for path in folder.rglob("*") if path.suffix in (".part", ".damaged")]
     # A sandbox's folder that was not locked yet may be another process's that is about to; it goes after an hour.
-    left += [path for path in (folder / "tmp").iterdir() if path.is_file() or {each.name for each in path.iterdir()} - {"unlocked"}]
+    left += [
+        path
+        for path in (folder / "tmp").iterdir()
+        if path.is_file() or {each.name for each in path.iterdir()} - {"unlocked"}
+    ]
     return [str(path.relative_to(folder)) for path in left]
 
 

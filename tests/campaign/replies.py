@@ -172,7 +172,9 @@ def status(chance: random.Random) -> Fault:
 
 def redirect(chance: random.Random) -> Fault:
     """A way that leads nowhere or round in a circle."""
-    where = chance.choice(("/v1/chat/completions", "file:///etc/passwd", "http://[::1", "", "//", "javascript:1", "\xff"))
+    where = chance.choice(
+        ("/v1/chat/completions", "file:///etc/passwd", "http://[::1", "", "//", "javascript:1", "\xff")
+    )
     code = chance.choice(("301 Moved", "302 Found", "303 See Other", "307 Temporary", "308 Permanent", "300 Choices"))
     return _raw(whole(b"", code, f"Location: {where}\r\n" if where else ""))
 

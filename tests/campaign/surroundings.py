@@ -14,7 +14,17 @@ from tests.campaign.commands import Done, environment, run
 
 Try = Callable[[Path, str, random.Random], list[str]]
 _FINE = {0, 4}
-_HOMES = ("file", "file/below", "/proc/nowhere", "/dev/null/x", "x" * 300, "new\nline", "\udcff", "loop", "~nobody-of-that-name/x")
+_HOMES = (
+    "file",
+    "file/below",
+    "/proc/nowhere",
+    "/dev/null/x",
+    "x" * 300,
+    "new\nline",
+    "\udcff",
+    "loop",
+    "~nobody-of-that-name/x",
+)
 
 
 def _commands(url: str) -> tuple[tuple[str, ...], ...]:
@@ -143,7 +153,9 @@ def odd_places(folder: Path, url: str, chance: random.Random) -> list[str]:
     index = _commands(url)[7]
     evaluation = _commands(url)[6]
     words, name, home = chance.choice(((index, "idx", "--out"), (evaluation, "out", "--out")))
-    odd = chance.choice(("file", "file/below", "/proc/nowhere", "x" * 300, "loop", "/dev/null", "a\nb", "\udcff", "docs", "."))
+    odd = chance.choice(
+        ("file", "file/below", "/proc/nowhere", "x" * 300, "loop", "/dev/null", "a\nb", "\udcff", "docs", ".")
+    )
     (folder / "file").write_text("here")
     (folder / "loop").symlink_to(folder / "loop")
     before = sorted(path.name for path in (folder / "docs").iterdir())
@@ -155,7 +167,21 @@ def odd_places(folder: Path, url: str, chance: random.Random) -> list[str]:
 
 def no_room_for_temporary_files(folder: Path, url: str, chance: random.Random) -> list[str]:
     """TMPDIR leads nowhere while programs are to be run."""
-    words = ("eval", "--task", "gsm8k", "--data", "data", "--model", "openai/mock", "--base-url", url, "-m", "cot", "--out", "out")
+    words = (
+        "eval",
+        "--task",
+        "gsm8k",
+        "--data",
+        "data",
+        "--model",
+        "openai/mock",
+        "--base-url",
+        url,
+        "-m",
+        "cot",
+        "--out",
+        "out",
+    )
     place = chance.choice(("/nowhere", "/proc", "/dev/null"))
     done = run(words, folder, environment(folder, TMPDIR=place))
     return _and_then(words, folder, done, {0, 2, 3})

@@ -169,20 +169,20 @@ async def test_a_flood_is_refused_and_not_kept(reply: Callable[[], web.Response]
 
 async def test_a_packed_reply_is_unpacked() -> None:
     reply = {"data": [{"index": 0, "embedding": [3.0, 4.0]}]}
-    assert (await ask(Server(lambda: packed(json.dumps(reply).encode())), ["a"])).tolist() == [[0.6000000238418579, 0.800000011920929]]
+    assert (await ask(Server(lambda: packed(json.dumps(reply).encode())), ["a"])).tolist() == [
+        [0.6000000238418579, 0.800000011920929]
+    ]
 
 
 @pytest.mark.parametrize("entry", [{"embedding": None}, {"embedding": 3}, {"embedding": True}, {"embedding": {}}])
 async def test_an_embedding_that_is_no_list_is_a_model_error(entry: dict[str, Any]) -> None:
-    with pytest.raises(ModelError, match="other than vectors|without embeddings"):
+    with pytest.raises(ModelError, match=r"other than vectors|without embeddings"):
         await ask(Server(lambda: web.json_response({"data": [{"index": 0, **entry}]})), ["a"], attempts=1)
 
 
-@pytest.mark.parametrize(
-    "body", [b"[" * 100_000, b"[" * 1_500_000, b'{"data": "\xff"}', b"", b"NaN", b"9" * 100_000]
-)
+@pytest.mark.parametrize("body", [b"[" * 100_000, b"[" * 1_500_000, b'{"data": "\xff"}', b"", b"NaN", b"9" * 100_000])
 async def test_what_is_no_reply_is_a_model_error(body: bytes) -> None:
-    with pytest.raises(ModelError, match="malformed reply|without embeddings"):
+    with pytest.raises(ModelError, match=r"malformed reply|without embeddings"):
         await ask(Server(lambda: web.Response(body=body)), ["a"], attempts=1)
 
 
