@@ -82,7 +82,7 @@ def documents(folder: Path, count: int, *, edition: int = 1) -> None:
         f"{f', in edition {edition}' if i % 3 == 0 else ''}.\n\n" + f"The writer of many books. Part {i}. " * 40
         for i in range(count)
     }
-    write(folder, pages)
+    write(folder, pages, old=edition == 1)
     if edition > 1:
         for i in range(0, count, 7):
             (folder / f"docs/{i}.md").unlink()
