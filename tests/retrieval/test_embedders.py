@@ -139,6 +139,7 @@ async def test_what_will_not_pass_is_not_tried_again(
         ([], "without embeddings"),
         ({"data": [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [1.0, 2.0]}]}, "different lengths"),
         ({"data": [{"index": 0, "embedding": [None]}, {"index": 1, "embedding": [1.0]}]}, "other than vectors"),
+        ({"data": [{"index": 0, "embedding": []}, {"index": 1, "embedding": []}]}, "other than vectors"),
         ({"data": [{"index": 0, "embedding": ["x"]}, {"index": 1, "embedding": ["y"]}]}, "other than vectors"),
     ],
 )
@@ -190,6 +191,22 @@ async def test_a_refusal_in_an_unknown_encoding_is_read_all_the_same() -> None:
     odd = {"Content-Type": "text/plain; charset=klingon"}
     with pytest.raises(ModelError, match="answered 404: gone"):
         await ask(Server(lambda: web.Response(status=404, body=b"gone", headers=odd)), ["a"])
+
+
+async def test_what_is_said_of_a_broken_head_is_short() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: " + b"1" * 4000 + b"\r\n\r\n{}")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    embedder = EndpointEmbedder("m", base_url=url, attempts=1)
+    with pytest.raises(TransientModelError) as broken:
+        await embedder.embed(["a"])
+    assert len(str(broken.value)) < 600
+    await embedder.aclose()
+    server.close()
 
 
 async def test_an_unreachable_server_is_named() -> None:

@@ -81,7 +81,7 @@ def _unit(rows: Any) -> Vectors:
         vectors = np.asarray(rows, dtype=np.float32)
     except (TypeError, ValueError):
         vectors = np.empty(0, dtype=np.float32)
-    if vectors.ndim != 2 or not np.isfinite(vectors).all():
+    if vectors.ndim != 2 or not vectors.shape[1] or not np.isfinite(vectors).all():
         raise ModelError("the embedder gave something other than vectors of numbers")
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit: Vectors = (vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
@@ -169,7 +169,7 @@ class EndpointEmbedder:
             kind = TransientModelError if error.passing else ModelError
             raise kind(f"{self._url} {error}") from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            why = str(error) or type(error).__name__
+            why = " ".join(str(error).split())[:300] or type(error).__name__
             raise TransientModelError(f"cannot reach {self._url}: {why}; is the server running?") from None
         if response.status != 200:
             said = reply[:4000].decode("utf-8", "replace")
