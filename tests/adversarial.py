@@ -12,8 +12,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 # Private, for there is no public way to a pattern's parts: `sre_parse` is the same under a deprecated name, and a
-# parser of one's own, or of a library, would read patterns otherwise than `re` does. Should it move, these tests stop at
-# once.
+# parser of one's own, or of a library, would read patterns otherwise than `re` does. Should it move, these tests
+# stop at once.
 from re._constants import (  # type: ignore[import-not-found]
     ANY,
     ATOMIC_GROUP,

@@ -62,7 +62,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (["ask", "Why?", "--method", "direct", "--budget-seconds", "inf"], "finite"),
         (["demo", "Why?", "--method", "raar"], "did you mean rar"),
         (["index", "docs", "--out", "docs/danube.md"], "docs/danube.md"),
-        (["methods", "rar+ground"], "did you mean grounded"),
+        (["methods", "cr_planner+rank"], "did you mean ranking"),
         (["eval", "--task", "x", "--repeats", "0"], "--repeats"),
     ],
 )

@@ -90,6 +90,18 @@ def test_ask_on_a_full_disk(disk, kib):
         goes_on(server, home)
 
 
+@pytest.mark.parametrize("kib", [8, 24, 40])
+def test_an_index_without_room(tmp_path, disk, kib):
+    (tmp_path / "docs").mkdir()
+    for number in range(40):
+        (tmp_path / "docs" / f"{number}.md").write_text(f"# Book {number}\n\n" + f"Writer {number} wrote it. " * 40)
+    index = disk(kib)
+    command = ("index", str(tmp_path / "docs"), "--out", str(index))
+    one_clear_line(*reground(*command, home=tmp_path / "home"))
+    subprocess.run(["mount", "-o", "remount,size=16m", str(index)], check=True)
+    assert reground(*command, home=tmp_path / "home")[0] == 0
+
+
 def goes_on(server, home):
     """With room, the same command finishes, and at most the call whose record found no room is asked again."""
     code, errors = reground(*ask(server), home=home)

@@ -1,5 +1,5 @@
 """The parts of the campaign, in the order of its table."""
 
-from tests.campaign import escapes, forging, fuzz, tokens
+from tests.campaign import escapes, faults, forging, fuzz, kills, tokens
 
-PARTS = (tokens.PART, forging.PART, escapes.PART, *fuzz.PARTS)
+PARTS = (kills.PART, faults.PART, forging.PART, escapes.PART, tokens.PART, *fuzz.PARTS)

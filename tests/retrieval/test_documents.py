@@ -9,6 +9,7 @@ import pytest
 from reground.core.errors import DataError
 from reground.retrieval.documents import Document, SourceFile, find_files
 from reground.retrieval.encodings import Unreadable
+from reground.retrieval.index import build_index
 from reground.retrieval.readers import read_file, read_jsonl
 from tests.retrieval.corpora import jsonl, write
 
@@ -271,3 +272,10 @@ def test_damaged_compression_is_named(tmp_path: Path) -> None:
             documents(tmp_path / "c.jsonl.gz")
     with pytest.raises(DataError, match="cannot be read"):
         documents(tmp_path / "absent.jsonl")
+
+
+def test_an_index_in_a_circle_of_links_is_the_systems_error(tmp_path):
+    (tmp_path / "a.md").write_text("# A\n\nText.\n")
+    (tmp_path / "loop").symlink_to(tmp_path / "loop")
+    with pytest.raises(OSError, match="symbolic links"):
+        build_index(tmp_path, tmp_path / "loop" / "idx")

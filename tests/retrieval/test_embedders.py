@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -137,12 +139,74 @@ async def test_what_will_not_pass_is_not_tried_again(
         ([], "without embeddings"),
         ({"data": [{"index": 0, "embedding": [1.0]}, {"index": 1, "embedding": [1.0, 2.0]}]}, "different lengths"),
         ({"data": [{"index": 0, "embedding": [None]}, {"index": 1, "embedding": [1.0]}]}, "other than vectors"),
+        ({"data": [{"index": 0, "embedding": []}, {"index": 1, "embedding": []}]}, "other than vectors"),
         ({"data": [{"index": 0, "embedding": ["x"]}, {"index": 1, "embedding": ["y"]}]}, "other than vectors"),
     ],
 )
 async def test_malformed_replies_are_model_errors(reply: object, why: str) -> None:
     with pytest.raises(ModelError, match=why):
         await ask(Server(lambda: web.json_response(reply)), ["a", "b"], attempts=1)
+
+
+def packed(body: bytes) -> web.Response:
+    return web.Response(body=gzip.compress(body, 1), headers={"Content-Encoding": "gzip"})
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        lambda: web.Response(body=b" " * 40_000_000),
+        lambda: packed(b" " * 40_000_000),
+        lambda: web.Response(status=500, body=b"x" * 40_000_000),
+    ],
+)
+async def test_a_flood_is_refused_and_not_kept(reply: Callable[[], web.Response]) -> None:
+    server = Server(reply)
+    with pytest.raises(ModelError, match="sent more than the 3 MiB that a reply to this call may take") as refused:
+        await ask(server, ["a", "b"])
+    assert not isinstance(refused.value, TransientModelError)
+    assert len(server.bodies) == 1
+
+
+async def test_a_packed_reply_is_unpacked() -> None:
+    reply = {"data": [{"index": 0, "embedding": [3.0, 4.0]}]}
+    assert (await ask(Server(lambda: packed(json.dumps(reply).encode())), ["a"])).tolist() == [
+        [0.6000000238418579, 0.800000011920929]
+    ]
+
+
+@pytest.mark.parametrize("entry", [{"embedding": None}, {"embedding": 3}, {"embedding": True}, {"embedding": {}}])
+async def test_an_embedding_that_is_no_list_is_a_model_error(entry: dict[str, Any]) -> None:
+    with pytest.raises(ModelError, match=r"other than vectors|without embeddings"):
+        await ask(Server(lambda: web.json_response({"data": [{"index": 0, **entry}]})), ["a"], attempts=1)
+
+
+@pytest.mark.parametrize("body", [b"[" * 100_000, b"[" * 1_500_000, b'{"data": "\xff"}', b"", b"NaN", b"9" * 100_000])
+async def test_what_is_no_reply_is_a_model_error(body: bytes) -> None:
+    with pytest.raises(ModelError, match=r"malformed reply|without embeddings"):
+        await ask(Server(lambda: web.Response(body=body)), ["a"], attempts=1)
+
+
+async def test_a_refusal_in_an_unknown_encoding_is_read_all_the_same() -> None:
+    odd = {"Content-Type": "text/plain; charset=klingon"}
+    with pytest.raises(ModelError, match="answered 404: gone"):
+        await ask(Server(lambda: web.Response(status=404, body=b"gone", headers=odd)), ["a"])
+
+
+async def test_what_is_said_of_a_broken_head_is_short() -> None:
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: " + b"1" * 4000 + b"\r\n\r\n{}")
+        writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+    embedder = EndpointEmbedder("m", base_url=url, attempts=1)
+    with pytest.raises(TransientModelError) as broken:
+        await embedder.embed(["a"])
+    assert len(str(broken.value)) < 600
+    await embedder.aclose()
+    server.close()
 
 
 async def test_an_unreachable_server_is_named() -> None:

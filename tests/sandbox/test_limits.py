@@ -203,6 +203,17 @@ def test_the_folders_of_the_dead_are_swept_and_no_others(end: signal.Signals, tm
     assert list(tmp_path.iterdir()) == []
 
 
+def test_opening_a_sandbox_sweeps_also_where_every_execution_is_replayed(tmp_path: Path) -> None:
+    dead = tmp_path / f"{PREFIX}dead"
+    dead.mkdir()
+    (dead / "lock").touch()
+    command = [sys.executable, "-c", "from reground.sandbox import find_sandbox; find_sandbox()"]
+    done = subprocess.run(command, env={**os.environ, "TMPDIR": str(tmp_path)}, check=False)
+    if done.returncode != 0:
+        pytest.skip("no isolation here")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_workspace_in_use_is_left_alone_and_gone_afterwards() -> None:
     folder = make_workspace()
     sweep()

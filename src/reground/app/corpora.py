@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from reground.core.errors import ConfigurationError, DataError, IndexBusy
-from reground.core.places import indexes_dir
+from reground.core.places import expanded, indexes_dir
 
 if TYPE_CHECKING:
     from reground.core.evidence import Retriever
@@ -110,7 +110,7 @@ def _open(
     from reground.retrieval.index import build_index, open_index
     from reground.retrieval.languages import language_code
 
-    path = path.expanduser()
+    path = expanded(path)
     if not path.exists():
         raise DataError("there is no such corpus: give a folder of documents, a JSONL file or an index", path=path)
     if (path / "manifest.json").is_file():

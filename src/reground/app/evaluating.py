@@ -18,6 +18,7 @@ from reground.app.corpora import corpus_retriever
 from reground.app.identity import files_fingerprint, model_settings, weights_of
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.journal import fingerprint
+from reground.core.places import expanded
 from reground.evaluation.compare import Cell
 from reground.evaluation.scaling import fitting, scaled
 from reground.evaluation.tuning import Configured
@@ -139,7 +140,7 @@ async def open_bench(
 
 def _check_corpus(corpus: Path | None) -> None:
     """Refuse documents that are not there, also where no method would search them."""
-    if corpus is not None and not corpus.expanduser().exists():
+    if corpus is not None and not expanded(corpus).exists():
         raise DataError("there is no such corpus", path=corpus)
 
 

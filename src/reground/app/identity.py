@@ -6,6 +6,8 @@ import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from reground.core.places import expanded
+
 if TYPE_CHECKING:
     from reground.models.options import ModelOptions
 
@@ -44,7 +46,7 @@ def weights_of(name: str) -> str | None:
     provider, _, place = name.partition("/")
     if provider not in {"gguf", "hf"} or not place:
         return None
-    return files_fingerprint(Path(place).expanduser())
+    return files_fingerprint(expanded(place))
 
 
 def files_fingerprint(path: Path) -> str | None:

@@ -13,7 +13,7 @@ from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel
-from reground.core.places import indexes_dir
+from reground.core.places import expanded, indexes_dir
 
 if TYPE_CHECKING:
     from reground.models.options import ModelOptions
@@ -113,10 +113,10 @@ def _records(number: int, each: object) -> Iterator[dict[str, str | None]]:
 def _path(each: object) -> Path | None:
     """The path that an item is; None for a text. A single word with a slash or a suffix is meant as a path."""
     if isinstance(each, Path):
-        return each.expanduser()
+        return expanded(each)
     if not isinstance(each, str) or any(c.isspace() for c in each) or len(each) > 1000:
         return None
-    path = Path(each).expanduser()
+    path = expanded(each)
     return (
         path
         if path.exists() or "/" in each or path.suffix.lower() in {".md", ".txt", ".pdf", ".html", ".jsonl"}

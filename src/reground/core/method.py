@@ -26,7 +26,11 @@ class Method(Protocol):
 
 @runtime_checkable
 class Sizable(Method, Protocol):
-    """A method that can be set up larger or smaller: more samples, more documents, more rounds."""
+    """A method that can be set up larger or smaller: more samples, more documents, more rounds.
+
+    What each size costs is told by a dry run (`reground.evaluation.scaling`). A method that has to be able to read its
+    replies says in `usual`, a class variable, what calls of a name mostly say; "{number}" makes each reply another.
+    """
 
     def sizes(self) -> Sequence[Method]:
         """The same method in every size worth trying, the cheapest first."""

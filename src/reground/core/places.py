@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from reground.core.errors import ConfigurationError
+
 
 def models_dir() -> Path:
     """Weights that were pulled."""
@@ -29,11 +31,19 @@ def runs_dir() -> Path:
     return _place("XDG_STATE_HOME", ".local/state", "runs")
 
 
+def expanded(path: str | Path) -> Path:
+    """A path with `~` as the user's home. Raises ConfigurationError where there is no such user."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError:
+        raise ConfigurationError(f"{path} begins with the home of a user who is not known here") from None
+
+
 def _place(variable: str, fallback: str, name: str) -> Path:
     home = os.environ.get("REGROUND_HOME")
     if home:
-        return Path(home).expanduser() / name
+        return expanded(home) / name
     given = os.environ.get(variable, "")
     # The XDG specification says that a relative path is invalid and to be ignored.
-    base = Path(given) if Path(given).is_absolute() else Path.home() / fallback
+    base = Path(given) if Path(given).is_absolute() else expanded("~") / fallback
     return base / "reground" / name

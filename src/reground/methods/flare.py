@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.evidence import Retriever
@@ -61,6 +62,10 @@ class FLARE:
     max_sentences: int = 16
     passage_tokens: int = 2000
     temperature: float = 0.0
+
+    usual: ClassVar[Mapping[str, str]] = dict.fromkeys(
+        ("look ahead", "write again"), "The one river is longer than the other by some hundred kilometres."
+    )
 
     def __post_init__(self) -> None:
         require(self.k >= 1 and self.max_sentences >= 1, "k and max_sentences must be at least 1")

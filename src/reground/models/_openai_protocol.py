@@ -12,6 +12,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
+from reground.core.bodies import LEAST_LIMIT, MOST_LIMIT
 from reground.core.errors import (
     AuthenticationError,
     CapabilityError,
@@ -24,6 +25,9 @@ from reground.core.reasoning import separate
 from reground.models.options import Price
 
 TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+TOKEN_BYTES = 64
+SCORED_TOKEN_BYTES = 4096
+"""A token with its log-probability takes about 150 bytes; some servers add twenty others that it might have been."""
 _OPTIONAL = ("temperature", "top_p", "seed", "stop")
 _UNSUPPORTED = re.compile(
     r"unsupported|not? support|unrecogni[sz]ed|unknown|extra (?:input|field)|unexpected|not (?:permitted|allowed)"
@@ -39,6 +43,12 @@ _CONTEXT = re.compile(
     re.IGNORECASE,
 )
 _SECRET = re.compile(r"\b(?:sk|rk|pk|key|gsk|hf|Bearer)[-_ ][\w*.+/=-]{6,}", re.IGNORECASE)
+
+
+def most_bytes(sampling: Sampling) -> int:
+    """The bytes that a reply to this request may take: far more than its tokens need, and bounded."""
+    each = SCORED_TOKEN_BYTES if sampling.logprobs else TOKEN_BYTES
+    return min(MOST_LIMIT, LEAST_LIMIT + sampling.n * sampling.max_tokens * each)
 
 
 @dataclass(frozen=True)

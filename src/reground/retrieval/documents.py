@@ -82,7 +82,7 @@ def find_files(source: Path, *, exclude: Path | None = None) -> list[SourceFile]
         found = [root] if root.name.lower().endswith(SUFFIXES) else []
         base = root.parent
     else:
-        found = list(_walk(root, root, exclude.resolve() if exclude else None))
+        found = list(_walk(root, root, Path(os.path.realpath(exclude)) if exclude else None))
         base = root
     if not found:
         raise DataError(f"no document found; looked for files ending in {', '.join(SUFFIXES)}", path=source)
@@ -117,4 +117,4 @@ def _walk(folder: Path, root: Path, exclude: Path | None) -> Iterator[Path]:
 def _is_wanted(entry: os.DirEntry[str], root: Path) -> bool:
     if not entry.name.lower().endswith(SUFFIXES) or not entry.is_file():
         return False
-    return not entry.is_symlink() or Path(entry.path).resolve().is_relative_to(root)
+    return not entry.is_symlink() or Path(os.path.realpath(entry.path)).is_relative_to(root)

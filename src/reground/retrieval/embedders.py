@@ -12,10 +12,10 @@ import random
 import re
 import threading
 from collections.abc import Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from reground.core.addresses import check_address
+from reground.core.bodies import ENCODING, LARGE, LEAST_LIMIT, MOST_LIMIT, BadBody, read_body, read_json
 from reground.core.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -24,6 +24,7 @@ from reground.core.errors import (
     ModelError,
     TransientModelError,
 )
+from reground.core.places import expanded
 
 if TYPE_CHECKING:
     import aiohttp
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 _TRANSIENT = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
 _BASE_URL = "https://api.openai.com/v1"
+_VECTOR_BYTES = 1 << 19
+"""A number takes at most about 25 bytes, so this is a vector of twenty thousand numbers."""
 
 
 @runtime_checkable
@@ -78,7 +81,7 @@ def _unit(rows: Any) -> Vectors:
         vectors = np.asarray(rows, dtype=np.float32)
     except (TypeError, ValueError):
         vectors = np.empty(0, dtype=np.float32)
-    if vectors.ndim != 2 or not np.isfinite(vectors).all():
+    if vectors.ndim != 2 or not vectors.shape[1] or not np.isfinite(vectors).all():
         raise ModelError("the embedder gave something other than vectors of numbers")
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit: Vectors = (vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
@@ -161,16 +164,19 @@ class EndpointEmbedder:
         body = {"model": self._model, "input": [text or " " for text in batch], "encoding_format": "float"}
         try:
             async with self._session().post(self._url, json=body, allow_redirects=False) as response:
-                if response.status != 200:
-                    raise _refusal(
-                        response.status, response.headers.get("Retry-After"), await response.text(), self._url
-                    )
-                return _rows(await response.json(content_type=None), len(batch), self._url)
+                reply = await read_body(response, min(MOST_LIMIT, LEAST_LIMIT + len(batch) * _VECTOR_BYTES))
+        except BadBody as error:
+            kind = TransientModelError if error.passing else ModelError
+            raise kind(f"{self._url} {error}") from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            why = str(error) or type(error).__name__
+            why = " ".join(str(error).split())[:300] or type(error).__name__
             raise TransientModelError(f"cannot reach {self._url}: {why}; is the server running?") from None
-        except ValueError:
-            raise TransientModelError(f"{self._url} gave a malformed reply") from None
+        if response.status != 200:
+            said = reply[:4000].decode("utf-8", "replace")
+            raise _refusal(response.status, response.headers.get("Retry-After"), said, self._url)
+        if len(reply) > LARGE:  # then other calls go on meanwhile
+            return await asyncio.to_thread(_rows, reply, len(batch), self._url)
+        return _rows(reply, len(batch), self._url)
 
     def _session(self) -> aiohttp.ClientSession:
         import aiohttp
@@ -179,7 +185,8 @@ class EndpointEmbedder:
         if loop not in self._sessions:
             key = os.environ.get("OPENAI_API_KEY", "").strip()
             self._sessions[loop] = aiohttp.ClientSession(
-                headers={"Authorization": f"Bearer {key}"} if key else {},
+                headers={"Accept-Encoding": ENCODING} | ({"Authorization": f"Bearer {key}"} if key else {}),
+                auto_decompress=False,  # `read_body` unpacks, within limits
                 timeout=aiohttp.ClientTimeout(total=self._timeout, sock_connect=15),
                 trust_env=True,
             )
@@ -199,15 +206,20 @@ def _refusal(status: int, retry_after: str | None, said: str, url: str) -> Model
     return ModelError(f"{url} answered {status}: {said}")
 
 
-def _rows(reply: Any, count: int, url: str) -> list[list[float]]:
+def _rows(body: bytes, count: int, url: str) -> list[list[float]]:
+    try:
+        reply = read_json(body)
+    except ValueError:
+        raise TransientModelError(f"{url} gave a malformed reply") from None
     try:
         data = sorted(reply["data"], key=lambda entry: entry["index"])
         rows = [entry["embedding"] for entry in data]
+        lengths = {len(row) for row in rows}
     except (KeyError, TypeError):
         raise TransientModelError(f"{url} gave a reply without embeddings") from None
     if len(rows) != count:
         raise TransientModelError(f"{url} gave {len(rows)} embeddings for {count} texts")
-    if len({len(row) for row in rows}) != 1:
+    if len(lengths) != 1:
         raise ModelError(f"{url} gave embeddings of different lengths")
     return rows
 
@@ -252,12 +264,10 @@ class SentenceTransformerEmbedder:
                 raise MissingExtra(f"the embedder {self.name}", "embed") from None
             transformers_logging.disable_progress_bar()
             looks_like_path = self._path.startswith((".", "/", "~"))
-            if looks_like_path and not Path(self._path).expanduser().is_dir():
+            if looks_like_path and not expanded(self._path).is_dir():
                 raise ConfigurationError(f"no embedder {self.name}: there is no folder {self._path}")
             try:
-                self._loaded = SentenceTransformer(
-                    str(Path(self._path).expanduser()) if looks_like_path else self._path
-                )
+                self._loaded = SentenceTransformer(str(expanded(self._path)) if looks_like_path else self._path)
             except (OSError, ValueError) as error:
                 reason = str(error).splitlines()[0] if str(error) else type(error).__name__
                 raise ConfigurationError(f"cannot load the embedder {self.name}: {reason}") from None

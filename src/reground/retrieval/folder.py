@@ -16,8 +16,10 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import secrets
 import shutil
+import sqlite3
 import weakref
 import zlib
 from collections.abc import Callable, Iterator
@@ -26,7 +28,7 @@ from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
-from reground.core.errors import ConfigurationError, IndexBusy, IndexRefused
+from reground.core.errors import ConfigurationError, IndexBusy, IndexRefused, StorageError
 from reground.core.language import Value
 
 FORMAT = "reground-index"
@@ -34,6 +36,8 @@ VERSION = 2
 _MANIFEST = "manifest.json"
 _LOCK = "lock"
 _PREFIX = "data-"
+_SYSTEM = re.compile(r"([^'\":]+) \(os error \d+\)")
+"""How libraries written in Rust quote the operating system."""
 _CHECKED_BYTES = 200_000_000  # an index up to this size is read and checked whole when it is opened, in 0.2 seconds
 
 
@@ -229,7 +233,8 @@ def _link_tree(old: Path, new: Path) -> None:
 def building(path: Path) -> Iterator[Building]:
     """Hold the index at `path` for building. What is not published is removed, as is what no reader holds any more.
 
-    Raises IndexBusy where another process builds it, and ConfigurationError where the folder holds anything else.
+    Raises IndexBusy where another process builds it, ConfigurationError where the folder holds anything else, and
+    StorageError where the disk refuses.
     """
     path.mkdir(parents=True, exist_ok=True)
     if not is_ours(path):
@@ -242,11 +247,25 @@ def building(path: Path) -> Iterator[Building]:
             raise IndexBusy(f"the index {path} is being built by another process; try again when it is done") from None
         try:
             clean(path)
-            yield Building(path)
+            with _writing(path):
+                yield Building(path)
         finally:
             clean(path)  # only by the one who has the lock: to others a generation in the making looks like a leftover
     finally:
         os.close(lock)
+
+
+@contextmanager
+def _writing(path: Path) -> Iterator[None]:
+    """Say in one line that the disk refused: SQLite has errors of its own for it, tantivy and Lance have none."""
+    try:
+        yield
+    except (sqlite3.Error, ValueError, RuntimeError) as error:
+        system = _SYSTEM.search(str(error))
+        if system is None and not isinstance(error, sqlite3.Error):
+            raise
+        why = error if system is None else system[1]
+        raise StorageError(f"cannot write the index {path}: {why}; what was there before is kept") from error
 
 
 def clean(path: Path) -> None:

@@ -23,7 +23,7 @@ from pydantic import JsonValue
 from reground.core.errors import SandboxUnavailable
 from reground.core.programs import Execution, Limits, Program, Verdict
 from reground.sandbox import _host
-from reground.sandbox._folders import make_workspace, remove
+from reground.sandbox._folders import make_workspace, remove, sweep
 from reground.sandbox._verdict import Ended, judge_alone, judge_tests, judge_value, settle
 from reground.sandbox._watch import Watch
 
@@ -154,9 +154,10 @@ class Running:
 
 
 class Engine:
-    """Executes programs, at most `concurrency` at once."""
+    """Executes programs, at most `concurrency` at once. It removes dead processes' folders when it is made."""
 
     def __init__(self, launcher: Launcher, *, concurrency: int | None = None) -> None:
+        sweep()
         self._launcher = launcher
         self._concurrency = concurrency or os.cpu_count() or 1
         self._places: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None

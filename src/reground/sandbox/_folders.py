@@ -33,8 +33,7 @@ def make_workspace() -> Path:
 
 @functools.cache
 def _home(pid: int) -> Path:
-    """The folder of this process, locked for as long as it lives; those of dead processes are swept first."""
-    sweep()
+    """The folder of this process, locked for as long as it lives."""
     home = Path(tempfile.mkdtemp(prefix=PREFIX))
     home.chmod(0o711)
     # The lock is taken before it is to be seen under its name, so that no other process takes us for dead.

@@ -13,6 +13,8 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from reground.app.cli.streams import steady_streams, to_nowhere
+
 EXIT_SURROUNDINGS = 2
 EXIT_INTERRUPTED = 130
 EXIT_BUG = 70
@@ -23,6 +25,7 @@ _LONGEST = 1_000
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and leave the process with a meaningful exit code."""
+    steady_streams()
     code = run(arguments)
     if code == EXIT_INTERRUPTED and _is_indexing():
         # It is inside a library's call, which nothing can stop; the interpreter must not be taken down under it.
@@ -32,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         sys.stdout.flush()
     except OSError as error:  # it is on a full disk; what waits would fail once more when the interpreter ends
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        to_nowhere(sys.stdout.fileno())
         if code == 0:
             _say(f"error: the output cannot be written: {error.strerror}; what was recorded is kept")
             code = EXIT_SURROUNDINGS
@@ -47,6 +50,13 @@ def _is_indexing() -> bool:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. No error a user can act on shows a stack trace."""
+    try:
+        return _run(arguments)
+    except KeyboardInterrupt:  # while modules were loaded, which is most of a short command's time
+        return _interrupted()
+
+
+def _run(arguments: Sequence[str] | None) -> int:
     import typer
 
     from reground.app.cli.commands import cli
@@ -61,9 +71,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
         return leave.exit_code
     except (KeyboardInterrupt, typer.Abort):
         return _interrupted()
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
     except RegroundError as error:
         _say(f"error: {' '.join(str(error).split())}")
         return error.exit_code

@@ -189,8 +189,10 @@ def _answer(
 
 def _bring_model(model: str, on_pull: Callable[[str, int, int | None], None]) -> None:
     """First use of an alias pulls it, with progress, before anything is asked."""
+    from reground.core.places import expanded
+
     provider, _, name = model.partition("/")
-    if provider != "gguf" or Path(name).expanduser().exists():
+    if provider != "gguf" or expanded(name).exists():
         return
     import importlib.util
 

@@ -7,23 +7,16 @@ import json
 import json.decoder
 import json.scanner
 import zlib
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 from pydantic_core import from_json
 
 from reground.core.storable import storable_text
 
-if TYPE_CHECKING:
-    import aiohttp
-
-    from reground.core.language import Sampling
-
 MIB = 1 << 20
 LEAST_LIMIT = 2 * MIB
 MOST_LIMIT = 64 * MIB
-TOKEN_BYTES = 64
-SCORED_TOKEN_BYTES = 4096
-"""A token with its log-probability takes about 150 bytes; some servers add twenty others that it might have been."""
 IDLE_SECONDS = 120.0
 LARGE = MIB
 ENCODING = "gzip"
@@ -37,13 +30,33 @@ class BadBody(Exception):
         self.passing = passing
 
 
-def most_bytes(sampling: Sampling) -> int:
-    """The bytes that a reply to this request may take: far more than its tokens need, and bounded."""
-    each = SCORED_TOKEN_BYTES if sampling.logprobs else TOKEN_BYTES
-    return min(MOST_LIMIT, LEAST_LIMIT + sampling.n * sampling.max_tokens * each)
+class Content(Protocol):
+    """What is still to come of a body."""
+
+    async def readany(self) -> bytes:
+        """The next piece; nothing at the end."""
+        ...
 
 
-async def read_body(response: aiohttp.ClientResponse, most: int, *, idle: float = IDLE_SECONDS) -> bytes:
+class Response(Protocol):
+    """A response whose body has not been read, as aiohttp gives it."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Its headers, by names in any case."""
+        ...
+
+    @property
+    def content(self) -> Content:
+        """Its body."""
+        ...
+
+    def close(self) -> None:
+        """Drop the connection."""
+        ...
+
+
+async def read_body(response: Response, most: int, *, idle: float = IDLE_SECONDS) -> bytes:
     """The body, unpacked; memory never holds more than `most` bytes of it. Raises BadBody.
 
     The session must not unpack by itself: a few packed kilobytes can be gigabytes.
@@ -68,7 +81,7 @@ async def read_body(response: aiohttp.ClientResponse, most: int, *, idle: float 
     return b"".join(parts)
 
 
-async def _piece(content: aiohttp.StreamReader, idle: float) -> bytes:
+async def _piece(content: Content, idle: float) -> bytes:
     try:
         async with asyncio.timeout(idle) as limit:
             return await content.readany()

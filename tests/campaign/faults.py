@@ -1,0 +1,281 @@
+"""Faults of the world: servers, disks, files and surroundings. A command ends with one clear line, and later goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+import math
+import os
+import random
+import resource
+import subprocess
+import tempfile
+import time
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from reground.core import errors
+from reground.evaluation.results import read_run
+from reground.retrieval.embedders import EndpointEmbedder
+from tests.campaign import jobs, kills
+from tests.campaign.badserver import BadServer, Fault, serving
+from tests.campaign.commands import environment, run
+from tests.campaign.damage import WAYS, files_of
+from tests.campaign.replies import EMBEDDINGS, SERVER
+from tests.campaign.surroundings import SURROUNDINGS
+from tests.campaign.trial import Part, Trial
+from tests.killing import recorded
+
+_OURS = {name for name, kind in vars(errors).items() if isinstance(kind, type)}
+_PATIENCE = "attempts = 2\ndeadline = 6.0\ntimeout = 2.0\n"
+_VECTOR_SECONDS, _VECTOR_MIB = 75.0, 250.0
+"""A server may ask to be left alone for a minute."""
+
+
+@contextlib.contextmanager
+def _folder() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="campaign-") as name:
+        yield Path(name)
+
+
+def _some(kinds: Iterable[str], number: int, count: int) -> list[str]:
+    """As many kinds as are tried in one attempt; all of them have their turn."""
+    return list(itertools.islice(itertools.cycle(kinds), number * count, (number + 1) * count))
+
+
+# --- servers of models
+
+
+async def _models(number: int, chance: random.Random) -> Sequence[Trial]:
+    """An evaluation in which every question meets a fault of its own, and then the same with a healed server."""
+    kinds = _some(SERVER, number, 16)
+    faults = [SERVER[kind](chance) for kind in kinds]
+    broken = True
+
+    def choose(body: dict[str, Any]) -> Fault | None:
+        return faults[_book(body)] if broken and "messages" in body else None
+
+    server = BadServer(choose)
+    words = ("eval", "--task", "bamboogle", "--data", "data", "--model", "openai/mock", "-m", "direct", "-q")
+    with _folder() as folder:
+        jobs.questions(folder)
+        (folder / "reground.toml").write_text(_PATIENCE)
+        async with serving(server):
+            words = (*words, "--base-url", server.url, "-j", "16", "--out", "out")
+            first = await asyncio.to_thread(run, words, folder, environment(folder))
+            flaws = first.flaws({0, 3})
+            before = {} if flaws else read_run(folder / "out").records()
+            asked = server.counts.copy()
+            broken = False
+            second = await asyncio.to_thread(run, (*words, "--retry-failed"), folder, environment(folder))
+            flaws += [f"healed: {flaw}" for flaw in second.flaws({0})]
+            after = {} if flaws else read_run(folder / "out").records()
+    trials = []
+    for index, kind in enumerate(kinds):
+        own = list(flaws) if flaws else _flaws_of_a_question(before[f"b{index}~0"], after[f"b{index}~0"])
+        again = [text for text in server.counts if _book_in(text) == index and server.counts[text] > 1 and asked[text]]
+        own += ["what was answered was asked again"] if again else []
+        trials.append(Trial(f"model server: {kind}", not own, _what(number, f"{kind}, question {index}", own)))
+    return trials
+
+
+def _book(body: dict[str, Any]) -> int:
+    return _book_in(str(body["messages"][-1]["content"]))
+
+
+def _book_in(text: str) -> int:
+    return int(text.split("book ")[-1].split("?")[0])
+
+
+def _flaws_of_a_question(before: Any, after: Any) -> list[str]:
+    failure = before.failure
+    flaws = [f"after the fault: {after.failure}"] if after.failure is not None else []
+    if failure is not None:
+        if failure.type not in _OURS:
+            flaws.append(f"{failure.type}: {failure.message[:300]}")
+        if "\n" in failure.message or len(failure.message) > 1000:
+            flaws.append(f"not one clear line: {failure.message[:1000]!r}")
+    return flaws
+
+
+# --- servers of embeddings
+
+
+async def _vectors(number: int, chance: random.Random) -> Sequence[Trial]:
+    """Ten faults of an embedding server, one after the other."""
+    return [await _one_vector_fault(number, kind, EMBEDDINGS[kind](chance)) for kind in _some(EMBEDDINGS, number, 10)]
+
+
+async def _one_vector_fault(number: int, kind: str, fault: Fault) -> Trial:
+    left = [fault, fault]
+    server = BadServer(lambda body: left.pop() if left else None)
+    texts = [f"text {index}" for index in range(5)]
+    flaws: list[str] = []
+    async with serving(server):
+        embedder = EndpointEmbedder("mock", base_url=server.url, attempts=2, timeout=2.0, wait=0.001)
+        peak, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
+        try:
+            flaws += _flaws_of_vectors(await asyncio.wait_for(embedder.embed(texts), _VECTOR_SECONDS))
+        except errors.RegroundError as error:
+            flaws += [f"{len(str(error))} characters"] if len(str(error)) > 1000 else []
+        except TimeoutError:
+            flaws.append(f"not done after {time.monotonic() - began:.0f} s")
+        except Exception as error:
+            flaws.append(f"{type(error).__name__}: {error}")
+        grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak) / 1024
+        flaws += [f"it took {grown:.0f} MiB"] if grown > _VECTOR_MIB else []
+        left.clear()
+        with contextlib.suppress(errors.RegroundError):
+            flaws += _flaws_of_vectors(await embedder.embed(texts))
+            left.append(fault)
+        flaws += [] if left else ["it does not go on when the fault is gone"]
+        await embedder.aclose()
+    return Trial(f"embedding server: {kind}", not flaws, _what(number, kind, flaws))
+
+
+def _flaws_of_vectors(rows: Any) -> list[str]:
+    lengths = [math.sqrt(sum(float(each) ** 2 for each in row)) for row in rows]
+    right = len(rows) == 5 and all(abs(length - 1) < 1e-3 for length in lengths)
+    return [] if right else [f"{rows.shape} vectors of lengths {lengths}"]
+
+
+# --- disks
+
+
+async def _disk(number: int, chance: random.Random) -> Sequence[Trial]:
+    """A command on a disk that is too small or read-only, and then on the same disk with room."""
+    job = chance.choice([job for job in kills.JOBS if "pull" not in job.command])
+    full = chance.random() < 0.8
+    kib = chance.choice((4, 8, 16, 24, 40, 64, 100, 160, 300, 600))
+    kind = "disk full" if full else "disk read-only"
+    before = await kills.undisturbed(job)
+    place = {"ask": "home", "index": "idx"}.get(job.command[0], "out")
+    with _folder() as folder:
+        await asyncio.to_thread(job.prepare, folder)
+        with _mounted(folder / place, kib) as disk:
+            if disk is None:
+                return [Trial("skipped: no small disk can be mounted here", True, _what(number, kind, []))]
+            if not full:
+                _remount(disk, "ro")
+            async with kills.world() as here:
+                words = tuple(word.replace("{url}", here.url) for word in job.command)
+                first = await asyncio.to_thread(run, words, folder, environment(folder))
+                flaws = first.flaws({2, before.code} if full else {2})
+                flaws += ["calls were made that could not be kept"] if not full and here.replies else []
+                paid = {key: here.bell.counts[key] for key in recorded(folder) if before.counts[key] == 1}
+                _remount(disk, "rw,size=64m")
+                second = await asyncio.to_thread(run, words, folder, environment(folder))
+                flaws += [f"with room: {flaw}" for flaw in second.flaws({before.code})]
+                flaws += [f"{key} was recorded and asked again" for key in paid if here.bell.counts[key] != paid[key]]
+            flaws += await asyncio.to_thread(kills.flaws_of_the_outcome, job, folder, before)
+    return [Trial(kind, not flaws, _what(number, f"{kind}, {kib} KiB, {job.name}", flaws))]
+
+
+@contextlib.contextmanager
+def _mounted(folder: Path, kib: int) -> Iterator[Path | None]:
+    kept = list(folder.rglob("*")) if folder.exists() else []
+    folder.mkdir(exist_ok=True)
+    size = kib * 1024 + sum(path.stat().st_size + 8192 for path in kept)
+    command = ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)]
+    content = {path.relative_to(folder): path.read_bytes() for path in kept if path.is_file()}
+    if os.geteuid() != 0 or subprocess.run(command, capture_output=True, check=False).returncode:
+        yield None
+        return
+    try:
+        for name, data in content.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name).write_bytes(data)
+        yield folder
+    finally:
+        subprocess.run(["umount", "-l", str(folder)], check=False)
+
+
+def _remount(disk: Path, how: str) -> None:
+    subprocess.run(["mount", "-o", f"remount,{how}", str(disk)], check=True)
+
+
+# --- damaged files
+
+
+async def _damage(number: int, chance: random.Random) -> Sequence[Trial]:
+    """A finished or killed command, one of whose files is damaged: it is mended or refused, and nothing else is harmed."""
+    job = chance.choice([job for job in kills.JOBS if "pull" not in job.command])
+    before = await kills.undisturbed(job)
+    with _folder() as folder:
+        await asyncio.to_thread(job.prepare, folder)
+        async with kills.world() as here:
+            if before.replies and chance.random() < 0.5:
+                await kills.killed(job, folder, here, before, kills.signal.SIGKILL, chance)
+            else:
+                await kills.finish(job, folder, here)
+            file = chance.choice(files_of(folder) or [folder / "out"])
+            how = chance.choice(list(WAYS))
+            name = file.relative_to(folder)
+            if not file.is_file() or not (data := file.read_bytes()):
+                return []
+            file.write_bytes(WAYS[how](data, chance))
+            kept = {key: here.bell.counts[key] for key in recorded_elsewhere(folder, file) if before.counts[key] == 1}
+            words = tuple(word.replace("{url}", here.url) for word in job.command)
+            done = await asyncio.to_thread(run, words, folder, environment(folder))
+            flaws = done.flaws({2, before.code})
+            if done.code == 2:
+                file.write_bytes(data)
+                again = await asyncio.to_thread(run, words, folder, environment(folder))
+                flaws += [f"put back: {flaw}" for flaw in again.flaws({before.code})]
+            flaws += [f"{key} was recorded and asked again" for key in kept if here.bell.counts[key] != kept[key]]
+        flaws += await asyncio.to_thread(kills.flaws_of_the_outcome, job, folder, before)
+    kind = f"damaged {_sort_of(name)}"
+    return [Trial(kind, not flaws, _what(number, f"{name} {how}, {job.name}, exit code {done.code}", flaws))]
+
+
+def recorded_elsewhere(folder: Path, damaged: Path) -> list[str]:
+    """The keys of recorded calls, where the damaged file is no journal."""
+    return [] if "journal" in damaged.name else list(recorded(folder))
+
+
+def _sort_of(name: Path) -> str:
+    sort = {"idx": "index", "trace.jsonl": "trajectory"}.get(name.parts[0])
+    if sort is None and "indexes" in name.parts:
+        sort = "index"
+    for word in ("journal", "cache", "trajector", "scores", "trees"):
+        if sort is None and word in str(name):
+            sort = "trajectory" if word == "trajector" else word
+    return sort or "JSON file"
+
+
+# --- surroundings
+
+
+async def _surroundings(number: int, chance: random.Random) -> Sequence[Trial]:
+    """A command where something around it is odd, and then the same command where all is well."""
+    kind = chance.choice(list(SURROUNDINGS))
+    with _folder() as folder:
+        jobs.questions(folder)
+        async with serving(BadServer()) as server:
+            flaws = await asyncio.to_thread(SURROUNDINGS[kind], folder, server.url, chance)
+    return [Trial(kind, not flaws, _what(number, kind, flaws))]
+
+
+Family = Callable[[int, random.Random], Awaitable[Sequence[Trial]]]
+_FAMILIES: tuple[Family, ...] = (_models, _vectors, _damage, _surroundings, _disk, _damage, _surroundings, _damage)
+
+
+def _what(number: int, tried: str, flaws: Sequence[str]) -> str:
+    return f"faults {number}: {tried}" + "".join(f"; {flaw}" for flaw in flaws)
+
+
+async def attempt(number: int) -> Sequence[Trial]:
+    """One fault or several of one family."""
+    return await _FAMILIES[number % len(_FAMILIES)](number // len(_FAMILIES), random.Random(number))
+
+
+PART = Part(
+    name="faults",
+    promise="A fault of the world ends in one clear line, within its bounds, and nothing recorded is lost",
+    short=32,
+    long=600,
+    attempt=attempt,
+    at_once=2,
+)

@@ -1,0 +1,199 @@
+"""Surroundings of a command that are odd: what it writes to, what it finds in its environment, where it stands."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from tests.campaign.commands import Done, environment, run
+
+Try = Callable[[Path, str, random.Random], list[str]]
+_FINE = {0, 4}
+_HOMES = (
+    "file",
+    "file/below",
+    "/proc/nowhere",
+    "/dev/null/x",
+    "x" * 300,
+    "new\nline",
+    "\udcff",
+    "loop",
+    "~nobody-of-that-name/x",
+)
+
+
+def _commands(url: str) -> tuple[tuple[str, ...], ...]:
+    model = ("--model", "openai/mock", "--base-url", url)
+    return (
+        ("methods",),
+        ("methods", "rar", "--json"),
+        ("models", "--base-url", url),
+        ("--help",),
+        ("ask", "Who wrote book 1? – Größe 中", "-m", "cot", *model),
+        ("ask", "Who wrote book 1?", "-m", "rag", "-c", "docs", "--json", *model),
+        ("eval", "--task", "bamboogle", "--data", "data", "-m", "cot", "--out", "out", *model),
+        ("index", "docs", "--out", "idx"),
+    )
+
+
+def _and_then(words: Sequence[str], folder: Path, done: Done, codes: set[int]) -> list[str]:
+    """The flaws of the odd run, and of the same command when all is well."""
+    well = run(words, folder, environment(folder))
+    return done.flaws(codes) + [f"when all is well: {flaw}" for flaw in well.flaws(_FINE)]
+
+
+def reader_leaves(folder: Path, url: str, chance: random.Random) -> list[str]:
+    """As in `reground methods | head -1`."""
+    words = chance.choice(_commands(url))
+    reading, writing = os.pipe()
+
+    def read() -> None:
+        os.read(reading, 1)
+        os.close(reading)
+
+    leaving = threading.Thread(target=read, daemon=True)
+    leaving.start()
+    try:
+        done = run(words, folder, environment(folder), stdout=writing)
+    finally:
+        os.close(writing)
+        leaving.join(10)
+    return _and_then(words, folder, done, _FINE)
+
+
+def full_output(folder: Path, url: str, chance: random.Random) -> list[str]:
+    """Standard output on a full disk."""
+    words = chance.choice(_commands(url))
+    with Path("/dev/full").open("w") as full:
+        done = run(words, folder, environment(folder), stdout=full)
+    return _and_then(words, folder, done, {2})
+
+
+def closed_streams(folder: Path, url: str, chance: random.Random) -> list[str]:
+    """A process that was started without some of its three streams."""
+    words, numbers = chance.choice(_commands(url)), chance.choice(((0,), (1,), (2,), (0, 1, 2), (1, 2)))
+
+    def close() -> None:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        for number in numbers:
+            os.close(number)
+
+    done = run(words, folder, environment(folder), before=close)
+    return _and_then(words, folder, done, _FINE)
+
+
+def odd_home(folder: Path, url: str, chance: random.Random) -> list[str]:
+    """A home that cannot be, or that nobody can write to."""
+    words = chance.choice(_commands(url)[4:6])
+    (folder / "file").write_text("")
+    (folder / "loop").symlink_to(folder / "loop")
+    home = chance.choice(_HOMES)
+    place = home if home.startswith(("/", "~")) else f"{folder}/{home}"
+    done = run(words, folder, environment(folder, REGROUND_HOME=place))
+    return _and_then(words, folder, done, {0, 2, 4})
+
+
+def odd_environment(folder: Path, url: str, chance: random.Random) -> list[str]:
+    """Encodings, terminals, keys, addresses and proxies that are odd."""
+    words = chance.choice(_commands(url))
+    odd: dict[str, str] = chance.choice(
+        (
+            {"PYTHONIOENCODING": "ascii", "LC_ALL": "C", "PYTHONUTF8": "0"},
+            {"PYTHONIOENCODING": "latin-1"},
+            {"LC_ALL": "C", "LANG": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"},
+            {"TERM": "dumb", "COLUMNS": "1"},
+            {"COLUMNS": "0", "LINES": "0"},
+            {"COLUMNS": "many"},
+            {"OPENAI_API_KEY": "sk-a\nb"},
+            {"OPENAI_API_KEY": "sk-\u00e9"},
+            {"OPENAI_API_KEY": " "},
+            {"OPENAI_BASE_URL": "http://[::1"},
+            {"OPENAI_BASE_URL": "not an address"},
+            {"http_proxy": "http://[::1", "HTTP_PROXY": "nonsense://"},
+            {"http_proxy": "http://127.0.0.1:9", "no_proxy": ""},
+            {"HOME": "/nowhere"},
+            {"TZ": "Nowhere/At_All"},
+            {"REGROUND_DATA": "/nowhere"},
+            {"PYTHONHASHSEED": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONWARNINGS": "default"},
+        )
+    )
+    done = run(words, folder, environment(folder, **odd))
+    return _and_then(words, folder, done, {0, 2, 4})
+
+
+def odd_configuration(folder: Path, url: str, chance: random.Random) -> list[str]:
+    """A reground.toml that is none."""
+    words: Any = chance.choice(_commands(url)[4:7])
+    place = folder / "reground.toml"
+    content = chance.choice(
+        (b"\xff\xfe", b"[", b"a = " + b"[" * 50_000, b"\x00" * 100, b'model = "\\ud800"', b"model = 3", b"attempts = nan",
+         b"timeout = -1", b"timeout = inf", b"[budget]\ntokens = 1e400", b"[budget]\ntokens = \"many\"", b"settings = 3",
+         b"[settings]\nnowhere = 1", b"concurrency = 0", b"price = [1]", b"base_url = 7", b"unknown = true",
+         b"limit = \"all\"", b"seed = 1979-05-27", b"cache = {a = 1}", b"attempts = 1e308", b"deadline = true", None)
+    )  # fmt: skip
+    if content is None:
+        place.mkdir()
+    else:
+        place.write_bytes(content)
+    done = run(words, folder, environment(folder))
+    if place.is_dir():
+        place.rmdir()
+    else:
+        place.unlink()
+    return [f"{content!r:.60}: {flaw}" for flaw in _and_then(words, folder, done, {0, 2, 4})]
+
+
+def odd_places(folder: Path, url: str, chance: random.Random) -> list[str]:
+    """Files where folders should be, links in circles, names that no disk has."""
+    index = _commands(url)[7]
+    evaluation = _commands(url)[6]
+    words, name, home = chance.choice(((index, "idx", "--out"), (evaluation, "out", "--out")))
+    odd = chance.choice(
+        ("file", "file/below", "/proc/nowhere", "x" * 300, "loop", "/dev/null", "a\nb", "\udcff", "docs", ".")
+    )
+    (folder / "file").write_text("here")
+    (folder / "loop").symlink_to(folder / "loop")
+    before = sorted(path.name for path in (folder / "docs").iterdir())
+    done = run([odd if word == name else word for word in words], folder, environment(folder))
+    after = sorted(path.name for path in (folder / "docs").iterdir())
+    flaws = [] if before == after else ["the documents' folder was changed"]
+    return flaws + [f"{home} {odd!r:.40}: {flaw}" for flaw in _and_then(words, folder, done, {0, 2, 4})]
+
+
+def no_room_for_temporary_files(folder: Path, url: str, chance: random.Random) -> list[str]:
+    """TMPDIR leads nowhere while programs are to be run."""
+    words = (
+        "eval",
+        "--task",
+        "gsm8k",
+        "--data",
+        "data",
+        "--model",
+        "openai/mock",
+        "--base-url",
+        url,
+        "-m",
+        "cot",
+        "--out",
+        "out",
+    )
+    place = chance.choice(("/nowhere", "/proc", "/dev/null"))
+    done = run(words, folder, environment(folder, TMPDIR=place))
+    return _and_then(words, folder, done, {0, 2, 3})
+
+
+SURROUNDINGS: dict[str, Try] = {
+    "reader of the output leaves": reader_leaves,
+    "odd environment": odd_environment,
+    "home that cannot be written": odd_home,
+    "closed streams": closed_streams,
+    "odd configuration": odd_configuration,
+    "odd places": odd_places,
+    "output on a full disk": full_output,
+    "no temporary files": no_room_for_temporary_files,
+}
