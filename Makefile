@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check lint types layers tests bench campaign clean
+.PHONY: demo test check lint types layers docs tests bench campaign clean
 
 demo: .venv/.demo
 	$(BIN)/reground demo
@@ -10,7 +10,7 @@ demo: .venv/.demo
 test: .venv/.dev
 	$(MAKE) --no-print-directory check
 
-check: lint types layers tests
+check: lint types layers docs tests
 
 lint:
 	$(BIN)/ruff check .
@@ -21,6 +21,10 @@ types:
 
 layers:
 	$(BIN)/lint-imports
+
+# The site, into site/; a link or an anchor that leads nowhere ends the build.
+docs:
+	$(BIN)/zensical build --strict
 
 tests:
 	$(BIN)/pytest --cov --cov-report=term-missing:skip-covered
@@ -45,4 +49,4 @@ campaign: .venv/.dev
 	touch $@ .venv/.demo
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache htmlcov .coverage .coverage.* dist
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache htmlcov .coverage .coverage.* dist site
