@@ -42,7 +42,7 @@ class AskingCritic(Critic, Protocol):
     """A critic whose scores cost calls of a model, which a budget has to cover."""
 
     def calls_for(self, candidates: int) -> int:
-        """How many calls the choice between so many candidates takes; together they read the context so often."""
+        """The number of calls that a choice between this number of candidates takes; each reads the context once."""
         ...
 
 

@@ -75,7 +75,7 @@ class PromptedCritic:
         return f"prompted:{self.style} {self.model.name}{own}"
 
     def calls_for(self, candidates: int) -> int:
-        """How many calls a choice between so many candidates takes."""
+        """The number of calls that a choice between this number of candidates takes."""
         return candidates if self.style == "pointwise" else 1
 
     async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:

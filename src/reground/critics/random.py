@@ -1,7 +1,7 @@
 """Chance as the critic: the baseline that every other critic has to beat.
 
 A score is a hash of seed, kind, context and candidate, so that a replay chooses the same again and equal candidates
-score alike. `random:SEED` draws anew.
+score alike. `random:SEED` draws other scores.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from reground.evaluation.task import Example
 
 SUFFIX = "_train"
 SHARE = 5
-"""One question in so many is for training, where a hash divides them."""
+"""Where a hash divides the questions, one in this many is for training."""
 
 
 def is_training(task: str) -> bool:

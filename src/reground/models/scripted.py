@@ -14,7 +14,7 @@ class ScriptedModel:
     """Replies from a list, in order, or from a function of the messages; keeps every call it got.
 
     An exception in the script is raised instead of a reply. With n > 1 the script is consulted n times.
-    Usage counts white-space separated words as tokens, so tests can reckon budgets by hand.
+    Usage counts white-space separated words as tokens, so tests can compute budgets by hand.
     """
 
     def __init__(self, script: Iterable[Reply | str | Exception] | Script, *, name: str = "scripted") -> None:

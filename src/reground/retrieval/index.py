@@ -46,7 +46,7 @@ def build_index(
     """Index the documents of a folder or file into the folder `out`, or bring the index that is there up to date.
 
     With the settings that the index has, only files that changed are read, and of a JSONL corpus only documents that
-    changed are indexed. Otherwise, or where the index is damaged, it is made anew. Until all is done the old index
+    changed are indexed. Otherwise, or where the index is damaged, it is rebuilt. Until all is done the old index
     stays as it is, and what `progress` raises ends the build there. Passages that `decontaminate` finds an overlap in are left out. `embedder` is used instead of the
     one that the settings name. Blocks, and must not be called on an event loop: call it in a thread.
 
@@ -94,7 +94,7 @@ def build_index(
 
 
 def open_index(path: Path, *, embedder: Embedder | None = None, verify: bool | None = None) -> IndexRetriever:
-    """Open an index. It goes on working as it is when the index is built anew meanwhile.
+    """Open an index. It goes on working as it is while the index is rebuilt.
 
     Files are compared by size with what was written, those of a small index (or with `verify`) by content too.
     `embedder` is used instead of making the one that the index names; it must have that name.

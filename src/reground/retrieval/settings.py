@@ -17,7 +17,7 @@ Kind = Literal["bm25", "dense", "hybrid"]
 
 @dataclass(frozen=True, kw_only=True)
 class IndexSettings:
-    """How an index is made. An update with other settings makes it anew.
+    """How an index is made. An update with other settings rebuilds it.
 
     kind: what is searched: words (bm25), vectors (dense), or both (hybrid).
     chunk_tokens, overlap: the length of a passage and what neighbours share, in the tokens of `chunking`. 2000 follows
@@ -98,7 +98,7 @@ class Dropped(Value):
 class IndexReport(Value):
     """What a build did.
 
-    documents, passages: what the index holds now. read, kept, removed: documents that were indexed anew, that were
+    documents, passages: what the index holds now. read, kept, removed: documents that were indexed again, that were
     left as they were, and that are gone. skipped, dropped, duplicates: what was left out; of the last two at most a
     thousand are listed, and the counts count all. notes: what the user should know, in whole sentences.
     """
