@@ -58,7 +58,7 @@ class Demonstration(Value):
 
 @dataclass(frozen=True)
 class AnswerForm:
-    """What an answer has to look like, said once and used by prompts, voting and scoring.
+    """What an answer looks like; used by prompts, voting and scoring.
 
     name: how configuration and tasks refer to it.
     instruction: the sentence that tells a model how to state the answer.
@@ -66,7 +66,7 @@ class AnswerForm:
     final_pass: whether the answer is written from the revised thoughts in one more call
         (code, questions) or the thoughts are the answer (plans, essays); RAT, section 2.2.
     draft_is_query: whether the draft itself is the query, as for code (RAT, appendix B).
-    bare: the same sentence for a call that shall state the answer and nothing before it; empty where they do not differ.
+    bare: the same sentence for a call that states the answer alone; empty if it does not differ.
     """
 
     name: str
@@ -106,7 +106,7 @@ def _trim(phrase: str) -> str:
 
 
 def _uncited(phrase: str) -> str:
-    """The phrase without the markers that it ends in, such as [1][2]; read from its end, each character once."""
+    """The phrase without the markers at its end, such as [1][2]; reads each character once, from the end."""
     end = start = len(phrase.removesuffix(".").rstrip())
     while phrase.endswith("]", 0, start):
         opened = phrase.rfind("[", 0, start)

@@ -20,8 +20,8 @@ T = TypeVar("T")
 class Budget(Value):
     """The most that one question may cost. None is no limit.
 
-    tokens: prompt and completion tokens together; calls: model calls; seconds: wall-clock time,
-    that of earlier, interrupted attempts included, and what runs when they are over is ended; usd: US dollars.
+    tokens: prompt and completion tokens together. calls: model calls. seconds: wall-clock time, including earlier,
+    interrupted attempts; what still runs then is cancelled. usd: US dollars.
     """
 
     tokens: int | None = Field(default=None, ge=0)
@@ -31,17 +31,17 @@ class Budget(Value):
 
 
 def estimate_tokens(messages: tuple[Message, ...]) -> int:
-    """A prompt's length in tokens before any tokenizer has seen it: a token for every 3.5 UTF-8 bytes, and 4 a turn.
+    """Estimate a prompt's length without a tokenizer: one token for every 3.5 UTF-8 bytes, and 4 for each turn.
 
     Large vocabularies reach 4.5 bytes a token on plain English; a small one on passages full of names was seen at 2.7.
-    What a call really cost is settled afterwards, so an estimate that is off never adds up, and a meter learns from it.
+    The real cost replaces the estimate after the call, so errors do not add up, and a meter learns from them.
     """
     return sum(4 + 2 * len(message.content.encode()) // 7 for message in messages)
 
 
 @dataclass(frozen=True)
 class Reservation:
-    """What an admitted call holds: `tokens` of the budget, and its prompt's length as it was estimated."""
+    """What an admitted call has reserved: `tokens` of the budget, and the estimated length of its prompt."""
 
     tokens: int = 0
     estimated: int = 0
@@ -55,8 +55,8 @@ _LEAST, _MOST = 0.6, 1.6
 class Meter:
     """Counts what one question has cost and refuses what its budget does not cover.
 
-    What is in flight is reserved, so that calls which run at once cannot overspend together. Prompts are estimated before
-    they are sent; how far that was off for the calls so far corrects the estimates of those that follow.
+    Each call in flight has its tokens reserved, so concurrent calls cannot overspend together. Prompts are estimated
+    before they are sent; the error of past estimates corrects the next ones.
     """
 
     budget: Budget = field(default_factory=Budget)
@@ -80,7 +80,7 @@ class Meter:
         return self._carried + self.clock() - self._started
 
     def carry(self, elapsed: float) -> None:
-        """A replayed effect had ended `elapsed` seconds into its run: no less has passed now."""
+        """Count the time of a replayed effect, which ended `elapsed` seconds into its run."""
         self._carried = max(self._carried, elapsed - (self.clock() - self._started))
 
     def remaining_tokens(self) -> int | None:
@@ -91,7 +91,7 @@ class Meter:
 
     @property
     def ratio(self) -> float:
-        """Tokens that an estimated token of a prompt really is, as the calls so far have shown, with a twentieth to spare.
+        """Real tokens per estimated token of a prompt, measured over the calls so far, plus a margin of 5 %.
 
         1 before the first call; never below 0.6 nor above 1.6.
         """
@@ -100,7 +100,7 @@ class Meter:
         return min(_MOST, max(_LEAST, _SAFETY * self._measured / self._estimated))
 
     def room(self) -> int | None:
-        """The tokens left, as estimates count them: what prompts may add up to by `estimate_tokens`. None without a limit."""
+        """The tokens left, in the units of `estimate_tokens`. None without a limit."""
         left = self.remaining_tokens()
         return None if left is None else int(left / self.ratio)
 
@@ -130,7 +130,7 @@ class Meter:
         return cut, Reservation(reserved, estimated)
 
     def settle(self, reserved: Reservation, usage: Usage | None) -> None:
-        """Give a reservation back and count what the call really cost; None when it failed."""
+        """Release a reservation and count the call's real cost; None when the call failed."""
         self._reserved_tokens -= reserved.tokens
         self._reserved_calls -= 1
         if usage is not None:
@@ -144,9 +144,9 @@ class Meter:
             self._measured += usage.prompt
 
     def see(self, wanted: Sampling, replies: Sequence[Reply]) -> None:
-        """Remember which replies the token budget has cut: they ended at a limit below the length that was asked for.
+        """Remember which replies the token budget cut: they stopped at a limit below the requested length.
 
-        What they cost shows it, so a replayed reply is told by it as well as a paid one.
+        Their usage shows it, so this works for replayed replies too.
         """
         written = sum(reply.usage.completion for reply in replies)
         if self.budget.tokens is not None and written < wanted.max_tokens * wanted.n:
@@ -157,7 +157,7 @@ class Meter:
         return text.strip() in self._cut
 
     def replay(self, usage: Usage, elapsed: float, messages: tuple[Message, ...] = ()) -> None:
-        """Count an effect that an earlier attempt has paid for, a call of a model with its messages."""
+        """Count an effect that an earlier attempt paid for; a model call comes with its messages."""
         if self.budget.tokens is not None:
             self._learn(estimate_tokens(messages), usage)
         self.usage += usage
@@ -173,7 +173,7 @@ class Meter:
         return BudgetExceeded("seconds", f"the time budget of {self.budget.seconds:g} s is used up")
 
     async def within(self, effect: Awaitable[T]) -> T:
-        """What the effect gives, as long as there is time; it is cancelled and BudgetExceeded raised when the time is over."""
+        """The effect's result. When the time is over, the effect is cancelled and BudgetExceeded raised."""
         if self.budget.seconds is None:
             return await effect
         try:

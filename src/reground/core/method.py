@@ -13,12 +13,12 @@ from reground.core.run import Run
 
 @runtime_checkable
 class Method(Protocol):
-    """A paper's algorithm. It sees the question alone, so no gold answer can leak into it.
+    """A paper's algorithm. It sees only the question, so no gold answer can leak into it.
 
     One method answers many questions at once, so what belongs to a question lives in `solve` and not in the method.
 
-    Every effect goes through `run`. A method calls `run.propose` whenever it holds an answer that
-    could be given, so that a budget which ends early still yields the best one so far.
+    Every effect goes through `run`. A method calls `run.propose` whenever it has an answer worth giving; if the budget
+    ends early, the last proposal is the result.
     """
 
     async def solve(self, question: str, run: Run, /) -> Answer:
@@ -39,7 +39,7 @@ class Scalable(Method, Protocol):
 
 
 def scaled(method: Method, tokens: int | None, *, keep: Iterable[str] = ()) -> Method:
-    """The method set up for a budget, where it can be (RaR, section 3.3: all methods at the same budget).
+    """The method scaled to a budget, if it can be scaled (RaR, section 3.3: all methods at the same budget).
 
     keep: settings that stay as they are, because the user chose them. Where they do not go with the others,
         nothing is scaled.

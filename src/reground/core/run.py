@@ -75,8 +75,8 @@ class Run:
     A span is a child run with its own ordinals. Concurrent branches each take a span of their own,
     opened in a fixed order, so that replay finds the same keys whatever the timing was.
 
-    seed: what the seeds of sampled calls that have none come from, each by its place: a question asked again, or gone on with after
-    a stop, draws the samples that it would have drawn. None leaves them to the model.
+    seed: the base seed. Each sampled call without a seed of its own derives one from this and its position, so a
+    resumed run draws the same samples. None leaves the samples to the model.
     """
 
     def __init__(
@@ -124,7 +124,7 @@ class Run:
         return self._shared.best
 
     def propose(self, answer: Answer) -> Answer:
-        """Hold `answer` as the best so far, to be given if the budget ends; returns it."""
+        """Keep `answer` as the best so far: it is the result if the budget ends. Returns it."""
         self._shared.best = answer
         if not self.meter.has_cut(answer.text):
             self._shared.whole = answer
@@ -177,8 +177,8 @@ class Run:
     ) -> list[Reply]:
         """Call a model. Raises BudgetExceeded before spending or when the time ends, ModelError when there is no reply.
 
-        logprobs: what becomes of a call whose sampling asks for log-probabilities where the model has none: "needed"
-        raises CapabilityError, "welcome" goes on without them.
+        logprobs: what to do when the sampling asks for log-probabilities and the model has none: "needed"
+        raises CapabilityError, "welcome" continues without them.
         """
         wanted = sampling if sampling is not None else Sampling()
         messages = tuple(harmless(message) for message in as_messages(prompt))
@@ -213,7 +213,8 @@ class Run:
         return list(replies)
 
     def _seeded(self, wanted: Sampling, ordinal: int) -> Sampling:
-        """The sampling with a seed where it needs one: by the call's place and not by its turn, which the timing decides."""
+        """The sampling, with a seed where it needs one. The seed comes from the call's position, which timing cannot
+        change."""
         shared = self._shared
         if shared.seed is None or wanted.seed is not None or wanted.temperature == 0:
             return wanted
@@ -278,7 +279,7 @@ class Run:
         raise AssertionError("attempts must be at least 1")
 
     async def retrieve(self, retriever: Retriever, query: str, /, *, k: int, name: str = "retrieve") -> list[Passage]:
-        """Retrieve at most `k` passages. Their text is data: control tokens in it are broken here, at the door."""
+        """Retrieve at most `k` passages. Their text is data: control tokens in it are broken here."""
         query = storable_text(query)
         mark = fingerprint("retrieve", retriever.name, str(k), query)
 
@@ -306,8 +307,8 @@ class Run:
     async def score(self, critic: Critic, pairs: Sequence[Pair], /, *, name: str = "score") -> list[float]:
         """Have a critic score candidates. Raises ModelError where it does not give one score a pair.
 
-        Scores are recorded, because another machine or build may compute others and so choose otherwise. A critic that
-        works through this run, as one that asks a model does, has its calls recorded instead.
+        Scores are recorded, because another machine or build may compute different ones. A critic that calls a model
+        through this run has its calls recorded instead.
         """
         mark = fingerprint("score", critic.name, *(text for pair in pairs for text in (pair.context, pair.candidate)))
 
@@ -338,7 +339,8 @@ class Run:
         *,
         keep: Callable[[], bool] = lambda: True,
     ) -> tuple[T, bool]:
-        """An effect without tokens: what was recorded and True, else what it gives now, recorded where `keep` says so."""
+        """An effect without tokens: the recorded result and True, else its result now, which is recorded if `keep` says
+        so."""
         recorded = self._replay(ordinal, mark, adapter, name)
         if recorded is not None:
             self._shared.meter.carry(recorded[1])
@@ -356,7 +358,7 @@ class Run:
         return ordinal
 
     def _replay(self, ordinal: int, mark: str, adapter: TypeAdapter[T], name: str) -> tuple[T, float] | None:
-        """What was recorded for this request and when it ended; None where there is nothing that can be read."""
+        """The recorded result of this request and when it ended; None if nothing readable is recorded."""
         effect = self._shared.recorded.get((self._path, ordinal))
         if effect is None or effect.fingerprint != mark:
             return None
@@ -389,7 +391,7 @@ class Run:
 
 
 async def gather(*branches: Awaitable[T]) -> list[T]:
-    """Await all branches; when one fails the others still finish, because they are paid for, and then it raises.
+    """Await all branches. If one fails, the others still finish, because they are paid for; then its error is raised.
 
     Cancellation reaches every branch at once.
     """

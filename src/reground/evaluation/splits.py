@@ -22,7 +22,7 @@ SHARE = 5
 
 
 def is_training(task: str) -> bool:
-    """Whether a task is a training split; of a folder's task (`beir_train:DIR`) the scheme says so."""
+    """Whether a task is a training split; for a folder's task (`beir_train:DIR`) its scheme decides."""
     return _key(task).endswith(SUFFIX)
 
 

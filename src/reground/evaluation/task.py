@@ -1,4 +1,4 @@
-"""What a benchmark is: examples, the form of an answer, and how one is scored."""
+"""The interface of a benchmark: its examples, the form of an answer, and the scoring."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Score(Value):
 class Task(Protocol):
     """A benchmark, loaded.
 
-    name: what it is called by. form: what an answer looks like. primary: the metric that ranks methods.
+    name: the task's name. form: what an answer looks like. primary: the metric that ranks methods.
     metrics: every metric that `score` reports.
     """
 

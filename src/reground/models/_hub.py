@@ -1,4 +1,4 @@
-"""Downloads one file from a model hub (HF_ENDPOINT, HF_TOKEN), going on where an earlier attempt stopped."""
+"""Downloads one file from a model hub (HF_ENDPOINT, HF_TOKEN) and resumes an interrupted download."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class _Redirects(HTTPRedirectHandler):
 
 
 def download(repository: str, file: str, path: Path, progress: Callable[[str, int, int | None], None]) -> None:
-    """Bring `file` of `repository` to `path`. Raises PullError; a part that was downloaded stays for the next attempt."""
+    """Download `file` of `repository` to `path`. Raises PullError; the downloaded part stays for the next attempt."""
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
     if urlsplit(endpoint).scheme not in {"http", "https"}:
         raise ConfigurationError(f"HF_ENDPOINT must be an http or https address, not {endpoint!r}")

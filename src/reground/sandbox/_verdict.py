@@ -79,7 +79,7 @@ def _signal(status: int) -> int:
 
 
 def judge_value(running: Running) -> Execution:
-    """A program whose value is wanted: it reports it itself, for it concerns nobody else."""
+    """A program whose value is wanted. It reports the value itself, because no trusted tests use it."""
     printed = running.text("stderr")
     message = _frame(bytes(running.printed["stdout"]))
     if "value" in message:
@@ -108,7 +108,7 @@ def _frame(data: bytes) -> dict[str, Any]:
 
 
 def _shallow(value: Any, depth: int = 0) -> JsonValue:
-    """The value, as deep as our records go; numbers that JSON has no form for as text."""
+    """The value, cut at the depth of our records; numbers that JSON cannot hold become text."""
     if isinstance(value, float) and value - value != 0:
         return repr(value)
     if isinstance(value, list | dict) and depth >= 50:

@@ -1,7 +1,7 @@
 """Reads the quantities that a model states: "1/3", "2\\pi", "3.5 x 10^{-5} m", "\\frac{\\sqrt{2}}{2}", "[1, 2]".
 
-The text comes from a model, so nothing is evaluated as code and nothing can grow: arithmetic is on floats, and
-whatever overflows, or is not plain arithmetic, is no quantity.
+The text comes from a model, so nothing is evaluated as code. Arithmetic is on floats; text that overflows or is not
+plain arithmetic is no quantity.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ _OPEN = {"(": ")", "{": "}", "[": "]"}
 def read_quantity(text: str) -> float | None:
     """The number that a text states, or None where it states none or several.
 
-    Behind "=" or "≈" the last side counts; units are passed over; "%" divides by 100.
+    After "=" or "≈" the last side counts; units are ignored; "%" divides by 100.
     """
     if len(text) > _LONGEST:
         return None

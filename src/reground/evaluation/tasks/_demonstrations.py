@@ -1,4 +1,5 @@
-"""Worked examples of our own, for few-shot prompts. No question here is in any benchmark; a test looks."""
+"""Worked examples for few-shot prompts, written for reground. No question here is in a benchmark; a test checks
+this."""
 
 from __future__ import annotations
 

@@ -22,11 +22,12 @@ Outcome = tuple[Reply, ...] | RegroundError
 
 
 class Cache(Wrapper):
-    """Answers a greedy call that was answered before from a file; its usage is then zero, calls included.
+    """Answers a repeated greedy call from a file; the usage is then zero, including the number of calls.
 
-    Calls that are alike are those of one model (`identity` tells apart servers that call their models the
-    same), the same messages and the same sampling. Those under way at once share one request. A sampled
-    call (temperature above 0) is never cached. Every entry has a checksum; one that does not fit is asked again. A file that cannot be written costs nothing but the saving.
+    Two calls are equal if model, messages and sampling are; `identity` tells apart servers with equal model names.
+    Equal calls in flight share one request. A sampled
+    call (temperature above 0) is never cached. Every entry has a checksum; an entry that fails it is requested again.
+    If the file cannot be written, calls still work, without the cache.
     """
 
     def __init__(self, model: LanguageModel, path: Path, *, identity: str = "") -> None:
