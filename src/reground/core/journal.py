@@ -51,8 +51,7 @@ def checksum(*values: object) -> str:
 
 
 def as_written(raw: bytes) -> str:
-    """Text from the database. Invalid UTF-8 is decoded to something that no valid text equals, so its row's checksum
-    fails."""
+    """Text from the database. Invalid UTF-8 becomes text that no valid text equals, so its row's checksum fails."""
     return raw.decode("utf-8", "surrogateescape")
 
 

@@ -107,8 +107,7 @@ class Reply(Value):
 
     @property
     def mean_logprob(self) -> float | None:
-        """The mean natural logarithm of the tokens' probabilities; perplexity is exp of its negative. None without
-        tokens."""
+        """The mean natural logarithm of the tokens' probabilities; perplexity is exp(-mean). None without tokens."""
         tokens = self.token_logprobs
         return sum(token.logprob for token in tokens) / len(tokens) if tokens else None
 

@@ -72,8 +72,8 @@ class _Shared:
 class Run:
     """One question's run, or a span of it.
 
-    A span is a child run with its own ordinals. Concurrent branches each take a span of their own,
-    opened in a fixed order, so that replay finds the same keys whatever the timing was.
+    A span is a child run with its own ordinals. Each concurrent branch takes one, opened in a fixed order, so that
+    replay finds the same keys.
 
     seed: the base seed. Each sampled call without a seed of its own derives one from this and its position, so a
     resumed run draws the same samples. None leaves the samples to the model.
@@ -213,8 +213,7 @@ class Run:
         return list(replies)
 
     def _seeded(self, wanted: Sampling, ordinal: int) -> Sampling:
-        """The sampling, with a seed where it needs one. The seed comes from the call's position, which timing cannot
-        change."""
+        """The sampling, with a seed from the call's position if it needs one: timing cannot change that."""
         shared = self._shared
         if shared.seed is None or wanted.seed is not None or wanted.temperature == 0:
             return wanted
@@ -339,8 +338,7 @@ class Run:
         *,
         keep: Callable[[], bool] = lambda: True,
     ) -> tuple[T, bool]:
-        """An effect without tokens: the recorded result and True, else its result now, which is recorded if `keep` says
-        so."""
+        """An effect without tokens: the recorded result and True, else its result now, recorded if `keep` says so."""
         recorded = self._replay(ordinal, mark, adapter, name)
         if recorded is not None:
             self._shared.meter.carry(recorded[1])

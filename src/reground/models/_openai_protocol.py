@@ -227,8 +227,7 @@ def _text(message: dict[str, Any]) -> str:
 
 
 def _reasoning(message: dict[str, Any]) -> str | None:
-    """The model's reasoning, if the server reports it: DeepSeek and llama.cpp name the field differently from vLLM and
-    Ollama."""
+    """The model's reasoning, if reported: DeepSeek and llama.cpp name the field differently from vLLM and Ollama."""
     thought = message.get("reasoning_content") or message.get("reasoning")
     return thought if isinstance(thought, str) else None
 

@@ -54,8 +54,7 @@ def create(model: str, options: ModelOptions) -> LanguageModel:
 
 
 async def available(options: ModelOptions) -> list[Listing]:
-    """One line about the configured server: the models that it offers, or why it cannot be used. Takes at most two
-    seconds."""
+    """The configured server in one line: its models, or why it cannot be used. Takes at most two seconds."""
     adapter = OpenAIModel("<model>", options)
     server = adapter.server
     try:

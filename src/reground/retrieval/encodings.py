@@ -60,8 +60,7 @@ _DAMAGED = 0.02
 
 
 def decode(content: bytes, *, markup: bool = False) -> Decoded:
-    """The text of a file; for HTML and XML (`markup`) its declaration counts. Raises Unreadable for a file that is not
-    text."""
+    """The text of a file; in HTML and XML (`markup`) its declaration counts. Raises Unreadable if it is not text."""
     for mark, encoding in _MARKS:
         if content.startswith(mark):
             return Decoded(content.decode(encoding, "replace").removeprefix("\ufeff"))
@@ -90,8 +89,7 @@ def _declared(content: bytes) -> str:
 
 
 def _without_name(content: bytes, invalid: int) -> Decoded:
-    """Text that is not UTF-8 and declares no encoding. `invalid`: the position of the first byte that is not valid
-    UTF-8."""
+    """Text that is not UTF-8 and declares no encoding. `invalid`: the position of the first invalid byte."""
     text = content.decode("utf-8", "replace")
     lost = text.count("\ufffd")
     if lost <= _DAMAGED * (len(content) - len(text)):  # for every byte more than characters, some letter was UTF-8
@@ -126,8 +124,8 @@ def _guess(sample: bytes) -> str:
 
 
 def _western_or_central(sample: bytes) -> str:
-    """These encodings differ in a few letters. Without evidence for a Central European language, the Western one is
-    chosen."""
+    """These encodings differ in a few letters. Western European wins without evidence for a Central European
+    language."""
     fits = {name: best.coherence for name in (_WESTERN, *_CENTRAL) if (best := _best(sample, name)) is not None}
     return max(fits, key=fits.__getitem__)
 

@@ -70,8 +70,7 @@ class Comparison:
 
 @dataclass
 class Collected:
-    """The result of a collection. `failed`: questions without a tree, with the reason; they are tried again next
-    time."""
+    """The result of a collection. `failed`: questions without a tree, and why; they are tried again next time."""
 
     out: Path
     grown: list[Grown] = field(default_factory=list)

@@ -1,5 +1,4 @@
-"""Worked examples for few-shot prompts, written for reground. No question here is in a benchmark; a test checks
-this."""
+"""Worked examples for few-shot prompts, written for reground. A test checks that none is in a benchmark."""
 
 from __future__ import annotations
 

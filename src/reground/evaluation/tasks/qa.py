@@ -85,8 +85,7 @@ class QuestionAnswering:
         return self.shots
 
     def solutions(self) -> Sequence[str]:
-        """The questions: a page that quotes one is a leak. Answers are allowed, because a corpus is there to hold
-        them."""
+        """The questions: a page that quotes one is a leak. A corpus may hold the answers."""
         return [example.question for example in self.loaded]
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:

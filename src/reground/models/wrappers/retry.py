@@ -56,8 +56,7 @@ class Retry(Wrapper):
         self._uniform = uniform
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
-        """Return the replies of the first attempt that succeeds. Raises the last failure with the number of
-        attempts."""
+        """Return the first successful attempt's replies. Raises the last failure with the number of attempts."""
         try:
             return await self.model.generate(messages, sampling)
         except TransientModelError as error:
