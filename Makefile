@@ -22,12 +22,9 @@ types:
 layers:
 	$(BIN)/lint-imports
 
-# The site, into site/; a link or an anchor that leads nowhere ends the build.
-docs:
-	$(BIN)/zensical build --strict
-
+# A file's tests stay in one process: its fixtures are made once.
 tests:
-	$(BIN)/pytest --cov --cov-report=term-missing:skip-covered
+	$(BIN)/pytest -n 2 --dist loadfile --cov --cov-report=term-missing:skip-covered
 
 bench: .venv/.dev
 	$(BIN)/python -m benchmarks

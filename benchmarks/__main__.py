@@ -1,6 +1,7 @@
 """All benchmarks, one after the other: python -m benchmarks [--full]
 
-Without --full the sizes are small and it takes a few minutes; with it BM25 goes up to 3 million passages and takes hours.
+Without --full the sizes are small and it takes a few minutes; with it BM25 goes up to 3 million passages and takes
+hours.
 """
 
 from __future__ import annotations

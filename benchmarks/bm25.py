@@ -2,11 +2,11 @@
 
     python -m benchmarks.bm25 --sizes 5000,300000
 
-Each engine runs in a process of its own, one at a time, over the same file of passages: about a hundred words each, drawn by
-Zipf's law from a vocabulary of half a million, whose commonest words are the English stop words. Queries are eight words of
-one passage. Build time and processor time run from the file to an index on disk that can be opened; memory is the most that the process held
-resident (ru_maxrss), mapped files included; latency is that of one query after another for ten passages with their texts,
-on an index opened from disk.
+Each engine runs in a process of its own, one at a time, over the same file of passages: about a hundred words each,
+drawn by Zipf's law from a vocabulary of half a million, whose commonest words are the English stop words. Queries are
+eight words of one passage. Build time and processor time run from the file to an index on disk that can be opened;
+memory is the most that the process held resident (ru_maxrss), mapped files included; latency is that of one query after
+another for ten passages with their texts, on an index opened from disk.
 """
 
 from __future__ import annotations
@@ -76,7 +76,8 @@ def main() -> None:
 def compare(sizes: list[int], folder: Path | None, memory_gb: float) -> list[dict[str, Any]]:
     """Run every engine at every size and print a table."""
     print(
-        f"{'passages':>9}  {'engine':<9}{'build s':>9}{'CPU s':>8}{'memory MB':>11}{'disk MB':>9}{'open ms':>9}{'p50 ms':>8}{'p99 ms':>8}"
+        f"{'passages':>9}  {'engine':<9}{'build s':>9}{'CPU s':>8}{'memory MB':>11}{'disk MB':>9}"
+        f"{'open ms':>9}{'p50 ms':>8}{'p99 ms':>8}"
     )
     rows = []
     with tempfile.TemporaryDirectory(dir=folder) as work:

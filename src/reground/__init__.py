@@ -55,7 +55,8 @@ def ask(
     method: a method's name, name+preset, or a file of your own that ends in .py.
     model: `provider/model`, a function from prompt to reply, plain or async, or a LanguageModel of your own.
     rewriter: a model that rewrites queries, for methods that take one; without it the model itself does.
-    corpus: a folder of documents, a JSONL file, an index, a Retriever of your own, or a list of texts, passages and paths.
+    corpus: a folder of documents, a JSONL file, an index, a Retriever of your own, or a list of texts, passages and
+    paths.
     form: what an answer looks like: text, phrase, choice, number, program, pal, plan; else what suits the method.
     settings: the method's own settings, e.g. {"k": 3}; `reground methods NAME` lists them.
         What stands here is left as it is when a token budget scales the method.

@@ -111,10 +111,10 @@ def test_a_token_budget_scales_the_method_and_what_the_user_sets_stays(tmp_path:
 
     assert asked(None, {}) == (5, {})
     assert asked(Budget(calls=3), {}) == (5, {})
-    assert asked(Budget(tokens=1500), {}) == (20, {"k": 20, "context_tokens": 828})
-    assert asked(Budget(tokens=1500), {"k": 3}) == (3, {"context_tokens": 828})
-    assert asked(Budget(tokens=1500), {"k": "3"}) == (3, {"context_tokens": 828})
-    assert asked(Budget(tokens=1500), {"k": 6}, "ircot") == (6, {}), "k does not go with fewer passages in all"
+    assert asked(Budget(tokens=1500), {}) == (5, {})
+    assert asked(Budget(tokens=900), {}) == (3, {"k": 3})
+    assert asked(Budget(tokens=900), {"k": 6}) == (6, {})
+    assert asked(Budget(tokens=900), {"k": "6"}) == (6, {})
 
 
 def test_a_budget_too_small_for_any_answer_is_an_error(tmp_path: Path) -> None:

@@ -181,7 +181,8 @@ def test_the_configuration_file_is_read_flags_override_it_and_unknown_keys_are_r
 ) -> None:
     with serving(in_order("Vienna.")) as server:
         (home / "reground.toml").write_text(
-            f'model = "openai/mock"\nbase_url = "{server.url}"\nmethod = "rar"\ncorpus = "docs"\n[budget]\ncalls = 5\n[settings]\nk = 1\n'
+            f'model = "openai/mock"\nbase_url = "{server.url}"\nmethod = "rar"\ncorpus = "docs"\n[budget]\n'
+            "calls = 5\n[settings]\nk = 1\n"
         )
         assert run(["ask", "Where is Vienna?", "--method", "rag", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["method"] == "rag"

@@ -86,7 +86,8 @@ def test_names_that_were_refused_are_heeded(home: Path) -> None:
     with serving(MockOpenAI(lambda body: "Answer: W0")) as server:
         (home / "reground.toml").write_text(
             f'model = "openai/mock"\nbase_url = "{server.url}"\nmethod = "direct"\ntask = "bamboogle"\ndata = "data"\n'
-            'seed = 5\nconcurrency = 2\nlimit = 3\nout = "RUN"\nquiet = true\n[budget]\ncalls = 9\n[settings]\nmax_tokens = 99\n'
+            'seed = 5\nconcurrency = 2\nlimit = 3\nout = "RUN"\nquiet = true\n[budget]\ncalls = 9\n[settings]\n'
+            "max_tokens = 99\n"
         )
         assert run(["eval"]) == 0
         config = json.loads((home / "RUN" / "config.json").read_text())

@@ -50,3 +50,19 @@ def test_the_tutorials_command_works(
     said = capsys.readouterr()
     assert code == 0, said.err
     assert json.loads(said.out)["answer"] == "Stephen Sauvestre designed it."
+
+
+def test_the_task_of_the_tutorial_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    monkeypatch.delenv("REGROUND_DATA", raising=False)
+    (tmp_path / "riddles.py").write_text(block("file: riddles.py"))
+    arguments = shlex.split(block("task command"))[1:]
+    with serving(in_order("Answer: a clock")) as server:
+        code = run([*arguments, "--model", "openai/mock", "--base-url", server.url, "-q"])
+    assert code == 0, capsys.readouterr().err
+    summary = json.loads((tmp_path / "runs" / "riddles" / "summary.json").read_text())
+    assert summary["metrics"]["accuracy"]["mean"] == 0.5

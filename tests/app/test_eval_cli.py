@@ -97,7 +97,7 @@ class Handler(BaseHTTPRequestHandler):
 @pytest.fixture
 def server() -> Iterator[Server]:
     with Server() as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True)
         thread.start()
         yield server
         server.shutdown()
@@ -350,9 +350,9 @@ def test_a_key_that_is_refused_stops_the_run_and_fails_no_question(server: Serve
 def test_ctrl_c_keeps_everything_and_says_how_to_go_on(server: Server, data: Path) -> None:
     server.seconds = 0.05
     command = [
-        sys.executable, "-c", "from reground.app.cli import main; main()", "eval", "--task", "bamboogle", "--data", str(data),
-        "--model", "openai/m", "--base-url", f"http://127.0.0.1:{server.server_port}/v1", "--method", "direct",
-        "--out", "out", "--concurrency", "1", "--repeats", "20",
+        sys.executable, "-c", "from reground.app.cli import main; main()", "eval", "--task", "bamboogle",
+        "--data", str(data), "--model", "openai/m", "--base-url", f"http://127.0.0.1:{server.server_port}/v1",
+        "--method", "direct", "--out", "out", "--concurrency", "1", "--repeats", "20",
     ]  # fmt: skip
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c)
     while process.poll() is None and len(server.asked) < 3:

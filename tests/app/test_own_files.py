@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from reground.app import catalogue
 from reground.app.cli import run
 from reground.testing.openai_server import MockOpenAI
 from tests.servers import in_order, serving
@@ -71,6 +75,43 @@ def test_a_method_file_that_cannot_be_loaded_names_the_line(
     (home / f"broken{line}.py").write_text(text)
     assert run(["ask", "Why?", "--method", f"./broken{line}.py"]) == 2
     assert f"broken{line}.py:{line}" in capsys.readouterr().err
+
+
+@pytest.fixture
+def plugin(home: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The module of an installed method, `my_methods.py`, still empty."""
+    monkeypatch.syspath_prepend(str(home))
+    info = home / "my_methods-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: my-methods\nVersion: 1.0\n")
+    (info / "entry_points.txt").write_text("[reground.methods]\nmine = my_methods:METHOD\n")
+    importlib.invalidate_caches()
+    catalogue.methods.cache_clear()
+    yield home / "my_methods.py"
+    sys.modules.pop("my_methods", None)
+    catalogue.methods.cache_clear()
+
+
+def test_an_exception_in_an_installed_method_names_its_file_and_line(
+    capsys: pytest.CaptureFixture[str], plugin: Path
+) -> None:
+    plugin.write_text(METHOD)
+    with serving(in_order("b")) as server:
+        arguments = ["ask", "Why?", "--method", "mine", "--model", "openai/mock", "--base-url", server.url, "-q"]
+        assert run(arguments) == 2
+    said = capsys.readouterr().err
+    assert "my_methods.py:15, in solve: KeyError: 'b'" in said
+    assert "internal error" not in said
+
+
+def test_an_installed_method_that_cannot_be_read_spoils_no_other(
+    capsys: pytest.CaptureFixture[str], plugin: Path
+) -> None:
+    plugin.write_text("x = 1\ndef (\n")
+    assert {"direct", "mine"} <= set(catalogue.methods())
+    assert run(["ask", "Why?", "--method", "mine"]) == 2
+    assert "mine (my_methods:METHOD) cannot be imported:" in (said := capsys.readouterr().err)
+    assert "my_methods.py:2: SyntaxError" in said
 
 
 def test_failed_questions_give_their_reasons_once_each(capsys: pytest.CaptureFixture[str], home: Path) -> None:

@@ -1,5 +1,5 @@
 """The parts of the campaign, in the order of its table."""
 
-from tests.campaign import tokens
+from tests.campaign import escapes, forging, fuzz, tokens
 
-PARTS = (tokens.PART,)
+PARTS = (tokens.PART, forging.PART, escapes.PART, *fuzz.PARTS)

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from reground.core.errors import SandboxUnavailable
+from tests.campaign import escapes
+from tests.campaign.doors import DOORS
 from tests.campaign.parts import PARTS
 from tests.campaign.runner import fallen, read, run, table
 from tests.campaign.trial import Part, Trial
@@ -11,9 +14,32 @@ from tests.campaign.trial import Part, Trial
 
 @pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
 async def test_every_promise_holds_in_the_short_form(part: Part) -> None:
-    trials = await run(part, part.short)
+    try:
+        trials = await run(part, part.short)
+    except SandboxUnavailable as reason:
+        pytest.skip(str(reason))
     assert len(trials) >= part.short
     assert fallen(trials) == []
+
+
+OPEN = {
+    "a file of its own": "return open('/box/x', 'w')",
+    "what the host has": "return open('/proc/version').read()",
+}
+
+
+@pytest.mark.parametrize("door", OPEN)
+@pytest.mark.parametrize("way", escapes.WAYS)
+async def test_a_door_that_stands_open_is_seen(door: str, way: str) -> None:
+    try:
+        trial = await escapes.tried(door, OPEN[door], way)
+    except SandboxUnavailable as reason:
+        pytest.skip(str(reason))
+    assert not trial.held, trial
+
+
+def test_there_are_enough_doors() -> None:
+    assert len(DOORS) >= 200
 
 
 async def every_third_falls(number: int) -> list[Trial]:

@@ -35,7 +35,8 @@ FAMILIES: dict[str, list[str]] = {
     "mistral": [
         *_each(
             "[{}]",
-            "INST /INST SYSTEM_PROMPT /SYSTEM_PROMPT AVAILABLE_TOOLS /AVAILABLE_TOOLS TOOL_CALLS TOOL_RESULTS /TOOL_RESULTS"
+            "INST /INST SYSTEM_PROMPT /SYSTEM_PROMPT AVAILABLE_TOOLS /AVAILABLE_TOOLS TOOL_CALLS TOOL_RESULTS "
+            "/TOOL_RESULTS"
             " TOOL_CONTENT IMG IMG_BREAK IMG_END PREFIX MIDDLE SUFFIX THINK /THINK ARGS CALL_ID MODEL_SETTINGS"
             " /MODEL_SETTINGS AUDIO BEGIN_AUDIO TRANSCRIBE",
         ),
@@ -46,9 +47,9 @@ FAMILIES: dict[str, list[str]] = {
     "qwen": [
         *_each(
             "<|{}|>",
-            "im_start im_end endoftext object_ref_start object_ref_end box_start box_end quad_start quad_end vision_start"
-            " vision_end vision_pad image_pad video_pad fim_prefix fim_middle fim_suffix fim_pad repo_name file_sep extra_0"
-            " audio_bos audio_eos AUDIO",
+            "im_start im_end endoftext object_ref_start object_ref_end box_start box_end quad_start quad_end "
+            "vision_start vision_end vision_pad image_pad video_pad fim_prefix fim_middle fim_suffix fim_pad repo_name "
+            "file_sep extra_0 audio_bos audio_eos AUDIO",
         ),
         "<tool_call>",
         "</tool_call>",
@@ -72,8 +73,8 @@ FAMILIES: dict[str, list[str]] = {
     ],
     "phi": _each(
         "<|{}|>",
-        "system user assistant end endoftext endoftext10 placeholder1 placeholder6 im_sep tool /tool tool_call /tool_call"
-        " tool_response image_1 audio_1 dummy_85 fim_prefix",
+        "system user assistant end endoftext endoftext10 placeholder1 placeholder6 im_sep tool /tool tool_call "
+        "/tool_call tool_response image_1 audio_1 dummy_85 fim_prefix",
     ),
     "deepseek": [
         *_each(
@@ -171,8 +172,9 @@ FAMILIES: dict[str, list[str]] = {
     + [">>SUFFIX<<", ">>MIDDLE<<", "<|im_end|>", "<|endoftext|>", "<|prefix|>"],
     "starcoder": _each(
         "<{}>",
-        "fim_prefix fim_middle fim_suffix fim_pad repo_name file_sep issue_start issue_comment issue_closed jupyter_start"
-        " jupyter_text jupyter_code jupyter_output jupyter_script empty_output code_to_intermediate intermediate_to_code"
+        "fim_prefix fim_middle fim_suffix fim_pad repo_name file_sep issue_start issue_comment issue_closed "
+        "jupyter_start jupyter_text jupyter_code jupyter_output jupyter_script empty_output code_to_intermediate "
+        "intermediate_to_code"
         " pr pr_start pr_status pr_is_merged pr_base pr_file pr_base_code pr_diff pr_diff_hunk pr_comment pr_event_id"
         " pr_review pr_review_state pr_in_reply_to_review_id commit_before commit_msg commit_after gh_stars filename"
         " reponame",
@@ -229,8 +231,10 @@ FAMILIES: dict[str, list[str]] = {
         "[extra_id_88]",
         *_each(
             "<|{}|>",
-            "im_user im_assistant im_system im_middle im_end start_header_id media_start media_begin media_content media_end"
-            " media_pad tool_calls_section_begin tool_calls_section_end tool_call_begin tool_call_argument_begin tool_call_end",
+            "im_user im_assistant im_system im_middle im_end start_header_id media_start media_begin "
+            "media_content media_end"
+            " media_pad tool_calls_section_begin tool_calls_section_end tool_call_begin tool_call_argument_begin "
+            "tool_call_end",
         ),
     ],
     "harmony": _each(

@@ -79,6 +79,26 @@ def test_a_call_that_failed_teaches_nothing():
     assert meter.ratio == 1.0
 
 
+def test_fewer_samples_are_drawn_before_one_is_cut_below_what_it_is_worth():
+    meter = Meter(Budget(tokens=100))
+    cut, reserved = meter.admit(ASK, Sampling(max_tokens=512, n=4), least=40)
+    assert (cut.n, cut.max_tokens, reserved.tokens) == (2, 43, 14 + 86)
+    with pytest.raises(BudgetExceeded, match="needs about 54"):
+        Meter(Budget(tokens=50)).admit(ASK, Sampling(), least=40)
+    assert Meter(Budget(tokens=50)).admit(ASK, Sampling(max_tokens=8), least=40)[0].max_tokens == 8
+
+
+def test_what_is_held_back_is_refused_to_others_and_given_back():
+    meter, held = Meter(Budget(tokens=100, calls=2)), [30]
+    with meter.holding(lambda: held[0]):
+        assert meter.room() == 70
+        held[0] = 60
+        assert meter.admit(ASK, Sampling())[0].max_tokens == 26
+        with pytest.raises(BudgetExceeded, match="2 calls"):
+            meter.admit(ASK, Sampling())
+    assert meter.room() == 60
+
+
 def test_a_call_that_would_not_fit_is_refused_before_it_is_made():
     meter = Meter(Budget(tokens=29))
     with pytest.raises(BudgetExceeded, match="29 of 29 tokens are left") as caught:
@@ -165,7 +185,7 @@ def test_calls_at_once_never_overspend_together(tokens, calls):
         except BudgetExceeded:
             continue
         assert cut.max_tokens <= longest
-        spent = Usage(calls=1, prompt=estimate_tokens(messages), completion=int(cut.max_tokens * samples * share))
+        spent = Usage(calls=1, prompt=estimate_tokens(messages), completion=int(cut.max_tokens * cut.n * share))
         open_calls.append((reserved, spent))
         if len(open_calls) == 3:
             meter.settle(*open_calls.pop(0))

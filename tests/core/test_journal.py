@@ -1,5 +1,6 @@
 import asyncio
 import sqlite3
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -7,6 +8,8 @@ from hypothesis import strategies as st
 
 from reground.core.errors import JournalError
 from reground.core.journal import Effect, MemoryJournal, SqliteJournal, fingerprint
+from reground.core.run import Run
+from reground.models.scripted import ScriptedModel
 from tests.core.strategies import text
 
 effects = st.builds(
@@ -153,3 +156,11 @@ def test_fingerprints_stay_what_they_were():
     assert fingerprint("generate", "m", "{}", "user", "hé") == "b150b1f357d508cfe28018fe5bc3a52e"
     assert fingerprint("retrieve", "m") != fingerprint("execute", "m")
     assert len(fingerprint("x", "\ud800")) == 32
+
+
+def test_a_recorded_call_without_any_reply_is_asked_again():
+    journal, model = MemoryJournal(), ScriptedModel(["first", "again"])
+    asyncio.run(Run(journal=journal).ask(model, "Why?", name="draft"))
+    ((place, effect),) = next(iter(journal.effects.values())).items()
+    journal.effects[next(iter(journal.effects))][place] = replace(effect, result="[]")
+    assert asyncio.run(Run(journal=journal).ask(model, "Why?", name="draft")) == "again"

@@ -198,7 +198,7 @@ def leaves(plan):
 @settings(max_examples=80)
 @given(plans, st.lists(st.integers(0, 5), max_size=4), st.lists(st.integers(0, 6), max_size=4))
 def test_however_often_a_run_breaks_no_call_is_paid_twice(plan, delays, interruptions):
-    """Concurrent spans, jumbled timing, any number of breaks at any place: every call is paid once, and replay agrees."""
+    """Concurrent spans, jumbled timing, breaks at any place: every call is paid once, and replay agrees."""
     journal = MemoryJournal()
     paid = 0
 

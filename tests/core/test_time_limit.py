@@ -23,7 +23,7 @@ BUDGET = Budget(seconds=0.3, tokens=100_000)
 
 
 class Slow:
-    """A model, a retriever, a sandbox and a critic in one, all of which take for ever; the first `quick` calls do not."""
+    """A model, a retriever, a sandbox and a critic in one, which take for ever; the first `quick` calls do not."""
 
     name = "slow"
     price = Price(1.0, 1.0, 1.0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 from pathlib import Path
@@ -35,7 +36,8 @@ ADD = """class TillTestAdd(unittest.TestCase):
 ZERO = "class TillTestZero(unittest.TestCase):\n    def test_zero(self):\n        self.assertEqual(Till.zero(), 0)\n"
 RECORD = {
     "task_id": "C/0",
-    "skeleton": "import math\n\nclass Till:\n    def __init__(self):\n        self.sums = []\n\n    def add(self, amount):\n"
+    "skeleton": "import math\n\nclass Till:\n    def __init__(self):\n        self.sums = []\n\n"
+    "    def add(self, amount):\n"
     "        '''Add and give the sum.'''\n\n    @staticmethod\n    def zero():\n        '''Nothing.'''\n",
     "test": f"import unittest\n\n{ADD}\n\n{ZERO}",
     "solution_code": f"import math\n\n{SOLUTION}",
@@ -96,7 +98,10 @@ async def test_a_class_is_scored_by_its_methods_too(old: str, new: str, part: fl
     [
         "def add(self, amount):\n    self.sums += [amount]\n    return sum(self.sums)",
         "    def add(self, amount):\n        self.sums += [amount]\n        return sum(self.sums)",
-        "import itertools\n\ndef add(self, amount):\n    self.sums += [amount]\n    return [*itertools.accumulate(self.sums)][-1]",
+        (
+            "import itertools\n\ndef add(self, amount):\n    self.sums += [amount]\n"
+            "    return [*itertools.accumulate(self.sums)][-1]"
+        ),
         f"```python\n{SOLUTION}```",
     ],
 )
@@ -150,7 +155,7 @@ async def test_a_method_that_cannot_be_judged_alone_is_unscored() -> None:
 
 
 def test_a_method_spans_its_decorators() -> None:
-    assert method_lines(SOLUTION, "Till") == {"__init__": (2, 3), "add": (5, 7), "zero": (9, 11)}
+    assert method_lines(ast.parse(SOLUTION), "Till") == {"__init__": (2, 3), "add": (5, 7), "zero": (9, 11)}
 
 
 async def test_reference_classes_pass_on_the_real_data() -> None:

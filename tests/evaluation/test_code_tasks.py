@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import asyncio
 import json
 from pathlib import Path
@@ -25,7 +26,9 @@ RECORD = {
     "prompt": PROMPT,
     "entry_point": "total",
     "canonical_solution": "    return sum(helper(v) for v in values)\n",
-    "test": "def check(candidate):\n    assert candidate([]) == 0\n    assert candidate([1, 2]) == helper(1) + helper(2)\n",
+    "test": (
+        "def check(candidate):\n    assert candidate([]) == 0\n    assert candidate([1, 2]) == helper(1) + helper(2)\n"
+    ),
 }
 BODY = "    return sum(v + 1 for v in values)"
 
@@ -109,7 +112,10 @@ def test_a_body_is_indented_only_if_it_has_to_be() -> None:
 
 def test_exports_are_what_the_reference_defines_and_the_tests_use() -> None:
     reference = "import math\nclass Node: pass\ndef f(): pass\ndef g(): pass"
-    assert used_definitions(reference, "root = Node()\nassert f(root) == math.pi") == ("Node", "f")
+    assert used_definitions(ast.parse(reference), ast.parse("root = Node()\nassert f(root) == math.pi")) == (
+        "Node",
+        "f",
+    )
 
 
 def mbpp_record(number: int, **more: object) -> dict[str, object]:

@@ -8,8 +8,7 @@ import pytest
 from reground.core.answers import Answer
 from reground.core.budget import Budget
 from reground.core.errors import CapabilityError, ConfigurationError, DataError, ModelError
-from reground.core.language import LanguageModel, Usage
-from reground.core.method import scaled
+from reground.core.language import LanguageModel, Sampling, Usage
 from reground.core.run import Run
 from reground.evaluation.compare import (
     Cell,
@@ -23,16 +22,22 @@ from reground.evaluation.estimate import estimate, total
 from reground.evaluation.records import Record
 from reground.evaluation.report import build_reports
 from reground.evaluation.runner import EvalSettings
+from reground.evaluation.scaling import scaled
 from reground.models.scripted import ScriptedModel
 from tests.evaluation.fakes import Chain, SumTask, adds
+
+SHORT = Sampling(max_tokens=16)
 
 
 @dataclass(frozen=True)
 class Rounds(Chain):
-    """A chain that takes a step for every ten tokens of its budget."""
+    """A chain that can be shorter."""
 
-    def at_budget(self, tokens: int) -> Rounds:
-        return replace(self, steps=tokens // 10)
+    steps: int = 8
+    sampling: Sampling | None = SHORT
+
+    def sizes(self) -> list[Rounds]:
+        return [replace(self, steps=steps) for steps in range(1, 9)]
 
 
 class NeedsLogprobs(Chain):
@@ -104,7 +109,8 @@ async def test_another_configuration_is_refused_before_anything_is_run(tmp_path:
     assert model.calls == []
     with pytest.raises(ConfigurationError, match="compares methods on sums, not on products"):
         await compare(
-            SumTask(2, name="products"), cells_of(["chain"], [7]), method_for(model), settings_for, tmp_path, baseline="chain"
+            SumTask(2, name="products"), cells_of(["chain"], [7]), method_for(model), settings_for, tmp_path,
+            baseline="chain",
         )  # fmt: skip
 
 
@@ -113,7 +119,8 @@ async def test_failed_questions_are_counted_in_their_cell_alone(tmp_path: Path) 
         return ModelError("down") if "1 + 1" in messages[-1].content else adds(messages, sampling)
 
     result = await compare(
-        SumTask(3), cells_of(["chain"], [None]), method_for(ScriptedModel(script)), settings_for, tmp_path, baseline="chain"
+        SumTask(3), cells_of(["chain"], [None]), method_for(ScriptedModel(script)), settings_for, tmp_path,
+        baseline="chain",
     )  # fmt: skip
     assert result.runs["chain@none"].summary.failed == 1
 
@@ -147,7 +154,7 @@ def test_a_method_from_a_file_has_a_label_that_is_a_folder_name() -> None:
 def test_a_broken_plan_is_named(tmp_path: Path) -> None:
     assert read_plan(tmp_path) is None
     (tmp_path / "compare.json").write_text('{\n"task": ')
-    with pytest.raises(DataError, match=r"compare\.json:2: not JSON"):
+    with pytest.raises(DataError, match=r"compare\.json: .*Invalid JSON.* at line 2"):
         read_plan(tmp_path)
     (tmp_path / "compare.json").write_text('{"task": "sums"}')
     with pytest.raises(DataError, match="not a comparison of this format"):

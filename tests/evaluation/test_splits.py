@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.errors import ConfigurationError, DataError
+from reground.evaluation.data import HUB
 from reground.evaluation.runner import EvalSettings, choose
 from reground.evaluation.splits import SHARE, for_training, is_training, part, record_questions, require_training
 from reground.evaluation.task import Example
 from reground.evaluation.tasks import load_task, load_training_task, task_names
-from reground.evaluation.tasks._load import HUB
 from tests.data import ROOT, need_data
 from tests.evaluation.test_code_tasks import mbpp_record, write
 from tests.evaluation.trajectories import write_jsonl
@@ -163,7 +163,7 @@ def documented() -> list[list[str]]:
 
 
 def test_documented_training_shares_no_question_with_documented_measuring() -> None:
-    """Fresh questions were once measured on 40 of hotpotqa_train, drawn by seed 485 (docs/reproduction/all-systems.md)."""
+    """40 questions of hotpotqa_train, drawn by seed 485, were once measured (docs/reproduction/all-systems.md)."""
     commands = documented()
     assert commands
     root = need_data("hotpotqa").parent

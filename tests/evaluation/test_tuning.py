@@ -11,21 +11,22 @@ from reground.core.errors import CapabilityError, DataError
 from reground.core.run import Run
 from reground.evaluation.compare import Cell
 from reground.evaluation.runner import EvalSettings
-from reground.evaluation.tuning import CHOICES, Configured, Tuning, read_tuning, sizes, tune
+from reground.evaluation.scaling import fitting
+from reground.evaluation.tuning import CHOICES, Configured, Tuning, read_tuning, tune
 from reground.models.scripted import ScriptedModel
 from tests.evaluation.fakes import Chain, SumTask, adds
 
-CELL = Cell(method="reader", tokens=80)
+CELL = Cell(method="reader", tokens=400)
 
 
 @dataclass(frozen=True)
 class Reader(Chain):
-    """Reads as many passages as its budget allows; more than two confuse it."""
+    """More than two passages confuse it."""
 
     k: int = 3
 
-    def at_budget(self, tokens: int) -> Reader:
-        return replace(self, k=tokens // 10)
+    def sizes(self) -> list[Reader]:
+        return [replace(self, k=k) for k in (1, 2, 4, 8)]
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         answer = await super().solve(question + " passage" * self.k, run)
@@ -41,17 +42,8 @@ class Unable(Reader):
 def candidates(method: Reader) -> list[Configured]:
     return [
         Configured(one, EvalSettings("reader", "scripted", method_settings={"k": one.k}, budget=Budget(tokens=500)))
-        for one in sizes(method, CELL.tokens)
+        for one in fitting(method, CELL.tokens)
     ]
-
-
-def test_sizes_are_the_default_and_shares_of_the_budget_each_once() -> None:
-    model = ScriptedModel(adds)
-    assert [one.k for one in sizes(Reader(model), 80)] == [3, 1, 2, 4, 8]
-    assert [one.k for one in sizes(Reader(model, k=4), 80)] == [4, 1, 2, 8]
-    assert sizes(Reader(model), None) == [Reader(model)]
-    assert sizes(Chain(model), 80) == [Chain(model)]
-    assert [(one.k, one.steps) for one in sizes(Reader(model, steps=2), 80, keep=["k"])] == [(3, 2)]
 
 
 async def test_the_best_size_is_chosen_and_among_equals_the_cheapest(tmp_path: Path) -> None:
@@ -64,8 +56,7 @@ async def test_the_best_size_is_chosen_and_among_equals_the_cheapest(tmp_path: P
     assert choice.trials[1].tokens < choice.trials[2].tokens
     assert (choice.questions, choice.chosen) == (4, 1)
     assert choice.describe() == (
-        "reader@80 has k=1: the best of 5 sizes on 4 other questions "
-        "(0.000, 1.000, 1.000, 0.000, 0.000; the first is the default)."
+        "reader@400 has k=1: the best of 5 sizes on 4 other questions (0.000, 1.000, 1.000, 0.000, 0.000)."
     )
 
 
@@ -82,7 +73,7 @@ async def test_one_candidate_needs_no_questions_and_one_that_cannot_run_is_left_
 ) -> None:
     silent = ScriptedModel([])
     only = candidates(Reader(silent))[:1]
-    unable = Cell(method="unable", tokens=80)
+    unable = Cell(method="unable", tokens=400)
     chosen = await tune(SumTask(6), {CELL: only, unable: candidates(Unable(silent))}, tmp_path, questions=4)
     assert chosen == {CELL: 0, unable: 0}
     assert silent.calls == []

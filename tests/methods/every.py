@@ -19,7 +19,10 @@ from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES
 
 QUESTION = "Which is longer, the river of Vienna or that of Cologne?"
-TEXT = "Vienna lies on the Danube.\n\nThe Danube is 2850 km long [1].\n\n```python\ndef solution():\n    return 285{digit}\n```\n\nAnswer: {letter}"
+TEXT = (
+    "Vienna lies on the Danube.\n\nThe Danube is 2850 km long [1].\n\n```python\ndef solution():\n"
+    "    return 285{digit}\n```\n\nAnswer: {letter}"
+)
 SAID = {
     "Write this one step": "Vienna lies on the Danube [1].",
     "Write only the step": "Vienna lies on the Danube [1].",
@@ -36,7 +39,10 @@ SAID = {
     "Write the next step of the reasoning": "The Danube flows through Vienna.",
     "next step of the reasoning": "The Danube flows through Vienna.",
     "class Search(Action)": "ACTION_SELECTED = ActionWrapper(thoughts='Look.', action={action})  # [END]",
-    "class LinkSelection": "ACTION_SELECTED = LinkSelection(grounded_summarization='[link_id=1] says 2850 km.', thoughts='Good.', selected_link_ids=[1])  # [END]",
+    "class LinkSelection": (
+        "ACTION_SELECTED = LinkSelection(grounded_summarization='[link_id=1] says 2850 km.', thoughts='Good.', "
+        "selected_link_ids=[1])  # [END]"
+    ),
     "class Check_Answer": "# Fine.\nACTION_SELECTED = Check_Answer(passed=True)  # [END]",
     "class Answer": "ACTION_SELECTED = Answer(thoughts='Known.', answer='It is 2850 km long [link_id=1].')  # [END]",
 }
@@ -66,7 +72,7 @@ class Refuses:
 
 
 def model() -> ScriptedModel:
-    """A model that knows its job from the prompt; the first token is unsure, so that methods that look for doubt find it."""
+    """A model that knows its job from the prompt; its first token is unsure, for methods that look for doubt."""
     count = 0
 
     def reply(messages: Sequence[Message], sampling: Sampling) -> Reply:

@@ -19,7 +19,7 @@ REASON, QUERY, LOOK = "step is to reason", "step is to write a search query", "s
 
 
 class Wanting:
-    """A critic that wants, at its i-th choice, the candidates that hold the i-th word; the last word again and again."""
+    """A critic that wants, at its i-th choice, what holds the i-th word; the last word again and again."""
 
     def __init__(self, *words: str, name: str = "wanting") -> None:
         self.name = name

@@ -20,6 +20,7 @@ from reground.core.programs import Execution, Program, Verdict
 from reground.core.run import Run
 from reground.core.solve import solve
 from reground.core.trajectory import ExecuteStep, GenerateStep
+from reground.evaluation import scaling
 from reground.methods.chain_of_knowledge import ChainOfKnowledge, agreement
 from reground.methods.few_shot import FewShot
 from reground.methods.flare import FLARE, masked, next_sentence, unsure
@@ -106,14 +107,6 @@ async def test_few_shot_shows_answers_without_reasoning_as_earlier_turns() -> No
     assert [m.role for m in messages] == ["user", "assistant", "user"]
     assert messages[1].content == "Answer: 2"
     assert QUESTION in messages[2].content
-
-
-def test_few_shot_takes_as_many_examples_as_the_budget_holds() -> None:
-    example = Demonstration(question="word " * 400, answer="2")
-    method = FewShot(model=ScriptedModel([]), demonstrations=(example,) * 9, max_tokens=100)
-    assert method.at_budget(300).shots == 1
-    assert 1 < (method.at_budget(3000).shots or 0) < 9
-    assert method.at_budget(100_000).shots == 9
 
 
 # Self-Refine
@@ -209,19 +202,11 @@ async def test_ircot_at_a_small_budget_still_retrieves_for_a_sentence_and_answer
     many = [Passage(id=f"{i}", text=f"{words[i % 2]} " + "text of an usual length " * 12) for i in range(40)]
     model = ScriptedModel(["Both are unlike.", "So the answer is the Danube.", "Answer: the Danube"])
     run = Run(budget=Budget(tokens=2200))
-    method = IRCoT(model=model, retriever=ScriptedRetriever(many), form=PHRASE, max_tokens=192).at_budget(2200)
+    method = scaling.scaled(IRCoT(model=model, retriever=ScriptedRetriever(many), form=PHRASE, max_tokens=192), 2200)
     solved = await solve(method, QUESTION, run, id="q", name="ircot")
     assert solved.trajectory.stopped is None
     shown = [prompt.count("<passage ") for prompt in (*prompts(run, "reason"), *prompts(run, "answer"))]
     assert shown[0] < shown[1] == shown[2]
-
-
-async def test_ircot_shows_no_more_than_its_context_holds() -> None:
-    many = [Passage(id=str(i), text="word " * 100) for i in range(6)]
-    run = Run()
-    method = IRCoT(model=ScriptedModel(["x is y."]), retriever=ScriptedRetriever(many), context_tokens=400, max_steps=1)
-    await solve(method, QUESTION, run, id="q", name="ircot")
-    assert prompts(run, "reason")[0].count("<passage ") == 2
 
 
 async def test_ircot_ends_when_it_repeats_itself_or_says_nothing() -> None:
@@ -608,17 +593,3 @@ async def test_a_recorded_run_is_replayed_without_a_call(index: int) -> None:
     second = await method.solve(QUESTION, Run(journal=journal))  # type: ignore[attr-defined]
     assert second == first
     assert method.model.calls == []  # type: ignore[attr-defined]
-
-
-@pytest.mark.parametrize("index", range(len(BASELINES)), ids=BASELINES)
-def test_more_budget_never_makes_a_method_smaller(index: int) -> None:
-    scaled = [every_baseline()[index].at_budget(tokens) for tokens in (500, 2000, 8000, 32000)]  # type: ignore[attr-defined]
-    sizes = [
-        [
-            v
-            for k in ("shots", "rounds", "max_passages", "k", "n", "max_steps")
-            if isinstance(v := getattr(m, k, None), int)
-        ]
-        for m in scaled
-    ]
-    assert all(all(a <= b for a, b in zip(x, y, strict=True)) for x, y in itertools.pairwise(sizes))

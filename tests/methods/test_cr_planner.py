@@ -23,11 +23,11 @@ from reground.core.errors import CapabilityError, ConfigurationError, ContextLen
 from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
-from reground.core.method import Scalable
 from reground.core.run import Run
 from reground.core.solve import solve
 from reground.core.trajectory import ChooseStep, GenerateStep, RetrieveStep, ScoreStep, Trajectory
 from reground.critics import load
+from reground.evaluation import scaling
 from reground.evaluation.task import Example
 from reground.evaluation.tasks.retrieval import Retrieval
 from reground.methods._cr_planner.states import NOTHING, SAYS, Observation, State
@@ -108,7 +108,8 @@ async def test_the_candidate_of_the_highest_score_goes_on() -> None:
     run = Run()
     await planner(
         generator(reason=[*said, "x"], query=["a", "ab", "abc"]), candidates=3, critics=critics(
-            rationale=Scoring(len), query=Scoring(lambda text: -len(text)), doc=Scoring(lambda text: float("Rhine" in text))
+            rationale=Scoring(len), query=Scoring(lambda text: -len(text)),
+            doc=Scoring(lambda text: float("Rhine" in text)),
         ), max_steps=6,
     ).solve(QUESTION, run)  # fmt: skip
     (rationale,), (query,), (doc,) = choices(run, "rationale"), choices(run, "query"), choices(run, "doc")
@@ -330,7 +331,8 @@ async def test_a_document_that_holds_an_answer_line_does_not_end_the_walk() -> N
 
 
 async def test_prompts_follow_the_form() -> None:
-    for form, mark in ((TEXT, "Answer the question"), (PHRASE, "Answer the question"), (NUMBER, "theorem"), (PROGRAM, "pseudo-code")):  # fmt: skip
+    marks = {TEXT: "Answer the question", PHRASE: "Answer the question", NUMBER: "theorem", PROGRAM: "pseudo-code"}
+    for form, mark in marks.items():
         model = generator()
         await planner(model, form=form, max_steps=4).solve(QUESTION, Run())
         assert mark in model.prompts[0]
@@ -528,7 +530,7 @@ async def test_at_every_number_of_calls_the_answer_proposed_last_stands(index: i
 @pytest.mark.parametrize("index", range(len(WAYS)), ids=WAYS)
 async def test_at_every_token_budget_there_is_an_answer_within_it(index: int, tokens: int) -> None:
     run = Run(budget=Budget(tokens=tokens))
-    solved = await solve(every_way()[index].at_budget(tokens), QUESTION, run, id="q", name="x")
+    solved = await solve(scaling.scaled(every_way()[index], tokens), QUESTION, run, id="q", name="x")
     assert run.usage.tokens <= tokens
     assert solved.error is None or tokens < 400
     if tokens >= 400:
@@ -552,47 +554,11 @@ async def test_however_much_each_call_takes_room_is_left_to_force_the_answer(tok
     counter = itertools.count()
     model = Wordy(lambda messages, sampling: f"Thought {next(counter)} yes 1.")
     run = Run(budget=Budget(tokens=tokens))
-    method = planner(model, critics=None, critic=critic, candidates=3).at_budget(tokens)
+    method = scaling.scaled(planner(model, critics=None, critic=critic, candidates=3), tokens)
     solved = await solve(method, QUESTION, run, id="q", name="x")
     assert solved.trajectory.stopped is None
     assert [step.name for step in run.steps if step.name != "ungrounded"][-1] == "answer"
     assert run.usage.tokens <= tokens
-
-
-async def test_sub_goals_that_the_budget_does_not_cover_are_discarded_with_the_reason() -> None:
-    run = Run(budget=Budget(calls=2))
-    await planner(generator(), critics=critics(subgoal=Wanting(QUERY))).solve(QUESTION, run)
-    last = choices(run, "subgoal")[-1]
-    assert last.chosen is None
-    assert {c.discarded for c in last.candidates} == {"the budget left does not cover it", "it cannot help here"}
-
-
-def test_more_budget_never_makes_it_smaller_and_never_larger_than_set() -> None:
-    for settings in (
-        {},
-        {"critic": "first"},
-        {"candidates": 4, "form": PROGRAM},
-        {"retrieval": False},
-        {"max_steps": 2},
-    ):
-        method = planner(generator(), **{"critics": None, "candidates": 3, **settings})
-        sizes = [method.at_budget(tokens) for tokens in (100, 500, 1000, 2000, 4000, 8000, 16000, 64000, 10**6)]
-        keys = [(m.candidates, m.max_steps, m.step_tokens, m.passage_tokens) for m in sizes]
-        assert all(all(x <= y for x, y in zip(a, b, strict=True)) for a, b in itertools.pairwise(keys))
-        assert (sizes[-1].candidates, sizes[-1].max_steps) == (method.candidates, method.max_steps)
-    assert isinstance(method, Scalable)
-
-
-def test_two_thousand_tokens_are_one_round_of_each_sub_goal() -> None:
-    method = planner(generator(), critics=None, candidates=3).at_budget(2000)
-    assert (method.candidates, method.max_steps, method.critic) == (1, 6, "prompted")
-
-
-def test_a_style_or_critics_that_were_chosen_stay() -> None:
-    for style in ("prompted", "prompted:rank", "prompted:pointwise"):
-        assert planner(generator(), critics=None, critic=style).at_budget(500).critic == style
-    own = critics()
-    assert planner(generator(), critics=own).at_budget(500).critics is own
 
 
 @pytest.mark.parametrize(
@@ -694,24 +660,6 @@ def test_an_answer_before_any_rationale_proposes_nothing() -> None:
     from reground.methods._cr_planner.endings import so_far
 
     assert so_far(planner(generator()), state, Run()) == Answer(text="")
-
-
-def test_prompted_critics_given_as_objects_cost_what_named_ones_do():
-    given = planner(generator(), critics=load("prompted", model=generator()), candidates=3)
-    named = planner(generator(), critics=None, candidates=3)
-    free = planner(generator(), critics=critics(), candidates=3)
-    for tokens in (1000, 2400, 8000):
-        sizes = [(way.candidates, way.max_steps) for way in (each.at_budget(tokens) for each in (given, named, free))]
-        assert sizes[0] == sizes[1] <= sizes[2]
-
-
-def test_a_critic_that_counts_its_calls_costs_none():
-    class Counting(Wanting):
-        calls = 0
-
-    free = [planner(generator(), critics=critics(rationale=critic), candidates=3) for critic in (Counting(), Wanting())]
-    sizes = [(way.candidates, way.max_steps) for way in (each.at_budget(2400) for each in free)]
-    assert sizes[0] == sizes[1]
 
 
 class Narrow:

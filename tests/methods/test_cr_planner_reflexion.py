@@ -13,6 +13,7 @@ from reground.core.programs import Execution, Program, Verdict
 from reground.core.run import Run
 from reground.core.solve import solve
 from reground.core.trajectory import ExecuteStep
+from reground.evaluation.scaling import scaled
 from reground.methods.cr_planner_reflexion import CRPlannerReflexion
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
@@ -74,9 +75,9 @@ async def test_a_program_that_fails_is_planned_again_with_what_was_learnt() -> N
 
 async def test_a_budget_that_ends_in_the_second_planning_leaves_the_first_program() -> None:
     run = Run()
-    ends = writer("It doubles.", WRONG, "It must multiply.", BudgetExceeded("tokens", "too few are left"))
+    ends = writer("It doubles.", WRONG, "It must multiply.", BudgetExceeded("seconds", "too few are left"))
     solved = await solve(method(ends), "Write double(x).", run, id="q", name="x")
-    assert (solved.error, solved.trajectory.stopped) == (None, "tokens")
+    assert (solved.error, solved.trajectory.stopped) == (None, "seconds")
     assert len(prompts(run, "reason")) == 3
     assert solved.trajectory.answer is not None and solved.trajectory.answer.text == WRONG
 
@@ -102,9 +103,9 @@ def test_it_is_run_by_name_with_the_settings_of_both() -> None:
     assert catalogue.needs("cr_planner_reflexion") == {"sandbox"}
     made = method(rounds="1", max_steps="4", candidates="2", critic="random:3")
     assert (made.rounds, made.max_steps, made.candidates, made.critic) == (1, 4, 2, "random:3")
-    small = made.at_budget(2000)
+    small = scaled(made, 2000)
     assert isinstance(small, CRPlannerReflexion)
-    assert small.step_tokens < made.step_tokens
+    assert (small.candidates, small.rounds) == (1, 1)
 
 
 @pytest.mark.parametrize(

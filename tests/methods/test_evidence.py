@@ -5,11 +5,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.answers import NUMBER, PHRASE, PLAN, PROGRAM, TEXT, Thought
+from reground.core.budget import Budget
 from reground.core.errors import IndexRefused
 from reground.core.evidence import Passage
+from reground.core.language import tokens_of
 from reground.core.run import Run
-from reground.methods._budget import tokens_of
-from reground.methods._evidence import Evidence, clean_query, find
+from reground.methods._evidence import LEAST_PASSAGE, Evidence, clean_query, find
+from reground.methods._prompts import render
 from tests.methods.helpers import PASSAGES, Failing, notes
 
 ids = st.lists(st.sampled_from("abcde"), max_size=8)
@@ -68,40 +70,53 @@ def test_a_short_answer_loses_a_made_up_marker_and_nothing_else():
     assert five().answer("Answer: the Danube [7]", Run(), PHRASE).text == "Answer: the Danube"
 
 
-def test_fitting_takes_the_best_first_and_one_at_least():
-    evidence = Evidence()
-    markers = evidence.add(PASSAGES)
-    assert evidence.fitting(markers, tokens=100, most=None) == markers
-    assert evidence.fitting(markers, tokens=100, most=1) == [1]
-    assert evidence.fitting(markers, tokens=100, most=75) == [1, 2]
-    assert evidence.fitting([], tokens=100, most=75) == []
+TEMPLATE = "{passages}\n\nQuestion: {question}"
+
+
+def with_room(tokens: int | None) -> Run:
+    return Run(budget=Budget(tokens=tokens))
 
 
 @given(
-    st.lists(st.integers(1, 120), min_size=1, max_size=6), st.integers(1, 900), st.integers(8, 60), st.integers(0, 90)
+    words=st.lists(st.integers(1, 120), min_size=1, max_size=6),
+    tokens=st.integers(1, 150),
+    room=st.integers(100, 1200),
+    uses=st.integers(1, 3),
 )
-def test_passages_are_cut_until_all_fit_and_left_out_only_below_the_least_length(words, most, least, longer):
+def test_a_prompt_with_passages_fits_and_holds_as_much_as_it_can(words, tokens, room, uses):
     evidence = Evidence()
     markers = evidence.add(Passage(id=str(i), text="river " * count) for i, count in enumerate(words))
-    tokens = least + longer
-    kept, length = evidence.cut(markers, tokens=tokens, most=most, least=least)
+    parts = {"question": "Which?"}
+    prompt = evidence.fill(TEMPLATE, parts, markers, with_room(room), tokens=tokens, reply=20, uses=uses)
+    shown = tokens_of(evidence.show(evidence.held, tokens=tokens))
+    left = int(room / uses) - 20 - tokens_of(render(TEMPLATE, passages="", **parts))
+    assert evidence.held == markers[: len(evidence.held)]
+    assert len(evidence.held) >= 1
+    assert shown <= left or len(evidence.held) == 1
+    if len(evidence.held) < len(markers):
+        least = Evidence()
+        least.add(evidence.passages)
+        more = markers[: len(evidence.held) + 1]
+        assert tokens_of(least.show(more, tokens=min(tokens, LEAST_PASSAGE))) > left, "another passage fits"
+    assert prompt.startswith(evidence.show(evidence.held, tokens=tokens))
 
-    def size(count, at):
-        return tokens_of(evidence.show(markers[:count], tokens=at))
 
-    assert kept == markers[: len(kept)]
-    assert least <= length <= tokens
-    assert size(len(kept), length) <= most or (len(kept) == 1 and length == least)
-    if size(len(kept), length) <= most:
-        assert length == tokens or size(len(kept), length + 1) > most, "no longer cut fits"
-    assert kept == evidence.fitting(markers, tokens=least, most=most), "no further passage fits"
+def test_passages_keep_their_cut_so_that_prompts_begin_alike():
+    evidence, parts = Evidence(), {"question": "Which?"}
+    first = evidence.add(Passage(id=str(i), text="river " * 300) for i in range(2))
+    short = evidence.fill(TEMPLATE, parts, first, with_room(500), tokens=400)
+    both = [*first, *evidence.add([Passage(id="2", text="sea " * 300)])]
+    long = evidence.fill(TEMPLATE, parts, both, with_room(5000), tokens=400)
+    assert long.startswith(short.removesuffix("\n\nQuestion: Which?"))
 
 
 def test_without_a_limit_passages_are_cut_at_their_own_only():
     evidence = Evidence()
     markers = evidence.add(PASSAGES)
-    assert evidence.cut(markers, tokens=100, most=None, least=10) == (markers, 100)
-    assert evidence.cut([], tokens=100, most=50, least=10)[0] == []
+    prompt = evidence.fill(TEMPLATE, {"question": "Which?"}, markers, Run(), tokens=100)
+    assert prompt == f"{evidence.show(markers, tokens=100)}\n\nQuestion: Which?"
+    assert evidence.held == markers
+    assert "no passages were found" in evidence.fill(TEMPLATE, {"question": "Which?"}, [], with_room(100), tokens=9)
 
 
 def test_fresh_passages_are_those_without_a_number():

@@ -6,13 +6,13 @@ import re
 import pytest
 
 from reground.core.answers import NUMBER, PAL, PHRASE, PLAN, PROGRAM, TEXT
-from reground.core.budget import Budget, estimate_tokens
+from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage
-from reground.core.language import Reply, TokenLogprob, Usage
+from reground.core.language import Reply, Usage
 from reground.core.run import Run
 from reground.core.solve import solve
-from reground.methods._rar.grounded import PRESET
+from reground.evaluation.scaling import scaled
 from reground.methods._revision import sound
 from reground.methods._steps import split_draft
 from reground.methods.rar import RaR
@@ -20,6 +20,7 @@ from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, Failing, by_job, effects, notes, prompts, queries
 
+MANY = [Passage(id=str(i), title=f"River {i}", text=f"A river meets number {i}.") for i in range(9)]
 QUESTION = "Which is longer, the river of Vienna or that of Cologne?"
 THOUGHTS = ["Vienna lies on the Seine.", "The Danube has 2000 km.", "The Rhine of Cologne has 900 km."]
 RAW = "Answer: the Seine"
@@ -241,10 +242,9 @@ async def test_an_ending_that_was_the_answer_is_no_lost_step_where_the_refinemen
 async def test_every_call_says_its_stage_and_its_phase():
     """Seconds by stage (table 7) are summed from names, spans and the note that opens a span."""
     stages = {"draft", "query", "retrieve", "reflect", "refine"}
-    for settings in ({}, {"causal": False}, {"queries": "sequential"}, GROUNDED | {"query_from": "names"}):
+    for settings in ({}, {"causal": False}, {"queries": "sequential"}):
         run = Run()
-        scripted = by_job({"whose pages": "Danube", REVISE: "Answer: x", FIRST: "Answer: y", "": DRAFT})
-        await rar(scripted if "ground" in settings else model(), **settings).solve(QUESTION, run)
+        await rar(model(), **settings).solve(QUESTION, run)
         phases = {note.span: note.data["phase"] for note in notes(run, "span")}
         for step in run.steps:
             if step.kind != "note":
@@ -312,15 +312,13 @@ async def test_phase_2_asks_about_the_whole_answer_and_not_about_its_end():
     assert f"Answer:\n{WHOLE}\n\nTask: Look at the answer as a whole" in last
 
 
-@pytest.mark.parametrize(
-    ("settings", "most"), [({}, 5), ({"k": 2}, 4), ({"ground": 2}, 5), ({"ground": 1, "max_contents": 4}, 4)]
-)
+@pytest.mark.parametrize(("settings", "most"), [({}, 5), ({"k": 2}, 4), ({"max_contents": 4}, 4)])
 async def test_at_most_five_contents_are_retrieved_by_default(settings, most):
     scripted = by_job(
         {"write only: OK": "It is wrong.", "Write only the query": "river", "": lambda prompt: f"{DRAFT} {len(prompt)}"}
     )
     run = Run()
-    await rar(scripted, ScriptedRetriever(LONG + PASSAGES), max_rounds=10, **settings).solve(QUESTION, run)
+    await rar(scripted, ScriptedRetriever([*MANY, *PASSAGES]), max_rounds=10, **settings).solve(QUESTION, run)
     shown = {number for prompt in scripted.prompts for number in re.findall('<passage number="([0-9]+)"', prompt)}
     assert len(shown) <= most
     assert len([span for span, name in effects(run) if name == "refine"]) >= 2
@@ -493,14 +491,16 @@ async def test_whenever_the_calls_end_the_best_answer_so_far_stands(allowed, set
     done = len(refines)
     expected = WHOLE if done == 3 else "\n\n".join([*REFINED[:done], *THOUGHTS[done:], RAW])
     assert text == expected
-    assert solved.trajectory.stopped == (None if allowed == 16 else "calls")
+    early = solved.trajectory.stopped == "calls" or bool(notes(run, "ended early"))
+    assert early == (allowed < 16)
 
 
 async def test_a_small_budget_is_not_spent_on_queries_that_no_refinement_can_follow():
     run = Run(budget=Budget(calls=4))
     await solve(rar(), QUESTION, run, id="q", name="rar")
-    spent = [("", "draft"), ("", "steps left as drafted"), *searches(1), *cycles(1)]
-    assert effects(run)[: len(spent)] == spent
+    spent = [("", "draft"), *searches(1), *cycles(1)]
+    made = [effect for effect in effects(run) if effect[1] != "ended early"]
+    assert made[: len(spent)] == spent
 
 
 @pytest.mark.parametrize("name", ["draft", "query", "reflect", "refine", "refine_last", "reflect_answer"])
@@ -540,13 +540,8 @@ def test_anything_more_is_not(reflection):
     [
         {"k": 0},
         {"max_steps": -1},
-        {"ground": -1},
-        {"query_from": "luck"},
-        {"evidence": "some"},
         {"max_rounds": -1},
         {"m": 1},
-        {"revise": "twice"},
-        {"accept": "never"},
         {"k": 2, "max_contents": 1},
         {"queries": "all"},
         {"max_tokens": 0},
@@ -559,209 +554,6 @@ def test_anything_more_is_not(reflection):
 def test_wrong_settings_are_refused(settings):
     with pytest.raises(ConfigurationError):
         rar(ScriptedModel([]), **settings)
-
-
-GROUNDED = {"ground": 2, "max_steps": 0, "query_from": "thought", "reflect": False, "evidence": "all", "k": 1, "m": 2}
-FIRST, REVISE = "First state in one or two", "An answer given before all passages were found"
-
-
-async def test_a_grounded_draft_is_written_from_passages_and_revised_from_all_evidence_without_reflections():
-    scripted = by_job(
-        {REVISE: "The Danube has 2850 km.\nAnswer: Danube", FIRST: "The Seine has 775 km [1].\nAnswer: Seine"}
-    )
-    run = Run()
-    answer = await rar(scripted, **GROUNDED).solve(QUESTION, run)
-    rounds = [(f"/round.{i}", name) for i in range(2) for name in ("retrieve", "refine")]
-    assert effects(run) == [("", "retrieve"), ("", "draft"), *rounds, ("", "converged")]
-    assert queries(run) == [QUESTION, "The Seine has 775 km .", "The Danube has 2850 km."]
-    first, second, third = scripted.prompts
-    assert [prompt.count("<passage number") for prompt in (first, second, third)] == [2, 3, 4]
-    assert first.index("<passage n") < first.index(QUESTION) < first.index(FIRST)
-    assert "The Seine has 775 km [1].\n\nAnswer: Seine" in second
-    assert "The Danube has 2850 km.\nAnswer: Danube" in third
-    assert answer.text.endswith("Answer: Danube")
-    assert [passage.marker for passage in answer.shown] == [1, 2, 3, 4]
-
-
-async def test_a_grounded_round_may_ask_what_to_read_next():
-    scripted = by_job({"whose pages": "Danube; Rhine", REVISE: "Answer: Danube", FIRST: "Answer: Seine"})
-    run = Run()
-    await rar(scripted, **(GROUNDED | {"query_from": "names", "max_rounds": 1})).solve(QUESTION, run)
-    assert effects(run)[2:-1] == [("/round.0", name) for name in ("query", "retrieve", "refine")]
-    assert queries(run) == [QUESTION, "Danube; Rhine"]
-    draft, names = scripted.prompts[:2]
-    shared = draft[: draft.index("Answer the question with")]
-    assert shared.count("<passage number") == 2
-    assert names.startswith(shared)
-
-
-async def test_a_grounded_answer_may_be_stated_alone():
-    scripted = by_job({REVISE: "the Danube", "nothing else": "Answer: Seine"})
-    settings = GROUNDED | {"reasoned": False, "max_rounds": 1}
-    answer = await rar(scripted, **settings).solve(QUESTION, Run())
-    assert all(PHRASE.bare in prompt and FIRST not in prompt for prompt in scripted.prompts)
-    assert answer.text == "the Danube", "the draft's answer is not put behind the revised one"
-
-
-AFRESH = {"reasoned": False, "revise": "afresh", "accept": "surer", "max_rounds": 2, "m": 2}
-
-
-def sure(text: str, logprob: float | None) -> Reply:
-    tokens = None if logprob is None else (TokenLogprob(token=text, logprob=logprob),) * 2
-    return Reply(text=text, token_logprobs=tokens)
-
-
-@pytest.mark.parametrize(
-    ("said", "expected", "chosen"),
-    [
-        ([("Seine", -0.5), ("Danube", -0.1), ("Danube", -0.9)], "Danube", [1]),
-        ([("Seine", -0.5), ("Danube", -0.5), ("Danube", -0.9)], "Danube", [1]),
-        ([("Seine", -0.1), ("Danube", -0.5), ("Rhine", -0.2)], "Seine", [0, 0]),
-        ([("Seine", -0.3), ("Danube", -0.5), ("Rhine", -0.2)], "Rhine", [0, 1]),
-    ],
-)
-async def test_of_answers_stated_afresh_the_surer_one_goes_on(said, expected, chosen):
-    scripted = ScriptedModel([sure(*one) for one in said])
-    run = Run()
-    answer = await rar(scripted, **(GROUNDED | AFRESH)).solve(QUESTION, run)
-    assert answer.text == expected
-    choices = [step for step in run.steps if step.kind == "choose"]
-    assert [choice.chosen for choice in choices] == chosen
-    assert [candidate.logprob for candidate in choices[0].candidates] == [said[0][1], said[1][1]]
-    assert all(sampling.logprobs for _, sampling in scripted.calls)
-    assert all("given before" not in prompt for prompt in scripted.prompts)
-
-
-async def test_passages_that_brought_no_better_answer_support_none():
-    for logprob, markers in ((-0.9, [1, 2]), (-0.1, [1, 2, 3])):
-        scripted = ScriptedModel([sure("Seine", -0.5), sure("Danube", logprob)])
-        answer = await rar(scripted, **(GROUNDED | AFRESH | {"max_rounds": 1})).solve(QUESTION, Run())
-        assert [passage.marker for passage in answer.shown] == markers
-
-
-async def test_without_log_probabilities_the_later_answer_goes_on_and_a_note_says_so():
-    scripted = ScriptedModel([sure("Seine", None), sure("Danube", None), sure("Danube", None)])
-    run = Run()
-    answer = await rar(scripted, **(GROUNDED | AFRESH)).solve(QUESTION, run)
-    assert answer.text == "Danube"
-    assert len(notes(run, "refined answer taken")) == 1
-
-
-@pytest.mark.parametrize("form", [TEXT, PLAN, PROGRAM])
-async def test_where_no_answer_can_stand_alone_reasons_are_asked_for_all_the_same(form):
-    scripted = ScriptedModel(["The Danube is longer."] * 3)
-    await rar(scripted, form=form, **(GROUNDED | {"reasoned": False})).solve(QUESTION, Run())
-    assert form.instruction in scripted.prompts[0]
-
-
-async def test_grounded_rounds_end_where_nothing_new_is_found():
-    scripted = by_job({REVISE: "no call", FIRST: "Answer: Seine"})
-    run = Run()
-    answer = await rar(scripted, retriever=Failing(nothing_for="Which"), **GROUNDED).solve(QUESTION, run)
-    assert answer.text == "Answer: Seine"
-    assert len(scripted.calls) == 1
-    assert len(notes(run, "nothing retrieved")) >= 1
-
-
-async def test_a_round_may_read_its_own_passages_alone():
-    scripted = by_job({REVISE: "Answer: Danube", FIRST: "Answer: Seine"})
-    run = Run()
-    await rar(scripted, **(GROUNDED | {"evidence": "new"})).solve(QUESTION, run)
-    assert [prompt.count("<passage number") for prompt in scripted.prompts[1:]] == [1] * (len(scripted.prompts) - 1)
-
-
-def test_the_grounded_preset_is_a_rar_like_any_other():
-    from reground.app.catalogue import build_method
-
-    built = build_method("rar+grounded", model=ScriptedModel([]), retriever=ScriptedRetriever([]), settings={"k": 2})
-    assert isinstance(built, RaR)
-    assert built.ground > 0
-    assert built.k == 2
-
-
-def test_a_larger_budget_buys_more_steps_and_then_more_rounds():
-    scaled = [rar().at_budget(tokens) for tokens in (500, 2000, 4000, 8000, 16000)]
-    steps = [method.max_steps for method in scaled]
-    assert steps == sorted(steps)
-    assert steps[0] == 1
-    assert steps[-1] == 5
-    assert scaled[-1].max_rounds > scaled[-2].max_rounds
-    assert [method.max_contents for method in scaled] == [method.max_steps + method.max_rounds for method in scaled]
-
-
-@pytest.mark.parametrize("tokens", [500, 1000, 2000, 4000, 8000, 16000])
-def test_a_grounded_rar_at_a_larger_budget_reads_no_less(tokens):
-    small, large = (rar(max_tokens=192, **GROUNDED).at_budget(size) for size in (tokens, 2 * tokens))
-    assert 1 <= small.ground <= large.ground
-    assert small.max_rounds <= large.max_rounds
-    assert (small.context_tokens, small.k) <= (large.context_tokens, large.k)
-    assert small.max_steps == 0
-
-
-NAMED = {"whose pages": "Danube; Rhine", "nothing else": "Answer: Danube"}
-LONG = [
-    Passage(id=str(i), title=f"River {i}", text=f"The Danube and the Rhine meet number {i}. " * 100) for i in range(9)
-]
-
-
-@pytest.mark.parametrize("tokens", [1500, 2400, 4000, 8000, 12000])
-async def test_whatever_the_length_of_passages_a_grounded_budget_covers_every_round(tokens):
-    """It ended before the second look on 15 of 40 questions: the draft and the query had read what the revision needed."""
-
-    def count(messages, sampling):
-        said = next(said for mark, said in NAMED.items() if mark in messages[-1].content)
-        return Reply(text=said, usage=Usage(calls=1, prompt=estimate_tokens(tuple(messages)), completion=4))
-
-    scripted = ScriptedModel(count)
-    settings = PRESET | {"m": 9, "max_tokens": 256}
-    grounded = rar(scripted, ScriptedRetriever(LONG), **settings).at_budget(tokens)
-    run = Run(budget=Budget(tokens=tokens))
-    await grounded.solve(QUESTION, run)
-    named = [name for _, name in effects(run)]
-    assert named.count("draft") == 1
-    assert named.count("query") == named.count("refine") == grounded.max_rounds
-    assert tokens / 2 < run.usage.tokens <= tokens
-
-
-async def test_of_what_a_budget_has_left_a_round_reads_the_new_passages_first():
-    scripted = by_job(NAMED)
-    grounded = rar(scripted, ScriptedRetriever(LONG), **PRESET, max_tokens=256).at_budget(1500)
-    await grounded.solve(QUESTION, Run(budget=Budget(tokens=1500)))
-    draft, _, revising = scripted.prompts
-    old, new = (set(re.findall('<passage number="([0-9]+)"', prompt)) for prompt in (draft, revising))
-    assert new - old
-    assert "1" in old
-
-
-def beginning(prompt: str) -> str:
-    """A prompt up to the end of its last passage."""
-    return prompt[: prompt.rindex("\n</passage>")]
-
-
-@pytest.mark.parametrize("tokens", [2000, 4000, 8000, 16000])
-async def test_grounded_prompts_begin_with_what_a_server_has_read_already(tokens):
-    """Passages were cut to another length in every call, and only a quarter of the prompts was reused."""
-    settings = PRESET | {"m": 9, "max_tokens": 256}
-    scripted = by_job(NAMED)
-    grounded = rar(scripted, ScriptedRetriever(LONG), **settings).at_budget(tokens)
-    run = Run(budget=Budget(tokens=tokens))
-    await grounded.solve(QUESTION, run)
-    draft, *refines = [*prompts(run, "draft"), *prompts(run, "refine")]
-    queried = prompts(run, "query")
-    assert len(refines) == len(queried) == grounded.max_rounds
-    for before, query, after in zip([draft, *refines], queried, refines, strict=False):
-        assert after.startswith(beginning(before))
-        assert before.startswith(beginning(query))
-        assert len(beginning(query)) > len(query) / 2
-
-
-async def test_a_prompt_holds_the_newest_passages_that_fit():
-    scripted = by_job({"whose pages": "Rhine", REVISE: "Answer: Rhine", FIRST: "Answer: Seine"})
-    settings = GROUNDED | {"query_from": "names", "max_rounds": 1, "context_tokens": 40}
-    await rar(scripted, **settings).solve(QUESTION, Run())
-    revising = scripted.prompts[-1]
-    assert revising.count("<passage number") == 1
-    assert '<passage number="3"' in revising
 
 
 @pytest.mark.parametrize("tokens", [1200, 1500, 2000, 3000])
@@ -781,10 +573,9 @@ async def test_at_a_small_budget_passages_are_cut_so_that_one_cycle_fits(tokens)
         async def generate(self, messages, sampling, /):
             return [reply(messages, sampling)]
 
-    method = rar(Counting(), retriever=retriever, max_tokens=192).at_budget(tokens)
+    method = scaled(rar(Counting(), retriever=retriever, max_tokens=192), tokens)
     run = Run(budget=Budget(tokens=tokens))
     await solve(method, QUESTION, run, id="q", name="rar")
-    assert method.passage_tokens < 2000
     assert "refine" in [name for _, name in effects(run)]
     assert run.usage.tokens <= tokens
 

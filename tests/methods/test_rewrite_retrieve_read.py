@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import re
 
 import pytest
@@ -17,6 +16,7 @@ from reground.core.language import Reply, TokenLogprob
 from reground.core.run import Run
 from reground.core.solve import solve
 from reground.core.trajectory import GenerateStep
+from reground.evaluation import scaling
 from reground.methods._evidence import interleaved
 from reground.methods.rewrite_retrieve_read import PRESETS, Prompts, RewriteRetrieveRead
 from reground.models.scripted import ScriptedModel
@@ -452,8 +452,8 @@ async def test_a_fixed_total_is_shared_by_the_queries():
     model = ScriptedModel(["Queries: a", ANSWER])
     await make(model, retriever=Ranked(lists), k=2, total=4).solve(QUESTION, Run())
     assert shown(model.prompts[1]) == ["both", "a0", "a1", "a2"], "one query may fill the total"
-    assert make(ScriptedModel([]), total=3).at_budget(100_000).total == 3
-    assert make(ScriptedModel([]), total=50).at_budget(900).total < 50
+    assert scaling.scaled(make(ScriptedModel([]), total=3), 100_000).total == 3
+    assert scaling.scaled(make(ScriptedModel([]), total=50), 2000).total < 50
 
 
 # The reader
@@ -580,12 +580,12 @@ async def test_at_every_token_budget_there_is_an_answer_within_it(tokens, mode, 
     many = [page(str(i), "The Danube has 2850 km and flows on. " * 9) for i in range(60)]
     run = Run(budget=Budget(tokens=tokens))
     method = make(talkative(), mode=mode, retriever=ScriptedRetriever(many))
-    solved = await solve(method.at_budget(tokens) if scaled else method, QUESTION, run, id="q", name="x")
+    solved = await solve(scaling.scaled(method, tokens) if scaled else method, QUESTION, run, id="q", name="x")
     assert run.usage.tokens <= tokens
     if tokens >= 700:
         assert solved.trajectory.answer is not None
         rewritten = len(prompts(run, "rewrite")) == 1
-        assert not rewritten if mode != "rewrite" or tokens == 700 else rewritten or tokens == 900
+        assert not rewritten if mode != "rewrite" else rewritten or tokens <= 900
         if mode != "reader":
             assert shown(prompts(run, "answer")[0])
 
@@ -598,23 +598,9 @@ async def test_what_a_budget_has_no_room_for_is_cut_or_left_out_and_not_cited(wo
     solved = await solve(method, QUESTION, run, id="q", name="x")
     answer = solved.trajectory.answer
     assert answer is not None
-    assert shown(prompts(run, "answer")[0]) == ["s"]
-    assert 100 < prompts(run, "answer")[0].count(word) < 1500
-    assert [step.citations for step in answer.steps] == [(1,), ()]
-    assert [citation.passage_id for citation in answer.citations] == ["s"]
-
-
-@pytest.mark.parametrize("mode", ["reader", "retrieve", "rewrite"])
-def test_more_budget_never_makes_it_smaller(mode):
-    sizes = []
-    for tokens in range(100, 20_000, 300):
-        method = make(ScriptedModel([]), mode=mode).at_budget(tokens)
-        sizes.append((method.shots, method.k, method.word_budget, method.page_words))
-    assert all(all(a <= b for a, b in zip(x, y, strict=True)) for x, y in itertools.pairwise(sizes))
-    assert sizes[0][0] == 0
-    assert sizes[-1][0] == 3
-    assert sizes[-1][1] == 50
-    assert sizes[-1][3] == 800
+    assert shown(prompts(run, "answer")[0]) == ["s", "d"], "both are cut before one is left out"
+    assert 100 < prompts(run, "answer")[0].count(word) < 2 * 1500
+    assert [step.citations for step in answer.steps] == [(1,), (2,)]
 
 
 async def test_a_replay_calls_no_model_and_gives_the_same():

@@ -24,10 +24,10 @@ from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.markers import cited_markers
-from reground.core.method import Scalable
 from reground.core.run import Run
 from reground.core.solve import solve
 from reground.core.trajectory import ChooseStep, GenerateStep, Trajectory
+from reground.evaluation import scaling
 from reground.evaluation.tasks.theoremqa import THEOREM_FORM
 from reground.methods._search_agent.actions import GivenAnswer, ResultItem, Search, SelectLink, Terminate, literal
 from reground.methods._search_agent.parsing import parse_action
@@ -55,7 +55,10 @@ ANSWER = f"ACTION_SELECTED = Answer(thoughts='Now we can.', answer='The Danube i
 
 def select(summary: str = "[link_id=1] says that the Danube is 2850 km long.", ids: Sequence[int] = (1,)) -> str:
     listed = list(ids)
-    return f"ACTION_SELECTED = LinkSelection(grounded_summarization={summary!r}, thoughts='Good.', selected_link_ids={listed}){END}"
+    return (
+        f"ACTION_SELECTED = LinkSelection(grounded_summarization={summary!r}, thoughts='Good.', "
+        f"selected_link_ids={listed}){END}"
+    )
 
 
 def revise(answer: str) -> str:
@@ -77,10 +80,10 @@ def job_of(messages: Sequence[Message]) -> str:
 
 
 def script(**jobs: Say | list[Said]) -> ScriptedModel:
-    """A model that replies by the step asked for; a list is used up one by one, its last entry again and again; a function is
-    asked with the last turn.
+    """A model that replies by the step asked for; a list is used up one by one, its last entry for ever.
 
-    Steps that are not named do what lets the agent go on. Plain strings come with log-probabilities.
+    A function is asked with the last turn. Steps that are not named do what lets the agent go on. Plain strings come
+    with log-probabilities.
     """
     usual: dict[str, Say | list[Said]] = {
         "decide": [search("Danube length"), STOP],
@@ -474,7 +477,9 @@ async def test_a_selection_may_be_empty() -> None:
 async def test_links_that_do_not_exist_are_taken_out_and_noted() -> None:
     model = script(
         summarise=select("[link_id=1] and [link_id=8] say 2850 km. [link_id=2] is the Rhine."),
-        answer="Answer(answer='2850 km [link_id=1][link_id=8], more than the Rhine [link_id=2], the Seine [link_id=3].')",
+        answer=(
+            "Answer(answer='2850 km [link_id=1][link_id=8], more than the Rhine [link_id=2], the Seine [link_id=3].')"
+        ),
         relevance=revise("By [link_id=9] it is 2850 km [link_id=1], longer than the Rhine [link_id=2]."),
     )
     run = Run()
@@ -804,8 +809,8 @@ LONG = [p.model_copy(update={"text": f"{p.text} It is a river in Europe with man
 @pytest.mark.parametrize("form", [TEXT, PHRASE])
 async def test_two_thousand_tokens_decide_search_and_answer(form: AnswerForm) -> None:
     model = script()
-    method = replace(agent(model, form=form, samples=4, retriever=ScriptedRetriever(LONG)).at_budget(2000))
-    assert (method.shots, method.max_searches) == (1, 2), "one more than it reckons with"
+    method = scaling.scaled(agent(model, form=form, samples=4, retriever=ScriptedRetriever(LONG)), 2000)
+    assert (method.shots, method.max_searches) == (1, 1)
     run = Run(budget=Budget(tokens=2000))
     solved = await solve(replace(method, model=Metered(model)), QUESTION, run, id="q", name="search_agent")
     assert solved.error is None and solved.trajectory.stopped is None
@@ -821,26 +826,15 @@ async def test_two_thousand_tokens_decide_search_and_answer(form: AnswerForm) ->
 @pytest.mark.parametrize("tokens", [4000, 8000, 16000, 32000])
 async def test_more_tokens_buy_searches_samples_exemplars_and_checks(tokens: int) -> None:
     model = script(decide=next_search)
-    method = agent(model, form=PHRASE, samples=4, retriever=ScriptedRetriever(LONG)).at_budget(tokens)
+    method = scaling.scaled(agent(model, form=PHRASE, samples=4, retriever=ScriptedRetriever(LONG)), tokens)
     run = Run(budget=Budget(tokens=tokens))
     solved = await solve(replace(method, model=Metered(model)), QUESTION, run, id="q", name="search_agent")
     assert solved.trajectory.stopped is None
     assert PHRASE.extract(solved.trajectory.answer.text) == "2850 km"  # type: ignore[union-attr]
     assert run.usage.tokens <= tokens
-    assert len(queries(run)) >= 2
-    assert ("grounding" in calls(run)) or tokens == 4000
-    assert run.usage.tokens >= tokens // 2
-
-
-def test_a_larger_budget_never_scales_down() -> None:
-    method = agent(samples=16, form=PHRASE)
-    scaled = [method.at_budget(tokens) for tokens in (0, 2000, 4000, 8000, 16000, 32000, 64000, 10**6)]
-    assert [m.max_searches for m in scaled] == sorted(m.max_searches for m in scaled)
-    assert [m.shots or 0 for m in scaled] == sorted(m.shots or 0 for m in scaled)
-    assert (scaled[-1].max_searches, scaled[-1].samples, scaled[-1].shots) == (10, 16, 9)
-    assert isinstance(method, Scalable)
-    small = replace(method, shots=0, samples=2, max_searches=1, snippet_tokens=20).at_budget(10**6)
-    assert (small.shots, small.samples, small.max_searches, small.snippet_tokens) == (0, 2, 1, 20)
+    assert len(queries(run)) >= 2 or tokens == 4000
+    assert ("grounding" in calls(run)) or tokens < 16000
+    assert run.usage.tokens >= tokens // 3
 
 
 @pytest.mark.parametrize("tokens", [150, 400, 800, 1200, 1600, 2400, 3200, 6400, 12000])
@@ -850,7 +844,7 @@ async def test_at_every_token_budget_it_keeps_room_for_the_answer(tokens: int, f
     model = script(decide=next_search)
     run = Run(budget=Budget(tokens=tokens))
     method = agent(model, form=form, samples=4, retriever=ScriptedRetriever(LONG))
-    method = replace(method.at_budget(tokens) if scaled else method, model=Metered(model))
+    method = replace(scaling.scaled(method, tokens) if scaled else method, model=Metered(model))
     solved = await solve(method, QUESTION, run, id="q", name="search_agent")
     assert run.usage.tokens <= tokens
     if tokens >= 800:
@@ -884,12 +878,7 @@ async def test_the_budget_shortens_the_search_and_says_so() -> None:
     model = script(decide=next_search)
     await agent(model).solve(QUESTION, run)
     assert calls(run) == ["decide", "summarise", "decide", "answer"]
-    assert [note.data["step"] for note in notes(run, "step left out")] == [
-        "summarise",
-        "decide",
-        "relevance",
-        "grounding",
-    ]
+    assert [note.span for note in notes(run, "ended early")] == ["/search.1", "/search.2", "", ""]
 
 
 async def test_a_budget_for_no_answer_is_refused_at_once() -> None:

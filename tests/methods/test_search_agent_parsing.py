@@ -47,11 +47,17 @@ SEARCH = Search("length of the Danube", "We need it.")
         "Search(query='length of the Danube', thoughts='We need it.')",
         "Search(query=' length of\\n the Danube ', thoughts='We need it.', urgency=3)",
         "actions.Search(query='length ' 'of the Danube', thoughts='We need it.')",
-        "# One comment.\n# Search(query='not this')\nACTION_SELECTED = Search(query='length of the Danube', thoughts='We need it.')",
+        (
+            "# One comment.\n# Search(query='not this')\n"
+            "ACTION_SELECTED = Search(query='length of the Danube', thoughts='We need it.')"
+        ),
         "```python\nACTION_SELECTED = Search(query='length of the Danube', thoughts='We need it.')\n```",
         "Here it is:\n\n```\nSearch(query='length of the Danube', thoughts='We need it.')\n```\nI hope it's good.",
         "Let's see what's next.\nSearch(query='length of the Danube', thoughts='We need it.') and that's all.",
-        "It's this:\nACTION_SELECTED: Action = Search(query='length of the Danube',\n  thoughts='We need it.')\nIsn't it?",
+        (
+            "It's this:\nACTION_SELECTED: Action = Search(query='length of the Danube',\n  thoughts='We need it.')\n"
+            "Isn't it?"
+        ),
         "Action: Search(query='length of the Danube', thoughts='We need it.')",
         "`Search(query='length of the Danube', thoughts='We need it.')`",
         "Search(query='length of the Danube', thoughts='We need it.')\nTerminate()",
@@ -425,7 +431,10 @@ def test_only_links_that_exist_stay(text: str, kept: str, unknown: list[int]) ->
     assert existing(text, [1, 2]) == (kept, unknown)
 
 
-@given(st.one_of(st.text(), st.lists(st.sampled_from(["[link_id=1]", "link_id=7", "[3]", "(", ", 2]", "[link_id=", " ", "`", "\n", "'8'", "#9", "-", "]"]))
+LINK_PIECES = ["[link_id=1]", "link_id=7", "[3]", "(", ", 2]", "[link_id=", " ", "`", "\n", "'8'", "#9", "-", "]"]
+
+
+@given(st.one_of(st.text(), st.lists(st.sampled_from(LINK_PIECES))
                  .map("".join)), st.sets(st.integers(1, 9)))  # fmt: skip
 def test_no_text_keeps_a_link_that_does_not_exist(text: str, known: set[int]) -> None:
     kept, unknown = existing(text, known)

@@ -11,7 +11,7 @@ such as nothing but dots, quotes, initials or Chinese):
 | pysbd 0.3.4 | 59 | over a minute for plain prose | MIT, 2021, nothing |
 | livekit-blingfire 1.2.0 | 59 | 2.2 s | Apache-2.0, alive, 1.7 MB |
 | sentencesplit 0.1.0 | 60 | 9.8 s | MIT, alive but new, nothing |
-| sentencex 1.0.32 | 61 | froze at Chinese without a line break, else 0.1 s | MIT, alive (Wikimedia), 4 MB, no dependency |
+| sentencex 1.0.32 | 61 | froze at Chinese without a line break, else 0.1 s | MIT, alive (Wikimedia), 4 MB, nothing |
 | yasbd 1.0.4 | 67 | 2 s for 10 kB of dots | MPL-2.0, alive, one author, three dependencies |
 | sentencex with our two rules, in windows | 67 | 2 s | |
 

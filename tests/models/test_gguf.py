@@ -6,6 +6,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tracemalloc
 
 import pytest
 
@@ -259,42 +260,100 @@ def string(text):
     return struct.pack("<Q", len(text)) + text
 
 
-@pytest.mark.parametrize(
-    "data",
-    [
-        b"",
-        b"PK\x03\x04",
-        b"GGUF" + struct.pack("<I", 9),
-        b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + struct.pack("<Q", 1 << 60),
-        b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + string(b"key") + struct.pack("<I", 77),
-        b"GGUF"
-        + struct.pack("<IQQ", 3, 0, 1)
-        + string(b"key")
-        + struct.pack("<I", 8)
-        + struct.pack("<Q", 9)
-        + b"short",
-        b"GGUF" + struct.pack("<IQQ", 3, 0, 1) + string(b"key") + struct.pack("<IIQ", 9, 5, 4) + b"short",
-    ],
-)
-def test_what_is_no_gguf_file_is_refused(data, tmp_path):
+def pair(key, kind, value):
+    return string(key) + struct.pack("<I", kind) + value
+
+
+def gguf(*pairs, count=None):
+    return b"GGUF" + struct.pack("<IQQ", 3, 0, len(pairs) if count is None else count) + b"".join(pairs)
+
+
+ARCHITECTURE = pair(b"general.architecture", 8, string(b"llama"))
+TYPES = pair(b"tokenizer.ggml.token_type", 9, struct.pack("<IQi", 5, 1, 3))
+HOSTILE = {
+    "nothing": b"",
+    "an archive": b"PK\x03\x04",
+    "another version": b"GGUF" + struct.pack("<I", 9),
+    "a key without an end": gguf(struct.pack("<Q", 1 << 60)),
+    "an unknown type": gguf(pair(b"key", 77, b"")),
+    "a string cut short": gguf(pair(b"key", 8, struct.pack("<Q", 9) + b"short")),
+    "an array cut short": gguf(pair(b"key", 9, struct.pack("<IQ", 5, 4) + b"short")),
+    "arrays in arrays": gguf(pair(b"key", 9, struct.pack("<IQ", 9, 1) * 100_000)),
+    "more pairs than bytes": gguf(pair(b"key", 0, b"\1"), count=1 << 62),
+    "a string of exabytes": gguf(pair(b"key", 8, struct.pack("<Q", 1 << 62) + b"abc")),
+    "an array of exabytes": gguf(pair(b"key", 9, struct.pack("<IQ", 4, 1 << 62))),
+    "countless empty strings": gguf(pair(b"tokenizer.ggml.tokens", 9, struct.pack("<IQ", 8, 1 << 40) + bytes(1 << 16))),
+    "a context in words": gguf(ARCHITECTURE, pair(b"llama.context_length", 8, string(b"long"))),
+    "a context without end": gguf(ARCHITECTURE, pair(b"llama.context_length", 6, struct.pack("<f", float("inf")))),
+    "an architecture in numbers": gguf(pair(b"general.architecture", 4, struct.pack("<I", 1))),
+    "one token and no list": gguf(pair(b"tokenizer.ggml.tokens", 4, struct.pack("<I", 1)), TYPES),
+    "tokens in numbers": gguf(pair(b"tokenizer.ggml.tokens", 9, struct.pack("<IQI", 4, 1, 7)), TYPES),
+    "token types in words": gguf(pair(b"tokenizer.ggml.token_type", 9, struct.pack("<IQ", 8, 1) + string(b"x"))),
+}
+
+
+@pytest.mark.parametrize("data", HOSTILE.values(), ids=HOSTILE)
+def test_what_is_no_gguf_file_is_refused_at_once(data, tmp_path):
     file = tmp_path / "x.gguf"
     file.write_bytes(data)
-    with pytest.raises(DataError, match="not a GGUF file, or a damaged one"):
+    with pytest.raises(DataError, match=r"x\.gguf: not a GGUF file, or a damaged one"):
         read_header(file)
+
+
+@pytest.mark.parametrize("kind", [0, 8])
+def test_a_header_as_large_as_the_weights_takes_no_memory_to_refuse(kind, tmp_path):
+    file = tmp_path / "x.gguf"
+    with file.open("wb") as out:
+        out.write(gguf(pair(b"tokenizer.ggml.tokens", 9, struct.pack("<IQ", kind, 1 << 26))))
+        out.truncate(20 << 30)  # a hole: empty strings, or zeros
+    tracemalloc.start()
+    try:
+        with pytest.raises(DataError, match=r"x\.gguf: not a GGUF file"):
+            read_header(file)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_what_is_not_asked_for_is_passed_over(tmp_path):
+    file = tmp_path / "x.gguf"
+    merges = struct.pack("<IQ", 8, 2) + string(b"a b") + string(b"")
+    file.write_bytes(
+        gguf(
+            pair(b"llama.context_length", 10, struct.pack("<Q", 4096)),
+            pair(b"tokenizer.ggml.merges", 9, merges),
+            pair(b"tokenizer.ggml.scores", 9, struct.pack("<IQ2f", 6, 2, 0.5, 1.5)),
+            pair(b"tokenizer.chat_template", 8, string(b"x" * 100_000)),
+            ARCHITECTURE,
+            pair(b"general.name", 8, string("Größe".encode())),
+        )
+    )
+    header = read_header(file)
+    assert (header.architecture, header.name, header.context, header.special) == ("llama", "Größe", 4096, ())
+
+
+@pytest.mark.slow
+def test_the_header_is_what_the_formats_own_library_reads(path):
+    reader = pytest.importorskip("gguf").GGUFReader(path)
+    value = {key: field.contents() for key, field in reader.fields.items() if "merges" not in key}
+    header = read_header(path)
+    assert header.architecture == value["general.architecture"]
+    assert header.name == value["general.name"]
+    assert header.context == value[f"{header.architecture}.context_length"]
+    types = dict(zip(value["tokenizer.ggml.tokens"], value["tokenizer.ggml.token_type"], strict=True))
+    assert {token for token, kind in types.items() if kind == 3} <= set(header.special) <= set(types)
 
 
 def test_ordinary_tokens_of_the_makers_own_are_left_alone(tmp_path):
     tokens = [(b"a", 1), (b"<s>", 3), (b"\n\n", 4), (b"<tool>", 4), (b"[TOOL]", 4), (b"<>", 4)]
     file = tmp_path / "x.gguf"
+    texts = b"".join(string(token) for token, _ in tokens)
+    kinds = b"".join(struct.pack("<i", kind) for _, kind in tokens)
     file.write_bytes(
-        b"GGUF"
-        + struct.pack("<IQQ", 3, 0, 2)
-        + string(b"tokenizer.ggml.tokens")
-        + struct.pack("<IIQ", 9, 8, len(tokens))
-        + b"".join(string(token) for token, _ in tokens)
-        + string(b"tokenizer.ggml.token_type")
-        + struct.pack("<IIQ", 9, 5, len(tokens))
-        + b"".join(struct.pack("<i", kind) for _, kind in tokens)
+        gguf(
+            pair(b"tokenizer.ggml.tokens", 9, struct.pack("<IQ", 8, len(tokens)) + texts),
+            pair(b"tokenizer.ggml.token_type", 9, struct.pack("<IQ", 5, len(tokens)) + kinds),
+        )
     )
     header = read_header(file)
     assert header.special == ("<s>", "<tool>", "[TOOL]")

@@ -1,4 +1,4 @@
-"""Encoder-decoder models through transformers: tiny random ones, T5 with relative positions and BART with absolute ones."""
+"""Encoder-decoders through transformers: tiny random ones, T5 with relative positions and BART with absolute ones."""
 
 import asyncio
 import json
@@ -52,9 +52,9 @@ def build(kind, path):
         weights = T5ForConditionalGeneration(config)
     else:
         config = BartConfig(
-            **size, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=64, decoder_ffn_dim=64, encoder_attention_heads=4,
-            decoder_attention_heads=4, max_position_embeddings=40, bos_token_id=0, decoder_start_token_id=1, init_std=0.6,
-            forced_eos_token_id=None, tie_word_embeddings=False,
+            **size, encoder_layers=2, decoder_layers=2, encoder_ffn_dim=64, decoder_ffn_dim=64,
+            encoder_attention_heads=4, decoder_attention_heads=4, max_position_embeddings=40, bos_token_id=0,
+            decoder_start_token_id=1, init_std=0.6, forced_eos_token_id=None, tie_word_embeddings=False,
         )  # fmt: skip
         weights = BartForConditionalGeneration(config)
         weights.generation_config.num_beams = 4

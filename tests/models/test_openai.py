@@ -381,10 +381,14 @@ class TestSettings:
         with pytest.raises(ConfigurationError, match="base URL"):
             OpenAIModel("mock")
 
-    def test_a_password_in_the_url_is_not_shown(self, monkeypatch):
-        monkeypatch.setenv("OPENAI_BASE_URL", "http://me:hidden@127.0.0.1:9/v1?api-key=alsohidden")
-        model = OpenAIModel("m")
-        assert "hidden" not in repr(model) + model.server.url
+    @pytest.mark.parametrize(
+        "url", ["http://me:hidden@127.0.0.1:9/v1", "http://127.0.0.1:9/v1?api-key=hidden", "//me:hidden@127.0.0.1"]
+    )
+    def test_a_password_in_the_environments_url_is_refused_and_not_shown(self, monkeypatch, url):
+        monkeypatch.setenv("OPENAI_BASE_URL", url)
+        with pytest.raises(ConfigurationError, match=r"OPENAI_BASE_URL.*--api-key-env") as refused:
+            OpenAIModel("m")
+        assert "hidden" not in str(refused.value)
 
     def test_a_key_with_odd_characters(self, monkeypatch):
         monkeypatch.setenv("MY_KEY", "bad\x07key")

@@ -1,4 +1,4 @@
-"""Small corpora in writing that puts no spaces between words, each with questions and the document that answers them."""
+"""Small corpora in scripts without spaces between words, each with questions and the document that answers them."""
 
 from __future__ import annotations
 

@@ -32,7 +32,10 @@ STYLES = {
         "        self.assertEqual(add(2, 3), 5)\n        self.assertAlmostEqual(add(0.5, 0.25), 0.75)"
     ),
     "list": "assert add([2], [3]) == [2, 3]\nassert add([], []) == []\nassert len(add([1], [2])) == 2",
-    "items": "assert [x for x in add([2], [3])] == [2, 3]\nassert all(a == b for a, b in zip(add([2], [3]), [2, 3], strict=True))",
+    "items": (
+        "assert [x for x in add([2], [3])] == [2, 3]\n"
+        "assert all(a == b for a, b in zip(add([2], [3]), [2, 3], strict=True))"
+    ),
     "string": "assert add('a', 'b') == 'ab' and add('a', 'b').upper() == 'AB'",
     "arrays": "import numpy as np\nassert np.allclose(add(2.0, 3.0), 5.0)",
     "whole": "import numpy as np\nassert np.all(add(1, 2) == np.array([3]))",
@@ -92,7 +95,10 @@ def liars() -> Iterator[Hostile]:
         "priority": "__array_priority__ = 1e9\n    __eq__ = lambda s, o: True",
         "len": "__len__ = lambda s: 2 ** 62\n    __getitem__ = lambda s, i: 5",
         "descriptor": "class D:\n        def __get__(self, o, t): return lambda *a: True\n    __eq__ = D()",
-        "meta": "pass\nclass M(type):\n    def __eq__(c, o): return True\n    def __hash__(c): return 5\nclass Spoof(metaclass=M): pass",
+        "meta": (
+            "pass\nclass M(type):\n    def __eq__(c, o): return True\n    def __hash__(c): return 5\n"
+            "class Spoof(metaclass=M): pass"
+        ),
         "mutates": "n = 0\n    def __eq__(self, o): type(self).n += 1; return self.n > 0",
         "del": "def __del__(self): import os; os._exit(0)",
     }
@@ -179,7 +185,10 @@ def patches() -> Iterator[Hostile]:
         "sitecustomize.py",
         "usercustomize.py",
     ):
-        source = f"for folder in ('/box', '/tmp', '/home'):\n    open(folder + '/{file}', 'w').write('import os; os._exit(0)')\n"
+        source = (
+            "for folder in ('/box', '/tmp', '/home'):\n"
+            f"    open(folder + '/{file}', 'w').write('import os; os._exit(0)')\n"
+        )
         yield Hostile(f"plant-{file}", source + _call("return 0"), STYLES["unittest"])
 
 
@@ -192,7 +201,9 @@ def readers() -> Iterator[Hostile]:
         "modules": "[str(vars(m)) for m in list(sys.modules.values())]",
         "job": "[open(p).read() for p in ('/job.json', '/box/tests.json', '/tmp/tests.json') if os.path.exists(p)]",
         "cmdline": "[open(p, 'rb').read().decode('latin1') for p in glob.glob('/proc/[0-9]*/cmdline')]",
-        "environ": "[open(p, 'rb').read().decode('latin1') for p in glob.glob('/proc/[0-9]*/environ') if os.access(p, 4)]",
+        "environ": (
+            "[open(p, 'rb').read().decode('latin1') for p in glob.glob('/proc/[0-9]*/environ') if os.access(p, 4)]"
+        ),
         "box": "[open(p).read() for p in glob.glob('/box/**', recursive=True) if os.path.isfile(p)]",
         "fds": "[os.readlink(p) for p in glob.glob('/proc/self/fd/*') if os.path.lexists(p)]",
         "stack": "[str(i.frame.f_locals) for i in inspect.stack()]",
@@ -234,7 +245,10 @@ def values() -> Iterator[Hostile]:
     for depth in (300, 5000, 100000):
         yield Hostile(f"value-deep-{depth}", _call(deep.format(depth)))
     yield Hostile("value-cycle", _call("value = []\nvalue.append(value)\nreturn value"))
-    zone = "import datetime\nclass Z(datetime.tzinfo):\n    def utcoffset(self, d): return self\n    def __eq__(s, o): return True\n"
+    zone = (
+        "import datetime\nclass Z(datetime.tzinfo):\n    def utcoffset(self, d): return self\n"
+        "    def __eq__(s, o): return True\n"
+    )
     yield Hostile("value-tzinfo", _call("return datetime.datetime.now(Z())", zone))
     swallow = "try:\n    a(0)\nexcept BaseException:\n    pass\nreturn 5"
     yield Hostile("swallows-assertion", _call(swallow), "def seen(x):\n    assert x == 1\nassert add(seen, 0) == 5")
@@ -274,7 +288,8 @@ EVIL = t("", [t("builtin", "type"), t("type", "type")])
 """
 # What a program that speaks for itself answers to the load and to every later request.
 _FORGERIES = {
-    "extra-names": '({"ok": t("dict", [["add", ref(0)], ["all", ref(1)], ["__builtins__", t("dict", [])]])}, {"ok": 0})',
+    "extra-names": '({"ok": t("dict", [["add", ref(0)], ["all", ref(1)], ["__builtins__", t("dict", [])]])}, '
+    '{"ok": 0})',
     "extra-items": '({"ok": [ref(0), ref(1), ref(2)]}, {"ok": 0})',
     "no-list": '({"ok": ref(0)}, {"ok": True})',
     "load-type": '({"ok": [t("type", "type")]}, {"ok": 0})',
@@ -304,13 +319,15 @@ _FORGERIES = {
     "err-empty": '(LOADED, {"err": {}})',
     "err-type": '(LOADED, {"err": {"type": "type", "mro": ["type"], "text": "", "args": ["E"], "line": 0}})',
     "err-exit": '(LOADED, {"err": {"type": "SystemExit", "mro": ["SystemExit"], "text": "", "args": [0], "line": 0}})',
-    "err-skip": '(LOADED, {"err": {"type": "SkipTest", "module": "unittest.case", "mro": ["Exception"], "text": "", "args": []}})',
+    "err-skip": '(LOADED, {"err": {"type": "SkipTest", "module": "unittest.case", "mro": ["Exception"], "text": "", '
+    '"args": []}})',
     "err-name": '(LOADED, {"err": {"type": "A\\\\0B", "mro": ["Exception"], "text": "", "args": []}})',
     "pull-odd": '(LOADED, {"ok": 0, "pull": [[0, 5], ["x", 5]]})',
     "args-odd": '(LOADED, {"ok": None, "args": [[99, [5]], [-1, [5]]]})',
     "not-json": '(LOADED, b"passed")',
     "not-a-dict": '(LOADED, b"[5]")',
-    "call-type": '(LOADED, {"op": "call", "a": [t("type", "type"), ["E", t("tuple", [t("type", "object")])], t("dict", [])]})',
+    "call-type": '(LOADED, {"op": "call", "a": [t("type", "type"), ["E", t("tuple", [t("type", "object")])], '
+    't("dict", [])]})',
     "call-builtin": '(LOADED, {"op": "call", "a": [t("builtin", "exec"), ["1"], t("dict", [])]})',
     "call-yours": '(LOADED, {"op": "call", "a": [t("yours", 0), [5], t("dict", [])]})',
     "call-evil-args": '(LOADED, {"op": "call", "a": [t("yours", 0), EVIL, t("dict", [])]})',

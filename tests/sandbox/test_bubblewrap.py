@@ -151,20 +151,38 @@ NAMES = ("Account", "Negative", "Stack", "Point", "numbers", "apply", "spoil", "
         "a = Account('x', balance=3)\nassert a.pay(2) is a\nassert a.balance == 5\nassert len(a) == 1 and a[0] == 2",
         "a = Account('x')\nassert isinstance(a, Account) and not isinstance(5, Account)\nassert Account.limit == 5",
         "a = Account('x')\na.balance = 7\nassert str(a) == 'x: 7'\ndel a.balance\nassert not hasattr(a, 'balance')",
-        "a = Account('x')\na.log.append(4)\nassert a[0] == 4\nlog = a.log\na.pay(3)\nassert log == [4, 3] and log is a.log",
+        (
+            "a = Account('x')\na.log.append(4)\nassert a[0] == 4\nlog = a.log\na.pay(3)\n"
+            "assert log == [4, 3] and log is a.log"
+        ),
         "assert Account('x') == Account('x') and Account('x') != Account('y') and Account('x') != 'x'",
         "a = Account('x')\nwith a as b:\n    pass\nassert a.log == ['closed'] and b is a",
-        "try:\n    Account('x').pay(-1)\nexcept Negative as error:\n    assert error.args == (-1,)\nelse:\n    assert False",
+        (
+            "try:\n    Account('x').pay(-1)\nexcept Negative as error:\n    assert error.args == (-1,)\nelse:\n"
+            "    assert False"
+        ),
         "try:\n    Account('x').pay(-1)\nexcept ValueError:\n    pass",
-        "s = Stack([1])\ns.push(2)\nassert s == [1, 2] and 2 in s and list(s) == [1, 2] and s[1] == 2\ns[0] = 5\ndel s[1]\nassert s == [5]",
+        (
+            "s = Stack([1])\ns.push(2)\nassert s == [1, 2] and 2 in s and list(s) == [1, 2] and s[1] == 2\ns[0] = 5\n"
+            "del s[1]\nassert s == [5]"
+        ),
         "p = Point(1, 2)\nassert p == (1, 2) and p.x == 1",
         "assert apply(lambda x, y: x + y, 1, y=2) == 3",
-        "from unittest.mock import MagicMock\nm = MagicMock(return_value=4)\nassert apply(m, 1) == 4\nm.assert_called_once_with(1)",
+        (
+            "from unittest.mock import MagicMock\nm = MagicMock(return_value=4)\nassert apply(m, 1) == 4\n"
+            "m.assert_called_once_with(1)"
+        ),
         "try:\n    apply(lambda: {}['k'])\nexcept KeyError:\n    pass\nelse:\n    assert False",
         "v = [{}]\ninner = v[0]\nspoil(v)\nassert v == [{'a': 1}, 9] and inner == {'a': 1}",
         "it = numbers()\nassert next(it) == 1\nassert next(iter(it)) == 2",
-        "seen = []\ntry:\n    for n in numbers():\n        seen.append(n)\nexcept KeyError:\n    pass\nassert seen == [1, 2]",
-        "f = lambda: 0\nassert same(f) is f\nassert same(same) is same\nassert type(same([1, (2,)])) is list and same({1: 2}) == {1: 2}",
+        (
+            "seen = []\ntry:\n    for n in numbers():\n        seen.append(n)\nexcept KeyError:\n    pass\n"
+            "assert seen == [1, 2]"
+        ),
+        (
+            "f = lambda: 0\nassert same(f) is f\nassert same(same) is same\n"
+            "assert type(same([1, (2,)])) is list and same({1: 2}) == {1: 2}"
+        ),
         "assert repr(Account).startswith('<class') and bool(Account('x')) is False and len({same, same}) == 1",
         "x = []\nx.append(x)\nassert same(5) == 5",
     ],

@@ -16,7 +16,8 @@ FAKE = """#!{python}
 import json, os, re, subprocess, sys
 if sys.argv[1] != "run":
     sys.exit(0)
-volumes = dict(reversed(re.fullmatch(r"(.+?):(/[^:]+):r[ow]", v).groups()) for v in sys.argv if v.endswith((":ro", ":rw")))
+volumes = [re.fullmatch(r"(.+?):(/[^:]+):r[ow]", v) for v in sys.argv if v.endswith((":ro", ":rw"))]
+volumes = dict(reversed(found.groups()) for found in volumes)
 boot = sys.argv[-1].replace("/harness", os.path.dirname(volumes["/harness/inside"]))
 boot = boot.replace("/job.json", volumes["/job.json"])
 os.execv({python!r}, ["python", "-c", boot])

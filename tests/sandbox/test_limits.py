@@ -133,12 +133,14 @@ async def test_asyncio_still_works(sandbox: Sandbox) -> None:
     assert found.passed, found
 
 
+SWEEP = "from reground.sandbox._folders import sweep; sweep()"
 HARNESS = """
 import asyncio, os, sys
 from reground.core.errors import SandboxUnavailable
 from reground.core.programs import Limits, Program
 from reground.sandbox import find_sandbox
-program = Program(source="def add(a, b): return a + b", tests="assert add(2, 3) == 5", exports=("add",), limits=Limits(seconds=10))
+source, tests = "def add(a, b): return a + b", "assert add(2, 3) == 5"
+program = Program(source=source, tests=tests, exports=("add",), limits=Limits(seconds=10))
 async def main(sandbox):
     return await asyncio.gather(*(sandbox.execute(program) for _ in range(6)))
 try:
@@ -188,16 +190,16 @@ def test_the_folders_of_the_dead_are_swept_and_no_others(end: signal.Signals, tm
     owners[0].send_signal(end)
     owners[0].wait()
     assert [folder.exists() for folder in folders] == [True, True]
-    swept = subprocess.run([sys.executable, "-c", "from reground.sandbox._folders import sweep; sweep()"], env=environment, check=False)  # fmt: skip
+    swept = subprocess.run([sys.executable, "-c", SWEEP], env=environment, check=False)
     assert swept.returncode == 0
     assert [folder.exists() for folder in folders] == [False, True]
     assert strange.exists()
     owners[1].kill()
     owners[1].wait()
-    subprocess.run([sys.executable, "-c", "from reground.sandbox._folders import sweep; sweep()"], env=environment, check=False)  # fmt: skip
+    subprocess.run([sys.executable, "-c", SWEEP], env=environment, check=False)
     old = time.time() - 7200
     os.utime(strange, (old, old))
-    subprocess.run([sys.executable, "-c", "from reground.sandbox._folders import sweep; sweep()"], env=environment, check=False)  # fmt: skip
+    subprocess.run([sys.executable, "-c", SWEEP], env=environment, check=False)
     assert list(tmp_path.iterdir()) == []
 
 

@@ -21,7 +21,6 @@ from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.journal import SqliteJournal
 from reground.core.language import LanguageModel, Usage
 from reground.core.lines import replace_lines
-from reground.core.method import scaled
 from reground.core.places import runs_dir
 from reground.core.run import Observer, Run
 from reground.core.solve import solve
@@ -200,6 +199,8 @@ async def _solve(
         run = Run(
             run_id=run_id, question_id="0", journal=journal, budget=budget, observer=observer, seed=config.get("seed")
         )
+        from reground.evaluation.scaling import scaled
+
         fitted = scaled(solver, None if budget is None else budget.tokens, keep=config["settings"])
         if fitted is not solver:
             run.note("scaled", why="the token budget", settings=_plain(_changed(solver, fitted)))

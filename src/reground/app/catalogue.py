@@ -10,12 +10,9 @@ from __future__ import annotations
 import ast
 import dataclasses
 import difflib
-import importlib
 import importlib.util
 import pkgutil
 import re
-import sys
-import traceback
 import typing
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +27,7 @@ from reground.core.errors import ConfigurationError
 from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel
 from reground.core.method import Method
+from reground.core.own_files import load_file, load_module
 from reground.core.programs import Sandbox
 
 if typing.TYPE_CHECKING:
@@ -76,14 +74,14 @@ def _entries(package: str, *, defines: str) -> dict[str, Entry]:
 
 
 def _source(module: str) -> ast.Module:
-    """A module's syntax tree, so that listing names costs no imports; empty where there is no source."""
+    """A module's syntax tree, so that listing names costs no imports; empty where there is no readable source."""
     try:
-        spec = importlib.util.find_spec(module)
-    except ModuleNotFoundError:
-        spec = None
-    if spec is None or spec.origin is None or not spec.origin.endswith(".py"):
-        return ast.Module(body=[], type_ignores=[])
-    return ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+        spec = importlib.util.find_spec(module.partition(":")[0])
+        if spec is not None and spec.origin is not None and spec.origin.endswith(".py"):
+            return ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
+    except (ImportError, SyntaxError):
+        pass  # whoever asks for it by name is told
+    return ast.Module(body=[], type_ignores=[])
 
 
 def _summary(source: ast.Module) -> str:
@@ -110,53 +108,26 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def _load(entry: Entry) -> ModuleType:
-    try:
-        return importlib.import_module(entry.module)
-    except ImportError as error:
-        raise ConfigurationError(f"{entry.name} ({entry.module}) cannot be imported: {error}") from error
-
-
-def _load_file(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    if spec is None or spec.loader is None or not path.is_file():
-        raise ConfigurationError(f"there is no method file {path}")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules.setdefault(path.stem, module)  # dataclasses look their module up there
-    _own_files.add(path.resolve())
-    try:
-        spec.loader.exec_module(module)
-    except Exception as error:
-        why = f"{type(error).__name__}: {error}"
-        raise ConfigurationError(
-            f"the method file {path} cannot be loaded: {place_of(error) or path}: {why}"
-        ) from error
-    return module
-
-
-_own_files: set[Path] = set()
-
-
-def place_of(error: BaseException) -> str | None:
-    """The innermost line of a user's own method file that an exception went through; None where there is none."""
-    if isinstance(error, SyntaxError):
-        return f"{error.filename}:{error.lineno}"
-    frames = [f for f in traceback.extract_tb(error.__traceback__) if Path(f.filename).resolve() in _own_files]
-    return f"{frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}" if frames else None
+    return load_module(entry.module, f"{entry.name} ({entry.module})")
 
 
 PARTS = frozenset({"model", "retriever", "sandbox", "rewriter", "form"})
 """The fields of a method that are given, and are no settings."""
 
 
+ALIASES = {"rar+grounded": "reread"}
+"""Names that a method had before."""
+
+
 def _split_preset(name: str) -> tuple[str, str]:
     """A method's name or file, and the preset asked for; "" for none."""
-    method, _, preset = (name, "", "") if name.endswith(".py") else name.partition("+")
+    method, _, preset = (name, "", "") if name.endswith(".py") else ALIASES.get(name, name).partition("+")
     return method, preset
 
 
 def _method_module(name: str) -> ModuleType:
     if name.endswith(".py"):
-        return _load_file(Path(name))
+        return load_file(Path(name), "method")
     if name in methods():
         return _load(methods()[name])
     raise ConfigurationError(f"no method is called {name!r}; {did_you_mean(name, methods())}")
@@ -272,9 +243,29 @@ def _read_settings(name: str, cls: type[Method], settings: Mapping[str, object],
         except ValidationError as error:
             why = error.errors()[0]["msg"]
             raise ConfigurationError(f"the setting {key} of {name} cannot be {value!r}: {why}") from None
-        if key.endswith("temperature") and not 0 <= float(str(read[key])) < float("inf"):
-            raise ConfigurationError(f"the setting {key} of {name} cannot be {value!r}: it must be 0 or more")
+        _check_bounds(name, key, read[key])
     return read
+
+
+_MOST_TOKENS, _MOST_COUNT, _MOST_TEMPERATURE = 10_000_000, 10_000, 100.0
+_LENGTHS = ("tokens", "words", "word_budget", "lookahead")
+
+
+def _check_bounds(name: str, key: str, value: object) -> None:
+    """Refuse what no run could ever end with: each kind of setting, known by its name, has one upper bound.
+
+    Lower bounds are the method's own. Raises ConfigurationError.
+    """
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return
+    if key.endswith("temperature"):
+        if not 0 <= value <= _MOST_TEMPERATURE:
+            why = f"it must be 0 or more, and at most {_MOST_TEMPERATURE:g}"
+            raise ConfigurationError(f"the setting {key} of {name} cannot be {value!r}: {why}")
+    elif isinstance(value, int):
+        most = _MOST_TOKENS if key.endswith(_LENGTHS) else _MOST_COUNT
+        if value > most:
+            raise ConfigurationError(f"the setting {key} of {name} cannot be {value}: it must be at most {most}")
 
 
 def _prompts(name: str, cls: type[Any], given: object) -> object:

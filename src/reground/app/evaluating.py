@@ -18,9 +18,9 @@ from reground.app.corpora import corpus_retriever
 from reground.app.identity import files_fingerprint, model_settings, weights_of
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.journal import fingerprint
-from reground.core.method import scaled
 from reground.evaluation.compare import Cell
-from reground.evaluation.tuning import Configured, sizes
+from reground.evaluation.scaling import fitting, scaled
+from reground.evaluation.tuning import Configured
 
 if TYPE_CHECKING:
     from reground.core.budget import Budget
@@ -55,7 +55,7 @@ class Bench:
     tuned: Mapping[Cell, int] = dataclasses.field(default_factory=dict)
 
     def method(self, cell: Cell) -> Method:
-        """A cell's method, scaled to its budget or in the size that tuning chose. What the user has set stays."""
+        """A cell's method, cut to fit its budget or in the size that tuning chose. What the user has set stays."""
         if cell in self.tuned:
             return self._sizes(cell)[self.tuned[cell]]
         return scaled(self._built(cell), cell.tokens, keep=self.settings.get(cell.method, {}))
@@ -66,7 +66,7 @@ class Bench:
         return [Configured(bench.method(cell), bench.configure(cell, base, budget)) for bench in benches]
 
     def _sizes(self, cell: Cell) -> list[Method]:
-        return sizes(self._built(cell), cell.tokens, keep=self.settings.get(cell.method, {}))
+        return fitting(self._built(cell), cell.tokens, keep=self.settings.get(cell.method, {}))
 
     def _built(self, cell: Cell) -> Method:
         """A cell's method as its settings say. Raises ConfigurationError where something that it needs is missing."""

@@ -37,8 +37,8 @@ class Thought(Value):
 class Answer(Value):
     """What a method returns. `text` is the whole response; a form's `extract` finds the short answer in it.
 
-    citations: the passages whose markers stand in `text`. An answer without markers, such as a bare phrase, a number or a
-        program, cites nothing.
+    citations: the passages whose markers stand in `text`. An answer without markers, such as a bare phrase, a number or
+        a program, cites nothing.
     shown: the passages that stood in the prompts from which the text was written, the cited ones first.
     """
 
@@ -66,7 +66,8 @@ class AnswerForm:
     final_pass: whether the answer is written from the revised thoughts in one more call
         (code, questions) or the thoughts are the answer (plans, essays); RAT, section 2.2.
     draft_is_query: whether the draft itself is the query, as for code (RAT, appendix B).
-    bare: the same sentence for a call that states the answer alone; empty if it does not differ.
+    bare: the same sentence for a call that states the answer and nothing before it; empty where they do not differ.
+    usual: tokens that an answer with a sentence before it mostly takes; what a method holds back for its last call.
     """
 
     name: str
@@ -75,6 +76,7 @@ class AnswerForm:
     final_pass: bool = True
     draft_is_query: bool = False
     bare: str = ""
+    usual: int = 64
 
     @property
     def short(self) -> str:
@@ -89,7 +91,7 @@ _PYTHON = re.compile(r"py(?:thon)?[0-9]*")
 
 
 def extract_phrase(text: str) -> str:
-    """The phrase after the last "Answer:", best at the beginning of a line, else after "answer is", else the last line that is not blank."""
+    """The phrase after the last "Answer:", best where a line begins, else after "answer is", else the last line."""
     for pattern in (_ANSWER_LINE, _ANSWER_INLINE):
         found = [phrase for phrase in (str(m.group(1)).strip() for m in pattern.finditer(text)) if phrase]
         if found:
@@ -136,7 +138,7 @@ def extract_number(text: str) -> str:
 
 
 def extract_program(text: str) -> str:
-    """The last Python block in Markdown fences that holds anything, else the last such block, else the text without fences.
+    """The last Python block in Markdown fences that holds anything, else the last block, else the text without fences.
 
     An unclosed fence (a completion that was cut) still counts.
     """
@@ -152,10 +154,14 @@ TEXT = AnswerForm(
     "Answer fully but briefly, in plain prose.",
     str.strip,
     final_pass=False,
+    usual=200,
 )
 PHRASE = AnswerForm(
     "phrase",
-    "End with a last line of the form 'Answer: ...' that holds nothing but the answer itself, in as few words as possible.",
+    (
+        "End with a last line of the form 'Answer: ...' that holds nothing but the answer itself, in as few words as "
+        "possible."
+    ),
     extract_phrase,
     bare="Answer with the shortest phrase that is right, and nothing else.",
 )
@@ -177,6 +183,7 @@ PROGRAM = AnswerForm(
     "all imports, all helper functions, no example calls.",
     extract_program,
     draft_is_query=True,
+    usual=256,
 )
 PAL = AnswerForm(
     "pal",
@@ -184,12 +191,14 @@ PAL = AnswerForm(
     "answer as a number. Begin with 'def solution():' and write a comment above each step.",
     extract_program,
     draft_is_query=True,
+    usual=160,
 )
 PLAN = AnswerForm(
     "plan",
     "Give the whole plan, one line a step, each line starting with 'STEP' and its number.",
     str.strip,
     final_pass=False,
+    usual=200,
 )
 
 FORMS: dict[str, AnswerForm] = {form.name: form for form in (TEXT, PHRASE, CHOICE, NUMBER, PROGRAM, PAL, PLAN)}

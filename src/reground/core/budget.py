@@ -5,14 +5,15 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TypeVar
 
 from pydantic import Field
 
 from reground.core.errors import BudgetExceeded, ConfigurationError
-from reground.core.language import Message, Reply, Sampling, Usage, Value
+from reground.core.language import LEAST_REPLY, Message, Reply, Sampling, Usage, Value, estimate_tokens
 
 T = TypeVar("T")
 
@@ -28,15 +29,6 @@ class Budget(Value):
     calls: int | None = Field(default=None, ge=0)
     seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
-
-
-def estimate_tokens(messages: tuple[Message, ...]) -> int:
-    """Estimate a prompt's length without a tokenizer: one token for every 3.5 UTF-8 bytes, and 4 for each turn.
-
-    Large vocabularies reach 4.5 bytes a token on plain English; a small one on passages full of names was seen at 2.7.
-    The real cost replaces the estimate after the call, so errors do not add up, and a meter learns from them.
-    """
-    return sum(4 + 2 * len(message.content.encode()) // 7 for message in messages)
 
 
 @dataclass(frozen=True)
@@ -55,8 +47,8 @@ _LEAST, _MOST = 0.6, 1.6
 class Meter:
     """Counts what one question has cost and refuses what its budget does not cover.
 
-    Each call in flight has its tokens reserved, so concurrent calls cannot overspend together. Prompts are estimated
-    before they are sent; the error of past estimates corrects the next ones.
+    What is in flight is reserved, so that calls which run at once cannot overspend together. Prompts are estimated
+    before they are sent; how far that was off for the calls so far corrects the estimates of those that follow.
     """
 
     budget: Budget = field(default_factory=Budget)
@@ -68,6 +60,7 @@ class Meter:
     _estimated: int = 0
     _measured: int = 0
     _cut: set[str] = field(default_factory=set)
+    _held: list[Callable[[], int]] = field(default_factory=list)
     _started: float = field(init=False)
     _carried: float = 0.0
 
@@ -84,14 +77,27 @@ class Meter:
         self._carried = max(self._carried, elapsed - (self.clock() - self._started))
 
     def remaining_tokens(self) -> int | None:
-        """Tokens that are neither spent nor reserved; None without a limit."""
+        """Tokens that are neither spent nor reserved nor held back; None without a limit."""
         if self.budget.tokens is None:
             return None
-        return max(0, self.budget.tokens - self.usage.tokens - self._reserved_tokens)
+        held = math.ceil(self.ratio * sum(tokens() for tokens in self._held))
+        return max(0, self.budget.tokens - self.usage.tokens - self._reserved_tokens - held)
+
+    @contextmanager
+    def holding(self, tokens: Callable[[], int]) -> Iterator[None]:
+        """Hold back one call, and the tokens that it is estimated to take, as long as the block runs.
+
+        tokens: asked for whenever a call inside the block is admitted, because a prompt grows.
+        """
+        self._held.append(tokens)
+        try:
+            yield
+        finally:
+            self._held.remove(tokens)
 
     @property
     def ratio(self) -> float:
-        """Real tokens per estimated token of a prompt, measured over the calls so far, plus a margin of 5 %.
+        """Tokens that an estimated token of a prompt really is, by the calls so far, with a twentieth to spare.
 
         1 before the first call; never below 0.6 nor above 1.6.
         """
@@ -100,14 +106,20 @@ class Meter:
         return min(_MOST, max(_LEAST, _SAFETY * self._measured / self._estimated))
 
     def room(self) -> int | None:
-        """The tokens left, in the units of `estimate_tokens`. None without a limit."""
+        """The tokens left, as estimates count them: what prompts may add up to by `estimate_tokens`.
+
+        None without a limit.
+        """
         left = self.remaining_tokens()
         return None if left is None else int(left / self.ratio)
 
-    def admit(self, messages: tuple[Message, ...], sampling: Sampling) -> tuple[Sampling, Reservation]:
-        """Reserve room for a call. Returns the sampling, its length cut to the room left, and the reservation.
+    def admit(
+        self, messages: tuple[Message, ...], sampling: Sampling, *, least: int = LEAST_REPLY
+    ) -> tuple[Sampling, Reservation]:
+        """Reserve room for a call. Returns the sampling, cut to the room left, and the reservation.
 
-        Raises BudgetExceeded when not even a short completion fits.
+        Where a reply would be shorter than `least` tokens, fewer samples are drawn first. Raises BudgetExceeded when
+        not even one such reply fits.
         """
         self.check_time()
         self._check_calls()
@@ -118,12 +130,15 @@ class Meter:
             return sampling, Reservation()
         estimated = estimate_tokens(messages)
         prompt = math.ceil(estimated * self.ratio)
-        each = (room - prompt) // sampling.n
-        if each < min(16, sampling.max_tokens):
+        least = min(max(1, least), sampling.max_tokens)
+        n = min(sampling.n, (room - prompt) // least)
+        if n < 1:
+            needs = prompt + least
             raise BudgetExceeded(
-                "tokens", f"{room} of {self.budget.tokens} tokens are left and the next call needs about {prompt + 16}"
+                "tokens", f"{room} of {self.budget.tokens} tokens are left and the next call needs about {needs}"
             )
-        cut = sampling if each >= sampling.max_tokens else sampling.model_copy(update={"max_tokens": each})
+        each = min(sampling.max_tokens, (room - prompt) // n)
+        cut = sampling.model_copy(update={"n": n, "max_tokens": each})
         reserved = prompt + cut.max_tokens * cut.n
         self._reserved_tokens += reserved
         self._reserved_calls += 1
@@ -173,7 +188,7 @@ class Meter:
         return BudgetExceeded("seconds", f"the time budget of {self.budget.seconds:g} s is used up")
 
     async def within(self, effect: Awaitable[T]) -> T:
-        """The effect's result. When the time is over, the effect is cancelled and BudgetExceeded raised."""
+        """What the effect gives while there is time; when time is over, it is cancelled and BudgetExceeded raised."""
         if self.budget.seconds is None:
             return await effect
         try:
@@ -185,7 +200,8 @@ class Meter:
             raise
 
     def _check_calls(self) -> None:
-        if self.budget.calls is not None and self.usage.calls + self._reserved_calls >= self.budget.calls:
+        taken = self.usage.calls + self._reserved_calls + len(self._held)
+        if self.budget.calls is not None and taken >= self.budget.calls:
             raise BudgetExceeded("calls", f"the budget of {self.budget.calls} calls is used up")
 
     def _check_usd(self) -> None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
-from reground.core.budget import estimate_tokens
 from reground.core.evidence import Passage
-from reground.core.language import LanguageModel, Message, Reply, Usage
+from reground.core.language import LanguageModel, Message, Reply, Usage, estimate_tokens
 from reground.core.programs import Execution
 from reground.core.untrusted import neutralise
 
-REPLIES = TypeAdapter(tuple[Reply, ...])
+REPLIES = TypeAdapter(Annotated[tuple[Reply, ...], Field(min_length=1)])
 PASSAGES = TypeAdapter(tuple[Passage, ...])
 EXECUTION = TypeAdapter(Execution)
 SCORES = TypeAdapter(tuple[float, ...])

@@ -1,4 +1,4 @@
-"""Code blocks in Markdown as language models write it: doubled fences, fences within a line, blocks that never close."""
+"""Code blocks in Markdown as models write it: doubled fences, fences within a line, blocks that never close."""
 
 from __future__ import annotations
 

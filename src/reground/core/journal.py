@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Effect:
-    """One recorded effect. `elapsed` is in seconds since the question was begun; `result` is JSON; `where`: file and row, for messages."""
+    """One recorded effect. elapsed: seconds since the question was begun. result: JSON. where: its file and row."""
 
     span: str
     ordinal: int
@@ -46,7 +46,7 @@ def fingerprint(kind: str, *parts: str) -> str:
 
 
 def checksum(*values: object) -> str:
-    """CRC-32 over values as text, in eight hexadecimal digits: detects a row that the disk has damaged."""
+    """CRC-32 over values as text, eight hexadecimal digits: tells whether a row is as it was written."""
     return f"{zlib.crc32(chr(0).join(map(str, values)).encode('utf-8', 'surrogateescape')):08x}"
 
 
@@ -122,8 +122,8 @@ class SqliteJournal:
         """Everything recorded for one question. Of two effects with the same key, the later one counts."""
         try:
             rows = self._db.execute(
-                "SELECT rowid, sum, span, ordinal, fingerprint, result, elapsed FROM effects WHERE run=? AND question=? "
-                "ORDER BY rowid",
+                "SELECT rowid, sum, span, ordinal, fingerprint, result, elapsed FROM effects "
+                "WHERE run=? AND question=? ORDER BY rowid",
                 (run, question),
             )
             effects: dict[tuple[str, int], Effect] = {}

@@ -1,8 +1,9 @@
 """JSON lines on disk: written whole or not at all, each with a checksum.
 
 A line is one JSON object, and any JSON reader reads it. Its last field, "sum", is the CRC-32 (eight hexadecimal digits)
-of the line's UTF-8 bytes without that field and without the line end: of `{"id":"a"}` for `{"id":"a","sum":"9aa4e643"}`.
-Lines that were written before there were checksums have no such field and are read as they are.
+of the line's UTF-8 bytes without that field and without the line end: of `{"id":"a"}` for
+`{"id":"a","sum":"9aa4e643"}`. Lines that were written before there were checksums have no such field and are read as
+they are.
 """
 
 from __future__ import annotations
@@ -119,7 +120,7 @@ def set_aside(path: Path, check: Callable[[bytes], object]) -> list[str]:
     """Move unreadable lines to a file beside this one. Returns a message for the user for each.
 
     check: reads a line that has no checksum; raises ValueError where it cannot. A last line that only lacks its line
-    end gets one; one that was cut short is dropped.
+    end is given one; one that was cut short is dropped, because it was never whole.
     """
     broken, ended = _broken(path, check)
     if not broken and ended:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
@@ -17,7 +18,17 @@ from reground.core.effects import EXECUTION, PASSAGES, REPLIES, SCORES, harmless
 from reground.core.errors import BudgetExceeded, CapabilityError, ModelError, ParseError
 from reground.core.evidence import Passage, Retriever
 from reground.core.journal import Effect, Journal, MemoryJournal, fingerprint
-from reground.core.language import LanguageModel, Message, Prompt, Reply, Sampling, Usage, as_messages
+from reground.core.language import (
+    LEAST_REPLY,
+    LanguageModel,
+    Message,
+    Prompt,
+    Reply,
+    Sampling,
+    Usage,
+    as_messages,
+    tokens_of,
+)
 from reground.core.programs import Execution, Program, Sandbox
 from reground.core.reasoning import separate
 from reground.core.storable import storable_text
@@ -51,6 +62,33 @@ class Event:
 Observer = Callable[[Event], None]
 
 
+class Optional:
+    """A block of a run that may end early, with a note, where one of the `limits` refuses a call in it.
+
+    holding: tokens, and a call, that nothing inside may take.
+    """
+
+    def __init__(
+        self,
+        run: Run,
+        limits: frozenset[str] = frozenset({"tokens", "calls"}),
+        holding: Callable[[], int] | None = None,
+    ) -> None:
+        self._run = run
+        self._limits = limits
+        self._held = nullcontext() if holding is None else run.meter.holding(holding)
+
+    def __enter__(self) -> None:
+        self._held.__enter__()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        self._held.__exit__(None, None, None)
+        if not isinstance(error, BudgetExceeded) or error.limit not in self._limits:
+            return False
+        self._run.note("ended early", why=str(error))
+        return True
+
+
 @dataclass
 class _Shared:
     """What all spans of one question have in common."""
@@ -75,8 +113,8 @@ class Run:
     A span is a child run with its own ordinals. Each concurrent branch takes one, opened in a fixed order, so that
     replay finds the same keys.
 
-    seed: the base seed. Each sampled call without a seed of its own derives one from this and its position, so a
-    resumed run draws the same samples. None leaves the samples to the model.
+    seed: base seed. Each sampled call without its own seed derives one from this and its position, so a resumed run
+    draws the same samples. None leaves seeds to the model.
     """
 
     def __init__(
@@ -139,7 +177,7 @@ class Run:
         """A child run for one branch, for use in a with statement; `data` is recorded with it."""
         count = self._children.get(name, 0)
         self._children[name] = count + 1
-        child = Run.__new__(Run)
+        child = object.__new__(type(self))
         child._shared = self._shared
         child._path = f"{self._path}/{name}.{count}"
         child._ordinal = 0
@@ -153,6 +191,26 @@ class Run:
 
     def __exit__(self, *error: object) -> None:
         """Nothing to undo: a span only says where its effects belong."""
+
+    def keeping(self, prompt: Callable[[], Prompt] | None, *, reply: int) -> Optional:
+        """A block that holds back what the call behind it will need, so that this call fits whatever happens inside.
+
+        Where a call inside would take it, the block ends there, and a note says so.
+
+        prompt: that call's prompt as it would be now; None holds nothing back, and no limit ends the block.
+        reply: the tokens of its reply.
+        """
+        if prompt is None:
+            return Optional(self, frozenset())
+        return Optional(self, holding=lambda: tokens_of(prompt()) + reply)
+
+    def optional(self) -> Optional:
+        """A block that may be left out: where a limit of tokens or calls refuses a call in it, the block ends there."""
+        return Optional(self)
+
+    def room(self) -> int | None:
+        """The tokens, by estimate, that a prompt and its reply may still take together; None without a limit."""
+        return self.meter.room()
 
     def note(self, name: str, **data: JsonValue) -> None:
         """Record something worth seeing that is no effect."""
@@ -174,11 +232,14 @@ class Run:
         name: str,
         sampling: Sampling | None = None,
         logprobs: Literal["needed", "welcome"] = "needed",
+        least: int = LEAST_REPLY,
     ) -> list[Reply]:
         """Call a model. Raises BudgetExceeded before spending or when the time ends, ModelError when there is no reply.
 
-        logprobs: what to do when the sampling asks for log-probabilities and the model has none: "needed"
-        raises CapabilityError, "welcome" continues without them.
+        logprobs: what becomes of a call whose sampling asks for log-probabilities where the model has none: "needed"
+        raises CapabilityError, "welcome" goes on without them.
+        least: the fewest tokens that make a reply worth its price. A limit that leaves less draws fewer samples, or
+        refuses the call.
         """
         wanted = sampling if sampling is not None else Sampling()
         messages = tuple(harmless(message) for message in as_messages(prompt))
@@ -196,12 +257,12 @@ class Run:
             silent = self._shared.silent
             try:
                 first = plain if model.name in silent else asked
-                replies = await self._pay(model, messages, first, ordinal, mark, name)
+                replies = await self._pay(model, messages, first, ordinal, mark, name, least)
             except CapabilityError:
                 if not optional or model.name in silent:
                     raise
                 silent.add(model.name)
-                replies = await self._pay(model, messages, plain, ordinal, mark, name)
+                replies = await self._pay(model, messages, plain, ordinal, mark, name, least)
         replies = unfence(replies, messages)  # the journal keeps them as they were written
         found = {"model": model.name, "messages": messages, "sampling": asked, "replies": replies}
         self._record(GenerateStep, ordinal, name, replayed=recorded is not None, **found)
@@ -213,7 +274,7 @@ class Run:
         return list(replies)
 
     def _seeded(self, wanted: Sampling, ordinal: int) -> Sampling:
-        """The sampling, with a seed from the call's position if it needs one: timing cannot change that."""
+        """The sampling with a seed if it needs one: by the call's place, not by its turn, which the timing decides."""
         shared = self._shared
         if shared.seed is None or wanted.seed is not None or wanted.temperature == 0:
             return wanted
@@ -228,9 +289,10 @@ class Run:
         ordinal: int,
         mark: str,
         name: str,
+        least: int,
     ) -> tuple[Reply, ...]:
         meter = self._shared.meter
-        sampling, reserved = meter.admit(messages, wanted)
+        sampling, reserved = meter.admit(messages, wanted, least=least)
         self._begin(name)
         usage: Usage | None = None
         try:
@@ -244,9 +306,18 @@ class Run:
         await self._append(ordinal, mark, REPLIES.dump_json(replies).decode())
         return replies
 
-    async def ask(self, model: LanguageModel, prompt: Prompt, /, *, name: str, sampling: Sampling | None = None) -> str:
+    async def ask(
+        self,
+        model: LanguageModel,
+        prompt: Prompt,
+        /,
+        *,
+        name: str,
+        sampling: Sampling | None = None,
+        least: int = LEAST_REPLY,
+    ) -> str:
         """Call a model for one reply and return its text."""
-        return (await self.generate(model, prompt, name=name, sampling=sampling))[0].text
+        return (await self.generate(model, prompt, name=name, sampling=sampling, least=least))[0].text
 
     async def parse(
         self,
@@ -338,7 +409,7 @@ class Run:
         *,
         keep: Callable[[], bool] = lambda: True,
     ) -> tuple[T, bool]:
-        """An effect without tokens: the recorded result and True, else its result now, recorded if `keep` says so."""
+        """An effect without tokens: what was recorded and True, else what it gives now, recorded if `keep` says so."""
         recorded = self._replay(ordinal, mark, adapter, name)
         if recorded is not None:
             self._shared.meter.carry(recorded[1])

@@ -95,8 +95,9 @@ class Candidate(Value):
 class ChooseStep(_Step):
     """A choice between candidates, from which critics and agents can be trained.
 
-    name: the kind of choice. by: what chose (a critic's name, "perplexity", "agreement"). context: the exact
-    text that the choice saw besides the candidates. chosen: the index of the chosen one, None if all were discarded.
+    name: which kind of choice. by: who or what chose (a critic's name, "perplexity", "agreement"). context: the exact
+    text that the choice saw besides the candidates. chosen: the index of the one that goes on, None where all were
+    discarded.
     """
 
     kind: Literal["choose"] = "choose"

@@ -33,8 +33,7 @@ _SQUARE = (
 )
 _CONTROL = re.compile(
     r"<(?=[|｜])"  # <|im_start|>, <|eot_id|>, and the full-width bars of DeepSeek
-    r"|(?<=\w)[|｜](?=>)"
-    r"|<(?=/?(?-i:s|PRE|SUF|MID|EOT|S2S|[BE]_(?:SYS|INST)|[CB]_[QA])>)"
+    r"|(?<=\w)[|｜](?=>)|<(?=/?(?-i:s|PRE|SUF|MID|EOT|S2S|[BE]_(?:SYS|INST)|[CB]_[QA])>)"
     rf"|<(?=/?(?:{_NAMES})>)"
     rf"|<(?=/?(?:{_FAMILIES})(?:[_:][\w:]{{1,60}}|\d{{1,6}})>)"  # <start_of_turn>, <tool_call>, <unused7>, <seed:eos>
     r"|<(?=[A-Z]{2,10}_TOKEN>)"  # those of Command R
@@ -117,8 +116,9 @@ def fence(passages: Sequence[Passage], *, markers: Sequence[int] | None = None, 
 def unfence(replies: Sequence[Reply], messages: Sequence[Message]) -> tuple[Reply, ...]:
     """Replies without the fences that models copy from their prompt, and without what stands inside them.
 
-    A passage in a reply repeats the prompt or is made up. Where nothing else is left, only the tags go, because some models
-    wrap their answer in them. Replies to messages that show no passage stay as they are: there a tag is the model's own.
+    A passage in a reply repeats the prompt or is made up. Where nothing else is left, only the tags go, because some
+    models wrap their answer in them. Replies to messages that show no passage stay as they are: there a tag is the
+    model's own.
     """
     fenced = any(_OPENED.search(message.content) for message in messages)
     return tuple(_unfenced(reply) if fenced else reply for reply in replies)
@@ -136,7 +136,7 @@ def _unfenced(reply: Reply) -> Reply:
 
 
 def _outside(text: str, *, passages: bool) -> list[tuple[int, int]]:
-    """The ranges outside the tags; `passages`: outside the passages, one without an end reaching to the end of the text."""
+    """The ranges outside the tags; `passages`: outside the passages; one without an end takes all that follows."""
     ranges, start, inside = [], 0, False
     for tag in _TAG.finditer(text):
         if not inside:

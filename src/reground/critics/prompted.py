@@ -27,14 +27,14 @@ _VERDICT = re.compile(r"\b(yes|no)\b", re.IGNORECASE)
 _NUMBER = re.compile(r"\d+")
 
 JOBS = {
-    "subgoal": "Below are a question and the work on it so far. You judge what to do next: reason on, write a search query, "
-    "or look up documents with the query at hand. Good is what the work lacks most.",
-    "rationale": "Below are a question and the reasoning so far. You judge the next step of the reasoning. Good is a step "
-    "that is correct, follows from what is there and brings the answer nearer.",
-    "query": "Below are a question and the step of reasoning at hand. You judge a search query. Good is one that would find "
-    "what the step needs in order to be checked or taken further.",
-    "doc": "Below are a question, the step of reasoning at hand and a search query. You judge a document that was found. "
-    "Good is one that holds what the step needs.",
+    "subgoal": "Below are a question and the work on it so far. You judge what to do next: reason on, write a search "
+    "query, or look up documents with the query at hand. Good is what the work lacks most.",
+    "rationale": "Below are a question and the reasoning so far. You judge the next step of the reasoning. Good is a "
+    "step that is correct, follows from what is there and brings the answer nearer.",
+    "query": "Below are a question and the step of reasoning at hand. You judge a search query. Good is one that would "
+    "find what the step needs in order to be checked or taken further.",
+    "doc": "Below are a question, the step of reasoning at hand and a search query. You judge a document that was "
+    "found. Good is one that holds what the step needs.",
 }
 
 

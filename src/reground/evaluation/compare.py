@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -103,11 +102,11 @@ def read_plan(path: Path) -> Plan | None:
     if not file.is_file():
         return None
     try:
-        return Plan.model_validate(json.loads(file.read_text(encoding="utf-8")))
-    except json.JSONDecodeError as error:
-        raise DataError(f"not JSON: {error.msg}", path=file, line=error.lineno) from None
-    except (ValidationError, UnicodeDecodeError) as error:
-        raise DataError(f"not a comparison of this format: {str(error).splitlines()[0]}", path=file) from None
+        return Plan.model_validate_json(file.read_bytes())
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", path=file) from None
+    except ValidationError as error:
+        raise DataError(f"not a comparison of this format: {error.errors()[0]['msg']}", path=file) from None
 
 
 async def compare(
@@ -124,7 +123,8 @@ async def compare(
     """Run every cell, or resume those that are not finished.
 
     Raises before anything is run where a cell's folder holds another run.
-    A cell that cannot run here (CapabilityError, SandboxUnavailable) is refused with its reason; the others continue.
+    A cell that cannot be run here (CapabilityError, SandboxUnavailable) is refused with its reason and the others go
+    on.
     """
     result = CompareResult()
     settings = {cell: settings_for(cell) for cell in cells}

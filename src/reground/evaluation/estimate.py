@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import fsum
 
-from reground.core.budget import estimate_tokens
-from reground.core.language import Message
+from reground.core.language import Message, estimate_tokens
 from reground.evaluation.records import Record
 from reground.evaluation.task import Example
 

@@ -48,7 +48,8 @@ class Report:
 def build_reports(paths: Sequence[Path], *, baseline: str | None = None, by: str | None = None) -> list[Report]:
     """Read run folders, or folders that hold some, and report on each task. `by` names a metadata field to group by.
 
-    Raises DataError for a folder that holds no run or a broken one, ConfigurationError for a baseline that is not there.
+    Raises DataError for a folder that holds no run or a broken one, ConfigurationError for a baseline that is not
+    there.
     """
     rows = [_row(folder) for folder in find_runs(list(paths))]
     plans = [plan for path in paths if (plan := read_plan(path)) is not None]
@@ -165,11 +166,12 @@ def _compare_all(rows: Sequence[Row], baseline: str) -> None:
 def _notes(rows: Sequence[Row], refused: Sequence[Refusal]) -> list[str]:
     notes = [
         "Means are over scored questions; repeats of a question are averaged first. Intervals are 95 % percentile "
-        "bootstrap over questions. An interval of no width says that all questions scored alike, not that the mean is certain.",
+        "bootstrap over questions. An interval of no width says that all questions scored alike, not that the "
+        "mean is certain.",
         "Differences are paired, on the questions that both methods have a score for, with a bootstrap interval and a "
         "two-sided sign-flip permutation test; p (Holm) is adjusted for the number of comparisons in the table.",
-        "Calls, tokens, USD and seconds are a question's mean, failed ones included; prompt tokens include cached ones; "
-        "seconds are wall-clock with other questions in work at the same time.",
+        "Calls, tokens, USD and seconds are a question's mean, failed ones included; prompt tokens include cached "
+        "ones; seconds are wall-clock with other questions in work at the same time.",
     ]
     for row in rows:
         notes += _row_notes(row)
@@ -207,7 +209,8 @@ def _row_notes(row: Row) -> list[str]:
         )
     if summary.repeats > 1:
         notes.append(
-            f"{name}: {summary.repeats} repeats gave the same short answer for {summary.same_repeats} of {summary.questions} questions."
+            f"{name}: {summary.repeats} repeats gave the same short answer for {summary.same_repeats} of "
+            f"{summary.questions} questions."
         )
     return notes
 

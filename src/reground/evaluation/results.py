@@ -7,9 +7,9 @@
     scores.jsonl        one line a question and repeat: every metric's value and why, usage, seconds, failure
     summary.json        means, intervals, cost
 
-JSON files are replaced whole; the two JSONL files only grow by whole lines, each with a checksum (`core.lines`). A line that
-a kill cut short is taken off when the run is opened again, and one that is damaged is moved to a file beside (.damaged).
-The journal still holds what such a line was made from.
+JSON files are replaced whole; the two JSONL files only grow by whole lines, each with a checksum (`core.lines`). A line
+that a kill cut short is taken off when the run is opened again, and one that is damaged is moved to a file beside
+(.damaged). The journal still holds what such a line was made from.
 """
 
 from __future__ import annotations

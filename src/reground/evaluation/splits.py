@@ -40,8 +40,13 @@ def require_training(task: str, known: Collection[str]) -> None:
     raise ConfigurationError(f"{task} is for measuring and has no training split: train on one of {', '.join(splits)}")
 
 
+def is_file(task: str) -> bool:
+    """Whether a task's name leads to a file of the user's own: `FILE.py` or `FILE.py:NAME`."""
+    return task.partition(":")[0].endswith(".py")
+
+
 def _key(task: str) -> str:
-    return task.partition(":")[0]
+    return task.partition(":")[2 if is_file(task) else 0]
 
 
 def for_training(question: str) -> bool:

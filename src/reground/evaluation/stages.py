@@ -9,7 +9,7 @@ from reground.core.trajectory import ExecuteStep, GenerateStep, RetrieveStep, Tr
 
 
 class Stage(Value):
-    """One stage's cost. prompt, completion: tokens. seconds: wall-clock time; the stages of a question add up to its own."""
+    """One stage's cost. prompt, completion: tokens. seconds: wall-clock time; a question's stages add up to its own."""
 
     calls: int = 0
     prompt: int = 0

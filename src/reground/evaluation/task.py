@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Protocol, runtime_checkable
 
@@ -34,8 +35,9 @@ class Score(Value):
 class Task(Protocol):
     """A benchmark, loaded.
 
-    name: the task's name. form: what an answer looks like. primary: the metric that ranks methods.
-    metrics: every metric that `score` reports.
+    name: what it is called by. form: what an answer looks like. primary: the metric that ranks methods.
+
+    A class may take this one as its base, which then gives what may be empty: demonstrations and solutions.
     """
 
     @property
@@ -53,6 +55,7 @@ class Task(Protocol):
         """The metric that ranks methods."""
         ...
 
+    @abstractmethod
     def examples(self) -> Sequence[Example]:
         """All examples of the chosen split, in the data's order."""
         ...
@@ -62,12 +65,13 @@ class Task(Protocol):
 
         An answer is bare: a phrase without "Answer:", a program without a fence. Prompts add what the form wants.
         """
-        ...
+        return ()
 
     def solutions(self) -> Sequence[str]:
         """Texts (answers, programs, tests) that a retrieval corpus must not contain; see contamination."""
-        ...
+        return ()
 
+    @abstractmethod
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
         """Score one solved question by every metric. Never called for a failed question."""
         ...

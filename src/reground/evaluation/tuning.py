@@ -1,20 +1,20 @@
 """A method's best configuration under a budget, chosen on questions that are never measured.
 
 "For fair evaluation, we report the best results achieved by all methods under the given maximum token limitation" (RaR,
-section 4.1). A method that is merely scaled up to a limit may do worse than it would with less.
+section 4.1). A method that merely fills a limit may do worse than it would with less.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import JsonValue, ValidationError
+from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from reground.core.errors import CapabilityError, DataError, SandboxUnavailable
 from reground.core.language import Value
-from reground.core.method import Method, scaled
+from reground.core.method import Method
 from reground.core.programs import Sandbox
 from reground.evaluation.compare import Cell
 from reground.evaluation.progress import Progress
@@ -24,7 +24,6 @@ from reground.evaluation.task import Task
 
 FOLDER = "tuning"
 CHOICES = "tuning.json"
-_SHARES = (8, 4, 2, 1)
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,14 @@ class Choice(Value):
 
     cell: Cell
     questions: int
-    trials: tuple[Trial, ...]
-    chosen: int
+    trials: tuple[Trial, ...] = Field(min_length=1)
+    chosen: int = Field(ge=0)
+
+    @model_validator(mode="after")
+    def _chosen_was_tried(self) -> Choice:
+        if self.chosen >= len(self.trials):
+            raise ValueError("the trial that was chosen is not among those tried")
+        return self
 
     def describe(self) -> str:
         """One line: what the cell was set to, among how many sizes, and what each of them scored."""
@@ -60,7 +65,7 @@ class Choice(Value):
         scores = ", ".join("-" if trial.mean is None else f"{trial.mean:.3f}" for trial in self.trials)
         return (
             f"{self.cell.label} has {size}: the best of {len(self.trials)} sizes on {self.questions} other questions "
-            f"({scores}; the first is the default)."
+            f"({scores})."
         )
 
 
@@ -69,20 +74,6 @@ class Tuning(Value):
 
     task: str
     choices: tuple[Choice, ...]
-
-
-def sizes(method: Method, tokens: int | None, *, keep: Iterable[str] = ()) -> list[Method]:
-    """The method as it is, and scaled to an eighth, a quarter, half and all of the budget; equal ones once.
-
-    keep: settings that stay as they are, because the user chose them.
-    """
-    found = [method]
-    budgets = [] if tokens is None else [max(1, tokens // share) for share in _SHARES]
-    for budget in budgets:
-        larger = scaled(method, budget, keep=keep)
-        if larger not in found:
-            found.append(larger)
-    return found
 
 
 async def tune(
@@ -126,8 +117,10 @@ def read_tuning(out: Path) -> Tuning | None:
         return None
     try:
         return Tuning.model_validate_json(file.read_bytes())
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", path=file) from None
     except ValidationError as error:
-        raise DataError(f"not a tuning of this format: {str(error).splitlines()[0]}", path=file) from None
+        raise DataError(f"not a tuning of this format: {error.errors()[0]['msg']}", path=file) from None
 
 
 def _write(out: Path, task: str, choices: Sequence[Choice]) -> None:

@@ -4,19 +4,25 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
 from reground.core.answers import Answer, AnswerForm, Citation, Thought
 from reground.core.errors import IndexRefused, RetrievalError
 from reground.core.evidence import Passage, Retriever
+from reground.core.language import tokens_of
 from reground.core.markers import cited_markers, without_unknown
 from reground.core.run import Run
 from reground.core.trajectory import UNGROUNDED
 from reground.core.untrusted import fence
-from reground.methods._budget import tokens_of
-from reground.methods._prompts import CITING
+from reground.methods._prompts import CITING, render
+
+LEAST_PASSAGE = 64
+"""Tokens: a passage is cut no shorter while another one can be left out instead."""
+
+USUAL_REPLY = 64
+"""Tokens kept for a reply beside the passages of its prompt."""
 
 _MARKER = re.compile(r"\[(\d+(?:\s*[,;]\s*\d+)*)\]")
 _LABEL = re.compile(r"^\W*+(?:search\s++)?+query(?:\s++\d++)?\s*+[:：]\W*+", re.IGNORECASE)
@@ -27,6 +33,9 @@ class Evidence:
     """All passages that one question has seen, each with one number for good, so that [3] means the same everywhere."""
 
     passages: list[Passage] = field(default_factory=list)
+    held: list[int] = field(default_factory=list)
+    """The markers in the prompt that was filled last."""
+    _cuts: dict[int, int] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
     _unknown: set[int] = field(default_factory=set)
 
@@ -40,38 +49,65 @@ class Evidence:
             markers.append(self._numbers[passage.id])
         return list(dict.fromkeys(markers))
 
+    @property
+    def all(self) -> Sequence[int]:
+        """The markers of all passages."""
+        return range(1, len(self.passages) + 1)
+
     def fresh(self, found: Iterable[Passage]) -> list[Passage]:
         """Those of the passages that have no number yet."""
         return [passage for passage in found if passage.id not in self._numbers]
 
     def show(self, markers: Sequence[int], *, tokens: int) -> str:
-        """The fenced passages for a prompt, `tokens` tokens each at most."""
-        return fence([self.passages[m - 1] for m in markers], markers=markers, tokens=tokens)
+        """The fenced passages for a prompt, `tokens` tokens each at most, or fewer where `fill` has cut them."""
+        shown = ((marker, min(tokens, self._cuts.get(marker, tokens))) for marker in markers)
+        return "\n".join(fence([self.passages[marker - 1]], markers=[marker], tokens=cut) for marker, cut in shown)
 
-    def fitting(self, markers: Sequence[int], *, tokens: int, most: int | None) -> list[int]:
-        """The first markers whose passages, cut to `tokens` each, take `most` tokens together; at least one if there is one."""
-        room = most
-        kept: list[int] = []
-        for marker in markers:
-            size = tokens_of(self.show([marker], tokens=tokens))
-            if room is not None and kept and size > room:
-                break
-            room = None if room is None else room - size
-            kept.append(marker)
+    def fill(
+        self,
+        template: str,
+        values: Mapping[str, str],
+        markers: Sequence[int],
+        run: Run,
+        *,
+        tokens: int,
+        reply: int = USUAL_REPLY,
+        uses: float = 1,
+    ) -> str:
+        """A prompt with passages that leave room for the reply. `held` are those that it shows.
+
+        Long passages are cut until all fit, but none below `LEAST_PASSAGE`: sooner the last ones are left out. One
+        stays, if there is one. A passage keeps the cut that it was first shown with, so that the prompts of a question
+        begin alike and a server can reuse what it has read.
+
+        values: what fills the template's other places. tokens: where a passage is cut in any case. reply: tokens of the reply. uses: how often a prompt as long is still
+        to be read; this one may take one share of so many.
+        """
+        beside = tokens_of(render(template, passages="", **values)) + reply
+        self.held = self.fit(markers, run, tokens=tokens, beside=beside, uses=uses)
+        return render(template, passages=self.show(self.held, tokens=tokens), **values)
+
+    def fit(self, markers: Sequence[int], run: Run, *, tokens: int, beside: int = 0, uses: float = 1) -> list[int]:
+        """The markers whose passages `show` now shows short enough for what the run has left, `beside` tokens apart."""
+        room = run.room()
+        if room is None:
+            return list(markers)
+        return self._cut(markers, tokens=tokens, most=max(0, int(room / uses) - beside))
+
+    def _cut(self, markers: Sequence[int], *, tokens: int, most: int) -> list[int]:
+        """The markers that fit into `most` tokens together, their passages cut so that they do."""
+        kept = list(markers)
+        while len(kept) > 1 and self._size(kept, min(tokens, LEAST_PASSAGE)) > most:
+            kept.pop()
+        lengths = range(min(tokens, LEAST_PASSAGE) if len(kept) > 1 else 1, tokens + 1)
+        fitting = bisect_right(lengths, most, key=lambda length: self._size(kept, length))
+        longest = lengths[max(0, fitting - 1)]
+        if longest < tokens:
+            self._cuts |= {marker: min(longest, self._cuts.get(marker, longest)) for marker in kept}
         return kept
 
-    def cut(self, markers: Sequence[int], *, tokens: int, most: int | None, least: int) -> tuple[list[int], int]:
-        """The first markers, and the length to cut each of their passages to, that take `most` tokens together.
-
-        Passages are cut to `tokens`, and long ones shorter until all fit, but none below `least`: sooner the last ones are
-        left out. One stays, if there is one.
-        """
-        if most is None:
-            return list(markers), tokens
-        kept = self.fitting(markers, tokens=least, most=most)
-        lengths = range(least, tokens + 1)
-        fitting = bisect_right(lengths, most, key=lambda length: tokens_of(self.show(kept, tokens=length)))
-        return kept, lengths[max(0, fitting - 1)]
+    def _size(self, markers: Sequence[int], length: int) -> int:
+        return tokens_of(self.show(markers, tokens=length)) if markers else 0
 
     def note_unused(self, run: Run, shown: Sequence[int]) -> None:
         """Say in the trace when passages were found and the text was written from none of them."""

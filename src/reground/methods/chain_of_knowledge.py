@@ -16,7 +16,6 @@ from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel, Sampling
 from reground.core.run import Run, gather
 from reground.methods import _prompts
-from reground.methods._budget import INSTRUCTIONS, PASSAGE
 from reground.methods._evidence import Evidence, clean_query, find
 from reground.methods._prompts import QUOTED, cite, render, require
 from reground.methods._revision import accepted
@@ -98,17 +97,19 @@ class ChainOfKnowledge:
         looked_up = await gather(
             *(self._look_up(question, draft, step) for draft, step in zip(drafts, steps, strict=True))
         )
-        thoughts: list[Thought] = []
-        for draft, (query, found), step in zip(drafts, looked_up, steps, strict=True):
-            thought = Thought(text=draft, draft=draft, query=query, citations=tuple(evidence.add(found)))
-            thoughts.append(await self._correct(question, thought, thoughts, evidence, step))
-        prompt = render(
-            self.prompts.answer,
-            question=question,
-            thoughts=join_steps([thought.text for thought in thoughts]),
-            form=self.form.instruction,
-        )
-        text = await run.ask(self.model, prompt, name="answer", sampling=self._sampling(self.max_tokens))
+        thoughts = [
+            Thought(text=draft, draft=draft, query=query, citations=tuple(evidence.add(found)))
+            for draft, (query, found) in zip(drafts, looked_up, strict=True)
+        ]
+
+        def concluding() -> str:
+            checked = join_steps([thought.text for thought in thoughts])
+            return render(self.prompts.answer, question=question, thoughts=checked, form=self.form.instruction)
+
+        with run.keeping(concluding, reply=self.form.usual):
+            for i, step in enumerate(steps):
+                thoughts[i] = await self._correct(question, thoughts[i], thoughts[:i], evidence, step)
+        text = await run.ask(self.model, concluding(), name="answer", sampling=self._sampling(self.max_tokens))
         shown = [marker for thought in thoughts for marker in thought.citations]
         return run.propose(evidence.answer(text, run, self.form, shown=shown, steps=thoughts))
 
@@ -124,14 +125,9 @@ class ChainOfKnowledge:
     ) -> Thought:
         if not thought.citations:
             return thought
-        prompt = render(
-            self.prompts.correct,
-            question=question,
-            before=join_steps([earlier.text for earlier in before]),
-            thought=thought.text,
-            passages=evidence.show(thought.citations, tokens=self.passage_tokens),
-            cite=cite(self.form),
-        )
+        earlier = join_steps([one.text for one in before])
+        parts = {"question": question, "before": earlier, "thought": thought.text, "cite": cite(self.form)}
+        prompt = evidence.fill(self.prompts.correct, parts, thought.citations, run, tokens=self.passage_tokens, uses=2)
         (corrected,) = await run.generate(self.model, prompt, name="correct", sampling=self._sampling(self.max_tokens))
         return thought.model_copy(
             update={
@@ -140,12 +136,9 @@ class ChainOfKnowledge:
             }
         )
 
-    def at_budget(self, tokens: int) -> ChainOfKnowledge:
-        """Half of the budget for samples of half length, the rest for rationales, each a query, a passage and a correction."""
-        half = self.max_tokens // 2
-        samples = max(2, min(10, (tokens // 2 - INSTRUCTIONS) // max(1, half)))
-        each = 2 * INSTRUCTIONS + self.k * PASSAGE + half // 2
-        return replace(self, n=samples, max_steps=max(1, (tokens // 2 - INSTRUCTIONS - half) // each))
+    def sizes(self) -> Sequence[ChainOfKnowledge]:
+        """More samples and corrected rationales."""
+        return [replace(self, n=n, max_steps=steps) for n, steps in ((2, 1), (3, 2), (5, 2), (5, 4), (10, 4), (10, 8))]
 
     def _sampling(self, max_tokens: int) -> Sampling:
         return Sampling(temperature=self.temperature, max_tokens=max_tokens)

@@ -45,10 +45,6 @@ class ChainOfThought:
         prompt = render(self.prompts.answer, question=question, form=self.form.instruction)
         return run.propose(reasoned(await run.ask(self.model, prompt, name="answer", sampling=sampling), self.form))
 
-    def at_budget(self, tokens: int) -> ChainOfThought:
-        """The same method: one chain is one chain; self_consistency samples more of them."""
-        return self
-
 
 def reasoned(response: str, form: AnswerForm) -> Answer:
     """A response with its reasoning as steps."""

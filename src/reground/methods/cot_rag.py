@@ -5,6 +5,7 @@ The middle row of RAT, table 3, and RaR, table 2: retrieval by reasoning, but no
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from reground.core.answers import TEXT, Answer, AnswerForm
@@ -12,11 +13,10 @@ from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel, Sampling
 from reground.core.run import Run
 from reground.methods import _prompts
-from reground.methods._budget import INSTRUCTIONS
 from reground.methods._evidence import Evidence, find
 from reground.methods._prompts import QUOTED, cite, render, require
 from reground.methods.cot import reasoned
-from reground.methods.rag import documents
+from reground.methods.rag import DOCUMENTS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,8 +36,7 @@ class ChainOfThoughtRAG:
     """Reason, retrieve with the reasoning, answer.
 
     model, retriever: who answers, from what. form: what an answer looks like. prompts: the templates.
-    k: passages. passage_tokens: where each is cut. context_tokens: the most tokens of all passages together,
-    best first and at least one; None is no limit. temperature: 0 is greedy.
+    k: passages. passage_tokens: where each is cut. temperature: 0 is greedy.
     max_tokens: the most tokens of the reasoning, and of the answer.
     """
 
@@ -47,7 +46,6 @@ class ChainOfThoughtRAG:
     prompts: Prompts = Prompts()
     k: int = 5
     passage_tokens: int = 2000
-    context_tokens: int | None = None
     temperature: float = 0.0
     max_tokens: int = 512
 
@@ -63,22 +61,14 @@ class ChainOfThoughtRAG:
         thoughts = run.propose(reasoned(reasoning, self.form)).steps
         evidence = Evidence()
         markers = evidence.add(await find(run, self.retriever, reasoning.strip() or question, k=self.k))
-        markers = evidence.fitting(markers, tokens=self.passage_tokens, most=self.context_tokens)
-        prompt = render(
-            self.prompts.answer,
-            question=question,
-            reasoning=reasoning,
-            passages=evidence.show(markers, tokens=self.passage_tokens),
-            form=self.form.instruction,
-            cite=cite(self.form),
-        )
+        parts = {"question": question, "reasoning": reasoning, "form": self.form.instruction, "cite": cite(self.form)}
+        prompt = evidence.fill(self.prompts.answer, parts, markers, run, tokens=self.passage_tokens)
         text = await run.ask(self.model, prompt, name="answer", sampling=sampling)
-        return run.propose(evidence.answer(text, run, self.form, shown=markers, steps=thoughts))
+        return run.propose(evidence.answer(text, run, self.form, shown=evidence.held, steps=thoughts))
 
-    def at_budget(self, tokens: int) -> ChainOfThoughtRAG:
-        """As many passages as fill what the reasoning (written once, read once) and the answer leave of the budget."""
-        room = max(1, tokens - 3 * self.max_tokens - 2 * INSTRUCTIONS)
-        return replace(self, k=documents(room), context_tokens=room)
+    def sizes(self) -> Sequence[ChainOfThoughtRAG]:
+        """More passages."""
+        return [replace(self, k=k) for k in DOCUMENTS]
 
 
 METHOD = ChainOfThoughtRAG

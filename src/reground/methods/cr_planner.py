@@ -11,7 +11,7 @@ unless another is named.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
 
@@ -22,12 +22,15 @@ from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel
 from reground.core.run import Run
 from reground.critics import Critics, Kind, load
-from reground.methods._cr_planner import costs, endings
+from reground.methods._cr_planner import endings
 from reground.methods._cr_planner.actions import Option, options
 from reground.methods._cr_planner.complete import QUERY, complete_answer
 from reground.methods._cr_planner.prompts import Prompts, kind_of, last_step
 from reground.methods._cr_planner.states import JUDGES, Goal, Mask, State, context, history, legal, onward
 from reground.methods._prompts import ending, render, require
+
+LADDER = ((1, 6), (2, 6), (3, 6), (3, 8), (3, 10), (3, 12), (3, 16))
+"""Candidates a choice, and observations. Six observations are one of each sub-goal and its execution."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,19 +89,20 @@ class CRPlanner:
     async def walk(self, state: State, run: Run) -> State:
         """From sub-goal to execution and on to the next sub-goal, until the end: the last state."""
         barren: frozenset[Goal] = frozenset()
-        while not self.terminal(state):
-            with run.span("step", number=len(state.observations) + 1) as step:
-                offered = await self.expand(state, step, without=barren)
-                following = await self.choose(state, offered, step)
-            if following is None and (state.goal is None or not offered):
-                what = "no sub-goal is left" if state.goal is None else "no candidate can be made"
-                run.note("planning ended", why=f"{what} in a {state.stage} state")
-                break
-            if following is None:
-                run.note("sub-goal left", goal=state.goal, why="none of its candidates can go on")
-            state, barren = onward(state, following, barren)
-            if (so_far := endings.so_far(self, state, run)).text:
-                run.propose(so_far)
+        with run.keeping(lambda: self.prompt("search" if self.ranks else "answer", state), reply=self._last_reply):
+            while not self.terminal(state):
+                with run.span("step", number=len(state.observations) + 1) as step:
+                    offered = await self.expand(state, step, without=barren)
+                    following = await self.choose(state, offered, step)
+                if following is None and (state.goal is None or not offered):
+                    what = "no sub-goal is left" if state.goal is None else "no candidate can be made"
+                    run.note("planning ended", why=f"{what} in a {state.stage} state")
+                    break
+                if following is None:
+                    run.note("sub-goal left", goal=state.goal, why="none of its candidates can go on")
+                state, barren = onward(state, following, barren)
+                if (so_far := endings.so_far(self, state, run)).text:
+                    run.propose(so_far)
         return state
 
     def terminal(self, state: State) -> bool:
@@ -110,18 +114,14 @@ class CRPlanner:
         """The complete answer in the last observation; empty where there is none. Only rationales are read for one."""
         return complete_answer(state.observations[-1].text, self.answer_form) if state.stage == "RATIONALE" else ""
 
-    async def expand(
-        self, state: State, run: Run, *, thrifty: bool = True, without: frozenset[Goal] = frozenset()
-    ) -> list[Option]:
+    async def expand(self, state: State, run: Run, *, without: frozenset[Goal] = frozenset()) -> list[Option]:
         """The actions of a state and where they lead: sub-goals, or candidates for the execution of one.
 
         None at the end, and no rationale where the model's context holds no more than what was observed.
 
-        thrifty: whether sub-goals are discarded that the run's budget does not cover together with the answer after
-        them.
         without: sub-goals that were tried in this state and brought nothing.
         """
-        return [] if self.terminal(state) else await options(self, state, run, thrifty=thrifty, without=without)
+        return [] if self.terminal(state) else await options(self, state, run, without=without)
 
     async def choose(self, state: State, offered: Sequence[Option], run: Run) -> State | None:
         """Equation 1: on to the option of the highest expected reward, the first of equals; None if none can go on."""
@@ -152,9 +152,9 @@ class CRPlanner:
             return endings.answer_of(self, state, complete, run)
         return await endings.forced(self, state, run, temperature=temperature)
 
-    def at_budget(self, tokens: int) -> CRPlanner:
-        """As many candidates and steps as fit, never more than set."""
-        return costs.scaled(self, tokens)
+    def sizes(self) -> Sequence[CRPlanner]:
+        """More candidates for each choice, then more steps."""
+        return [replace(self, candidates=candidates, max_steps=steps) for candidates, steps in LADDER]
 
     @property
     def ranks(self) -> bool:
@@ -165,6 +165,11 @@ class CRPlanner:
     def answer_form(self) -> AnswerForm:
         """What a step's complete answer looks like: a query where a ranking is asked for."""
         return QUERY if self.ranks else self.form
+
+    @property
+    def _last_reply(self) -> int:
+        """Tokens of the call that concludes: a query, or an answer."""
+        return self.query_tokens if self.ranks else self.form.usual
 
     @property
     def longest_step(self) -> int:

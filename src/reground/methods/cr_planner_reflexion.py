@@ -7,14 +7,14 @@ executed and revised, and not by whom: here the planner is Reflexion's actor in 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reground.core.answers import PROGRAM, Answer, AnswerForm
 from reground.core.errors import BudgetExceeded
 from reground.core.programs import Sandbox
 from reground.core.run import Run
 from reground.methods._prompts import render, require
-from reground.methods.cr_planner import CRPlanner
+from reground.methods.cr_planner import LADDER, CRPlanner
 from reground.methods.reflexion import Reflexion
 
 _STEPWISE = "Think it through step by step."
@@ -44,9 +44,11 @@ class CRPlannerReflexion(CRPlanner):
         """Answer the question."""
         return await self._reflexion(super().solve).solve(question, run)
 
-    def at_budget(self, tokens: int) -> CRPlanner:
-        """An equal share of the budget for each planning."""
-        return super().at_budget(tokens // (self.rounds + 1))
+    def sizes(self) -> Sequence[CRPlannerReflexion]:
+        """Larger planners, then more rounds."""
+        one = replace(self, rounds=1)
+        planners = [replace(one, candidates=n, max_steps=most) for n, most in LADDER]
+        return [*planners, *(replace(planners[-1], rounds=rounds) for rounds in range(2, 4))]
 
     def _reflexion(self, plan: Callable[[str, Run], Awaitable[Answer]]) -> Reflexion:
         return _Planned(

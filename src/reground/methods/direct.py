@@ -41,9 +41,5 @@ class Direct:
         prompt = render(self.prompts.answer, question=question, form=self.form.short)
         return run.propose(Answer(text=await run.ask(self.model, prompt, name="answer", sampling=sampling)))
 
-    def at_budget(self, tokens: int) -> Direct:
-        """The same method: there is nothing in it to scale."""
-        return self
-
 
 METHOD = Direct

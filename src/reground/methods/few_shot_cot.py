@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Self
 
@@ -9,7 +10,6 @@ from reground.core.answers import TEXT, Answer, AnswerForm, Demonstration
 from reground.core.language import LanguageModel, Message, Sampling
 from reground.core.run import Run
 from reground.methods import _prompts
-from reground.methods._budget import INSTRUCTIONS, tokens_of
 from reground.methods._demonstrations import general
 from reground.methods._prompts import render, require
 from reground.methods._steps import join_steps
@@ -56,16 +56,9 @@ class FewShotChainOfThought:
         response = await run.ask(self.model, messages, name="answer", sampling=sampling)
         return run.propose(self._answer(response))
 
-    def at_budget(self, tokens: int) -> Self:
-        """As many examples as `max_tokens` of answer and the instructions leave room for, one at least."""
-        room = tokens - self.max_tokens - INSTRUCTIONS
-        shots = 0
-        for example in self._examples():
-            room -= tokens_of(self._turn(example.question).content) + tokens_of(self._shown(example))
-            if room < 0:
-                break
-            shots += 1
-        return replace(self, shots=max(1, shots))
+    def sizes(self) -> Sequence[Self]:
+        """More examples."""
+        return [replace(self, shots=shots) for shots in range(1, len(self._examples()) + 1)]
 
     def _examples(self) -> tuple[Demonstration, ...]:
         return general(self.form) if self.demonstrations is None else self.demonstrations

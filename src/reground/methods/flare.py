@@ -17,7 +17,6 @@ from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel, Reply, Sampling, TokenLogprob
 from reground.core.run import Run
 from reground.methods import _prompts
-from reground.methods._budget import INSTRUCTIONS, PASSAGE
 from reground.methods._evidence import Evidence, find
 from reground.methods._prompts import QUOTED, cite, render, require
 from reground.methods._sentences import sentences
@@ -102,16 +101,10 @@ class FLARE:
         self, question: str, text: str, query: str, evidence: Evidence, run: Run
     ) -> tuple[Reply, list[int]]:
         markers = evidence.add(await find(run, self.retriever, query, k=self.k))
-        prompt = render(
-            self.prompts.informed,
-            question=question,
-            text=text,
-            form=self.form.instruction,
-            passages=evidence.show(markers, tokens=self.passage_tokens),
-            cite=cite(self.form),
-        )
+        parts = {"question": question, "text": text, "form": self.form.instruction, "cite": cite(self.form)}
+        prompt = evidence.fill(self.prompts.informed, parts, markers, run, tokens=self.passage_tokens, uses=2)
         (reply,) = await run.generate(self.model, prompt, name="write again", sampling=self._sampling())
-        return reply, markers
+        return reply, evidence.held
 
     def _answer(self, text: str, evidence: Evidence, thoughts: Sequence[Thought], run: Run) -> Answer:
         shown = [marker for thought in thoughts for marker in thought.citations]
@@ -121,10 +114,9 @@ class FLARE:
         """Look-ahead and rewriting both ask for log-probabilities, for a program's lines as for a sentence."""
         return Sampling(temperature=self.temperature, max_tokens=self.lookahead, logprobs=True)
 
-    def at_budget(self, tokens: int) -> FLARE:
-        """Passages a retrieval that fit when four sentences are written, each looked ahead at and written again."""
-        room = tokens // 4 - 2 * (INSTRUCTIONS + self.lookahead)
-        return replace(self, k=max(1, min(10, room // PASSAGE)))
+    def sizes(self) -> Sequence[FLARE]:
+        """More passages a retrieval."""
+        return [replace(self, k=k) for k in (1, 2, 3, 5, 8)]
 
 
 def next_sentence(reply: Reply, form: AnswerForm) -> tuple[str, Sequence[TokenLogprob]]:

@@ -16,7 +16,6 @@ from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel, Sampling
 from reground.core.run import Run
 from reground.methods import _prompts
-from reground.methods._budget import INSTRUCTIONS, LEAST_PASSAGE, SHORT
 from reground.methods._evidence import Evidence, find
 from reground.methods._prompts import QUOTED, ending, render, require
 from reground.methods._sentences import sentences
@@ -50,8 +49,7 @@ class IRCoT:
 
     model, retriever: who reasons, and what is searched. form: what an answer looks like. prompts: the templates.
     k: paragraphs a step. max_passages: the most in all. max_steps: the most sentences of reasoning.
-    passage_tokens: where a paragraph is cut. context_tokens: the most tokens of all of them in a prompt, those found first and
-    at least one; None is no limit. temperature: 0 is greedy.
+    passage_tokens: where a paragraph is cut. temperature: 0 is greedy.
     sentence_tokens: the most tokens of a sentence. max_tokens: the most tokens of the answer.
     """
 
@@ -63,7 +61,6 @@ class IRCoT:
     max_passages: int = 15
     max_steps: int = 8
     passage_tokens: int = 2000
-    context_tokens: int | None = None
     temperature: float = 0.0
     sentence_tokens: int = 96
     max_tokens: int = 512
@@ -78,18 +75,19 @@ class IRCoT:
         evidence = Evidence()
         thoughts: list[Thought] = []
         query = question
-        for number in range(1, self.max_steps + 1):
-            with run.span("step", step=number) as step:
-                await self._collect(evidence, query, step)
-                sentence = await self._reason(question, evidence, thoughts, step)
-            if not sentence:
-                run.note("reasoning ended", why="the model wrote no further sentence")
-                break
-            thoughts.append(Thought(text=sentence, query=query))
-            run.propose(self._answer(sentence, evidence, thoughts, run))
-            if _ENDS.search(sentence):
-                break
-            query = sentence
+        with run.keeping(lambda: self._concluding(question, evidence, thoughts), reply=self.form.usual):
+            for number in range(1, self.max_steps + 1):
+                with run.span("step", step=number) as step:
+                    await self._collect(evidence, query, step)
+                    sentence = await self._reason(question, evidence, thoughts, step)
+                if not sentence:
+                    run.note("reasoning ended", why="the model wrote no further sentence")
+                    break
+                thoughts.append(Thought(text=sentence, query=query))
+                run.propose(self._answer(sentence, evidence, thoughts, run))
+                if _ENDS.search(sentence):
+                    break
+                query = sentence
         return await self._read(question, evidence, thoughts, run)
 
     async def _collect(self, evidence: Evidence, query: str, run: Run) -> None:
@@ -99,51 +97,37 @@ class IRCoT:
             evidence.add(evidence.fresh(found)[:room])
 
     async def _reason(self, question: str, evidence: Evidence, thoughts: list[Thought], run: Run) -> str:
-        prompt = render(
-            self.prompts.reason,
-            question=question,
-            passages=self._shown(evidence),
-            thoughts=" ".join(thought.text for thought in thoughts),
-        )
+        parts = {"question": question, "thoughts": _joined(thoughts)}
+        uses = 1 if evidence.held else 2  # the answer will be written from the same passages
+        prompt = evidence.fill(self.prompts.reason, parts, evidence.all, run, tokens=self.passage_tokens, uses=uses)
         sampling = Sampling(temperature=self.temperature, max_tokens=self.sentence_tokens)
         text = await run.ask(self.model, prompt, name="reason", sampling=sampling)
         return first_sentence(text, before=[thought.text for thought in thoughts])
 
     async def _read(self, question: str, evidence: Evidence, thoughts: list[Thought], run: Run) -> Answer:
-        prompt = render(
-            self.prompts.answer,
-            question=question,
-            passages=self._shown(evidence),
-            thoughts=" ".join(thought.text for thought in thoughts),
-            form=ending(self.form),
-        )
+        parts = {"question": question, "thoughts": _joined(thoughts), "form": ending(self.form)}
+        prompt = evidence.fill(self.prompts.answer, parts, evidence.all, run, tokens=self.passage_tokens)
         sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
         text = await run.ask(self.model, prompt, name="answer", sampling=sampling)
         return run.propose(self._answer(text, evidence, thoughts, run))
 
-    def _shown(self, evidence: Evidence) -> str:
-        markers = range(1, len(evidence.passages) + 1)
-        fitting = evidence.fitting(markers, tokens=self.passage_tokens, most=self.context_tokens)
-        return evidence.show(fitting, tokens=self.passage_tokens)
+    def _concluding(self, question: str, evidence: Evidence, thoughts: list[Thought]) -> str:
+        """The last prompt, with the passages that were read last."""
+        passages = evidence.show(evidence.held, tokens=self.passage_tokens)
+        parts = {"question": question, "thoughts": _joined(thoughts), "form": ending(self.form)}
+        return render(self.prompts.answer, passages=passages, **parts)
 
     def _answer(self, text: str, evidence: Evidence, thoughts: list[Thought], run: Run) -> Answer:
-        shown = range(1, len(evidence.passages) + 1)
-        return evidence.answer(text, run, self.form, shown=shown, steps=thoughts)
+        return evidence.answer(text, run, self.form, shown=evidence.held, steps=thoughts)
 
-    def at_budget(self, tokens: int) -> IRCoT:
-        """As many paragraphs as two sentences and the answer can read: half of them for the first sentence, all for the others."""
-        room = max(0, tokens - self.max_tokens // 2 - 3 * (INSTRUCTIONS + self.sentence_tokens))
-        fitting = (most for most in range(self.max_passages, 0, -1) if (_half(most) + 2 * most) * SHORT <= room)
-        most = next(fitting, 1)
-        limit = max(LEAST_PASSAGE, room * most // (_half(most) + 2 * most))
-        longest = min(self.passage_tokens, max(LEAST_PASSAGE, 2 * limit // most))
-        return replace(
-            self, k=min(self.k, _half(most)), max_passages=most, passage_tokens=longest, context_tokens=limit
-        )
+    def sizes(self) -> Sequence[IRCoT]:
+        """More paragraphs, and more sentences to find them by."""
+        ladder = ((1, 2, 2), (2, 4, 2), (2, 6, 3), (3, 9, 4), (6, 15, 4), (6, 15, 8))
+        return [replace(self, k=k, max_passages=most, max_steps=steps) for k, most, steps in ladder]
 
 
-def _half(count: int) -> int:
-    return (count + 1) // 2
+def _joined(thoughts: Sequence[Thought]) -> str:
+    return " ".join(thought.text for thought in thoughts)
 
 
 def first_sentence(text: str, *, before: Sequence[str] = ()) -> str:

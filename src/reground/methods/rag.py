@@ -5,6 +5,7 @@ Lewis et al. 2020; RAG-1 and RAG-5 ("n-shot") in RAT (table 1) and RaR (table 1)
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from reground.core.answers import TEXT, Answer, AnswerForm
@@ -12,9 +13,11 @@ from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel, Sampling
 from reground.core.run import Run
 from reground.methods import _prompts
-from reground.methods._budget import INSTRUCTIONS
 from reground.methods._evidence import Evidence, find
-from reground.methods._prompts import QUOTED, ending, render, require
+from reground.methods._prompts import QUOTED, ending, require
+
+DOCUMENTS = (1, 2, 3, 5, 8, 11, 16, 24)
+"""Numbers of passages worth trying. Small models read worse the more they are given, so the most is rarely the best."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,7 +37,6 @@ class RAG:
 
     model, retriever: who answers, from what. form: what an answer looks like. prompts: the template.
     k: passages, 5 as in RAG-5. passage_tokens: where each is cut, the papers' longest piece.
-    context_tokens: the most tokens of all passages together, best first and at least one; None is no limit.
     temperature: 0 is greedy. max_tokens: the most tokens of the answer.
     """
 
@@ -44,7 +46,6 @@ class RAG:
     prompts: Prompts = Prompts()
     k: int = 5
     passage_tokens: int = 2000
-    context_tokens: int | None = None
     temperature: float = 0.0
     max_tokens: int = 512
 
@@ -56,26 +57,15 @@ class RAG:
         """Answer the question."""
         evidence = Evidence()
         markers = evidence.add(await find(run, self.retriever, question, k=self.k))
-        markers = evidence.fitting(markers, tokens=self.passage_tokens, most=self.context_tokens)
-        prompt = render(
-            self.prompts.answer,
-            question=question,
-            passages=evidence.show(markers, tokens=self.passage_tokens),
-            form=ending(self.form),
-        )
+        parts = {"question": question, "form": ending(self.form)}
+        prompt = evidence.fill(self.prompts.answer, parts, markers, run, tokens=self.passage_tokens)
         sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
         text = await run.ask(self.model, prompt, name="answer", sampling=sampling)
-        return run.propose(evidence.answer(text, run, self.form, shown=markers))
+        return run.propose(evidence.answer(text, run, self.form, shown=evidence.held))
 
-    def at_budget(self, tokens: int) -> RAG:
-        """As many passages as fill what `max_tokens` of answer and the instructions leave of the budget."""
-        room = max(1, tokens - self.max_tokens - INSTRUCTIONS)
-        return replace(self, k=documents(room), context_tokens=room)
-
-
-def documents(room: int) -> int:
-    """How many passages to fetch in order to fill `room` tokens: a short one is reckoned at 40, and 50 are enough."""
-    return min(50, max(1, room // 40))
+    def sizes(self) -> Sequence[RAG]:
+        """More passages."""
+        return [replace(self, k=k) for k in DOCUMENTS]
 
 
 METHOD = RAG

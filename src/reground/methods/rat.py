@@ -12,10 +12,9 @@ from typing import Literal
 
 from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.evidence import Passage, Retriever
-from reground.core.language import LanguageModel, Sampling
+from reground.core.language import LEAST_REPLY, LanguageModel, Sampling, tokens_of
 from reground.core.run import Run, gather
 from reground.methods import _prompts
-from reground.methods._budget import FENCE, INSTRUCTIONS, LEAST_PASSAGE, PASSAGE, affords, tokens_of
 from reground.methods._evidence import Evidence, clean_query, find
 from reground.methods._prompts import QUOTED, cite, layout, render, require, style
 from reground.methods._revision import accepted, readable, with_lost_steps
@@ -51,11 +50,7 @@ class Prompts(_prompts.Prompts):
     )
 
 
-_REPLY = 100
-"""Tokens expected of a short final answer, and at most of a query."""
-
-_PROGRAM = 256
-"""Tokens expected of a final program, unless the thoughts are longer."""
+_SHORT = "passage " * 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,14 +99,10 @@ class RAT:
         """Answer the question: algorithm 1, then the final pass where the form asks for one."""
         return await _Solving(self, question, run).solve()
 
-    def at_budget(self, tokens: int) -> RAT:
-        """As many rounds as fit: each is reckoned as a query and a revision that read the draft, and a passage."""
-        draft = self.max_tokens // 4
-        fixed = INSTRUCTIONS + draft + (INSTRUCTIONS + 2 * draft if self.form.final_pass else 0)
-        rounds = max(1, (tokens - fixed) // (2 * INSTRUCTIONS + 3 * draft + self.k * PASSAGE))
-        passages = (tokens - fixed) // rounds - 2 * INSTRUCTIONS - 3 * draft
-        longest = min(self.passage_tokens, max(PASSAGE, passages // self.k))
-        return replace(self, max_contents=self.k * rounds, passage_tokens=longest)
+    def sizes(self) -> Sequence[RAT]:
+        """More rounds, then more passages in each."""
+        rounds = [replace(self, k=1, max_contents=count) for count in range(1, 6)]
+        return [*rounds, *(replace(self, k=k, max_contents=5 * k) for k in (2, 3))]
 
 
 class _Solving:
@@ -125,6 +116,8 @@ class _Solving:
         self.shown: list[int] = []
         self.queries: list[str | None] = []
         self.thoughts: list[str] = []
+        self.text = ""
+        """The thoughts, revised as far as they are."""
 
     async def solve(self) -> Answer:
         config = self.config
@@ -137,45 +130,47 @@ class _Solving:
             self.run.note("draft cut", kept=draft)
         most = None if config.max_contents is None else config.max_contents // config.k
         self.thoughts = split_steps(draft, most=most)
+        self.text = draft
         self.run.propose(self._answer(draft))
-        text = await (self._causal() if config.causal else self._non_causal())
+        with self.run.keeping(self._final_prompt if config.form.final_pass else None, reply=config.form.usual):
+            await (self._causal() if config.causal else self._non_causal())
         self.evidence.note_unused(self.run, self.shown)
-        return await self._final(text)
+        return await self._final()
 
-    async def _causal(self) -> str:
+    async def _causal(self) -> None:
         text = ""
         for i, thought in enumerate(self.thoughts):
             text = join_steps([text, thought])
-            if not self._affords_round(text):
-                self.run.note("rounds ended", why="the budget left is kept for the final answer", done=i)
-                return join_steps([text, *self.thoughts[i + 1 :]])
             with self.run.span("step", step=i + 1) as run:
                 query = await self._to_query(self._source(i, text), run)
                 self.queries.append(query)
                 found = await find(run, self.config.retriever, query, k=self.config.k)
-                text = await self._revise_with(text, found, run)
-            self.run.propose(self._answer(join_steps([text, *self.thoughts[i + 1 :]])))
-        return text
+                text = await self._revise_with(text, found, run, rounds=len(self.thoughts) - i)
+            self.text = join_steps([text, *self.thoughts[i + 1 :]])
+            self.run.propose(self._answer(self.text))
 
-    async def _non_causal(self) -> str:
-        async def search(i: int, run: Run) -> tuple[str, list[Passage]]:
-            query = await self._to_query(self._source(i, join_steps(self.thoughts[: i + 1])), run)
-            return query, await find(run, self.config.retriever, query, k=self.config.k)
-
+    async def _non_causal(self) -> None:
         draft = join_steps(self.thoughts)
-        most = self._affordable_searches(draft)
-        if most < len(self.thoughts):
-            self.run.note("rounds ended", why="the budget left is kept for the revision and the answer", done=most)
+
+        async def search(i: int, run: Run) -> tuple[str | None, list[Passage]]:
+            with run.optional():
+                query = await self._to_query(self._source(i, join_steps(self.thoughts[: i + 1])), run)
+                return query, await find(run, self.config.retriever, query, k=self.config.k)
+            return None, []
+
+        def revising() -> str:
+            return render(self.config.prompts.revise, passages=_SHORT, **self._revised_with(draft))
+
         branches = []
-        for i in range(most):
+        for i in range(len(self.thoughts)):
             with self.run.span("step", step=i + 1) as run:
                 branches.append(search(i, run))
-        searched = await gather(*branches)
+        with self.run.keeping(revising, reply=tokens_of(draft)):
+            searched = await gather(*branches)
         self.queries = [query for query, _ in searched]
         found = [passage for _, passages in searched for passage in passages]
-        text = await self._revise_with(draft, found, self.run)
-        self.run.propose(self._answer(text))
-        return text
+        self.text = await self._revise_with(draft, found, self.run)
+        self.run.propose(self._answer(self.text))
 
     def _source(self, i: int, text: str) -> str:
         """What query i is made from; `text` is the question's thoughts up to and with step i."""
@@ -192,45 +187,49 @@ class _Solving:
         sampling = Sampling(temperature=config.temperature, max_tokens=config.query_tokens)
         return clean_query(await run.ask(config.model, prompt, name="query", sampling=sampling), fallback=source)
 
-    async def _revise_with(self, text: str, found: Sequence[Passage], run: Run) -> str:
+    async def _revise_with(self, text: str, found: Sequence[Passage], run: Run, *, rounds: int = 1) -> str:
         markers = self.evidence.add(found)
         groups = [[marker] for marker in markers] if self.config.passes == "each" else [markers]
         for i, group in enumerate(filter(None, groups)):
-            fitting, longest = self._fitting(text, markers[i:])
-            text = await self._revise(text, [marker for marker in group if marker in fitting], longest, run)
+            text = await self._revise(text, group, run, uses=rounds * len(groups) - i)
         return text
 
-    async def _revise(self, text: str, markers: list[int], longest: int, run: Run) -> str:
-        """T* <- p(. | I, T*, R): the whole text so far is written anew, so what it loses on the way is put back."""
-        config = self.config
-        prompt = render(
-            config.prompts.revise,
-            question=self.question,
-            text=text,
-            passages=self.evidence.show(markers, tokens=longest),
-            cite=cite(config.form),
-        )
-        replies = await run.generate(config.model, prompt, name="revise", sampling=self._sampling())
-        revised = accepted(replies[0], run, config.form, template=config.prompts.revise, before=text)
+    async def _revise(self, text: str, markers: list[int], run: Run, *, uses: int) -> str:
+        """T* <- p(. | I, T*, R): the whole text so far is written again, so what it loses on the way is put back."""
+        config, template = self.config, self.config.prompts.revise
+        size = tokens_of(text)
+        parts = self._revised_with(text)
+        prompt = self.evidence.fill(template, parts, markers, run, tokens=config.passage_tokens, reply=size, uses=uses)
+        replies = await run.generate(config.model, prompt, name="revise", sampling=self._sampling(), least=size)
+        revised = accepted(replies[0], run, config.form, template=template, before=text)
         if revised is None:
             return text
-        known = [*markers, *self.evidence.cited(text, config.form)]
+        shown = self.evidence.held
+        known = [*shown, *self.evidence.cited(text, config.form)]
         revised = self.evidence.checked(revised, run, config.form, known=known)
-        self.shown += [marker for marker in markers if marker not in self.shown]
+        self.shown += [marker for marker in shown if marker not in self.shown]
         return with_lost_steps(split_steps(text), split_steps(revised), run) or revised
 
-    async def _final(self, text: str) -> Answer:
+    def _revised_with(self, text: str) -> dict[str, str]:
+        return {"question": self.question, "text": text, "cite": cite(self.config.form)}
+
+    async def _final(self) -> Answer:
         """The thoughts are the answer, or the answer is written from them (section 2.2)."""
         config = self.config
-        answer = self.run.propose(self._answer(text))
+        answer = self.run.propose(self._answer(self.text))
         if not config.form.final_pass:
             return answer
-        prompt = render(config.prompts.answer, question=self.question, text=text, form=config.form.short)
-        response = await self.run.ask(config.model, prompt, name="answer", sampling=self._sampling())
+        whole = tokens_of(self.text) if config.form.draft_is_query else LEAST_REPLY
+        prompt, sampling = self._final_prompt(), self._sampling()
+        response = await self.run.ask(config.model, prompt, name="answer", sampling=sampling, least=whole)
         if not response.strip():
             self.run.note("answer empty", kept="the thoughts")
             return answer
         return self.run.propose(self._written(response, answer.steps))
+
+    def _final_prompt(self) -> str:
+        form = self.config.form
+        return render(self.config.prompts.answer, question=self.question, text=self.text, form=form.short)
 
     def _answer(self, text: str) -> Answer:
         steps = split_steps(text)
@@ -249,46 +248,6 @@ class _Solving:
 
     def _written(self, text: str, steps: Sequence[Thought]) -> Answer:
         return self.evidence.answer(text, self.run, self.config.form, shown=self.shown, steps=steps)
-
-    def _affords_round(self, text: str) -> bool:
-        """Whether a round would leave room for the final pass, which alone makes an answer of the thoughts."""
-        return not self.config.form.final_pass or self._affords(text, searches=1)
-
-    def _affordable_searches(self, text: str) -> int:
-        """How many of the steps can be looked up before the one revision, with room for it and for the final pass."""
-        counts = range(len(self.thoughts), 0, -1)
-        return next((count for count in counts if self._affords(text, searches=count)), 0)
-
-    def _affords(self, text: str, *, searches: int) -> bool:
-        """Whether the budget covers these searches, the revision with what they find, and the final pass."""
-        config = self.config
-        asks = not (config.form.draft_is_query or config.query_from == "question")
-        passages = searches * config.k
-        calls, tokens = self._expected(text, queries=searches * asks, revised_with=passages)
-        least = FENCE + min(config.passage_tokens, LEAST_PASSAGE)
-        return affords(self.run, calls=calls, tokens=tokens + passages * least)
-
-    def _fitting(self, text: str, markers: Sequence[int]) -> tuple[Sequence[int], int]:
-        """The passages for the revisions at hand, and where they are cut so that the budget covers the final pass."""
-        left, longest = self.run.meter.room(), self.config.passage_tokens
-        if left is None or (self.config.causal and not self.config.form.final_pass):
-            return markers, longest
-        _, tokens = self._expected(text, queries=0, revised_with=len(markers))
-        return self.evidence.cut(markers, tokens=longest, most=max(0, left - tokens), least=min(LEAST_PASSAGE, longest))
-
-    def _expected(self, text: str, *, queries: int, revised_with: int) -> tuple[int, int]:
-        """Calls and tokens of queries, revisions and the final pass after them, without the passages themselves."""
-        config, prompts = self.config, self.config.prompts
-        size = tokens_of(text)
-        revisions = revised_with if config.passes == "each" else 1
-        asked = [prompts.query] * queries + [prompts.revise] * revisions
-        written = queries * min(config.query_tokens, _REPLY) + revisions * size
-        if config.form.final_pass:
-            asked.append(prompts.answer + config.form.short)
-            program = config.form.draft_is_query
-            written += min(config.max_tokens, max(size, _PROGRAM)) if program else _REPLY
-        read = sum(tokens_of(prompt) + tokens_of(self.question) + size for prompt in asked)
-        return len(asked), read + written
 
     def _sampling(self) -> Sampling:
         return Sampling(temperature=self.config.temperature, max_tokens=self.config.max_tokens)

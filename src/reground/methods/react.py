@@ -7,9 +7,10 @@ Their Wikipedia look-up inside a page has no counterpart here: passages are shor
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import ClassVar, Literal
 
 from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.errors import ParseError
@@ -17,7 +18,6 @@ from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel, Sampling
 from reground.core.run import Run
 from reground.methods import _prompts
-from reground.methods._budget import INSTRUCTIONS, PASSAGE
 from reground.methods._evidence import Evidence, find
 from reground.methods._prompts import QUOTED, ending, render, require
 
@@ -74,6 +74,8 @@ class ReAct:
     turn_tokens: int = 160
     max_tokens: int = 512
 
+    usual: ClassVar[Mapping[str, str]] = {"act": "Thought: I need to know more of it.\nAction: Search[{number} river]"}
+
     def __post_init__(self) -> None:
         require(self.max_steps >= 1 and self.k >= 1, "max_steps and k must be at least 1")
         require(min(self.passage_tokens, self.turn_tokens, self.max_tokens) >= 1, "token limits must be at least 1")
@@ -81,21 +83,22 @@ class ReAct:
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
         state = _Transcript()
-        for number in range(1, self.max_steps + 1):
-            with run.span("turn", turn=number) as turn:
-                action = await self._act(question, state, turn)
-                if action is None:
-                    break
-                if action.kind == "finish" and not self.form.draft_is_query:
-                    return run.propose(self._finish(action, state, run))
-                if action.kind == "finish" or action.argument in state.searched:
-                    turn.note(
-                        "turns ended",
-                        why="the agent is done" if action.kind == "finish" else "it searched the same again",
-                    )
-                    break
-                run.propose(Answer(text=action.thought, steps=tuple(state.thoughts)))
-                await self._search(action, state, turn)
+        with run.keeping(lambda: self._concluding(question, state), reply=self.form.usual):
+            for number in range(1, self.max_steps + 1):
+                with run.span("turn", turn=number) as turn:
+                    action = await self._act(question, state, turn)
+                    if action is None:
+                        break
+                    if action.kind == "finish" and not self.form.draft_is_query:
+                        return run.propose(self._finish(action, state, run))
+                    if action.kind == "finish" or action.argument in state.searched:
+                        turn.note(
+                            "turns ended",
+                            why="the agent is done" if action.kind == "finish" else "it searched the same again",
+                        )
+                        break
+                    run.propose(Answer(text=action.thought, steps=tuple(state.thoughts)))
+                    await self._search(action, state, turn)
         return await self._answer(question, state, run)
 
     async def _act(self, question: str, state: _Transcript, run: Run) -> Action | None:
@@ -109,7 +112,7 @@ class ReAct:
 
     async def _search(self, action: Action, state: _Transcript, run: Run) -> None:
         found = await find(run, self.retriever, action.argument, k=self.k)
-        markers = state.evidence.add(found)
+        markers = state.evidence.fit(state.evidence.add(found), run, tokens=self.passage_tokens, uses=2)
         shown = state.evidence.show(markers, tokens=self.passage_tokens) if markers else "nothing was found"
         state.searched.add(action.argument)
         state.turns.append(f"Thought: {action.thought}\nAction: Search[{action.argument}]\nObservation:\n{shown}")
@@ -122,27 +125,20 @@ class ReAct:
 
     async def _answer(self, question: str, state: _Transcript, run: Run) -> Answer:
         """The turns ended without a finish, or programs are asked for, which do not fit into an action."""
-        prompt = render(
-            self.prompts.answer,
-            question=question,
-            transcript="\n\n".join(state.turns),
-            form=ending(self.form),
-        )
         sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
-        text = await run.ask(self.model, prompt, name="answer", sampling=sampling)
+        text = await run.ask(self.model, self._concluding(question, state), name="answer", sampling=sampling)
         with suppress(ParseError):
             if not self.form.draft_is_query and (action := parse_action(text)).kind == "finish":
                 return run.propose(self._finish(action, state, run))
         return run.propose(state.given(text, run, self.form))
 
-    def at_budget(self, tokens: int) -> ReAct:
-        """As many turns as fit: turn i reads what the i - 1 turns before it found."""
-        found = self.k * PASSAGE + self.turn_tokens // 2
-        turns, spent = 0, INSTRUCTIONS + self.max_tokens // 2
-        while spent + INSTRUCTIONS + turns * found + self.turn_tokens <= tokens:
-            spent += INSTRUCTIONS + turns * found + self.turn_tokens
-            turns += 1
-        return replace(self, max_steps=max(1, turns))
+    def _concluding(self, question: str, state: _Transcript) -> str:
+        transcript = "\n\n".join(state.turns)
+        return render(self.prompts.answer, question=question, transcript=transcript, form=ending(self.form))
+
+    def sizes(self) -> Sequence[ReAct]:
+        """More turns."""
+        return [replace(self, max_steps=turns) for turns in range(1, 8)]
 
 
 @dataclass

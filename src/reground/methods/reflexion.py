@@ -7,8 +7,9 @@ the benchmark's hidden tests are never seen. At most 2 rounds of reflection, as 
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 from reground.core.answers import PROGRAM, Answer, AnswerForm, Thought
 from reground.core.errors import ParseError
@@ -16,7 +17,6 @@ from reground.core.language import LanguageModel, Sampling
 from reground.core.programs import Execution, Limits, Program, Sandbox
 from reground.core.run import Run, gather
 from reground.methods import _prompts
-from reground.methods._budget import INSTRUCTIONS, affords, tokens_of
 from reground.methods._prompts import render, require
 
 _HEAD = "Problem:\n{question}\n\n"
@@ -63,6 +63,8 @@ class Reflexion:
     reflection_tokens: int = 256
     seconds: float = 5.0
 
+    usual: ClassVar[Mapping[str, str]] = {"tests": "```python\nassert f(1, 2) == 3\nassert f(0, 0) == 0\n```"}
+
     def __post_init__(self) -> None:
         require(
             self.form.draft_is_query, f"reflexion writes programs: use the form program or pal, not {self.form.name}"
@@ -93,13 +95,10 @@ class Reflexion:
         return answer
 
     async def _begin(self, question: str, run: Run) -> tuple[str, str]:
-        """The first program and the tests: neither depends on the other, so both are written at once where the budget covers both."""
+        """The first program and the tests: neither depends on the other, so both are written at once."""
         write, test = run.span("write"), run.span("tests")
-        both = self.max_tokens + self.reflection_tokens + 2 * (INSTRUCTIONS + tokens_of(question))
-        if affords(run, calls=2, tokens=both):
-            text, tests = await gather(self._write(question, write), self._tests(question, test))
-            return text, tests
-        return await self._write(question, write), await self._tests(question, test)
+        text, tests = await gather(self._write(question, write), self._tests(question, test))
+        return text, tests
 
     async def _write(self, question: str, run: Run) -> str:
         prompt = render(self.prompts.write, question=question, form=self.form.instruction)
@@ -113,11 +112,12 @@ class Reflexion:
             return ""
         prompt = render(self.prompts.test, question=question, tests=str(self.tests))
         sampling = self._sampling(self.reflection_tokens)
-        try:
-            return await run.parse(self.model, prompt, self._read_tests, name="tests", sampling=sampling)
-        except ParseError as error:
-            run.note("no internal tests", why=str(error))
-            return ""
+        with run.optional():
+            try:
+                return await run.parse(self.model, prompt, self._read_tests, name="tests", sampling=sampling)
+            except ParseError as error:
+                run.note("no internal tests", why=str(error))
+        return ""
 
     def _read_tests(self, text: str) -> str:
         lines = asserts(self.form.extract(text))
@@ -144,16 +144,9 @@ class Reflexion:
         prompt = render(self.prompts.again, question=question, trials="\n\n".join(trials), form=self.form.instruction)
         return await run.ask(self.model, prompt, name="again", sampling=self._sampling(self.max_tokens))
 
-    def at_budget(self, tokens: int) -> Reflexion:
-        """As many rounds as fit: each reads all trials before it twice and writes a reflection and a program of half length."""
-        program, reflection = self.max_tokens // 2, self.reflection_tokens // 2
-        rounds, spent = 0, 2 * INSTRUCTIONS + program + reflection
-        while True:
-            shown = program + rounds * (program + reflection)
-            spent += 2 * (INSTRUCTIONS + shown) + reflection + reflection + program
-            if spent > tokens:
-                return replace(self, rounds=max(1, rounds))
-            rounds += 1
+    def sizes(self) -> Sequence[Reflexion]:
+        """More rounds."""
+        return [replace(self, rounds=rounds) for rounds in range(1, 6)]
 
     def _sampling(self, max_tokens: int) -> Sampling:
         return Sampling(temperature=self.temperature, max_tokens=max_tokens)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 from reground.core.answers import TEXT, Answer, AnswerForm, Demonstration, Thought
 from reground.core.evidence import Passage, Retriever
@@ -17,16 +17,15 @@ from reground.core.language import LanguageModel, Reply, Sampling
 from reground.core.run import Run, gather
 from reground.methods import _prompts
 from reground.methods._bm25 import count_words, cut, first_words
-from reground.methods._budget import INSTRUCTIONS, PASSAGE, affords, tokens_of
 from reground.methods._demonstrations import general
 from reground.methods._evidence import Evidence, find, interleaved
 from reground.methods._pages import open_pages
 from reground.methods._prompts import QUOTED, ending, render, require
 from reground.methods._queries import before, parse_queries, says_something
 from reground.methods.few_shot_cot import shown
-from reground.methods.rag import documents
+from reground.methods.rag import DOCUMENTS
 
-_SHORT = 64  # tokens kept for an answer when passages are fitted to what is left of a budget
+_ONE_PASSAGE = "passage " * 60
 
 _OPEN = (
     Demonstration(
@@ -168,14 +167,14 @@ class RewriteRetrieveRead:
         queries = await self._queries(question, run)
         found = await self._retrieve(queries, run)
         evidence = Evidence()
-        passages, markers = self._shown(question, evidence, evidence.add(self._content(queries, found)), run)
+        prompt = self._reading(question, evidence, evidence.add(self._content(queries, found)), run)
         stop = self._stop()
         sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens, stop=(stop,) if stop else ())
-        reply = await self._said(self.model, self._reading(question, passages), run, name="answer", sampling=sampling)
+        reply = await self._said(self.model, prompt, run, name="answer", sampling=sampling)
         text = before(reply.text, stop).strip()
         looked_up = zip(queries, found, strict=True) if self.mode == "rewrite" else ()
-        thoughts = tuple(_thought(query, pages, evidence, markers) for query, pages in looked_up)
-        return run.propose(evidence.answer(text, run, self.form, shown=markers, steps=thoughts))
+        thoughts = tuple(_thought(query, pages, evidence, evidence.held) for query, pages in looked_up)
+        return run.propose(evidence.answer(text, run, self.form, shown=evidence.held, steps=thoughts))
 
     async def _queries(self, question: str, run: Run) -> list[str]:
         match self.mode:
@@ -184,17 +183,16 @@ class RewriteRetrieveRead:
             case "retrieve":
                 return [question]
             case "rewrite":
-                return await self._rewrite(question, run)
+                with run.keeping(lambda: self._prompt(question, _ONE_PASSAGE), reply=self.form.usual):
+                    return await self._rewrite(question, run)
+                run.note("not rewritten", why="there is room for the reader alone: the question is the query")
+                return [question]
 
     async def _rewrite(self, question: str, run: Run) -> list[str]:
-        """The queries; none where none is needed, the question itself where the budget has room for the reader alone."""
+        """The queries; none where none is needed."""
         rewriter = self.model if self.rewriter is None else self.rewriter
         prompt, sampling = self._rewriting(question)
-        reading = tokens_of(self._reading(question, "(none)")) + PASSAGE
-        if not affords(run, calls=2, tokens=tokens_of(prompt) + sampling.max_tokens + reading):
-            run.note("not rewritten", why="the budget has room for the reader alone: the question is the query")
-            return [question]
-        reply = await self._said(rewriter, prompt, run, name="rewrite", sampling=sampling, then=(1, reading))
+        reply = await self._said(rewriter, prompt, run, name="rewrite", sampling=sampling)
         queries = parse_queries(reply.text, most=self.max_queries, stop=self.stop)
         run.note("rewritten", queries=list(queries), style=self._style(), by=rewriter.name)
         if not queries:
@@ -250,74 +248,53 @@ class RewriteRetrieveRead:
                 room -= count_words(text)
         return kept
 
-    def _shown(self, question: str, evidence: Evidence, markers: Sequence[int], run: Run) -> tuple[str, list[int]]:
-        """The passages as the prompt has them, as many as the run's budget has room for, and their numbers."""
-        each, left = 2 * self.word_budget, run.meter.remaining_tokens()
-        if left is not None:
-            left = max(_SHORT, left - tokens_of(self._reading(question, "(none)")) - _SHORT)
-            while each > 1 and tokens_of(evidence.show(markers[:1], tokens=each)) > left:
-                each = each * 3 // 4
-        kept = evidence.fitting(markers, tokens=each, most=left)
-        return evidence.show(kept, tokens=each), kept
+    def _reading(self, question: str, evidence: Evidence, markers: Sequence[int], run: Run) -> str:
+        """The reader's prompt, with as many passages as the run has room for."""
+        if not markers:
+            return self._prompt(question, "")
+        template, parts = self._parts(question, reads=True)
+        return evidence.fill(template, parts, markers, run, tokens=2 * self.word_budget)
 
-    def _reading(self, question: str, passages: str) -> str:
-        """The reader's prompt, the one without passages where there are none."""
+    def _prompt(self, question: str, passages: str) -> str:
+        template, parts = self._parts(question, reads=bool(passages))
+        return render(template, **parts, **({"passages": passages} if passages else {}))
+
+    def _parts(self, question: str, *, reads: bool) -> tuple[str, dict[str, str]]:
+        """The reader's template, the one without passages where it reads none, and what fills it."""
         stop = self._stop()
         demonstrations = general(self.form) if self.demonstrations is None else self.demonstrations
         plain = [each.model_copy(update={"reasoning": ""}) for each in demonstrations[: self.shots]]
         examples = _examples([(each.question, shown(each, self.form)) for each in plain], stop)
         parts = {"closing": _closing(stop), "examples": examples, "question": question}
-        if not passages:
-            return render(self.prompts.answer, form=self.form.short, **parts)
-        return render(self.prompts.read, passages=passages, form=ending(self.form), **parts)
+        form = ending(self.form) if reads else self.form.short
+        return self.prompts.read if reads else self.prompts.answer, parts | {"form": form}
 
     def _stop(self) -> str:
         """The reader's stop marker; in prose it may be bold type and in a program a power."""
         return self.stop if self.form.final_pass and not self.form.draft_is_query else ""
 
-    async def _said(
-        self,
-        model: LanguageModel,
-        prompt: str,
-        run: Run,
-        *,
-        name: str,
-        sampling: Sampling,
-        then: tuple[int, int] = (0, 0),
-    ) -> Reply:
+    async def _said(self, model: LanguageModel, prompt: str, run: Run, *, name: str, sampling: Sampling) -> Reply:
         """The model's reply.
 
         One that begins with the stop marker, as bold type does, is empty: then it is asked for again without the marker.
-        then: the calls and tokens that are needed afterwards.
         """
         (reply,) = await run.generate(model, prompt, name=name, sampling=sampling, logprobs="welcome")
-        calls, tokens = then
-        again = affords(run, calls=1 + calls, tokens=tokens_of(prompt) + sampling.max_tokens + tokens)
-        if says_something(reply.text) or not sampling.stop or reply.finish_reason != "stop" or not again:
+        if says_something(reply.text) or not sampling.stop or reply.finish_reason != "stop":
             return reply
-        run.note("asked again", of=name, why="the reply ended at once: without the stop marker this time")
         plain = sampling.model_copy(update={"stop": ()})
-        (reply,) = await run.generate(model, prompt, name=name, sampling=plain, logprobs="welcome")
+        with run.optional():
+            (reply,) = await run.generate(model, prompt, name=name, sampling=plain, logprobs="welcome")
+            run.note("asked again", of=name, why="the reply ended at once: without the stop marker this time")
         return reply
 
-    def at_budget(self, tokens: int) -> RewriteRetrieveRead:
-        """As many passages and words as fill what rewriting, examples and answer leave.
+    def sizes(self) -> Sequence[RewriteRetrieveRead]:
+        """More passages, then the examples too."""
+        few = [replace(self, shots=0, **self._reads(k)) for k in DOCUMENTS[:5]]
+        return [*few, *(replace(self, **self._reads(k)) for k in DOCUMENTS[2:])]
 
-        A word is reckoned at 7/4 tokens, an answer at a quarter of the budget at most. Examples give way before the
-        last passage does.
-        """
-        prompt, sampling = self._rewriting("")
-        rewriting = min(tokens // 2, tokens_of(prompt) + sampling.max_tokens) if self.mode == "rewrite" else 0
-        room = tokens - rewriting - INSTRUCTIONS - min(self.max_tokens, tokens // 4)
-        costs = [tokens_of(replace(self, shots=shots)._reading("", "(none)")) for shots in range(self.shots + 1)]
-        shots = max(number for number, cost in enumerate(costs) if number == 0 or room - cost + costs[0] >= PASSAGE)
-        room = max(1, room - costs[shots] + costs[0])
-        words = max(1, room * 4 // 7)
-        most = documents(room)
-        total = None if self.total is None else min(self.total, most)
-        return replace(
-            self, shots=shots, k=most, total=total, word_budget=words, page_words=min(self.page_words, words)
-        )
+    def _reads(self, k: int) -> dict[str, Any]:
+        """The settings that read `k` passages in all."""
+        return {"k": k, "total": None if self.total is None else k}
 
 
 def _thought(query: str, found: Sequence[Passage], evidence: Evidence, shown: Sequence[int]) -> Thought:

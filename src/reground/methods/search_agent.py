@@ -6,15 +6,15 @@ Python code. Decide; search; summarise, and decide again; or terminate, answer, 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.evidence import Retriever
-from reground.core.language import LanguageModel, Sampling
+from reground.core.language import LanguageModel, Prompt, Sampling
 from reground.core.run import Run
 from reground.core.trajectory import BEFORE_CHECKS
 from reground.core.untrusted import clip
-from reground.methods._budget import affords, tokens_of
 from reground.methods._evidence import Evidence, find
 from reground.methods._prompts import render, require
 from reground.methods._search_agent.actions import (
@@ -28,17 +28,34 @@ from reground.methods._search_agent.actions import (
     Search,
     SelectLink,
     Terminate,
+    reply,
 )
+from reground.methods._search_agent.choosing import Legal
 from reground.methods._search_agent.links import as_markers, existing, linked
 from reground.methods._search_agent.prompts import Prompts
-from reground.methods._search_agent.scaling import RUNGS, cost
-from reground.methods._search_agent.steps import ANSWER, DECIDE, GROUNDING, RELEVANCE, SUMMARISE, Step, expected
-from reground.methods._search_agent.taking import After, Taker
+from reground.methods._search_agent.steps import ANSWER, DECIDE, GROUNDING, RELEVANCE, STEPS, SUMMARISE, Step
+from reground.methods._search_agent.taking import Taker
 from reground.methods._search_agent.view import View
 
 _PROMPTS = Prompts()
 _NOTHING = "Nothing was found that answers the question."
 _SHORT = 96
+
+LADDER = (
+    (1, 1, 1, 48, False),
+    (1, 1, 1, 96, False),
+    (1, 2, 1, 96, False),
+    (1, 1, 2, 48, False),
+    (1, 1, 2, 96, True),
+    (1, 2, 2, 96, True),
+    (2, 3, 2, 160, True),
+    (2, 4, 3, 160, True),
+    (4, 4, 3, 160, True),
+    (4, 4, 5, 160, True),
+    (9, 4, 10, 160, True),
+    (9, 16, 10, 160, True),
+)
+"""Exemplars, samples, searches, tokens a snippet, and whether the answer is checked: sizes that go together."""
 """The most tokens of an answer that is a phrase, a number or letters."""
 
 
@@ -86,41 +103,36 @@ class SearchAgent:
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question: figure 2."""
         agent = _Agent(self, question, run)
-        for number in range(1, self.max_searches + 1):
-            with run.span("search", search=number) as turn:
-                action = await agent.decide(turn)
-                if not isinstance(action, Search):
-                    break
-                await agent.search(action, turn)
-        else:
-            agent.terminate("No searches remain.")
-        await agent.answer()
+        states = None if self.form.name == TEXT.name else agent.finishing
+        with run.keeping(states, reply=self.form.usual):
+            with run.keeping(agent.answering, reply=ANSWER.usual):
+                await agent.search_loop()
+            await agent.answer()
+        if not agent.written:  # better the answer alone than nothing
+            await agent.answer()
         given = await agent.give()
         run.note(BEFORE_CHECKS, text=given.text)
         if self.checks:
-            await agent.check(RELEVANCE)
-            await agent.check(GROUNDING)
+            with run.keeping(states, reply=self.form.usual):
+                await agent.check(RELEVANCE)
+                await agent.check(GROUNDING)
             given = await agent.give()
         taker = agent.taker
         run.note("samples", drawn=taker.drawn, discarded=taker.discarded, repaired=taker.repaired)
         return given
 
-    def at_budget(self, tokens: int) -> SearchAgent:
-        """The richest of a few settings, from one search, one exemplar and one sample a step to the paper's, that fits.
+    def sizes(self) -> Sequence[SearchAgent]:
+        """From one search, one exemplar and one sample a step to the paper's settings."""
+        return [
+            replace(self, shots=shots, samples=samples, max_searches=searches, snippet_tokens=snippet, checks=checks)
+            for shots, samples, searches, snippet, checks in LADDER
+        ]
 
-        One search more is allowed than it reckons with: prompts are estimated cautiously, and what a question really cost decides.
-        """
-        best = RUNGS[0]
-        for rung in RUNGS:
-            if cost(rung, self.prompts, k=self.k, short=self.form.name != TEXT.name) <= tokens:
-                best = rung
-        return replace(
-            self,
-            shots=best.shots if self.shots is None else min(self.shots, best.shots),
-            samples=min(self.samples, best.samples),
-            max_searches=min(self.max_searches, best.searches + 1),
-            snippet_tokens=min(self.snippet_tokens, best.snippet),
-        )
+    @property
+    def usual(self) -> dict[str, str]:
+        """An exemplar's reply for every kind of step."""
+        said = {step.name: reply(step.exemplars[0].action, step.exemplars[0].comments) for step in STEPS}
+        return said | {DECIDE.name: reply(Search("length of the river {number}", thoughts="It is not known yet."))}
 
 
 @dataclass
@@ -145,6 +157,16 @@ class _Agent:
     def __post_init__(self) -> None:
         self.taker = Taker(self.config)
 
+    async def search_loop(self) -> None:
+        """Decide, search and summarise until the agent has enough, or no searches remain."""
+        for number in range(1, self.config.max_searches + 1):
+            with self.run.span("search", search=number) as turn:
+                action = await self.decide(turn)
+                if not isinstance(action, Search):
+                    return
+                await self.search(action, turn)
+        self.terminate("No searches remain.")
+
     async def decide(self, run: Run) -> Action:
         """Search for something more, or end the loop. Without a decision the question itself is searched, once."""
         searched = {_key(past.query) for past in self.past if isinstance(past, Search)}
@@ -154,9 +176,7 @@ class _Agent:
             return "This was searched before." if repeated else None
 
         view = View(self.question, tuple(self.past), remaining=self.config.max_searches - len(searched))
-        after = self._after_search()
-        hopeless = not self.past and not self.taker.covers(ANSWER, View(self.question), run, After())
-        action = await self.taker.take(DECIDE, view, run, legal, after=after, must=hopeless)
+        action = await self._take(DECIDE, view, run, legal)
         if action is None and not self.past:
             run.note("fallback", step=DECIDE.name, action="the question itself is searched")
             return Search(" ".join(self.question.split()))
@@ -190,7 +210,7 @@ class _Agent:
             return f"It selects links that were not shown: {unknown}." if unknown else None
 
         view = View(self.question, tuple(self.past), results=results)
-        action = await self.taker.take(SUMMARISE, view, run, legal, after=self._after_search())
+        action = await self._take(SUMMARISE, view, run, legal)
         if not isinstance(action, LinkSelection):
             run.note(
                 "fallback", step=SUMMARISE.name, action="all results are kept, with their beginnings for a summary"
@@ -201,12 +221,19 @@ class _Agent:
         self.links |= dict.fromkeys([*selected, *linked(summary)])
         self.past.append(SelectLink(tuple(shown[i] for i in selected), summary, action.thoughts))
         self.thoughts.append(Thought(text=as_markers(summary), query=search.query, citations=selected))
-        self.run.propose(self._answer(as_markers(self._found())))
+        if self.taker.drawn:  # what no model has said is no answer
+            self.run.propose(self._answer(as_markers(self._found())))
+
+    async def _take(self, step: Step, view: View, run: Run, legal: Legal) -> Action | None:
+        """The action that goes on; None also where the step does not fit beside what is kept for the answer."""
+        with run.optional():
+            return await self.taker.take(step, view, run, legal)
+        return None
 
     async def answer(self) -> None:
         """Write the answer. Without one the summaries are it."""
         view = View(self.question, tuple(self.past))
-        action = await self.taker.take(ANSWER, view, self.run, _anything, after=self._after_answer(), must=True)
+        action = await self.taker.take(ANSWER, view, self.run, _anything)
         text = self._existing(action.answer, self.run) if isinstance(action, GivenAnswer) else ""
         if not text:
             self.run.note("fallback", step=ANSWER.name, action="the summaries are the answer")
@@ -219,8 +246,7 @@ class _Agent:
         PAST_ACTIONS end with the answer as it was first given (listings 5 and 6), ANSWER is the one that stands.
         """
         view = View(self.question, tuple(self.past), answer=self.written)
-        after = self._after_answer() if self.written != self.stated else After()
-        action = await self.taker.take(step, view, self.run, _decided, after=after)
+        action = await self._take(step, view, self.run, _decided)
         if action is None:
             self.run.note("fallback", step=step.name, action="the answer stands")
         text = self._existing(action.revised_answer, self.run) if isinstance(action, ReviseAnswer) else ""
@@ -247,13 +273,11 @@ class _Agent:
 
     async def _finish(self, text: str) -> str | None:
         """The text with the answer in its form behind it, or a program or a plan alone; None without one."""
-        form, prompt = self.config.form, self._finishing(text)
-        if not affords(self.run, calls=1, tokens=tokens_of(prompt) + 16):
-            self.run.note("step left out", step="finish", why="the budget does not cover it")
+        form, reply, sampling = self.config.form, None, Sampling(max_tokens=self._finish_tokens())
+        with self.run.optional():
+            reply = await self.run.ask(self.config.model, self._finishing(text), name="finish", sampling=sampling)
+        if reply is None:
             return None
-        reply = await self.run.ask(
-            self.config.model, prompt, name="finish", sampling=Sampling(max_tokens=self._finish_tokens())
-        )
         if not form.draft_is_query:
             # plain digits in brackets are a link in a plan; a short answer may be a list
             reply = as_markers(self._existing(reply, self.run, plain=not form.final_pass))
@@ -278,18 +302,13 @@ class _Agent:
             else self.config.max_tokens
         )
 
-    def _after_answer(self) -> After:
-        """What stating the short answer takes."""
-        if self.config.form.name == TEXT.name:
-            return After()
-        return After(1, tokens_of(self._finishing("x" * 4 * ANSWER.usual)) + 16)
+    def answering(self) -> Prompt:
+        """The prompt of the answer, as it would be now."""
+        return self.taker.concluding(ANSWER, View(self.question, tuple(self.past)))
 
-    def _after_search(self) -> After:
-        """What answering takes, with what a search may still bring."""
-        finish = self._after_answer()
-        found = self.config.k * (self.config.snippet_tokens + 24) // 3 + SUMMARISE.usual
-        answer = self.taker.need(ANSWER, View(self.question, tuple(self.past)))
-        return After(1 + finish.calls, expected(answer + found) + finish.tokens)
+    def finishing(self) -> Prompt:
+        """The prompt that states the short answer, as it would be now."""
+        return self._finishing(as_markers(self.written) or "x" * 4 * ANSWER.usual)
 
     def _existing(self, text: str, run: Run, *, known: list[int] | None = None, plain: bool = True) -> str:
         """The text without links that there are not; a note names them."""

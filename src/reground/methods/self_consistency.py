@@ -10,10 +10,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from reground.core.answers import TEXT, Answer, AnswerForm
-from reground.core.language import LanguageModel, Reply, Sampling
+from reground.core.language import LEAST_REPLY, LanguageModel, Reply, Sampling
 from reground.core.run import Run
 from reground.methods import _prompts
-from reground.methods._budget import INSTRUCTIONS, tokens_of
 from reground.methods._prompts import render, require
 from reground.methods.cot import reasoned
 
@@ -30,7 +29,7 @@ class SelfConsistency:
     """Majority vote over sampled chains of thought.
 
     model: who answers. form: what an answer looks like; its `extract` finds what is voted on. prompts: the template.
-    n: samples, in one call, or in several where the budget left does not cover all at full length.
+    n: samples, in one call, or in several where a limit does not cover all at full length.
     temperature: of the samples. max_tokens: the most tokens of each sample.
     """
 
@@ -49,24 +48,21 @@ class SelfConsistency:
         """Answer the question."""
         prompt = render(self.prompts.answer, question=question, form=self.form.instruction)
         replies: list[Reply] = []
-        while len(replies) < self.n:
-            batch = self._batch(run, tokens_of(prompt), self.n - len(replies))
-            if batch == 0 and replies:
-                run.note("samples ended", why="the budget left would cut the next one", samples=len(replies))
-                break
-            sampling = Sampling(n=max(1, batch), temperature=self.temperature, max_tokens=self.max_tokens)
-            replies += await run.generate(self.model, prompt, name="sample", sampling=sampling)
-            run.propose(self._vote(replies))
-        return self._vote(replies)
+        with run.optional():
+            while len(replies) < self.n:
+                replies += await self._sample(prompt, run, n=self.n - len(replies), least=self.max_tokens)
+                run.propose(self._vote(replies))
+        if not replies:  # better a short one than none
+            replies = await self._sample(prompt, run, n=1, least=LEAST_REPLY)
+        return run.propose(self._vote(replies))
 
-    def at_budget(self, tokens: int) -> SelfConsistency:
-        """As many samples as fit if each takes half of `max_tokens`; the run's budget ends them where they take more."""
-        return replace(self, n=max(1, (tokens - INSTRUCTIONS) // max(1, self.max_tokens // 2)))
+    async def _sample(self, prompt: str, run: Run, *, n: int, least: int) -> list[Reply]:
+        sampling = Sampling(n=n, temperature=self.temperature, max_tokens=self.max_tokens)
+        return await run.generate(self.model, prompt, name="sample", sampling=sampling, least=least)
 
-    def _batch(self, run: Run, prompt: int, wanted: int) -> int:
-        """How many of the wanted samples the tokens left cover at full length."""
-        room = run.meter.remaining_tokens()
-        return wanted if room is None else min(wanted, max(0, room - prompt) // self.max_tokens)
+    def sizes(self) -> Sequence[SelfConsistency]:
+        """More samples."""
+        return [replace(self, n=n) for n in (1, 3, 5, 10, 20, 40)]
 
     def _vote(self, replies: Sequence[Reply]) -> Answer:
         texts = [reply.text for reply in replies if reply.text.strip()] or [""]

@@ -6,13 +6,13 @@ the answer is correct. In RaR (table 1) it is scaled by the number of rounds.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from reground.core.answers import TEXT, Answer, AnswerForm
 from reground.core.language import LanguageModel, Message, Sampling
 from reground.core.run import Run
 from reground.methods import _prompts
-from reground.methods._budget import INSTRUCTIONS
 from reground.methods._prompts import render, require
 from reground.methods._revision import accepted, sound
 from reground.methods.cot import reasoned
@@ -78,17 +78,9 @@ class SelfRefine:
                 answer = run.propose(reasoned(text, self.form))
         return answer
 
-    def at_budget(self, tokens: int) -> SelfRefine:
-        """As many rounds as fit, each a criticism and an answer of half their length that both read all before them."""
-        answer, feedback = self.max_tokens // 2, self.feedback_tokens // 2
-        history = INSTRUCTIONS + answer
-        spent, rounds = history, 0
-        while spent <= tokens:
-            rounds += 1
-            criticised = history + INSTRUCTIONS // 2 + feedback
-            history = criticised + INSTRUCTIONS // 2 + answer
-            spent += criticised + history
-        return replace(self, rounds=max(1, rounds - 1))
+    def sizes(self) -> Sequence[SelfRefine]:
+        """More rounds."""
+        return [replace(self, rounds=rounds) for rounds in range(1, 9)]
 
     def _sampling(self, max_tokens: int) -> Sampling:
         return Sampling(temperature=self.temperature, max_tokens=max_tokens)

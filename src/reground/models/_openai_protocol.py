@@ -12,7 +12,6 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import from_json, to_json
 
-from reground.core.budget import estimate_tokens
 from reground.core.errors import (
     AuthenticationError,
     CapabilityError,
@@ -20,7 +19,7 @@ from reground.core.errors import (
     ModelError,
     TransientModelError,
 )
-from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
+from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage, estimate_tokens
 from reground.core.reasoning import separate
 from reground.models.options import Price
 
@@ -227,7 +226,7 @@ def _text(message: dict[str, Any]) -> str:
 
 
 def _reasoning(message: dict[str, Any]) -> str | None:
-    """The model's reasoning, if reported: DeepSeek and llama.cpp name the field differently from vLLM and Ollama."""
+    """The model's thought where the server tells it apart; DeepSeek and llama.cpp name it otherwise than vLLM."""
     thought = message.get("reasoning_content") or message.get("reasoning")
     return thought if isinstance(thought, str) else None
 

@@ -7,9 +7,8 @@ import hashlib
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 
-from reground.core.budget import estimate_tokens
 from reground.core.errors import ModelError
-from reground.core.language import Message, Reply, Sampling, Usage
+from reground.core.language import Message, Reply, Sampling, Usage, estimate_tokens
 from reground.models.options import Price
 
 

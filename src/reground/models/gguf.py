@@ -11,11 +11,13 @@ import importlib.util
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reground.core.errors import ContextLengthExceeded, MissingExtra, ModelError
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.untrusted import neutralise
+from reground.hub import Progress
 from reground.models import pull
 from reground.models._gguf_header import read_header
 from reground.models.options import Listing, ModelOptions
@@ -69,7 +71,7 @@ class GgufModel:
     tokens, they come as one with the last one's log-probability.
     """
 
-    def __init__(self, model: str, options: ModelOptions, *, progress: pull.Progress | None = None) -> None:
+    def __init__(self, model: str, options: ModelOptions, *, progress: Progress | None = None) -> None:
         self.name = f"gguf/{model}"
         self.progress = progress
         self._model = model
@@ -100,14 +102,14 @@ class GgufModel:
             await asyncio.to_thread(_drop, [engine])
 
     async def _open(self) -> Engine:
-        engine, self._special = await asyncio.to_thread(self._load)
+        path = await pull.pulled(self._model, progress=self.progress)
+        engine, self._special = await asyncio.to_thread(self._load, path)
         self._engine = engine
         return engine
 
-    def _load(self) -> tuple[Engine, tuple[str, ...]]:
+    def _load(self, path: Path) -> tuple[Engine, tuple[str, ...]]:
         from reground.models._llama import shared
 
-        path = pull.pull(self._model, progress=self.progress)
         header = read_header(path)
         engine = shared(
             path,

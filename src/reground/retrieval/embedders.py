@@ -109,9 +109,9 @@ class EndpointEmbedder:
         self.name = f"openai/{model}"
         self._model = model
         given = base_url or os.environ.get("OPENAI_BASE_URL", "").strip() or _BASE_URL
+        check_address(given, "the base URL" if base_url else "the base URL in OPENAI_BASE_URL")
         if not re.match(r"https?://[^/@\s]+(/|$)", given):
             raise ConfigurationError(f"the embedder's base URL must look like {_BASE_URL}, without user and password")
-        check_address(given)
         self._url = given.rstrip("/") + "/embeddings"
         self._batch = batch
         self._concurrency = concurrency

@@ -1,7 +1,8 @@
 """Turns bytes into text: finds a file's encoding, and whether it is known or guessed.
 
 A byte-order mark decides, then UTF-8 where the bytes are valid UTF-8, then what the file declares (HTML and XML), and
-only then a guess by charset-normalizer. So a UTF-8 corpus pays nothing for the guessing.
+only then a guess by charset-normalizer. So a UTF-8 corpus pays nothing for the guessing. Left to itself, with all
+encodings to choose from, it takes Polish and French for Baltic and one line of KOI8-R for Japanese.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@
     INDEX/data-<name>/      one generation: bm25/, vectors/, ledger.sqlite
     INDEX/lock              held while an index is built
 
-A new generation is written beside the old one, with hard links to unchanged files. It replaces the old one in one
-atomic step, the renaming of manifest.json. Until that step the old index stays whole; the next build removes what a
-crash leaves behind. A reader holds a shared lock on its generation, which keeps it on disk while it is read.
+A new generation is written beside the old one, sharing by hard links what does not change, and then replaces it in one
+atomic step: the renaming of manifest.json. Whatever happens before that step, the old index is whole; what a crash
+leaves behind goes with the next build. A reader holds a shared lock on its generation, which so outlives its
+replacement for as long as it is read.
 """
 
 from __future__ import annotations
@@ -86,7 +87,7 @@ def read_manifest(path: Path) -> Manifest:
 def _parse(content: bytes, path: Path, again: str) -> Manifest:
     try:
         record = json.loads(content)
-    except ValueError:
+    except (ValueError, RecursionError):
         raise IndexRefused(f"the index {path} is damaged: its {_MANIFEST} is not JSON; {again}") from None
     if not isinstance(record, dict) or record.get("format") != FORMAT:
         raise IndexRefused(f"{path} is not an index of reground: its {_MANIFEST} is of another format")
@@ -211,11 +212,12 @@ class Building:
 def _link_tree(old: Path, new: Path) -> None:
     for file in old.rglob("*"):
         target = new / file.relative_to(old)
+        if file.name.endswith(_LOCK):
+            continue  # each generation has locks of its own
         if file.is_dir():
             target.mkdir(exist_ok=True)
-        elif file.suffix in (".json", ".sqlite", ".lock") or file.name == _LOCK:
-            if file.name != _LOCK:
-                shutil.copyfile(file, target)  # these are rewritten; all others are never changed once written
+        elif file.suffix in (".json", ".sqlite"):
+            shutil.copyfile(file, target)  # these are rewritten; all others are never changed once written
         else:
             try:
                 os.link(file, target)

@@ -46,12 +46,13 @@ def build_index(
     """Index the documents of a folder or file into the folder `out`, or bring the index that is there up to date.
 
     With the settings that the index has, only files that changed are read, and of a JSONL corpus only documents that
-    changed are indexed. Otherwise, or where the index is damaged, it is rebuilt. The old index stays until everything
-    is done. An error that `progress` raises ends the build. Passages in which `decontaminate` finds an overlap are left
-    out. `embedder` replaces the one that the settings name. Blocks: call it in a thread, not on an event loop.
+    changed are indexed. Otherwise, or where the index is damaged, it is made again. Until all is done the old index
+    stays as it is, and what `progress` raises ends the build there. Passages that `decontaminate` finds an overlap in
+    are left out. `embedder` is used instead of the one that the settings name. Blocks, and must not be called on an
+    event loop: call it in a thread.
 
-    Raises DataError (no documents, a malformed line), ConfigurationError (settings, a foreign folder), IndexBusy (another
-    build is going on), MissingExtra, and ModelError where the embedder fails.
+    Raises DataError (no documents, a malformed line), ConfigurationError (settings, a foreign folder), IndexBusy
+    (another build is going on), MissingExtra, and ModelError where the embedder fails.
     """
     started = time.monotonic()
     settings = settings if settings is not None else IndexSettings()

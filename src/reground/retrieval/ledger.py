@@ -25,8 +25,9 @@ CREATE TABLE IF NOT EXISTS documents (key INTEGER PRIMARY KEY, file INTEGER, con
 class FileEntry:
     """A file of the corpus. `skipped`: why it gave no document. `guessed`: its guessed encoding.
 
-    seen_ns: when it was last checked; 0 forces a new check. shadowed: whether a document of it was left out because
-    another file has the same id. Such a file is read at every update, because the other may be gone.
+    seen_ns: when it was last looked at; 0 for a file to be looked at again in any case. shadowed: whether a document of
+    it was left out because another file has its id; such a file is read again at every update, for the other may be
+    gone.
     """
 
     id: int

@@ -230,8 +230,8 @@ def _parse_leniently(line: bytes, file: SourceFile, number: int) -> Any:
         if not isinstance(record, dict):
             return record
         return {name: _encodable(value) if isinstance(value, str) else value for name, value in record.items()}
-    except ValueError as error:
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else "not UTF-8"
+    except (ValueError, RecursionError) as error:
+        reason = getattr(error, "msg", "nested too deeply" if isinstance(error, RecursionError) else "not UTF-8")
         raise DataError(f"not a JSON record: {reason}", path=file.path, line=number) from None
 
 

@@ -22,9 +22,11 @@ class IndexSettings:
     kind: search words (bm25), vectors (dense) or both (hybrid).
     chunk_tokens, overlap: the length of a passage and what neighbours share, in the tokens of `chunking`. 2000 follows
         RaR, appendix A.3; a small model reads 200 to 400 far better.
-    language: an ISO 639-1 code or an English name; picks stemmer and stop words. "zh" is segmented, "none" is not stemmed.
+    language: an ISO 639-1 code or an English name; picks stemmer and stop words. "zh" is segmented, "none" is not
+    stemmed.
         Writing without spaces is found in every language, by pairs of characters.
-    embedder: `openai/<model>` (any /v1/embeddings endpoint) or `st/<name or path>` (sentence-transformers); for vectors.
+    embedder: `openai/<model>` (any /v1/embeddings endpoint) or `st/<name or path>` (sentence-transformers); for
+    vectors.
     embedder_url: the endpoint's base URL, where it is not that of OPENAI_BASE_URL.
     query_prefix, passage_prefix: the text that the embedder expects before each query and passage ("query: " and
     "passage: " for E5).

@@ -24,7 +24,7 @@ from reground.core.errors import SandboxUnavailable
 from reground.core.programs import Execution, Limits, Program, Verdict
 from reground.sandbox import _host
 from reground.sandbox._folders import make_workspace, remove
-from reground.sandbox._verdict import judge_alone, judge_tests, judge_value, settle
+from reground.sandbox._verdict import Ended, judge_alone, judge_tests, judge_value, settle
 from reground.sandbox._watch import Watch
 
 STARTUP_SECONDS = 1.0
@@ -109,9 +109,17 @@ class Running:
             with contextlib.suppress(ProcessLookupError):
                 self.process.kill()
 
-    def text(self, stream: str) -> str:
-        """What was printed, as far as the limit allowed."""
-        return self.printed[stream][: self.limits.output_bytes].decode(errors="replace")
+    def ended(self) -> Ended:
+        """What the verdict rests on, once the process has ended."""
+        return Ended(
+            status=self.process.returncode or 0,
+            out=bytes(self.printed["stdout"]),
+            err=bytes(self.printed["stderr"]),
+            most=self.limits.output_bytes,
+            stopped=self.stopped,
+            why=self.why,
+            peak_mib=self.watch.peak_mib if self.watch is not None else 0.0,
+        )
 
     async def collect(self, stream: str, most: int) -> None:
         """Read a stream to its end; stop the program when all it printed exceeds `most` bytes."""
@@ -192,8 +200,9 @@ class Engine:
             running.begin(running.collect("stderr", most))
             await _until(program.limits.seconds + STARTUP_SECONDS, [running], running.process)
             _require_isolation(running)
-            execution = judge_value(running) if for_value else judge_alone(running)
-            return settle(execution, program, running, time.monotonic() - began)
+            ended = running.ended()
+            execution = judge_value(ended) if for_value else judge_alone(ended)
+            return settle(execution, program, ended, time.monotonic() - began)
 
     async def _with_tests(self, program: Program, folder: Path, began: float) -> Execution:
         shared = folder / "shared"
@@ -228,8 +237,9 @@ class Engine:
                 await judge.end()
                 _require_isolation(running)
                 _require_isolation(judge)
-                execution = judge_tests(running, judge, nonce)
-                return settle(execution, program, running, time.monotonic() - began)
+                ended = running.ended()
+                execution = judge_tests(ended, judge.ended(), nonce)
+                return settle(execution, program, ended, time.monotonic() - began)
         finally:
             for end in (*requests, *replies):
                 os.close(end)
@@ -292,5 +302,5 @@ async def _until(seconds: float, processes: list[Running], last: asyncio.subproc
 
 def _require_isolation(running: Running) -> None:
     if not running.ran():
-        said = running.text("stderr").strip().splitlines()
+        said = running.ended().stderr.strip().splitlines()
         raise SandboxUnavailable(f"the isolation could not be set up: {said[-1] if said else 'no reason given'}")

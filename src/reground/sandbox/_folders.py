@@ -69,7 +69,10 @@ def _is_dead(home: Path) -> bool:
 
 
 def remove(folder: Path) -> None:
-    """Remove a workspace, or a home with its workspaces. It takes some ms: the kernel waits before it lets a mount go."""
+    """Remove a workspace, or a home with its workspaces.
+
+    It takes some ms: the kernel waits before it lets a mount go.
+    """
     for shared in [folder / "shared", *folder.glob("*/shared")]:
         if shared.is_mount():
             _libc().umount2(os.fsencode(shared), _DETACH)

@@ -4,27 +4,52 @@ from __future__ import annotations
 
 import json
 import struct
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import Any
 
 from pydantic import JsonValue
 
 from reground.core.programs import Execution, Program, Verdict
 from reground.sandbox.inside.program import SYNTAX_EXIT
 
-if TYPE_CHECKING:
-    from reground.sandbox._engine import Running
-
 _SYNTAX = ("SyntaxError", "IndentationError", "TabError")
 _KILLED = "was killed by the system, most likely for memory"
 
 
-def settle(execution: Execution, program: Program, running: Running, seconds: float) -> Execution:
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """What is known of a process that has ended.
+
+    status: its exit status, negative for a signal. out and err: the bytes it printed. most: the bytes of each that its
+    limits allow. stopped and why: the limit that it was killed for, if any. peak_mib: the most memory seen, 0 if none.
+    """
+
+    status: int
+    out: bytes
+    err: bytes
+    most: int
+    stopped: Verdict | None = None
+    why: str = ""
+    peak_mib: float = 0.0
+
+    @property
+    def stdout(self) -> str:
+        """Standard output, as far as the limit allowed."""
+        return self.out[: self.most].decode(errors="replace")
+
+    @property
+    def stderr(self) -> str:
+        """Standard error, as far as the limit allowed."""
+        return self.err[: self.most].decode(errors="replace")
+
+
+def settle(execution: Execution, program: Program, ended: Ended, seconds: float) -> Execution:
     """Add what holds for every execution: the limits, the expected output, the time and the memory."""
     update: dict[str, Any] = {"seconds": round(seconds, 4)}
-    if running.watch is not None and running.watch.peak_mib:
-        update["memory_mib"] = round(running.watch.peak_mib, 1)
-    if running.stopped is not None:
-        update |= {"verdict": running.stopped, "detail": running.why, "value": None}
+    if ended.peak_mib:
+        update["memory_mib"] = round(ended.peak_mib, 1)
+    if ended.stopped is not None:
+        update |= {"verdict": ended.stopped, "detail": ended.why, "value": None}
     elif execution.detail == _KILLED and seconds > program.limits.seconds:
         update |= {"verdict": Verdict.TIMEOUT, "detail": "used up its CPU time"}
     elif execution.passed and program.tests is None and program.expected_stdout is not None:
@@ -47,11 +72,10 @@ def _lines(text: str) -> list[str]:
     return [line.rstrip() for line in text.rstrip().split("\n")]
 
 
-def judge_alone(running: Running) -> Execution:
+def judge_alone(ended: Ended) -> Execution:
     """A program that reads and prints: its exit status decides whether it ran well."""
-    stdout, stderr = running.text("stdout"), running.text("stderr")
-    verdict, detail = _exit(running.process.returncode or 0, stderr)
-    return Execution(verdict=verdict, stdout=stdout, stderr=stderr, detail=detail)
+    verdict, detail = _exit(ended.status, ended.stderr)
+    return Execution(verdict=verdict, stdout=ended.stdout, stderr=ended.stderr, detail=detail)
 
 
 def _exit(status: int, stderr: str) -> tuple[Verdict, str]:
@@ -78,15 +102,15 @@ def _signal(status: int) -> int:
     return status - 128 if status > 128 else 0
 
 
-def judge_value(running: Running) -> Execution:
-    """A program whose value is wanted. It reports the value itself, because no trusted tests use it."""
-    printed = running.text("stderr")
-    message = _frame(bytes(running.printed["stdout"]))
+def judge_value(ended: Ended) -> Execution:
+    """A program whose value is wanted: it reports it itself, for it concerns nobody else."""
+    printed = ended.stderr
+    message = _frame(ended.out)
     if "value" in message:
         return Execution(verdict=Verdict.PASSED, stdout=printed, value=_shallow(message["value"]))
     error = message.get("err")
     if not isinstance(error, dict):
-        verdict, detail = _exit(running.process.returncode or 0, printed)
+        verdict, detail = _exit(ended.status, printed)
         detail = "ended before it gave its value" if verdict is Verdict.PASSED else detail
         return Execution(
             verdict=Verdict.EXCEPTION if verdict is Verdict.PASSED else verdict, stdout=printed, detail=detail
@@ -120,20 +144,19 @@ def _shallow(value: Any, depth: int = 0) -> JsonValue:
     return value  # type: ignore[no-any-return]
 
 
-def judge_tests(running: Running, judge: Running, nonce: str) -> Execution:
+def judge_tests(ended: Ended, judge: Ended, nonce: str) -> Execution:
     """The tests' report decides; without one, how the program ended says why."""
-    printed = running.text("stderr")
-    report = _report(bytes(judge.printed["stderr"]), nonce)
+    printed = ended.stderr
+    report = _report(judge.err, nonce)
     said, detail = str(report.get("verdict", "gone")), str(report.get("detail", ""))
     if said == "gone":
-        return _ended_early(running, printed, detail)
+        return _ended_early(ended, printed, detail)
     return Execution(verdict=Verdict(said), stdout=printed, detail=detail)
 
 
-def _ended_early(running: Running, printed: str, detail: str) -> Execution:
-    status = running.process.returncode or 0
-    verdict, why = _exit(status, printed)
-    if verdict is Verdict.PASSED or (_signal(status) == 9 and running.stopped is None):
+def _ended_early(ended: Ended, printed: str, detail: str) -> Execution:
+    verdict, why = _exit(ended.status, printed)
+    if verdict is Verdict.PASSED or (_signal(ended.status) == 9 and ended.stopped is None):
         verdict, why = Verdict.EXCEPTION, "ended before the tests did" + (f": {detail}" if detail else "")
     return Execution(verdict=verdict, stdout=printed, detail=why)
 

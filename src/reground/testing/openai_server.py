@@ -48,9 +48,11 @@ class MockOpenAI:
     latency: seconds before a reply. max_samples: the most choices in one reply, whatever n asks for.
     refuses: parameters that are answered with 400 "unsupported".
     cached: how many of the prompt tokens usage reports as cached. with_usage: whether usage is reported at all.
+    props: what `/props` answers, as llama.cpp's server does; None has no such page. `asked` are the pages beside chat.
 
     Usage counts white-space separated words as tokens. `received` holds every request's body, `headers` the
-    headers of the last one, `queries` each URL's query, `completed` the number of whole replies by the last message's text.
+    headers of the last one, `queries` each URL's query, `completed` the number of whole replies by the last message's
+    text.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class MockOpenAI:
         refuses: Sequence[str] = (),
         cached: int = 0,
         with_usage: bool = True,
+        props: dict[str, Any] | None = None,
     ) -> None:
         self.script = script
         self.models = tuple(models)
@@ -73,6 +76,8 @@ class MockOpenAI:
         self.refuses = tuple(refuses)
         self.cached = cached
         self.with_usage = with_usage
+        self.props = props
+        self.asked: list[str] = []
         self.received: list[dict[str, Any]] = []
         self.headers: dict[str, str] = {}
         self.queries: list[str] = []
@@ -104,6 +109,7 @@ class MockOpenAI:
         app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_post("/v1/embeddings", self._embeddings)
         app.router.add_get("/v1/models", self._models)
+        app.router.add_get("/{page}", self._page)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
         await self._runner.setup()
         await web.TCPSite(self._runner, "127.0.0.1", port, backlog=2048).start()
@@ -193,6 +199,12 @@ class MockOpenAI:
         tokens = sum(len(text.split()) for text in texts)
         usage = {"prompt_tokens": tokens, "total_tokens": tokens}
         return web.json_response({"object": "list", "data": data, "model": body["model"], "usage": usage})
+
+    async def _page(self, request: web.Request) -> web.Response:
+        self.asked.append(request.path)
+        if request.path != "/props" or self.props is None:
+            return _error(404, "File Not Found")
+        return web.json_response(self.props)
 
     async def _models(self, request: web.Request) -> web.Response:
         if self.key is not None and request.headers.get("Authorization") != f"Bearer {self.key}":

@@ -3,9 +3,9 @@
 A node's value says what came of the answers found from there. `comparisons` gives the paper's training pairs: at each
 parent the best child against every lower one, with the critic's context.
 
-One folder a collection, kept like an evaluation's run: config.json, journal.sqlite, questions.json (which questions), and
-trees/<question>.json as `reground.treesearch.files` writes them. Repeating the call resumes the collection, and no
-recorded call is paid twice.
+One folder a collection, kept like an evaluation's run: config.json, journal.sqlite, questions.json (which questions),
+and trees/<question>.json as `reground.treesearch.files` writes them. The same call again goes on where it was, and no
+call is paid twice.
 """
 
 from __future__ import annotations

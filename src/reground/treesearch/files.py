@@ -1,11 +1,12 @@
 """Trees as JSON files, for whoever looks at them or trains on them.
 
     {"format": "reground.tree", "version": 1, "settings": {...}, "stopped": null, "metadata": {...}, "nodes": [
-      {"parent": null, "label": "", "state": ..., "visits": 8, "value": 3.0, "rewards": [], "copies": 1, "data": {}, "expanded": true},
+      {"parent": null, "label": "", "state": ..., "visits": 8, "value": 3.0, "rewards": [], "copies": 1, "data": {},
+       "expanded": true},
       {"parent": 0, ...}]}
 
-The last field of the file is "sum": the CRC-32 (eight hexadecimal digits) of its UTF-8 bytes without that field, from the first
-brace to the last. Files that were written before there was one have none and are read as they are.
+The last field of the file is "sum": the CRC-32 (eight hexadecimal digits) of its UTF-8 bytes without that field, from
+the first brace to the last. Files that were written before there was one have none and are read as they are.
 
 Nodes stand in one list, parents before their children and siblings in order, so that a deep tree needs no deep file.
 """

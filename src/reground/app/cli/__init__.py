@@ -17,6 +17,8 @@ EXIT_SURROUNDINGS = 2
 EXIT_INTERRUPTED = 130
 EXIT_BUG = 70
 EXIT_UNGROUNDED = 4
+_LONGEST = 1_000
+"""Characters of an error's line."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -47,9 +49,9 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. No error a user can act on shows a stack trace."""
     import typer
 
-    from reground.app.catalogue import place_of
     from reground.app.cli.commands import cli
     from reground.core.errors import RegroundError
+    from reground.core.own_files import place_of
 
     try:
         code = cli(args=None if arguments is None else list(arguments), prog_name="reground", standalone_mode=False)
@@ -91,14 +93,17 @@ def _is_usage(error: Exception) -> bool:
 
 
 def _show_usage(error: Any) -> int:
-    from reground.app.cli.terminal import harmless
-
-    error.message = harmless(str(error.message))
+    error.message = _short(str(error.message))
     error.show()
     return int(error.exit_code)
 
 
 def _say(line: str) -> None:
-    from reground.app.cli.terminal import harmless
+    from reground.app.cli.terminal import say
 
-    print(harmless(line), file=sys.stderr)
+    say(_short(line), error=True)
+
+
+def _short(line: str) -> str:
+    """What is said of a value that fills pages, without its middle."""
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST * 2 // 3]} ... {line[-_LONGEST // 3 :]}"

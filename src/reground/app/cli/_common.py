@@ -108,7 +108,7 @@ def read_config(path: Path | None) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise DataError(f"cannot read the configuration: {error.strerror}", path=path) from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+    except (ValueError, RecursionError) as error:
         raise DataError(f"not a TOML file: {error}", path=path) from None
 
 
@@ -207,7 +207,7 @@ def _read_value(value: str) -> object:
     """TOML's reading of a value where it has one (3, 0.5, true, [1, 2], {draft = "..."}), else the text itself."""
     try:
         return tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return value
 
 

@@ -175,9 +175,9 @@ def _answer(
         )
         result = asyncio.run(work)
     if as_json:
-        from reground.app.cli.terminal import json_text
+        from reground.app.cli.terminal import json_text, say
 
-        typer.echo(json_text(result.to_dict(), indent=2))
+        say(json_text(result.to_dict(), indent=2))
     else:
         from reground.app.cli.display import show_result
 
@@ -206,10 +206,12 @@ def _leave_quietly(result: Result) -> None:
     """Say on exit that a budget ended the work or that nothing was read, for scripts that read standard error."""
     if os.environ.get("REGROUND_QUIET"):
         return
+    from reground.app.cli.terminal import say
+
     if result.ungrounded is not None:
-        typer.echo(f"note: {result.ungrounded}: this answer rests on no document", err=True)
+        say(f"note: {result.ungrounded}: this answer rests on no document", error=True)
     if result.stopped is not None:
-        typer.echo(f"note: the {result.stopped} budget ended the work early; this is the best answer so far", err=True)
+        say(f"note: the {result.stopped} budget ended the work early; this is the best answer so far", error=True)
 
 
 def register(cli: typer.Typer) -> None:

@@ -22,7 +22,9 @@ app = typer.Typer(
 
 def _version(wanted: bool) -> None:
     if wanted:
-        typer.echo(f"reground {__version__}")
+        from reground.app.cli.terminal import say
+
+        say(f"reground {__version__}")
         raise typer.Exit()
 
 

@@ -64,7 +64,6 @@ def go(order: Order) -> None:
     from reground.app import catalogue
     from reground.app.evaluating import settings_by_method
     from reground.evaluation.tasks import load_task
-    from reground.evaluation.tasks._load import data_root
 
     console, err = common.consoles()
     for spec in filter(None, (order.model, order.rewriter)):
@@ -72,7 +71,7 @@ def go(order: Order) -> None:
     names = list(dict.fromkeys(cell.method for cell in order.cells))
     catalogue.check_rewriter(order.rewriter, names)
     settings = settings_by_method(order.settings, names)
-    task = load_task(order.task, Path() if ":" in order.task else data_root(order.data))
+    task = load_task(order.task, order.data)
     tuning = _tuning_task(order)
     estimates = _estimates(task, order)
     if order.dry_run:
@@ -88,13 +87,12 @@ def _tuning_task(order: Order) -> Task | None:
     """The training split that sizes are chosen on: the one named, else the task's own. Its questions are never measured."""
     from reground.evaluation.splits import SUFFIX
     from reground.evaluation.tasks import load_training_task, task_names
-    from reground.evaluation.tasks._load import data_root
 
     if not order.tune:
         return None
     own = order.task + SUFFIX
     name = order.tune_task or (own if own in task_names() else order.task)
-    return load_training_task(name, Path() if ":" in name else data_root(order.data))
+    return load_training_task(name, order.data)
 
 
 def _spare_the_collector() -> None:

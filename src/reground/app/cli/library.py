@@ -62,9 +62,9 @@ def index(
         )
         report = asyncio.run(work)
     if as_json:
-        from reground.app.cli.terminal import json_text
+        from reground.app.cli.terminal import json_text, say
 
-        typer.echo(json_text(report.model_dump(mode="json")))
+        say(json_text(report.model_dump(mode="json")))
         return
     _show_report(console, report, out)
 
@@ -94,11 +94,9 @@ def _show_report(console: Any, report: IndexReport, out: Path) -> None:
 
 def _decontaminator(tasks: list[str], data: Path | None) -> Decontaminator:
     from reground.evaluation.tasks import load_task
-    from reground.evaluation.tasks._load import data_root
     from reground.retrieval.decontaminate import Decontaminator
 
-    root = data_root(data)
-    return Decontaminator([text for name in tasks for text in load_task(name, root).solutions()])
+    return Decontaminator([text for name in tasks for text in load_task(name, data).solutions()])
 
 
 def methods(
@@ -116,9 +114,9 @@ def methods(
         settings = catalogue.setting_defaults(name)
         presets = catalogue.presets(name)
         if as_json:
-            from reground.app.cli.terminal import json_text
+            from reground.app.cli.terminal import json_text, say
 
-            typer.echo(json_text({"name": name, "settings": settings, "presets": presets}, default=str))
+            say(json_text({"name": name, "settings": settings, "presets": presets}, default=str))
             return
         entry = catalogue.methods().get(name.partition("+")[0])
         entry_summary = "" if entry is None else entry.summary
@@ -131,9 +129,9 @@ def methods(
                 console.print(f"  {name}+{preset}: the same with {said}", markup=False, soft_wrap=True)
         return
     if as_json:
-        from reground.app.cli.terminal import json_text
+        from reground.app.cli.terminal import json_text, say
 
-        typer.echo(json_text({entry.name: entry.summary for entry in catalogue.methods().values()}))
+        say(json_text({entry.name: entry.summary for entry in catalogue.methods().values()}))
         return
     from rich.table import Table
     from rich.text import Text
@@ -167,9 +165,9 @@ def models(
             for found in listings.values()
             for entry in found
         ]
-        from reground.app.cli.terminal import json_text
+        from reground.app.cli.terminal import json_text, say
 
-        typer.echo(json_text(rows))
+        say(json_text(rows))
         return
     from rich.markup import escape
     from rich.text import Text

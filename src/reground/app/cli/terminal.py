@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import sys
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
@@ -30,6 +31,11 @@ def json_text(value: object, **options: Any) -> str:
     """A value as JSON that is safe to look at: such characters are written as escapes, so nothing is lost."""
     written = json.dumps(value, ensure_ascii=False, **options)
     return _ACTS.sub(lambda found: f"\\u{ord(found.group()):04x}", written)
+
+
+def say(text: str, *, error: bool = False) -> None:
+    """Print a line as it stands, without what acts on a terminal; every line that no console prints goes this way."""
+    print(harmless(text), file=sys.stderr if error else sys.stdout, flush=True)
 
 
 class HarmlessConsole(Console):

@@ -99,7 +99,6 @@ def trees(
     """
     from reground.evaluation.runner import EvalSettings
     from reground.evaluation.tasks import load_training_task
-    from reground.evaluation.tasks._load import data_root
     from reground.treesearch.settings import Settings
 
     file = common.read_config(config)
@@ -107,7 +106,7 @@ def trees(
     budget = common.budget_from(file, tokens=budget_tokens, calls=budget_calls, seconds=budget_seconds, usd=budget_usd)
     flags: dict[str, Any] = {"base_url": base_url, "api_key_env": api_key_env, "price": price, "context": context}
     order = _Order(
-        task=load_training_task(task, Path() if ":" in task else data_root(data)),
+        task=load_training_task(task, data),
         model=named,
         corpus=corpus,
         language=language,

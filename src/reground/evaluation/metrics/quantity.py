@@ -1,7 +1,10 @@
 """Reads the quantities that a model states: "1/3", "2\\pi", "3.5 x 10^{-5} m", "\\frac{\\sqrt{2}}{2}", "[1, 2]".
 
-The text comes from a model, so nothing is evaluated as code. Arithmetic is on floats; text that overflows or is not
-plain arithmetic is no quantity.
+The text comes from a model, so nothing is evaluated as code and nothing can grow: arithmetic is on floats, and
+whatever overflows, or is not plain arithmetic, is no quantity.
+
+math-verify, which the tests compare with on plain LaTeX, looks for something to read and so finds a number in "1.2.3"
+and in "between 3 and 5"; "4e-05" is 4 times e less 5 to it, which makes 9 of TheoremQA's 594 numeric answers wrong.
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ def read_quantity(text: str) -> float | None:
 
 
 def read_quantities(text: str) -> list[float] | None:
-    """The numbers of a list, "[1, 2]", "(1, 2)", "{1; 2}", "x = 1 and y = 2", or of a LaTeX vector; None where any is unreadable."""
+    """The numbers of "[1, 2]", "(1, 2)", "{1; 2}", "x = 1 and y = 2" or a LaTeX vector; None if one is unreadable."""
     if len(text) > 4 * _LONGEST:
         return None
     text = re.sub(r"\\(?:begin|end)\{\w+\}", " ", text)

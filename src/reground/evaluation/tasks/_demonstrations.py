@@ -67,7 +67,9 @@ YES_NO = (
     ),
     Demonstration(
         question="Would a swimmer find it easier to float in the Dead Sea than in Lake Geneva?",
-        reasoning="The Dead Sea is about a third salt, so its water is denser than fresh water. Denser water lifts more.",
+        reasoning=(
+            "The Dead Sea is about a third salt, so its water is denser than fresh water. Denser water lifts more."
+        ),
         answer="yes",
     ),
 )
@@ -93,7 +95,9 @@ CHINESE_CHOICE = (
 THEOREM = (
     Demonstration(
         question="Does every absolutely convergent series of real numbers converge?\nThe answer is True or False.",
-        reasoning="The partial sums of an absolutely convergent series form a Cauchy sequence, and the reals are complete.",
+        reasoning=(
+            "The partial sums of an absolutely convergent series form a Cauchy sequence, and the reals are complete."
+        ),
         answer="True",
     ),
     Demonstration(

@@ -14,7 +14,7 @@ from reground.core.answers import Demonstration
 
 @dataclass(frozen=True)
 class Worked:
-    """A problem solved: an imperative sentence, the signature, one or two sentences of reasoning, the body, tests as asserts."""
+    """A problem solved: an imperative sentence, the signature, some reasoning, the body, tests as asserts."""
 
     asked: str
     signature: str

@@ -8,8 +8,8 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from reground.core.errors import DataError
+from reground.evaluation.data import Record, example_of, numbered_records
 from reground.evaluation.task import Example
-from reground.evaluation.tasks._load import Record, example_of, numbered_records
 
 
 def read_questions(path: Path, split: str | None = None) -> list[Example]:

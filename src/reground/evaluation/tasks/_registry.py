@@ -1,16 +1,18 @@
-"""Tasks by name: every file of this package, and the entry points of the group `reground.tasks`.
+"""Tasks by name: every file of this package, the entry points of the group `reground.tasks`, and files given by path.
 
-A task file holds `TASKS`, a mapping from a task's name to what loads it from the data root, and, where it
-takes a folder of the user's own, `FOLDERS`, a mapping from a scheme (`beir`, as in `beir:DIR`) to what loads that.
-An entry point names a module of the same shape.
+A task module holds `TASKS`, a mapping from a task's name to what loads it. A loader takes the data root, or nothing
+where the task brings its questions with it. Where it takes a folder of the user's own, the module also holds `FOLDERS`,
+a mapping from a scheme (`beir`, as in `beir:DIR`) to what loads that. An entry point names a module of this shape; a
+name that is taken stays with the task that has it.
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib
+import inspect
 import pkgutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -18,47 +20,81 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from reground.core.errors import ConfigurationError
-from reground.evaluation.splits import require_training
+from reground.core.own_files import load_file, load_module
+from reground.evaluation.data import data_root
+from reground.evaluation.splits import is_file, require_training
 
 if TYPE_CHECKING:
     from reground.evaluation.task import Task
 
 PACKAGE = "reground.evaluation.tasks"
 GROUP = "reground.tasks"
+_PARTS = ("name", "form", "primary", "examples", "demonstrations", "solutions", "score")
+
+Loader = Callable[..., "Task"]
 
 
 def task_names() -> list[str]:
     """Every task's name, in alphabetical order."""
-    return sorted(_where("TASKS"))
+    return sorted(_loaders("TASKS"))
 
 
 def folder_schemes() -> list[str]:
     """The schemes under which a folder of one's own is a task: `beir` for `beir:DIR`."""
-    return sorted(_where("FOLDERS"))
+    return sorted(_loaders("FOLDERS"))
 
 
-def load_task(name: str, root: Path) -> Task:
-    """Load a task from the data root; `scheme:DIR` loads a folder of one's own instead.
+def load_task(name: str, data: Path | None = None) -> Task:
+    """Load a task from the data root, `data_root(data)`.
 
+    `scheme:DIR` loads a folder of one's own, `FILE.py` or `FILE.py:NAME` a task of a file of one's own.
     Raises ConfigurationError with near names for an unknown task, DataError for data that are absent or broken.
     """
-    scheme, colon, folder = name.partition(":")
-    kind, key, where = ("FOLDERS", scheme, Path(folder)) if colon else ("TASKS", name, root)
-    modules = _where(kind)
-    if key not in modules:
-        raise ConfigurationError(f"no task is called {name!r}; {_did_you_mean(name)}")
-    task: Task = getattr(modules[key], kind)[key](where)
+    load, where = _found(name)
+    task = load(where or data_root(data)) if _takes_a_folder(load) else load()
+    missing = [part for part in _PARTS if not hasattr(task, part)]
+    if missing:
+        raise ConfigurationError(f"the task {name} lacks {', '.join(missing)}: see reground.evaluation.task.Task")
     return task
 
 
-def load_training_task(name: str, root: Path) -> Task:
+def load_training_task(name: str, data: Path | None = None) -> Task:
     """Load a training split. Raises ConfigurationError, naming what to train on instead, for a task that measures."""
     require_training(name, _known())
-    return load_task(name, root)
+    return load_task(name, data)
 
 
-def _did_you_mean(name: str) -> str:
-    known = _known()
+def _takes_a_folder(load: Loader) -> bool:
+    """Whether a loader has a parameter; *args and **kwargs, which the base class brings along, are none."""
+    parameters = inspect.signature(load).parameters.values()
+    return any(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
+
+
+def _found(name: str) -> tuple[Loader, Path | None]:
+    """What loads a task, and the folder that its name gives."""
+    if is_file(name):
+        return _from_file(name), None
+    scheme, colon, folder = name.partition(":")
+    loaders = _loaders("FOLDERS" if colon else "TASKS")
+    if scheme not in loaders:
+        broken = "".join(f"; {why}" for why in _plugins()[1])
+        raise ConfigurationError(f"no task is called {name!r}; {_did_you_mean(name, _known())}{broken}")
+    return loaders[scheme], Path(folder) if colon else None
+
+
+def _from_file(name: str) -> Loader:
+    """The task that a file's `TASKS` has under the name after the colon, or its only one."""
+    file, _, wanted = name.partition(":")
+    loaders: Mapping[str, Loader] = getattr(load_file(Path(file), "task"), "TASKS", {})
+    if not wanted and len(loaders) == 1:
+        return next(iter(loaders.values()))
+    if wanted not in loaders:
+        known = ", ".join(f"{file}:{key}" for key in loaders)
+        raise ConfigurationError(f"no task is called {name!r}; {f'there are {known}' if known else 'it has no TASKS'}")
+    return loaders[wanted]
+
+
+def _did_you_mean(name: str, known: list[str]) -> str:
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
     return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
 
@@ -68,19 +104,27 @@ def _known() -> list[str]:
 
 
 @cache
-def _where(kind: str) -> dict[str, ModuleType]:
-    return {key: module for module in _modules() for key in getattr(module, kind, {})}
+def _loaders(kind: str) -> dict[str, Loader]:
+    found: dict[str, Loader] = {}
+    for module in (*_files(), *_plugins()[0]):
+        found = {**getattr(module, kind, {}), **found}
+    return found
 
 
-def _modules() -> Iterator[ModuleType]:
+def _files() -> Iterator[ModuleType]:
     package = importlib.import_module(PACKAGE)
     for found in pkgutil.iter_modules(package.__path__):
         if not found.name.startswith("_"):
             yield importlib.import_module(f"{PACKAGE}.{found.name}")
+
+
+@cache
+def _plugins() -> tuple[list[ModuleType], list[str]]:
+    """The modules of the entry points, and what is wrong with those that cannot be had."""
+    modules, broken = [], []
     for point in entry_points(group=GROUP):
         try:
-            yield importlib.import_module(point.value)
-        except ImportError as error:
-            raise ConfigurationError(
-                f"the task plugin {point.name} ({point.value}) cannot be imported: {error}"
-            ) from error
+            modules.append(load_module(point.value, f"the task plugin {point.name} ({point.value})"))
+        except ConfigurationError as error:
+            broken.append(str(error))
+    return modules, broken

@@ -16,10 +16,10 @@ from reground.core.answers import CHOICE, AnswerForm, Demonstration
 from reground.core.errors import DataError
 from reground.core.programs import Sandbox
 from reground.core.trajectory import Trajectory
+from reground.evaluation.data import Record, data_path, example_of, numbered_records
 from reground.evaluation.metrics.choice import option_exact_match, option_f1
 from reground.evaluation.task import Example, Score, Task
 from reground.evaluation.tasks._demonstrations import CHINESE_CHOICE
-from reground.evaluation.tasks._load import Record, data_path, example_of, numbered_records
 
 MMLU_GROUPS: dict[str, tuple[str, ...]] = {
     "STEM": (

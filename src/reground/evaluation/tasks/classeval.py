@@ -11,13 +11,13 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
 
 from reground.core.answers import PROGRAM
+from reground.core.errors import DataError
 from reground.core.programs import Program, Sandbox
 from reground.core.trajectory import Trajectory
+from reground.evaluation.data import Line, data_path, parsed_code, read_values
 from reground.evaluation.task import Example, Score, Task
-from reground.evaluation.tasks._load import Record, data_path, read_records
 from reground.evaluation.tasks.code import (
     LIMITS,
     CodeTask,
@@ -37,7 +37,6 @@ UNSCORABLE = {
     "ClassEval_58": "its reference lays mines at random, two on one square now and then, which its tests do not expect",
     "ClassEval_98": "its tests hand a library's object to the program, and only plain data enters it",
 }
-_FIELDS = ("task_id", "skeleton", "test", "solution_code", "import_statement", "class_name", "methods_info")
 
 
 METHOD_FORM = replace(
@@ -92,7 +91,8 @@ def _unscorable(problem: Problem, sandbox: Sandbox | None) -> str:
     identity = problem.example.id
     if unscorable := UNSCORABLE.get(identity, UNSCORABLE.get(identity.partition("/")[0])):
         return unscorable
-    needed = imported(problem.solution)
+    # A method's solution is without its class's imports; the program around it and the tests have them.
+    needed = imported("\n".join([problem.solution, problem.program("").source, problem.tests]))
     missing = absent_packages(needed)
     if missing:
         return f"the class needs {', '.join(missing)}, not installed here"
@@ -101,88 +101,120 @@ def _unscorable(problem: Problem, sandbox: Sandbox | None) -> str:
     return ""
 
 
+class _MethodInfo(Line):
+    method_name: str
+    test_code: str = ""
+
+
+class _Class(Line):
+    task_id: str
+    skeleton: str
+    test: str
+    solution_code: str
+    import_statement: tuple[str, ...]
+    class_name: str
+    methods_info: tuple[_MethodInfo, ...]
+
+    @property
+    def imports(self) -> str:
+        """What the class imports, line by line."""
+        return "\n".join(self.import_statement)
+
+
+@dataclass(frozen=True)
+class _Tested:
+    """A class with the first and last line of each method of its reference, and the tests of those that have some."""
+
+    given: _Class
+    spans: Mapping[str, tuple[int, int]]
+    tests: Mapping[str, str]
+
+
 def classeval(root: Path) -> Task:
     """Whole classes from their skeletons."""
     problems, methods = {}, {}
-    for record in _records(root):
-        identity = str(record["task_id"])
-        problems[identity] = _class_problem(record)
-        tests = _method_tests(record)
-        methods[identity] = {name: tests[name] for name in tests if f"{identity}/{name}" not in UNSCORABLE}
+    for tested in _classes(root):
+        identity = tested.given.task_id
+        problems[identity] = _class_problem(tested.given)
+        methods[identity] = {
+            name: tests for name, tests in tested.tests.items() if f"{identity}/{name}" not in UNSCORABLE
+        }
     return ClassTask("classeval", problems, methods=methods)
 
 
 def classeval_method(root: Path) -> Task:
-    """One method at a time, shown in the skeleton: of the other methods a prompt has signatures and docstrings alone."""
-    problems = [problem for record in _records(root) for problem in _method_problems(record)]
+    """One method at a time, shown in the skeleton: of the others a prompt has signatures and docstrings alone."""
+    problems = [problem for tested in _classes(root) for problem in _method_problems(tested)]
     return ClassTask("classeval_method", {problem.example.id: problem for problem in problems}, form=METHOD_FORM)
 
 
-def _records(root: Path) -> Iterator[Record]:
-    return read_records(data_path(root, "classeval", "ClassEval_data.jsonl"), required=_FIELDS)
+def _classes(root: Path) -> Iterator[_Tested]:
+    path = data_path(root, "classeval", "ClassEval_data.jsonl")
+    for line, given in read_values(path, _Class):
+        spans = method_lines(parsed_code(given.solution_code, "solution_code", path, line), given.class_name)
+        tests = _method_tests(given, spans)
+        if not tests:
+            why = f"the class {given.class_name!r} of solution_code has no method that methods_info has tests of"
+            raise DataError(why, path=path, line=line)
+        yield _Tested(given, spans, tests)
 
 
-def _imports(record: Record) -> str:
-    return "\n".join(str(line) for line in cast("list[str]", record["import_statement"]))
-
-
-def _class_problem(record: Record) -> Problem:
-    name, imports, reference = str(record["class_name"]), _imports(record), str(record["solution_code"])
-    tests = f"{imports}\n{record['test']}"
+def _class_problem(given: _Class) -> Problem:
+    name, imports = given.class_name, given.imports
+    tests = f"{imports}\n{given.test}"
 
     def program(code: str) -> Program:
         return Program(source=f"{imports}\n{code}", tests=tests, exports=(name,), limits=LIMITS)
 
     question = (
         f"Complete the class `{name}`: write every method so that it does what its docstring says. "
-        f"Give the whole class.\n\n```python\n{_skeleton(record)}\n```"
+        f"Give the whole class.\n\n```python\n{_skeleton(given)}\n```"
     )
-    return Problem(Example(id=str(record["task_id"]), question=question), program, f"{imports}\n{reference}", tests)
+    return Problem(Example(id=given.task_id, question=question), program, f"{imports}\n{given.solution_code}", tests)
 
 
-def _method_tests(record: Record) -> dict[str, str]:
+def _method_tests(given: _Class, spans: Mapping[str, tuple[int, int]]) -> dict[str, str]:
     """The tests of each method that the reference has and that has some."""
-    header = str(record["test"]).split("\nclass ", 1)[0]
-    spans = method_lines(str(record["solution_code"]), str(record["class_name"]))
+    header = given.test.split("\nclass ", 1)[0]
     return {
-        info["method_name"]: f"{_imports(record)}\n{header}\n{info['test_code']}"
-        for info in cast("list[dict[str, str]]", record["methods_info"])
-        if info["method_name"] in spans and info.get("test_code", "").strip()
+        info.method_name: f"{given.imports}\n{header}\n{info.test_code}"
+        for info in given.methods_info
+        if info.method_name in spans and info.test_code.strip()
     }
 
 
-def _method_problems(record: Record) -> Iterator[Problem]:
-    name, imports, reference = str(record["class_name"]), _imports(record), str(record["solution_code"])
-    spans = method_lines(reference, name)
-    for method, tests in _method_tests(record).items():
-        fill = _filler(reference, name, method, spans[method])
+def _method_problems(tested: _Tested) -> Iterator[Problem]:
+    given = tested.given
+    name, imports, reference = given.class_name, given.imports, given.solution_code
+    for method, tests in tested.tests.items():
+        first, last = tested.spans[method]
+        fill = _filler(reference, name, method, (first, last))
 
         def program(code: str, *, fill: Callable[[str], str] = fill, tests: str = tests) -> Program:
             return Program(source=f"{imports}\n{fill(code)}", tests=tests, exports=(name,), limits=LIMITS)
 
         question = (
             f"Write the method `{method}` of the class `{name}` so that it does what its docstring says. "
-            f"The other methods exist.\n\n```python\n{_skeleton(record)}\n```"
+            f"The other methods exist.\n\n```python\n{_skeleton(given)}\n```"
         )
-        first, last = spans[method]
         solution = "\n".join(reference.splitlines()[first - 1 : last])
-        yield Problem(Example(id=f"{record['task_id']}/{method}", question=question), program, solution, tests)
+        yield Problem(Example(id=f"{given.task_id}/{method}", question=question), program, solution, tests)
 
 
-def _skeleton(record: Record) -> str:
+def _skeleton(given: _Class) -> str:
     """The class without its methods' bodies, with every import that it needs, each once."""
-    skeleton = str(record["skeleton"]).strip()
+    skeleton = given.skeleton.strip()
     lines = {line.strip() for line in skeleton.splitlines()}
-    missing = [line for line in cast("list[str]", record["import_statement"]) if line.strip() not in lines]
+    missing = [line for line in given.import_statement if line.strip() not in lines]
     return "\n".join([*missing, skeleton])
 
 
-def method_lines(reference: str, name: str) -> dict[str, tuple[int, int]]:
+def method_lines(reference: ast.Module, name: str) -> dict[str, tuple[int, int]]:
     """The first and last line of every method of a trusted class, decorators included."""
     kinds = ast.FunctionDef | ast.AsyncFunctionDef
     return {
         node.name: (min([node.lineno, *(d.lineno for d in node.decorator_list)]), node.end_lineno or node.lineno)
-        for found in ast.parse(reference).body
+        for found in reference.body
         if isinstance(found, ast.ClassDef) and found.name == name
         for node in found.body
         if isinstance(node, kinds)

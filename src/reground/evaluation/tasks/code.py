@@ -10,22 +10,22 @@ import importlib.util
 import re
 import sys
 import textwrap
-import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from reground.core.answers import PROGRAM, AnswerForm, Demonstration
+from reground.core.errors import DataError
 from reground.core.programs import Limits, Program, Sandbox, Verdict
 from reground.core.trajectory import Trajectory
+from reground.evaluation.data import Line, data_path, parsed_code, read_values
 from reground.evaluation.task import Example, Score, Task
-from reground.evaluation.tasks._load import Record, data_path, read_records
 from reground.evaluation.tasks._programs import FROM_DOCSTRING, FROM_TESTS, function_question, tested_question
 
 LIMITS = Limits(seconds=20.0, memory_mib=1024)
 # EvalPlus' tests compute some expected results themselves, from large inputs.
 PLUS_LIMITS = Limits(seconds=60.0, memory_mib=1024)
-# The test that EvalPlus generated takes find_zero's answer for the arguments of the polynomial and these for the answer.
+# EvalPlus' generated test takes find_zero's answer for the arguments of the polynomial and these for the answer.
 _MENDED = {
     "HumanEval/32": ("_poly(*candidate(*inp), inp) <= 0.0001", "abs(_poly(*inp, candidate(*inp))) <= 0.0001"),
 }
@@ -106,16 +106,25 @@ def humaneval_plus(root: Path) -> Task:
     return _humaneval("humaneval_plus", data_path(root, "humaneval", "HumanEvalPlus-OriginFmt.jsonl.gz"), PLUS_LIMITS)
 
 
+class _Function(Line):
+    task_id: str
+    prompt: str
+    entry_point: str
+    canonical_solution: str
+    test: str
+
+
 def _humaneval(name: str, path: Path, limits: Limits = LIMITS) -> Task:
-    fields = ("task_id", "prompt", "entry_point", "canonical_solution", "test")
-    problems = [_humaneval_problem(record, limits) for record in read_records(path, required=fields)]
+    problems = [_humaneval_problem(given, limits, path, line) for line, given in read_values(path, _Function)]
     return CodeTask(name, {problem.example.id: problem for problem in problems}, FROM_DOCSTRING)
 
 
-def _humaneval_problem(record: Record, limits: Limits) -> Problem:
-    prompt, entry = str(record["prompt"]), str(record["entry_point"])
+def _humaneval_problem(given: _Function, limits: Limits, path: Path, line: int) -> Problem:
+    prompt, entry = given.prompt, given.entry_point
+    if not entry.isidentifier() or f"def {entry}(" not in prompt:
+        raise DataError(f"the prompt does not begin the function {entry!r}", path=path, line=line)
     before = prompt[: prompt.index(f"def {entry}(")]
-    test = str(record["test"]).replace(*_MENDED.get(str(record["task_id"]), ("", "")))
+    test = given.test.replace(*_MENDED.get(given.task_id, ("", "")))
     # Helpers that the prompt gives run on the tests' side as the prompt has them, not as the program may redefine them.
     tests = f"{before}\n{test}\n\ncheck({entry})\n"
 
@@ -124,8 +133,8 @@ def _humaneval_problem(record: Record, limits: Limits) -> Problem:
         return Program(source=source, tests=tests, exports=(entry,), limits=limits)
 
     question = function_question(entry, prompt.strip())
-    example = Example(id=str(record["task_id"]), question=question, metadata={"entry_point": entry})
-    return Problem(example, program, f"{prompt}{record['canonical_solution']}", test)
+    example = Example(id=given.task_id, question=question, metadata={"entry_point": entry})
+    return Problem(example, program, f"{prompt}{given.canonical_solution}", test)
 
 
 def complete_function(prompt: str, entry: str, code: str) -> str:
@@ -139,78 +148,83 @@ def complete_function(prompt: str, entry: str, code: str) -> str:
     return f"{prompt.rstrip()}\n{body}\n"
 
 
+class _Sentence(Line):
+    task_id: int
+    text: str
+    code: str
+    test_list: tuple[str, ...]
+    test_setup_code: str
+
+
+class _PlusSentence(Line):
+    task_id: int
+    prompt: str
+    code: str
+    test_imports: tuple[str, ...]
+    test_list: tuple[str, ...]
+    test: str
+
+
 def mbpp(root: Path) -> Task:
     """MBPP's test split, tasks 11 to 510."""
-    problems = [_mbpp_original(record) for record in _mbpp_records(root) if record["task_id"] in _TEST_TASKS]
+    path = data_path(root, "mbpp", "mbpp.jsonl")
+    lines = read_values(path, _Sentence)
+    problems = [_mbpp_original(given, path, line) for line, given in lines if given.task_id in _TEST_TASKS]
     return CodeTask("mbpp", {problem.example.id: problem for problem in problems}, FROM_TESTS)
 
 
 def mbpp_train(root: Path) -> Task:
     """MBPP's train split without what MBPP+ has, and without what has the words of a task before it."""
-    records = _mbpp_records(root)
-    measured = {str(record["text"]).strip() for record in records if record["task_id"] not in _TRAIN_TASKS}
+    path = data_path(root, "mbpp", "mbpp.jsonl")
+    lines = list(read_values(path, _Sentence))
+    measured = {given.text.strip() for _, given in lines if given.task_id not in _TRAIN_TASKS}
     problems = [
-        _mbpp_original(record)
-        for record in records
-        if record["task_id"] in _TRAIN_TASKS and str(record["text"]).strip() not in measured
+        _mbpp_original(given, path, line)
+        for line, given in lines
+        if given.task_id in _TRAIN_TASKS and given.text.strip() not in measured
     ]
     return CodeTask("mbpp_train", {problem.example.id: problem for problem in problems}, FROM_TESTS)
 
 
-def _mbpp_records(root: Path) -> list[Record]:
-    fields = ("task_id", "text", "code", "test_list", "test_setup_code")
-    return list(read_records(data_path(root, "mbpp", "mbpp.jsonl"), required=fields))
-
-
-def _mbpp_original(record: Record) -> Problem:
+def _mbpp_original(given: _Sentence, path: Path, line: int) -> Problem:
     # The setup uses what the program defines: it belongs behind the program, with the tests.
-    tests = "\n".join([_text(record["test_setup_code"]), *_texts(record["test_list"])])
-    return _mbpp_problem(record, str(record["text"]), tests)
+    tests = "\n".join(map(_unix, [given.test_setup_code, *given.test_list]))
+    return _mbpp_problem(given, given.text, tests, path, line)
 
 
 def mbpp_plus(root: Path) -> Task:
     """The 378 problems of MBPP+, with EvalPlus' tests."""
-    fields = ("task_id", "prompt", "code", "test_imports", "test_list", "test")
-    records = read_records(data_path(root, "mbpp", "MbppPlus-OriginFmt.jsonl"), required=fields)
-    problems = [
-        _mbpp_problem(
-            record,
-            str(record["prompt"]),
-            "\n".join([*_texts(record["test_imports"]), str(record["test"])]),
-            PLUS_LIMITS,
-        )
-        for record in records
-    ]
+    path = data_path(root, "mbpp", "MbppPlus-OriginFmt.jsonl")
+    problems = []
+    for line, given in read_values(path, _PlusSentence):
+        tests = "\n".join([*map(_unix, given.test_imports), given.test])
+        problems.append(_mbpp_problem(given, given.prompt, tests, path, line, PLUS_LIMITS))
     return CodeTask("mbpp_plus", {problem.example.id: problem for problem in problems}, FROM_TESTS)
 
 
-def _mbpp_problem(record: Record, text: str, tests: str, limits: Limits = LIMITS) -> Problem:
-    reference = str(record["code"])
-    exports = used_definitions(reference, tests)
+def _mbpp_problem(
+    given: _Sentence | _PlusSentence, text: str, tests: str, path: Path, line: int, limits: Limits = LIMITS
+) -> Problem:
+    exports = used_definitions(parsed_code(given.code, "code", path, line), parsed_code(tests, "test", path, line))
 
     def program(code: str) -> Program:
         return Program(source=code, tests=tests, exports=exports, limits=limits)
 
-    question = tested_question(text.strip(), _texts(record["test_list"]))
-    example = Example(id=str(record["task_id"]), question=question)
-    return Problem(example, program, reference, tests)
+    question = tested_question(text.strip(), [_unix(test) for test in given.test_list])
+    example = Example(id=str(given.task_id), question=question)
+    return Problem(example, program, given.code, tests)
 
 
-def used_definitions(reference: str, tests: str) -> tuple[str, ...]:
+def used_definitions(reference: ast.Module, tests: ast.Module) -> tuple[str, ...]:
     """The names that a trusted reference program defines and trusted tests use."""
     kinds = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
-    with warnings.catch_warnings(action="ignore"):  # about escapes in patterns, which are the data's affair
-        used = {node.id for node in ast.walk(ast.parse(tests)) if isinstance(node, ast.Name)}
-        defined = [node.name for node in ast.parse(reference).body if isinstance(node, kinds)]
+    used = {node.id for node in ast.walk(tests) if isinstance(node, ast.Name)}
+    defined = [node.name for node in reference.body if isinstance(node, kinds)]
     return tuple(name for name in dict.fromkeys(defined) if name in used)
 
 
-def _text(value: object) -> str:
-    return str(value or "").replace("\r\n", "\n")
-
-
-def _texts(value: object) -> list[str]:
-    return [_text(item) for item in value] if isinstance(value, list) else []
+def _unix(text: str) -> str:
+    return text.replace("\r\n", "\n")
 
 
 TASKS: dict[str, Callable[[Path], Task]] = {

@@ -10,9 +10,9 @@ from reground.core.answers import NUMBER, PAL, AnswerForm, Demonstration, extrac
 from reground.core.errors import DataError, MissingExtra
 from reground.core.programs import Limits, Program, Sandbox
 from reground.core.trajectory import Trajectory
+from reground.evaluation.data import data_path, numbered_records
 from reground.evaluation.metrics.numbers import as_number, same_number, within
 from reground.evaluation.task import Example, Score, Task
-from reground.evaluation.tasks._load import data_path, numbered_records
 
 LIMITS = Limits(seconds=10.0, memory_mib=512)
 
@@ -115,11 +115,14 @@ _PROBLEMS = (
         "He bakes 14 * 9 = 126 rolls. After the morning 126 - 88 = 38 are left. A third, 38 / 3, is not whole, "
         "so he sells 12 and keeps 26. That fills 26 // 5 = 5 bags.",
         "5",
-        "    baked = 14 * 9  # rolls\n    left = baked - 88  # after the morning\n    left -= left // 3  # sold at noon\n"
-        "    return left // 5  # full bags\n",
+        "    baked = 14 * 9  # rolls\n    left = baked - 88  # after the morning\n"
+        "    left -= left // 3  # sold at noon\n    return left // 5  # full bags\n",
     ),
     (
-        "Mira cycles 12.5 km to work and back on 4 days a week. Her tyres last 2,400 km. After how many full weeks are they worn?",
+        (
+            "Mira cycles 12.5 km to work and back on 4 days a week. Her tyres last 2,400 km. After how many full "
+            "weeks are they worn?"
+        ),
         "A week has 4 * 2 * 12.5 = 100 km. The tyres last 2400 / 100 = 24 weeks.",
         "24",
         "    weekly = 4 * 2 * 12.5  # km\n    return 2400 / weekly  # weeks\n",

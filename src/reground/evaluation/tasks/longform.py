@@ -23,9 +23,9 @@ from reground.core.programs import Sandbox
 from reground.core.run import Run
 from reground.core.trajectory import Trajectory
 from reground.core.untrusted import neutralise
+from reground.evaluation.data import numbered_records
 from reground.evaluation.metrics.agreement import Agreement, agreement
 from reground.evaluation.task import Example, Score, Task
-from reground.evaluation.tasks._load import numbered_records
 
 METRIC = "auto-eval"
 _AGAIN = 0.5
@@ -60,7 +60,10 @@ EXEMPLARS = (
     ),
     Exemplar(
         "In which year did the engineer of the Garabit viaduct die?",
-        "The viaduct of Garabit was built by Gustave Eiffel's company [1]. Eiffel died in Paris on 27 December 1923 [3].",
+        (
+            "The viaduct of Garabit was built by Gustave Eiffel's company [1]. Eiffel died in Paris on 27 December "
+            "1923 [3]."
+        ),
         "1923",
         "The answer gives 27 December 1923 as the day of death, so the year is 1923, as in the reference.",
         True,

@@ -14,6 +14,7 @@ from pathlib import Path
 from reground.core.answers import PHRASE, AnswerForm, Demonstration
 from reground.core.programs import Sandbox
 from reground.core.trajectory import RetrieveStep, Trajectory
+from reground.evaluation.data import data_path, is_hub
 from reground.evaluation.metrics.text import (
     cover_exact_match,
     exact_match,
@@ -26,7 +27,6 @@ from reground.evaluation.splits import part
 from reground.evaluation.task import Example, Score, Task
 from reground.evaluation.tasks._demonstrations import MULTI_HOP, SINGLE_HOP, YES_NO
 from reground.evaluation.tasks._hub import hub_file
-from reground.evaluation.tasks._load import data_path, is_hub
 from reground.evaluation.tasks._questions import merge_wordings, read_questions, split_alternatives
 from reground.evaluation.tasks._retrieved import document_id, retrieve_steps, retrieved_passages, shown_texts
 

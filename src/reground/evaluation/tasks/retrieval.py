@@ -18,10 +18,10 @@ from reground.core.answers import TEXT, AnswerForm, Demonstration
 from reground.core.errors import ConfigurationError, DataError, MissingExtra
 from reground.core.programs import Sandbox
 from reground.core.trajectory import Trajectory
+from reground.evaluation.data import Record, data_path, example_of, numbered_records
 from reground.evaluation.metrics.ranking import DEFAULT_METRICS, Qrels, depth, ranking_metric
 from reground.evaluation.metrics.trec import read_qrels
 from reground.evaluation.task import Example, Score, Task
-from reground.evaluation.tasks._load import Record, data_path, example_of, numbered_records
 from reground.evaluation.tasks._retrieved import document_id, retrieve_steps
 
 

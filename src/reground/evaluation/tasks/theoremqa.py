@@ -19,10 +19,10 @@ from reground.core.answers import AnswerForm, Demonstration, extract_phrase
 from reground.core.errors import DataError
 from reground.core.programs import Sandbox
 from reground.core.trajectory import Trajectory
+from reground.evaluation.data import Record, data_path, example_of, numbered_records
 from reground.evaluation.metrics.quantity import read_quantities, read_quantity
 from reground.evaluation.task import Example, Score, Task
 from reground.evaluation.tasks._demonstrations import THEOREM
-from reground.evaluation.tasks._load import Record, data_path, example_of, numbered_records
 
 TOLERANCE = 0.04
 """The part of the gold by which a number may be off."""

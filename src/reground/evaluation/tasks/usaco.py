@@ -10,15 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 
 from reground.core.answers import PROGRAM, AnswerForm, Demonstration
-from reground.core.errors import DataError
 from reground.core.language import Value
 from reground.core.programs import Limits, Program, Sandbox
 from reground.core.trajectory import Trajectory
+from reground.evaluation.data import data_path, read_values
 from reground.evaluation.task import Example, Score, Task
-from reground.evaluation.tasks._load import data_path, numbered_records
 
 _HOW = "Write a complete Python program that reads standard input and prints the answer to standard output."
 FORM = replace(PROGRAM, instruction="Give the whole program in a single ```python block.")
@@ -100,15 +99,7 @@ class ContestTask:
 def usaco(root: Path) -> Task:
     """The problems of `usaco/problems.jsonl`. Raises DataError naming the line that is no problem."""
     path = data_path(root, "usaco", "problems.jsonl")
-    problems: dict[str, ContestProblem] = {}
-    for line, record in numbered_records(path, ("id", "question", "cases")):
-        try:
-            problem = ContestProblem.model_validate(record)
-        except ValidationError as error:
-            first = error.errors()[0]
-            where = ".".join(str(part) for part in first["loc"])
-            raise DataError(f"the field {where} is unusable: {first['msg']}", path=path, line=line) from None
-        problems[problem.id] = problem
+    problems = {problem.id: problem for _, problem in read_values(path, ContestProblem)}
     return ContestTask("usaco", problems)
 
 

@@ -16,7 +16,6 @@ from reground.core.language import Reply, Sampling
 from reground.core.run import Run
 from reground.core.trajectory import Candidate
 from reground.core.untrusted import clip, fence
-from reground.methods._cr_planner.costs import covers
 from reground.methods._cr_planner.parsing import END, key, read_step
 from reground.methods._cr_planner.states import GOALS, NOTHING, SAYS, Goal, Observation, State, legal, search_query
 from reground.methods._evidence import clean_query, find
@@ -41,27 +40,23 @@ class Option:
     repeats: Option | None = None
 
 
-async def options(
-    planner: CRPlanner, state: State, run: Run, *, thrifty: bool, without: frozenset[Goal]
-) -> list[Option]:
+async def options(planner: CRPlanner, state: State, run: Run, *, without: frozenset[Goal]) -> list[Option]:
     """Everything that may follow the state; without the sub-goals that are named."""
     if state.goal is None:
-        return _goals(planner, state, run if thrifty else None, without)
+        return _goals(planner, state, without)
     if state.goal == "REASON":
         return await _rationales(planner, state, run)
     return await (_queries(planner, state, run) if state.goal == "GENQUERY" else _documents(planner, state, run))
 
 
-def _goals(planner: CRPlanner, state: State, run: Run | None, without: frozenset[Goal]) -> list[Option]:
-    """f_rule: the legal sub-goals, as far as the budget of the run, if given, covers them and the answer after them."""
+def _goals(planner: CRPlanner, state: State, without: frozenset[Goal]) -> list[Option]:
+    """f_rule: the legal sub-goals."""
     left = planner.max_steps - len(state.observations)
     allowed = legal(state, left=left, retrieval=planner.retrieval, mask=planner.mask)
     found = []
     for goal in (*allowed, *(goal for goal in GOALS if goal not in allowed)):
         why = None if goal in allowed else "it cannot help here"
         why = "it brought nothing new here" if goal in without else why
-        if why is None and run is not None and not covers(planner, state, goal, choices=len(allowed), run=run):
-            why = "the budget left does not cover it"
         candidate = Candidate(text=SAYS[goal], discarded=why, data={"goal": goal})
         found.append(Option(candidate, None if why else state.after(Observation(goal, SAYS[goal]))))
     return found
@@ -108,8 +103,8 @@ def _fallback(state: State, run: Run) -> list[Option]:
 async def _documents(planner: CRPlanner, state: State, run: Run) -> list[Option]:
     """f_retr: the first documents that were not read yet, as many as there are candidates for everything else.
 
-    Where a ranking is asked for, each retrieval is as deep as the last one is to be, so that an end of the budget
-    leaves a whole one.
+    Where a ranking is asked for, each retrieval is as deep as the last one is to be, so that an early end leaves
+    a whole one.
     """
     if planner.retriever is None:
         return []

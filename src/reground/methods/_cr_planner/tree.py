@@ -49,7 +49,7 @@ class PlannerProblem:
     async def expand(self, state: State, path: Path, /) -> Sequence[Child[State]]:
         """The legal sub-goals, or the candidates for the execution of one; nothing where the state is terminal."""
         with self.run.span(f"expand {address(path)}") as span:
-            offered = await self.planner.expand(state, span, thrifty=False)
+            offered = await self.planner.expand(state, span)
         children = [(option.repeats or option, option.candidate) for option in offered]
         return [
             Child(state=first.state, label=first.state.stage, key=first.candidate.text, data=_data(candidate))

@@ -1,4 +1,4 @@
-"""RaR's prompts: after appendix B of the paper, part by part, and those of a draft from evidence."""
+"""RaR's prompts: after appendix B of the paper, part by part."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ _HEAD = "An answer is checked step by step against documents. " + QUOTED + "\n\n
 _CHECKED = _HEAD + "Checked so far:\n{verified}\n\n{passages}\n\n"
 _STEP = _CHECKED + "Step to check:\n{step}\n\n"
 _WHOLE = _HEAD + "{passages}\n\n"
-_READ = "{passages}\n\n" + QUOTED + "\n\nQuestion:\n{question}\n\n"
 _ERRORS = (
     "Write one short line for each error: what is wrong, what is right instead, and the number of the passage "
     "that says so. If there is no error at all, write only: OK"
@@ -33,10 +32,6 @@ class Prompts(_prompts.Prompts):
     refine (Eq. 5, first and second case; B.3): those, {reflection} and {cite}.
     refine_last (Eq. 5, third case): those and {form}; {step} is the last step with the draft's answer behind it.
     reflect_answer: {question}, {answer} and {passages}. refine_answer (Eq. 6): those, {reflection}, {cite} and {form}.
-    grounded_draft, where passages are found before the draft, and for answering afresh: {passages}, {question} and
-    {form}.
-    revise_answer, where nothing is reflected on: those and {answer}.
-    names, where a query is a list of what to read next: {passages} and {question}.
     """
 
     draft: str = "{question}\n\nThink step by step. {layout} {style} {form}"
@@ -78,14 +73,4 @@ class Prompts(_prompts.Prompts):
         _WHOLE + "Errors found in the answer below:\n{reflection}\n\nAnswer to correct:\n{answer}\n\n"
         "Task: Write the whole answer again, corrected, with a blank line between the steps: put right the errors "
         "found and keep what is right. Without errors repeat it unchanged. {cite} {form}"
-    )
-    grounded_draft: str = _READ + "Answer the question with the help of the passages. {form}"
-    names: str = (
-        _READ
-        + "To answer, one must look up other things that the passages name. Write the names of the people, places, "
-        "works or organisations whose pages should be read next, separated by semicolons. Write only the names."
-    )
-    revise_answer: str = (
-        _READ + "An answer given before all passages were found:\n{answer}\n\n"
-        "Task: Answer the question. Keep the answer given before unless the passages contradict it. {form}"
     )

@@ -1,6 +1,6 @@
 """The worked examples of each step: 9 for decisions, 6 for summaries, 5 for answers, 6 and 5 for the two self-checks.
 
-The shortest common case stands first, since small budgets show only that one. The first two of a step that has two
+The shortest common case stands first, since short prompts show only that one. The first two of a step that has two
 kinds of action show both kinds.
 """
 

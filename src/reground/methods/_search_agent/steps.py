@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from reground.core.budget import estimate_tokens
-from reground.core.language import Message
+from reground.core.language import Message, estimate_tokens
 from reground.core.untrusted import neutralise
 from reground.methods._search_agent import exemplars
 from reground.methods._search_agent.actions import (
@@ -43,14 +42,9 @@ STEPS = (DECIDE, SUMMARISE, ANSWER, RELEVANCE, GROUNDING)
 _WHOLE = 10_000
 
 
-def expected(estimate: int) -> int:
-    """What an estimate comes to: budgets reckon cautiously, for prompts like these an eighth too much."""
-    return estimate * 7 // 8
-
-
 @dataclass(frozen=True)
 class Fitted:
-    """A prompt, how it was cut, and its length in tokens as budgets estimate it."""
+    """A prompt, how it was cut, and its length in tokens, by estimate."""
 
     messages: tuple[Message, ...]
     cut: Cut

@@ -7,15 +7,16 @@ import logging
 import sqlite3
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import Field, TypeAdapter, ValidationError
 
 from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.journal import add_column, as_written, checksum, fingerprint
 from reground.core.language import LanguageModel, Message, Reply, Sampling, Usage
 from reground.models.wrappers.base import Wrapper
 
-_REPLIES = TypeAdapter(tuple[Reply, ...])
+_REPLIES = TypeAdapter(Annotated[tuple[Reply, ...], Field(min_length=1)])
 _log = logging.getLogger(__name__)
 
 Outcome = tuple[Reply, ...] | RegroundError
@@ -24,10 +25,10 @@ Outcome = tuple[Reply, ...] | RegroundError
 class Cache(Wrapper):
     """Answers a repeated greedy call from a file; the usage is then zero, including the number of calls.
 
-    Two calls are equal if model, messages and sampling are; `identity` tells apart servers with equal model names.
-    Equal calls in flight share one request. A sampled
-    call (temperature above 0) is never cached. Every entry has a checksum; an entry that fails it is requested again.
-    If the file cannot be written, calls still work, without the cache.
+    Calls that are alike are those of one model (`identity` tells apart servers that call their models the
+    same), the same messages and the same sampling. Those under way at once share one request. A sampled
+    call (temperature above 0) is never cached. Every entry has a checksum; one that does not fit is asked again. A file
+    that cannot be written costs nothing but the saving.
     """
 
     def __init__(self, model: LanguageModel, path: Path, *, identity: str = "") -> None:
@@ -93,9 +94,12 @@ class Cache(Wrapper):
                 _log.warning("the cache %s cannot be read at key %s: its checksum does not fit", self.path, key)
                 return None
             return _REPLIES.validate_json(row[0])
-        except (sqlite3.Error, ValidationError) as error:
-            _log.warning("the cache %s cannot be read: %s", self.path, error)
-            return None
+        except sqlite3.Error as error:
+            why = str(error)
+        except ValidationError as error:
+            why = error.errors()[0]["msg"]
+        _log.warning("the cache %s cannot be read: %s", self.path, why)
+        return None
 
     def _write(self, key: str, replies: tuple[Reply, ...]) -> None:
         try:

@@ -6,8 +6,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
-from reground.core.budget import estimate_tokens
-from reground.core.language import LanguageModel, Message, Reply, Sampling
+from reground.core.language import LanguageModel, Message, Reply, Sampling, estimate_tokens
 from reground.models.wrappers.base import Wrapper
 
 BURST_SECONDS = 10.0

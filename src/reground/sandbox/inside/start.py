@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import os
 import resource
+import struct
 import sys
 from typing import Any
 
 _PR_CAPBSET_DROP = 24
+_CAPABILITY_VERSION_3 = 0x20080522
 
 
 def confine(limits: dict[str, int | None]) -> None:
@@ -19,6 +21,7 @@ def confine(limits: dict[str, int | None]) -> None:
         os.setgroups([])
         os.setresgid(user, user, user)
         os.setresuid(user, user, user)
+        _inherit_nothing()
     for name in ("AS", "CPU", "FSIZE", "NPROC", "NOFILE", "CORE"):
         limit = limits[name]
         if limit is not None:
@@ -30,14 +33,25 @@ def confine(limits: dict[str, int | None]) -> None:
 
 def _empty_bounding_set() -> None:
     """Give up every capability for good, also those that a program file on disk might lend."""
-    # The C half of ctypes alone: importing the rest would cost more than all else that is done here.
+    for capability in range(64):
+        if _libc("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
+            break
+
+
+def _inherit_nothing() -> None:
+    """Empty the inheritable set too, which a change of user leaves as it was."""
+    if _libc("capset", struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24)) != 0:
+        raise OSError("the capabilities cannot be given up")
+
+
+def _libc(name: str, *arguments: int | bytes) -> int:
+    """Call the C library with the C half of ctypes alone: importing the rest would cost more than all else here."""
     import _ctypes
 
     itself: Any = None
-    prctl = _ctypes.dlsym(_ctypes.dlopen(itself, os.RTLD_NOW), "prctl")
-    for capability in range(64):
-        if _ctypes.call_cdeclfunction(prctl, (_PR_CAPBSET_DROP, capability, 0, 0, 0)) != 0:
-            break
+    function = _ctypes.dlsym(_ctypes.dlopen(itself, os.RTLD_NOW), name)
+    found: int = _ctypes.call_cdeclfunction(function, arguments)
+    return found
 
 
 def main(place: str | int) -> None:

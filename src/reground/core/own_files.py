@@ -1,0 +1,70 @@
+"""Code of the user's own, as a file or as an installed plugin: loading it, and finding the line of it that failed."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+
+from reground.core.errors import ConfigurationError
+
+_places: set[Path] = set()
+"""The files, and the folders of the packages, that were loaded here."""
+
+
+def load_file(path: Path, what: str) -> ModuleType:
+    """Run a file. what: what it holds, for the message ("method").
+
+    Raises ConfigurationError, with the line, where the file is absent or fails.
+    """
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None or not path.is_file():
+        raise ConfigurationError(f"there is no {what} file {path}")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules.setdefault(path.stem, module)  # dataclasses look their module up there
+    _places.add(path.resolve())
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise ConfigurationError(
+            f"the {what} file {path} cannot be loaded: {place_of(error) or path}: {_said(error)}"
+        ) from error
+    return module
+
+
+def load_module(module: str, label: str) -> ModuleType:
+    """Import a module, a plugin's or one of this package. `module:name`, as entry points also have it, is its module.
+
+    Raises ConfigurationError, with the line where it is a plugin's; `label` says what could not be imported.
+    """
+    module = module.partition(":")[0]
+    top = module.partition(".")[0]
+    try:
+        spec = importlib.util.find_spec(top)
+        if spec is not None and spec.origin is not None and top != "reground":
+            _places.add(Path(spec.origin).parent if spec.submodule_search_locations else Path(spec.origin))
+        return importlib.import_module(module)
+    except Exception as error:
+        place = place_of(error)
+        raise ConfigurationError(
+            f"{label} cannot be imported: {'' if place is None else f'{place}: '}{_said(error)}"
+        ) from error
+
+
+def place_of(error: BaseException) -> str | None:
+    """The innermost line of such code that an exception went through; None where there is none."""
+    if isinstance(error, SyntaxError):
+        return f"{error.filename}:{error.lineno}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_own(Path(frame.filename).resolve())]
+    return f"{frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}" if frames else None
+
+
+def _is_own(file: Path) -> bool:
+    return not _places.isdisjoint({file, *file.parents})
+
+
+def _said(error: Exception) -> str:
+    return str(error) if isinstance(error, ImportError) else f"{type(error).__name__}: {error}"

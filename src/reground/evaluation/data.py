@@ -1,0 +1,148 @@
+"""Where benchmark files are and how their records are read; every complaint names the file and the line."""
+
+from __future__ import annotations
+
+import ast
+import gzip
+import json
+import os
+import warnings
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import IO, TypeVar, cast
+
+from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
+
+from reground.core.errors import ConfigurationError, DataError
+from reground.evaluation.task import Example
+
+Record = dict[str, JsonValue]
+
+
+class Line(BaseModel):
+    """Base of a benchmark's line, field by field; fields that are not named are left alone."""
+
+    model_config = ConfigDict(frozen=True, coerce_numbers_to_str=True)
+
+
+L = TypeVar("L", bound=BaseModel)
+
+WHERE = "give the folder of the benchmark data with --data DIR or in REGROUND_DATA"
+
+HUB = Path("hub")
+"""The data root that stands for the model hub: `--data hub`."""
+
+
+def is_hub(root: Path) -> bool:
+    """Whether a data root means the hub; a folder of that name comes first."""
+    return root == HUB and not root.is_dir()
+
+
+def data_root(given: Path | None = None) -> Path:
+    """The folder that holds one folder a dataset: `given`, else REGROUND_DATA, else ./data; or `hub` as it is.
+
+    Raises ConfigurationError where that is no folder.
+    """
+    named = os.environ.get("REGROUND_DATA")
+    root = given if given is not None else Path(named) if named else Path("data")
+    if not root.is_dir() and root != HUB:
+        said = "--data" if given is not None else "REGROUND_DATA" if named else "the default"
+        raise ConfigurationError(f"no benchmark data: {root} ({said}) is not a folder; {WHERE}")
+    return root
+
+
+def data_path(root: Path, *parts: str) -> Path:
+    """A file or folder of the data root; `.gz` is added where only the compressed file is there.
+
+    Raises DataError, saying what to do, where it is absent.
+    """
+    if is_hub(root):
+        raise DataError(f"{'/'.join(parts)} cannot be had from the hub; {WHERE}")
+    path = root.joinpath(*parts)
+    if path.exists():
+        return path
+    packed = path.with_name(path.name + ".gz")
+    if packed.exists():
+        return packed
+    raise DataError(f"there is no such benchmark file; {WHERE}", path=path)
+
+
+def read_records(path: Path, required: Sequence[str] = ()) -> Iterator[Record]:
+    """The objects of a JSONL file, gzipped or not, in order; blank lines are skipped.
+
+    Raises DataError for a line that is no JSON object or lacks a `required` field, and for a file that
+    cannot be read.
+    """
+    for _, record in numbered_records(path, required):
+        yield record
+
+
+def numbered_records(path: Path, required: Sequence[str] = ()) -> Iterator[tuple[int, Record]]:
+    """The records with the numbers of their lines, for complaints of one's own."""
+    number = 0
+    try:
+        with _open(path) as lines:
+            for number, line in enumerate(lines, start=1):
+                if line.strip():
+                    yield number, _parse(line, path, number, required)
+    except UnicodeDecodeError:
+        raise DataError("not UTF-8 text", path=path, line=number + 1) from None
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise DataError("the compressed file is damaged or cut short; fetch it again", path=path) from None
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", path=path) from error
+
+
+def _open(path: Path) -> IO[str]:
+    if path.name.endswith(".gz"):
+        return cast("IO[str]", gzip.open(path, "rt", encoding="utf-8"))
+    return path.open(encoding="utf-8")
+
+
+def _parse(line: str, path: Path, number: int, required: Sequence[str]) -> Record:
+    try:
+        record = json.loads(line)
+    except json.JSONDecodeError as error:
+        raise DataError(f"not JSON: {error.msg} at column {error.colno}", path=path, line=number) from None
+    except RecursionError:
+        raise DataError("nested too deeply", path=path, line=number) from None
+    except ValueError as error:  # a number of thousands of digits
+        raise DataError(f"not JSON: {error}", path=path, line=number) from None
+    if not isinstance(record, dict):
+        raise DataError(f"expected a JSON object, found {type(record).__name__}", path=path, line=number)
+    missing = [name for name in required if name not in record]
+    if missing:
+        raise DataError(f"the field {missing[0]!r} is missing", path=path, line=number)
+    return record
+
+
+def read_values(path: Path, kind: type[L]) -> Iterator[tuple[int, L]]:
+    """The lines of a JSONL file as values, with their numbers. Raises DataError naming the line and the field."""
+    required = [name for name, field in kind.model_fields.items() if field.is_required()]
+    for line, record in numbered_records(path, required):
+        yield line, value_of(record, kind, path, line)
+
+
+def value_of(record: Mapping[str, object], kind: type[L], path: Path, line: int) -> L:
+    """A value from its fields. Raises DataError naming the field that is of the wrong type."""
+    try:
+        return kind.model_validate(record)
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise DataError(f"the field {where} is unusable: {first['msg']}", path=path, line=line) from None
+
+
+def example_of(record: Mapping[str, object], path: Path, line: int) -> Example:
+    """An example from its fields. Raises DataError naming the field that is of the wrong type."""
+    return value_of(record, Example, path, line)
+
+
+def parsed_code(source: str, what: str, path: Path, line: int) -> ast.Module:
+    """A field's trusted code as a tree. Raises DataError where it is no Python."""
+    try:
+        with warnings.catch_warnings(action="ignore"):  # about escapes in patterns, which are the data's affair
+            return ast.parse(source)
+    except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
+        raise DataError(f"the field {what} is no Python code: {error}", path=path, line=line) from None

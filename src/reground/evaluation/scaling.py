@@ -1,0 +1,162 @@
+"""How large a method may be at a token limit: its sizes, and what a question costs at each by a dry run.
+
+A method reaches the world only through its run. A dry run answers it with replies and passages of usual length, and
+counts what a model would have been paid for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any, Literal
+
+from reground.core.critic import AskingCritic, Critic, Pair
+from reground.core.errors import ConfigurationError, RegroundError
+from reground.core.evidence import Passage, Retriever
+from reground.core.language import LEAST_REPLY, LanguageModel, Prompt, Reply, Sampling, TokenLogprob, Usage, tokens_of
+from reground.core.method import Method, Sizable
+from reground.core.programs import Execution, Program, Sandbox, Verdict
+from reground.core.run import Run
+
+PASSAGE_WORDS = 70
+"""Of eight characters each: a usual passage, a paragraph of an encyclopedia, has some 160 tokens."""
+
+_QUESTION = "Which of the two rivers that flow through the capitals of these countries is longer, and by how much?"
+_STEP = (
+    "Step {number} says what is known of it, in {number} or more of the words that a sentence or two of it take here."
+)
+
+
+class DryRun(Run):
+    """A run without a world: replies, passages and verdicts of usual length.
+
+    usual: what calls of a name say, for a method that reads its replies. Other calls write a quarter of the most that
+    they may, in steps; short ones up to half of it.
+    """
+
+    usual: dict[str, str]
+    _count: itertools.count[int]
+
+    @classmethod
+    def of(cls, method: Method) -> DryRun:
+        """A dry run for a method."""
+        run = cls()
+        run.usual = dict(getattr(method, "usual", {}))
+        run._count = itertools.count(1)
+        return run
+
+    def span(self, name: str, **data: Any) -> Run:
+        """A child that counts with its parent."""
+        child = super().span(name, **data)
+        assert isinstance(child, DryRun)
+        child.usual, child._count = self.usual, self._count
+        return child
+
+    async def generate(
+        self,
+        model: LanguageModel,
+        prompt: Prompt,
+        /,
+        *,
+        name: str,
+        sampling: Sampling | None = None,
+        logprobs: Literal["needed", "welcome"] = "needed",
+        least: int = LEAST_REPLY,
+    ) -> list[Reply]:
+        """Usual replies, counted."""
+        wanted = sampling if sampling is not None else Sampling()
+        replies = [self._reply(name, wanted) for _ in range(wanted.n)]
+        written = sum(tokens_of(reply.text) for reply in replies)
+        usage = Usage(calls=1, prompt=tokens_of(prompt) * 7 // 8, completion=written * 7 // 8)  # estimates are high
+        self.meter.usage += usage
+        return replies
+
+    def _reply(self, name: str, sampling: Sampling) -> Reply:
+        text = self.usual.get(name)
+        if text is None:
+            most = sampling.max_tokens
+            text = steps(max(1, most // 4, min(96, most // 2)), self._count)
+        elif "{number}" in text:
+            text = text.replace("{number}", str(next(self._count)))
+        said = TokenLogprob(token=text, logprob=-1.0)
+        return Reply(text=text, token_logprobs=(said,) if sampling.logprobs else None)
+
+    async def retrieve(self, retriever: Retriever, query: str, /, *, k: int, name: str = "retrieve") -> list[Passage]:
+        """`k` passages that nobody has seen before."""
+        return [
+            Passage(id=f"dry{next(self._count)}", title="A usual title", text="passage " * PASSAGE_WORDS)
+            for _ in range(k)
+        ]
+
+    async def execute(self, sandbox: Sandbox, program: Program, /, *, name: str = "execute") -> Execution:
+        """A wrong answer, so that what is done about one is counted."""
+        return Execution(verdict=Verdict.WRONG_ANSWER, detail="assert f(1) == 2")
+
+    async def score(self, critic: Critic, pairs: Sequence[Pair], /, *, name: str = "score") -> list[float]:
+        """All alike; a critic that asks a model is let ask."""
+        if isinstance(critic, AskingCritic):
+            await critic.score(pairs, self)
+        return [0.0] * len(pairs)
+
+
+def steps(tokens: int, numbers: Iterable[int]) -> str:
+    """A reasoning of about so many tokens, no step of which is like another."""
+    written: list[str] = []
+    for number in numbers:
+        written.append(_STEP.replace("{number}", str(number)))
+        if 30 * len(written) >= tokens:
+            break
+    return "\n\n".join(written)[: max(1, tokens * 7 // 2)]
+
+
+def cost(method: Method) -> int:
+    """The prompt and completion tokens that a question usually takes. What a method refuses half way counts so far."""
+    return _in_a_loop_of_its_own(method)
+
+
+def _in_a_loop_of_its_own(method: Method) -> int:
+    async def run() -> int:
+        dry = DryRun.of(method)
+        with contextlib.suppress(RegroundError):
+            await method.solve(_QUESTION, dry)
+        return dry.usage.tokens
+
+    with ThreadPoolExecutor(1) as thread:  # the caller may itself run in a loop
+        return thread.submit(lambda: asyncio.run(run())).result()
+
+
+def sizes(method: Method, *, keep: Iterable[str] = ()) -> list[Method]:
+    """What the method offers to be set up as, smallest first, each once.
+
+    keep: settings that stay as they are, because the user chose them. Sizes that do not go with them are left out.
+    """
+    found: list[Method] = []
+    for size in method.sizes() if isinstance(method, Sizable) else [method]:
+        try:
+            kept: Any = replace(size, **{name: getattr(method, name) for name in keep})  # type: ignore[type-var]
+        except ConfigurationError:
+            continue
+        if kept not in found:
+            found.append(kept)
+    return found
+
+
+def fitting(method: Method, tokens: int | None, *, keep: Iterable[str] = ()) -> list[Method]:
+    """The method as it is where that fits the limit, then its other sizes that do; one at least."""
+    if tokens is None:
+        return [method]
+    others = [size for size in sizes(method, keep=keep) if size != method]
+    found = [one for one in (method, *others) if cost(one) <= tokens]
+    return found or [min(others or [method], key=cost)]
+
+
+def scaled(method: Method, tokens: int | None, *, keep: Iterable[str] = ()) -> Method:
+    """The method as it is, or its largest size that fits the limit where it does not."""
+    if tokens is None:
+        return method
+    found = fitting(method, tokens, keep=keep)
+    return found[0] if found[0] == method else found[-1]

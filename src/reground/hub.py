@@ -1,0 +1,186 @@
+"""Brings one file from a model hub (HF_ENDPOINT, HF_TOKEN) to its place, going on where an earlier attempt stopped.
+
+The hub's own client keeps no part of a file whose download was interrupted, checks the length alone, and takes 23 s
+to find that nobody answers (version 2.4); so the file is fetched here.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.client import HTTPException, HTTPMessage
+from pathlib import Path
+from typing import IO, Any, BinaryIO
+from urllib.error import HTTPError, URLError
+from urllib.parse import quote, urlsplit
+from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
+
+from reground.core.errors import ConfigurationError, RegroundError
+
+Progress = Callable[[str, int, int | None], None]
+"""Called with what is being done, the bytes done, and the bytes in all if known. What it raises ends the work."""
+
+_BLOCK = 1 << 20
+_TIMEOUT = 10.0  # seconds without a byte
+_SHA256 = re.compile(r"[0-9a-f]{64}")
+
+
+class PullError(RegroundError):
+    """A file could not be brought here; nothing half-done is left in its place."""
+
+    exit_code = 2
+
+
+def download(
+    repository: str, file: str, path: Path, *, begins: bytes, sha256: str = "", progress: Progress | None = None
+) -> None:
+    """Bring `file` of `repository` ("datasets/org/name" for a data set) to `path`, unless it is there already.
+
+    `begins` are the first bytes that the file must have; `sha256` the checksum that it must have, by default the one
+    that the hub states. Of several processes one downloads and the others wait. Raises PullError, and
+    ConfigurationError for an endpoint that is no web address. What was downloaded stays for the next attempt, unless
+    it is wrong.
+    """
+    told = progress if progress is not None else silent
+    endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+    if urlsplit(endpoint).scheme not in {"http", "https"}:
+        raise ConfigurationError(f"HF_ENDPOINT must be an http or https address, not {endpoint!r}")
+    with only_one(path, told):
+        if path.is_file():
+            return
+        part = path.with_name(path.name + ".part")
+        try:
+            stated = _transfer(f"{endpoint}/{quote(repository)}/resolve/main/{quote(file)}", part, told, sha256)
+        except HTTPError as error:
+            raise PullError(_refusal(error.code, f"{repository}:{file}", endpoint)) from error
+        except (URLError, HTTPException, OSError) as error:
+            why = getattr(error, "reason", None) or error
+            raise PullError(f"could not download {file} from {endpoint}: {why}; run it again to go on") from error
+        _check(part, begins, sha256 or stated, file)
+        part.replace(path)
+
+
+def silent(what: str, done: int, total: int | None) -> None:
+    """Progress that nobody watches."""
+
+
+class _Redirects(HTTPRedirectHandler):
+    """Follows redirects, keeps the token on its own host, and notes the checksum that the hub states on the way."""
+
+    def __init__(self, wanted: str) -> None:
+        self.wanted = wanted
+        self.sha256 = ""
+
+    def redirect_request(
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> Request | None:
+        self.note(headers)
+        following = super().redirect_request(req, fp, code, msg, headers, newurl)
+        if following is not None and _origin(newurl) != _origin(req.full_url):
+            following.remove_header("Authorization")
+        return following
+
+    def note(self, headers: Any) -> None:
+        """A large file's ETag on a hub is its SHA-256; another file than the one wanted need not be downloaded."""
+        stated = (headers.get("X-Linked-Etag") or "").strip('"')
+        if _SHA256.fullmatch(stated):
+            self.sha256 = stated
+        if self.wanted and self.sha256 and self.sha256 != self.wanted:
+            raise PullError("the hub has another version of the file")
+
+
+def _transfer(url: str, part: Path, progress: Progress, wanted: str) -> str:
+    """Append what is missing to `part`; returns the SHA-256 that the hub states, if it does."""
+    done = part.stat().st_size if part.exists() else 0
+    redirects = _Redirects(wanted)
+    opener = build_opener(redirects)
+    request = Request(url, headers={"User-Agent": "reground"})  # noqa: S310  (the scheme was checked)
+    if token := os.environ.get("HF_TOKEN"):
+        request.add_header("Authorization", f"Bearer {token}")
+    if done:
+        request.add_header("Range", f"bytes={done}-")
+    with _open(opener, request, redirects) as response:
+        if response.status != 206:
+            done = 0  # the server starts from the beginning, or all of it is here already
+        length = response.headers.get("Content-Length")
+        total = done + int(length) if length else None
+        with part.open("ab" if done else "wb") as out:
+            while block := response.read1(_BLOCK):  # what there is: a slow line must not hold back an interrupt
+                out.write(block)
+                done += len(block)
+                progress(f"downloading {part.stem}", done, total)
+    if total is not None and done < total:
+        raise HTTPException(f"the connection ended after {done} of {total} bytes")
+    return redirects.sha256
+
+
+def _open(opener: OpenerDirector, request: Request, redirects: _Redirects) -> Any:
+    try:
+        response = opener.open(request, timeout=_TIMEOUT)
+        redirects.note(response.headers)
+        if response.status != 206 or redirects.sha256 or redirects.wanted:
+            return response
+        # Without a checksum nobody would see that the part is of another version of the file.
+        response.close()
+    except HTTPError as error:
+        if error.code != 416:
+            raise
+        error.close()  # nothing is missing, or the part is of another version of the file
+    request.remove_header("Range")
+    return opener.open(request, timeout=_TIMEOUT)
+
+
+def _check(part: Path, begins: bytes, sha256: str, file: str) -> None:
+    with part.open("rb") as source:
+        other = source.read(len(begins)) != begins
+        source.seek(0)
+        wrong = other or (sha256 and hashlib.file_digest(source, "sha256").hexdigest() != sha256)
+    if wrong:
+        part.unlink()
+        raise PullError(f"{file} {'is something else' if other else 'has the wrong checksum'} and was removed")
+
+
+def _refusal(code: int, reference: str, endpoint: str) -> str:
+    if code in (401, 403):
+        return f"{endpoint} refuses {reference}: it may be private or need its licence accepted; set HF_TOKEN"
+    if code == 404:
+        return f"{endpoint} has no {reference}"
+    return f"{endpoint} answered {code} for {reference}"
+
+
+def _origin(url: str) -> tuple[str, str]:
+    parts = urlsplit(url)
+    return parts.scheme, parts.netloc
+
+
+@contextmanager
+def only_one(path: Path, progress: Progress) -> Iterator[None]:
+    """Hold a lock beside `path`, so that of several processes one brings it and the others wait. Raises PullError."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        lock = path.with_name(path.name + ".lock").open("wb")
+    except OSError as error:
+        raise PullError(f"cannot write to {path.parent}: {error.strerror or error}") from error
+    with lock:
+        _lock(lock, progress, path.name)
+        yield
+
+
+def _lock(handle: BinaryIO, progress: Progress, name: str) -> None:
+    """Wait for the lock; closing the file, or the end of the process, gives it back."""
+    if sys.platform == "win32":  # pragma: no cover
+        import msvcrt
+
+        msvcrt.locking(handle.fileno(), msvcrt.LK_LOCK, 1)
+        return
+    import fcntl
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        progress(f"waiting for another process that brings {name}", 0, None)
+        fcntl.flock(handle, fcntl.LOCK_EX)

@@ -1,0 +1,142 @@
+"""Reread: answer from passages, name what to read next, answer again from everything, and keep the surer answer.
+
+Our own method for small models; docs/reproduction shows what it is worth. A draft from memory misleads the queries of a
+model that knows little, its reflections find no errors, and a refinement clings to what it refines. So the first answer
+rests on what the question finds, and a later one is written without sight of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from reground.core.answers import TEXT, Answer, AnswerForm
+from reground.core.evidence import Passage, Retriever
+from reground.core.language import LanguageModel, Reply, Sampling
+from reground.core.run import Run
+from reground.core.trajectory import Candidate
+from reground.methods import _prompts
+from reground.methods._evidence import Evidence, clean_query, find
+from reground.methods._prompts import QUOTED, render, require, weigh
+from reground.methods._revision import accepted, readable
+from reground.methods._steps import squeezed
+
+_READ = "{passages}\n\n" + QUOTED + "\n\nQuestion:\n{question}\n\n"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompts(_prompts.Prompts):
+    """What the two calls ask. answer: places {passages}, {question} and {form}. names: {passages} and {question}."""
+
+    answer: str = _READ + "Answer the question with the help of the passages. {form}"
+    names: str = (
+        _READ
+        + "To answer, one must look up other things that the passages name. Write the names of the people, places, "
+        "works or organisations whose pages should be read next, separated by semicolons. Write only the names."
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reread:
+    """Rounds of reading and answering.
+
+    Calls are named draft, query, retrieve and refine; a round after the first is a span `round`.
+
+    model, retriever: who answers, from what. form: what an answer looks like. prompts: the templates.
+    k: new passages a round. max_rounds: the most rounds after the first answer. An answer that comes out the same
+        ends them.
+    passage_tokens: where a passage is cut. temperature: 0 is greedy. max_tokens: the most tokens of an answer.
+    query_tokens: the most tokens of the names.
+    """
+
+    model: LanguageModel
+    retriever: Retriever
+    form: AnswerForm = TEXT
+    prompts: Prompts = Prompts()
+    k: int = 3
+    max_rounds: int = 2
+    passage_tokens: int = 2000
+    temperature: float = 0.0
+    max_tokens: int = 1024
+    query_tokens: int = 64
+
+    def __post_init__(self) -> None:
+        require(self.k >= 1 and self.max_rounds >= 0, "k must be at least 1 and max_rounds 0 or more")
+        require(min(self.passage_tokens, self.max_tokens, self.query_tokens) >= 1, "token limits must be at least 1")
+
+    async def solve(self, question: str, run: Run, /) -> Answer:
+        """Answer the question."""
+        evidence = Evidence()
+        evidence.add(await find(run, self.retriever, question, k=self.k))
+        reply = await self._read(question, evidence, run, name="draft", number=0)
+        said, best = readable(reply, self.form), reply
+        answer = run.propose(evidence.answer(said, run, self.form, shown=evidence.held))
+        for number in range(1, self.max_rounds + 1):
+            with run.span("round", round=number) as step:
+                fresh = await self._more(question, said, evidence, step)
+                if not evidence.add(fresh):
+                    step.note("rounds ended", why="nothing was retrieved")
+                    break
+                reply = await self._read(question, evidence, step, name="refine", number=number)
+                again = accepted(reply, step, self.form, template=self.prompts.answer, before="")
+                if again is None or squeezed(again) == squeezed(said):
+                    step.note("rounds ended", why="the answer is the same" if again else "the answer is empty or cut")
+                    break
+                if surer(best, reply, question, step):
+                    said, best = again, reply
+                    answer = evidence.answer(said, run, self.form, shown=evidence.held)
+            run.propose(answer)
+        return run.propose(answer)
+
+    async def _read(self, question: str, evidence: Evidence, run: Run, *, name: str, number: int) -> Reply:
+        """An answer from all passages, those of later rounds behind those of earlier ones."""
+        form = self.form.bare or f"{weigh(self.form)} {self.form.instruction}"
+        parts = {"question": question, "form": form}
+        prompt = evidence.fill(
+            self.prompts.answer, parts, evidence.all, run, tokens=self.passage_tokens, uses=self._uses(number)
+        )
+        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens, logprobs=True)
+        (reply,) = await run.generate(self.model, prompt, name=name, sampling=sampling, logprobs="welcome")
+        return reply
+
+    def _uses(self, number: int) -> float:
+        """How often what is read in round `number`, 0 the first, will be read from now on, in parts of what it reads.
+
+        Every round brings as much again, and reads all of it for its answer; the names are written from what came before.
+        """
+        later = sum(2 * after + 1 for after in range(number + 1, self.max_rounds + 1))
+        return (number + 1 + later) / (number + 1)
+
+    async def _more(self, question: str, said: str, evidence: Evidence, run: Run) -> list[Passage]:
+        """Passages for what the model names from those read, unseen ones where there are any."""
+        passages = evidence.show(evidence.held, tokens=self.passage_tokens)
+        prompt = render(self.prompts.names, passages=passages, question=question)
+        sampling = Sampling(temperature=self.temperature, max_tokens=self.query_tokens)
+        names = await run.ask(self.model, prompt, name="query", sampling=sampling)
+        query = clean_query(names, fallback=said)
+        found = await find(run, self.retriever, query, k=self.k + len(evidence.passages))
+        return (evidence.fresh(found) or found)[: self.k]
+
+    def sizes(self) -> Sequence[Reread]:
+        """More passages a round, then more rounds."""
+        ladder = ((1, 1), (2, 1), (3, 1), (5, 1), (3, 2), (8, 1), (5, 2))
+        return [replace(self, k=k, max_rounds=rounds) for k, rounds in ladder]
+
+
+def surer(before: Reply, after: Reply, question: str, run: Run) -> bool:
+    """Whether the later reply's tokens are no less probable, in the mean of their logarithms.
+
+    Without log-probabilities it is taken, as it has read more.
+    """
+    old, new = before.mean_logprob, after.mean_logprob
+    if old is None or new is None:
+        run.note("refined answer taken", why="there are no log-probabilities to compare it by")
+        return True
+    better = new >= old
+    candidates = [Candidate(text=reply.text, logprob=reply.mean_logprob) for reply in (before, after)]
+    why = "the refined answer is " + ("no less sure" if better else "less sure")
+    run.choose("answer", by="perplexity", context=question, candidates=candidates, chosen=int(better), why=why)
+    return better
+
+
+METHOD = Reread

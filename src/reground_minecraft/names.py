@@ -1,0 +1,190 @@
+"""What people call items: display names, plurals, old names and family names, resolved to the game's identifiers."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from reground_minecraft import rules
+from reground_minecraft.world import World
+
+# What a word may stand for in a plan, best first; an item of that very name comes before these.
+_ALIASES: dict[str, tuple[str, ...]] = {
+    "workbench": ("crafting_table",),
+    "crafting_bench": ("crafting_table",),
+    "redstone_dust": ("redstone",),
+    "redstone_ore": ("redstone",),
+    "lapis": ("lapis_lazuli",),
+    "lapis_ore": ("lapis_lazuli",),
+    "lapis_lazuli_ore": ("lapis_lazuli",),
+    "diamond_ore": ("diamond",),
+    "emerald_ore": ("emerald",),
+    "coal_ore": ("coal",),
+    "quartz_ore": ("quartz",),
+    "nether_quartz_ore": ("quartz",),
+    "iron": ("iron_ingot", "raw_iron", "iron_ore"),
+    "gold": ("gold_ingot", "raw_gold", "gold_ore"),
+    "copper": ("copper_ingot", "raw_copper"),
+    "iron_ore": ("raw_iron",),
+    "gold_ore": ("raw_gold",),
+    "copper_ore": ("raw_copper",),
+    "raw_iron": ("iron_ore",),
+    "raw_gold": ("gold_ore",),
+    "raw_iron_ore": ("raw_iron", "iron_ore"),
+    "raw_gold_ore": ("raw_gold", "gold_ore"),
+    "stone": ("cobblestone",),
+    "stone_block": ("stone", "cobblestone"),
+    "cobble": ("cobblestone",),
+    "water": ("water_bucket",),
+    "lava": ("lava_bucket",),
+    "milk": ("milk_bucket",),
+    "seed": ("wheat_seeds",),
+    "steak": ("cooked_beef",),
+    "scute": ("turtle_scute",),
+    "clay": ("clay_ball",),
+    "melon": ("melon_slice",),
+    "slime": ("slime_ball",),
+    "mushroom": ("brown_mushroom", "red_mushroom"),
+    "fish": ("cod", "salmon"),
+    "raw_fish": ("cod", "salmon"),
+    "glowstone_powder": ("glowstone_dust",),
+    "nether_wood": ("crimson_stem", "warped_stem"),
+    "snow": ("snowball",),
+    "reed": ("sugar_cane",),
+    "dye": tuple(f"{colour}_dye" for colour in rules.COLOURS),
+    "wool": tuple(f"{colour}_wool" for colour in rules.COLOURS),
+    "flower": rules.FLOWERS,
+}
+_LOGS = tuple(f"{wood}_stem" if wood in rules.FUNGI else f"{wood}_log" for wood in rules.WOODS)
+_ALIASES |= dict.fromkeys(
+    ("log", "wood", "wood_log", "wooden_log", "tree_log", "tree", "wood_block", "tree_trunk"), _LOGS
+)
+_PLANKS = tuple(f"{wood}_planks" for wood in rules.WOODS)
+_ALIASES |= dict.fromkeys(("wood_plank", "wooden_plank", "plank"), _PLANKS)
+_TREES = [wood for wood in rules.WOODS if wood not in rules.FUNGI]
+_ALIASES |= {f"{wood}{end}": (f"{wood}_log",) for wood in _TREES for end in ("", "_wood", "_wood_log", "_tree")}
+_ALIASES |= {f"{wood}_wood_plank": (f"{wood}_planks",) for wood in rules.WOODS}
+
+_ALIASES |= {
+    f"{colour}_flower": flowers
+    for colour, flowers in {
+        "red": ("poppy", "red_tulip", "rose_bush"),
+        "yellow": ("dandelion", "sunflower"),
+        "blue": ("cornflower",),
+        "light_blue": ("blue_orchid",),
+        "white": ("lily_of_the_valley",),
+        "light_gray": ("azure_bluet", "oxeye_daisy", "white_tulip"),
+        "pink": ("pink_tulip", "peony"),
+        "orange": ("orange_tulip",),
+        "magenta": ("allium", "lilac"),
+    }.items()
+}
+
+# A word at the start of a name that the game spells otherwise.
+_PREFIXES = (
+    ("wood_", "wooden_"),
+    ("gold_", "golden_"),
+    ("raw_", ""),
+    ("piece_of_", ""),
+    ("block_of_", ""),
+    ("blocks_of_", ""),
+    ("ball_of_", ""),
+)
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The items that a name may mean, best first; where there are none, names that look like it."""
+
+    items: tuple[str, ...]
+    suggestions: tuple[str, ...] = ()
+
+
+class Names:
+    """Resolves names for one world.
+
+    A name that only some colour or wood completes ("bed", "planks", "boat") means any of that family.
+    """
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        shown = Counter(world.display.values())
+        self._index = {_key(name): name for name in world.display}
+        for name, display in world.display.items():
+            if shown[display] == 1:
+                self._index.setdefault(_key(display), name)
+        self._squashed = {key.replace("_", ""): name for key, name in self._index.items()}
+        self._cache: dict[str, Resolved] = {}
+        self._shown = shown
+
+    def display(self, item: str) -> str:
+        """The name to write for an item: the game's own, where no other item shares it."""
+        shown = self._world.display.get(item, "")
+        own = self._index.get(_key(shown)) == item
+        return shown if own and self._shown[shown] == 1 else rules.name_of(item).title()
+
+    def resolve(self, raw: str) -> Resolved:
+        """The items that `raw` may mean in this world."""
+        if raw not in self._cache:
+            self._cache[raw] = self._resolve(_key(raw))
+        return self._cache[raw]
+
+    def _resolve(self, key: str) -> Resolved:
+        found: dict[str, None] = {}
+        for form in _forms(key):
+            if form in self._index:
+                found[self._index[form]] = None
+            found |= dict.fromkeys(name for name in _ALIASES.get(form, ()) if name in self._world.display)
+            if found:
+                return Resolved(tuple(found))
+        for form in _forms(key):
+            family = self._family(form)
+            if family:
+                return Resolved(family)
+        squashed = self._squashed.get(key.replace("_", ""))
+        if squashed is not None:
+            return Resolved((squashed,))
+        close = get_close_matches(key, list(self._index), n=2, cutoff=0.6)
+        return Resolved((), tuple(dict.fromkeys(self._index[name] for name in close)))
+
+    def _family(self, form: str) -> tuple[str, ...]:
+        for members in (rules.WOODS, rules.COLOURS):
+            for name in (form, form.removeprefix("wooden_"), form.removeprefix("wood_")):
+                if f"{members[0]}_{name}" in self._world.display:
+                    found = (f"{member}_{name}" for member in members)
+                    return tuple(item for item in found if item in self._world.display)
+        return ()
+
+
+def _key(raw: str) -> str:
+    """Lower case, one underscore between words, no articles, no namespace, no decoration."""
+    text = raw.lower().strip().removeprefix("minecraft:")
+    text = re.sub(r"['’`*\"]", "", text)
+    text = re.sub(r"[^a-z0-9]+", "_", text).strip("_")
+    return re.sub(r"^(?:an?|the|some|any|of|fresh)_", "", text)
+
+
+def _forms(key: str) -> list[str]:
+    """The name itself, then in the singular and the plural, then with the game's spelling of its first word."""
+    forms = [key]
+    for base in (key, *(new + key.removeprefix(old) for old, new in _PREFIXES if key.startswith(old))):
+        singular = _singular(base)
+        forms += [base, singular, f"{base}s", f"{singular}s", re.sub("y$", "ies", base)]
+        head, _, tail = base.partition("_")
+        forms += [f"{_singular(head)}_{tail}"] if tail else []
+    block = re.match(r"blocks?_of_(.+)", key)
+    if block:
+        forms.insert(1, f"{_singular(block.group(1))}_block")
+    return list(dict.fromkeys(forms))
+
+
+def _singular(name: str) -> str:
+    if name.endswith("ies") and len(name) > 4:
+        return f"{name[:-3]}y"
+    if name.endswith("ves"):
+        return f"{name[:-3]}f"
+    if re.search(r"(?:ch|sh|x|ss)es$", name):
+        return name[:-2]
+    return name[:-1] if name.endswith("s") and not name.endswith("ss") else name

@@ -1,0 +1,248 @@
+"""Whether a plan can be carried out from an empty inventory, and if not, at which step it fails and why.
+
+The rules (RAT, appendix C.3, made precise): a step obtains at least so many *more* of its item, in any way that is
+possible at that moment; what it takes is consumed, whole batches are made and the surplus is kept; tools, the crafting
+table and the furnace must be held and stay. A step whose item cannot be had again but is already held in that number
+changes nothing ("place the crafting table"). Steps without an item change nothing. Where a step can be done in several
+ways, a plan is executable if some choice carries it to the end. Tools do not wear out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, product
+from math import ceil
+
+from reground_minecraft import rules
+from reground_minecraft.names import Names
+from reground_minecraft.parser import Goal, PlanStep
+from reground_minecraft.world import Slot, Way, World
+
+Inventory = dict[str, int]
+
+MOST_STATES = 4000
+"""How many inventories one simulation visits at most while it tries the choices that a plan leaves open."""
+_MOST_MIXES = 12
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A goal whose name is resolved: `count` more of any of `items`; none where no item has the name."""
+
+    items: tuple[str, ...]
+    count: int
+    step: int = 0
+    name: str = ""
+    suggestions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Done:
+    """What one goal came to: the item, the way (None when it was held already), how often, and what it consumed."""
+
+    item: str
+    way: Way | None = None
+    times: int = 0
+    used: Mapping[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """executable: every step could be done and the target is held in the end. step: the number of the first step that
+    fails, None when the plan only ends without the target. why: the reason, "" on success. done: what was done before.
+    """
+
+    executable: bool
+    why: str = ""
+    step: int | None = None
+    done: tuple[Done, ...] = ()
+    inventory: Mapping[str, int] | None = None
+
+    @property
+    def obtained(self) -> set[str]:
+        """The distinct items that were obtained."""
+        return {done.item for done in self.done if done.way is not None}
+
+
+def simulate(plan: Sequence[PlanStep], target: str, *, world: World, names: Names, count: int = 1) -> Outcome:
+    """Carry the plan out; it has to end with at least `count` of the item `target`."""
+    wanted = resolve_goals(plan, target, names)
+    if not wanted:
+        return Outcome(False, "the plan names no Minecraft item that a step obtains")
+    return carry_out(wanted, target, world, count=count)
+
+
+def resolve_goals(plan: Sequence[PlanStep], target: str, names: Names) -> list[Wanted]:
+    """The plan's goals as items.
+
+    A family's name ("planks") means the woods and colours that the plan names, else the first.
+    """
+    wanted = [goal for step in plan for item in step.goals for goal in _wanted(item, step, names)]
+    sure = [target, *(goal.items[0] for goal in wanted if len(goal.items) == 1)]
+    kinds = {kind for kind in (*rules.WOODS, *rules.COLOURS) if any(f"_{kind}_" in f"_{item}" for item in sure)}
+    return [replace(goal, items=_narrowed(goal.items, kinds)) for goal in wanted]
+
+
+def _wanted(goal: Goal, step: PlanStep, names: Names) -> list[Wanted]:
+    found = names.resolve(goal.name)
+    if not found.items and " and " in goal.name:
+        parts = [names.resolve(part) for part in goal.name.split(" and ")]
+        if all(part.items for part in parts):
+            return [Wanted(part.items, goal.count, step.number, goal.name) for part in parts]
+    if not found.items and not step.certain:
+        return []
+    return [Wanted(found.items, goal.count, step.number, goal.name, found.suggestions)]
+
+
+def _narrowed(items: tuple[str, ...], kinds: set[str]) -> tuple[str, ...]:
+    if len(items) < 4 or items == rules.FLOWERS:  # few enough to try them all; flowers differ in their dye
+        return items
+    named = tuple(item for item in items if any(item.startswith(f"{kind}_") for kind in kinds))
+    return tuple(dict.fromkeys((*named, items[0])))
+
+
+@dataclass
+class _Frame:
+    """A point of the search: the inventory before goal `index`, what was done so far, and the choices not yet tried."""
+
+    index: int
+    inventory: Inventory
+    done: tuple[Done, ...]
+    choices: Iterator[tuple[Inventory, Done]]
+
+
+def carry_out(goals: Sequence[Wanted], target: str, world: World, *, count: int = 1) -> Outcome:
+    """Depth-first search over the choices that the goals leave open; the failure told is that of the furthest try."""
+    furthest = _Frame(0, {}, (), iter(()))
+    seen: set[tuple[int, frozenset[tuple[str, int]]]] = set()
+    stack = [_frame(0, {}, (), goals, world)]
+    reachable = any(target in goal.items for goal in goals)
+    while stack and len(seen) < MOST_STATES:
+        frame = stack[-1]
+        choice = next(frame.choices, None)
+        if choice is None:
+            stack.pop()
+            continue
+        inventory, done = choice
+        index = frame.index + 1
+        state = (index, frozenset(inventory.items()))
+        if state in seen:
+            continue
+        seen.add(state)
+        step = _frame(index, inventory, (*frame.done, done), goals, world)
+        if index > furthest.index:
+            furthest = step
+        if index < len(goals):
+            stack.append(step)
+        elif inventory.get(target, 0) >= count:
+            return Outcome(True, done=step.done, inventory=inventory)
+        elif not reachable:
+            break
+    return _failure(goals, furthest, target, world, count)
+
+
+def _frame(index: int, inventory: Inventory, done: tuple[Done, ...], goals: Sequence[Wanted], world: World) -> _Frame:
+    choices = _choices(goals[index], inventory, world) if index < len(goals) else iter(())
+    return _Frame(index, inventory, done, choices)
+
+
+def _choices(goal: Wanted, held: Inventory, world: World) -> Iterator[tuple[Inventory, Done]]:
+    """Every way to reach the goal now, then the one of having reached it before."""
+    for item in goal.items:
+        for way in world.ways.get(item, ()):
+            yield from _do(way, goal.count, held, world)
+    for item in goal.items:
+        if held.get(item, 0) >= goal.count:
+            yield held, Done(item)
+
+
+def _do(way: Way, count: int, held: Inventory, world: World) -> Iterator[tuple[Inventory, Done]]:
+    if not all(any(held.get(tool, 0) for tool in group) for group in way.tools):
+        return
+    times = way.times(count)
+    slots = [Slot(slot.items, slot.count * times) for slot in way.uses]
+    for rest, used in _consume(slots, held):
+        for left, burnt in _burn(way, times, rest, world):
+            after = dict(left)
+            for item, back in way.left_over(used).items():
+                after[item] = after.get(item, 0) + back
+            after[way.item] = after.get(way.item, 0) + times * way.gives
+            yield after, Done(way.item, way, times, used | burnt)
+
+
+def _consume(slots: Sequence[Slot], held: Inventory) -> Iterator[tuple[Inventory, Inventory]]:
+    """What is left and what was taken, for each order in which the alternatives of a slot may be taken first."""
+    firsts = [[item for item in slot.items if held.get(item, 0)] for slot in slots]
+    for chosen in islice(product(*firsts), _MOST_MIXES):
+        rest: Inventory = dict(held)
+        used: Inventory = {}
+        if all(_take(slot, first, rest, used) for slot, first in zip(slots, chosen, strict=True)):
+            yield {item: number for item, number in rest.items() if number}, used
+
+
+def _take(slot: Slot, first: str, rest: Inventory, used: Inventory) -> bool:
+    missing = slot.count
+    for item in (first, *(other for other in slot.items if other != first)):
+        taken = min(missing, rest.get(item, 0))
+        if taken:
+            rest[item] -= taken
+            used[item] = used.get(item, 0) + taken
+            missing -= taken
+    return missing == 0
+
+
+def _burn(way: Way, times: int, held: Inventory, world: World) -> Iterator[tuple[Inventory, Inventory]]:
+    if way.kind != "smelt" or not world.fuel:
+        yield held, {}
+        return
+    for fuel, smelts in world.fuels().items():
+        pieces = ceil(times / smelts)
+        if held.get(fuel, 0) >= pieces:
+            yield {**held, fuel: held[fuel] - pieces}, {fuel: pieces}
+
+
+def _failure(goals: Sequence[Wanted], furthest: _Frame, target: str, world: World, count: int) -> Outcome:
+    held, done = furthest.inventory, furthest.done
+    if furthest.index == len(goals):
+        why = f"the plan ends without {target}: have {held.get(target, 0)}, need {count}"
+        return Outcome(False, why, None, done, held)
+    goal = goals[furthest.index]
+    return Outcome(False, f"step {goal.step}: {_explain(goal, held, world)}", goal.step, done, held)
+
+
+def _explain(goal: Wanted, held: Inventory, world: World) -> str:
+    if not goal.items:
+        hint = f"; did you mean {' or '.join(goal.suggestions)}?" if goal.suggestions else ""
+        return f"no item is called {goal.name!r}{hint}"
+    ways = [way for item in goal.items for way in world.ways.get(item, ())]
+    if not ways:
+        return f"{goal.items[0]} cannot be obtained: no recipe or source of it is known"
+    lacks = [(way, _lacking(way, goal.count, held, world)) for way in ways]
+    way, lacking = min(lacks, key=lambda entry: (len(entry[1]), sum("have" in lack for lack in entry[1])))
+    return f"{way.item} needs {' and '.join(lacking) or 'ingredients that are used twice'}"
+
+
+def _lacking(way: Way, count: int, held: Inventory, world: World) -> list[str]:
+    times = way.times(count)
+    lacking = []
+    for slot in way.uses:
+        have, need = sum(held.get(item, 0) for item in slot.items), slot.count * times
+        if have < need:
+            lacking.append(f"{need} {any_of(slot.items)}, have {have}")
+    lacking += [f"{any_of(group)} to be held" for group in way.tools if not any(held.get(tool, 0) for tool in group)]
+    if not lacking and way.kind == "smelt" and world.fuel:
+        lacking.append("fuel for the furnace")
+    return lacking
+
+
+def any_of(items: Sequence[str]) -> str:
+    """Alternatives in few words: "stick", "wooden_pickaxe or better", "planks of any kind", "coal or charcoal"."""
+    if len(items) == 1:
+        return items[0]
+    if items[0].endswith("_pickaxe"):
+        return f"{items[0]} or better"
+    tails = {item.rsplit("_", 1)[-1] for item in items}
+    if len(tails) == 1:
+        return f"{tails.pop()} of any kind"
+    return " or ".join(items) if len(items) < 4 else f"{items[0]} or the like"

@@ -1,0 +1,175 @@
+"""Planning in Minecraft (RAT, section 3.1, appendix C.3; RaR, appendix): does the plan work, how far does it get?"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, partial
+from pathlib import Path
+
+from pydantic import JsonValue
+
+from reground.core.answers import PLAN, AnswerForm, Demonstration
+from reground.core.errors import DataError
+from reground.core.places import cache_dir
+from reground.core.programs import Sandbox
+from reground.core.trajectory import Trajectory
+from reground.evaluation.task import Example, Score, Task
+from reground_minecraft import rules
+from reground_minecraft.corpus import write_corpus
+from reground_minecraft.parser import PlanStep, parse_plan, render_plan
+from reground_minecraft.simulator import Outcome, simulate
+from reground_minecraft.solver import Planner, join_words
+from reground_minecraft.targets import DEMONSTRATED, TARGETS
+from reground_minecraft.world import VERSION, World, load_world
+
+EXECUTABILITY = "executability"
+PARTIAL = "partial progress"
+
+EXAMPLE = """\
+STEP 1: Chop oak trees. - Minecraft items: 2x Oak Log
+STEP 2: Make planks of the logs. - Minecraft items: 8x Oak Planks
+STEP 3: Make a crafting table of planks. - Minecraft items: 1x Crafting Table
+STEP 4: Make sticks of planks. - Minecraft items: 8x Stick
+STEP 5: Make ladders of sticks at the crafting table. - Minecraft items: 3x Ladder"""
+"""A plan for an item that is no target: a small model takes whatever an instruction names for a part of its plan, so
+what is shown is a whole plan, and said to be another item's."""
+
+ZERO_SHOT_FORM = replace(
+    PLAN,
+    instruction=f"{PLAN.instruction} Every step obtains something from what the steps before it obtained, "
+    "crafting tables and tools too. End each line with ' - Minecraft items: ' and then how many of which item the "
+    "step yields.",
+)
+"""A plan whose steps name what they yield, described and not shown: the papers give no example (RAT, appendix A.3)."""
+
+FORM = replace(
+    PLAN,
+    instruction=f"For comparison, this is the plan for a ladder:\n\n{EXAMPLE}\n\n"
+    f"Now write the plan for the item in the question, which is another one. {ZERO_SHOT_FORM.instruction}",
+)
+"""The same with a plan to look at, which small models need."""
+
+_WOOD = re.compile(rf"^(stripped_)?(?:{'|'.join(sorted(rules.WOODS, key=len, reverse=True))})_")
+
+
+class MinecraftTask:
+    """Plans for some 150 items, judged by our simulator on the recipes of one version of the game.
+
+    executability: 1 where every step can be done from an empty inventory and the target is held in the end, else 0.
+    partial progress: 1 for an executable plan; else the share of the items in our solver's plan that the steps before
+    the first failure obtained. For a target of no particular wood one wood is as good as another.
+    """
+
+    primary = EXECUTABILITY
+
+    def __init__(
+        self,
+        data: Path,
+        *,
+        version: str = VERSION,
+        fuel: bool = False,
+        form: AnswerForm = FORM,
+        name: str = "minecraft",
+    ) -> None:
+        self._data, self.form, self.name = data, form, name
+        self.world: World = load_world(data, version=version, fuel=fuel)
+        self._planner = Planner(self.world)
+
+    @cached_property
+    def _examples(self) -> tuple[Example, ...]:
+        """The targets that the recipes make reachable. Raises DataError where that is none."""
+        found = tuple(
+            self._example(item, group)
+            for group, items in TARGETS.items()
+            for item in items
+            if item in self.world.reachable
+        )
+        if not found:
+            raise DataError("these recipes make none of the targets reachable", path=self._data / "minecraft")
+        return found
+
+    def _example(self, item: str, group: str) -> Example:
+        plan = self._plan(item)
+        metadata: dict[str, JsonValue] = {
+            "target": item,
+            "group": group,
+            "difficulty": len(plan),
+            "version": self.world.version,
+        }
+        return Example(
+            id=f"minecraft-{item}", question=question(item), golden_answers=(render_plan(plan),), metadata=metadata
+        )
+
+    def _plan(self, item: str) -> list[PlanStep]:
+        return self._planner.plan(item)
+
+    def examples(self) -> Sequence[Example]:
+        """One question a target; metadata: target, group, difficulty (steps of our solver's plan), version."""
+        return self._examples
+
+    def demonstrations(self) -> Sequence[Demonstration]:
+        """Plans of our solver for items that are no targets."""
+        return [self._demonstration(item) for item in DEMONSTRATED if item in self.world.reachable]
+
+    def _demonstration(self, item: str) -> Demonstration:
+        plan = self._plan(item)
+        things = [rules.name_of(name) for name in self._planner.milestones(plan)]
+        reasoning = f"{rules.name_of(item).capitalize()} takes, from first to last, {join_words(things)}."
+        return Demonstration(question=question(item), reasoning=reasoning, answer=render_plan(plan))
+
+    def solutions(self) -> Sequence[str]:
+        """Our solver's plans for the targets."""
+        return [example.golden_answers[0] for example in self._examples]
+
+    async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
+        """Executability and partial progress; `why` names the first failing step.
+
+        Without an answer both are unscored.
+        """
+        if trajectory.answer is None:
+            missing = Score(value=None, why="there is no answer")
+            return {EXECUTABILITY: missing, PARTIAL: missing}
+        return await asyncio.to_thread(self._judge, str(example.metadata["target"]), trajectory.answer.text)
+
+    def _judge(self, target: str, text: str) -> dict[str, Score]:
+        steps = parse_plan(self.form.extract(text))
+        outcome = simulate(steps, target, world=self.world, names=self._planner.names)
+        progress, why = self._progress(target, outcome)
+        return {
+            EXECUTABILITY: Score(value=float(outcome.executable), why=outcome.why),
+            PARTIAL: Score(value=progress, why=why),
+        }
+
+    def _progress(self, target: str, outcome: Outcome) -> tuple[float, str]:
+        milestones = self._planner.milestones(self._plan(target))
+        any_wood = not _WOOD.match(target)
+        obtained = {_kind(item, any_wood) for item in outcome.obtained}
+        missing = [item for item in milestones if _kind(item, any_wood) not in obtained]
+        if outcome.executable or not missing:
+            return 1.0, ""
+        return 1 - len(missing) / len(milestones), f"not obtained: {', '.join(missing)}"
+
+    @cached_property
+    def corpus(self) -> Path:
+        """A JSONL corpus with an article on every item, written into the user's cache folder."""
+        path = cache_dir() / f"minecraft-{self.world.version}.jsonl"
+        write_corpus(self._data, path, version=self.world.version)
+        return path
+
+
+def question(item: str) -> str:
+    """The request for a plan, after RAT, appendix C.3. How it should look is left to the form: this is a query too."""
+    return f"How do you get this item in Minecraft, if you have nothing to begin with: {rules.name_of(item)}?"
+
+
+def _kind(item: str, any_wood: bool) -> str:
+    return _WOOD.sub(r"\1", item) if any_wood else item
+
+
+TASKS: dict[str, Callable[[Path], Task]] = {
+    "minecraft": MinecraftTask,
+    "minecraft_zero_shot": partial(MinecraftTask, form=ZERO_SHOT_FORM, name="minecraft_zero_shot"),
+}

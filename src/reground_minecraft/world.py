@@ -1,0 +1,253 @@
+"""Items and the ways to obtain them: crafting from recipe files, everything else from `rules`."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import chain
+from math import ceil, prod
+from pathlib import Path
+from typing import Literal
+
+from reground.core.errors import DataError
+from reground.evaluation.data import Record, data_path, read_records
+from reground_minecraft import rules
+
+Kind = Literal["gather", "craft", "smelt", "upgrade"]
+
+VERSION = "1.16.5"
+
+# Items that one piece of fuel smelts, for worlds where fuel counts.
+FUELS = {
+    "coal": 8.0,
+    "charcoal": 8.0,
+    "coal_block": 80.0,
+    "lava_bucket": 100.0,
+    "blaze_rod": 12.0,
+    "dried_kelp_block": 20.0,
+}
+WOODEN_FUEL = 1.5
+
+
+@dataclass(frozen=True)
+class Slot:
+    """An ingredient: `count` pieces of any of the `items`, mixed as one likes."""
+
+    items: tuple[str, ...]
+    count: int
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way to obtain `item`, `gives` at a time.
+
+    uses: what is consumed each time. tools: groups of which one item each must be held, and is kept.
+    effort: how hard it is beside felling a tree.
+    """
+
+    kind: Kind
+    item: str
+    gives: int
+    uses: tuple[Slot, ...] = ()
+    tools: tuple[tuple[str, ...], ...] = ()
+    how: str = ""
+    effort: float = 1.0
+
+    def times(self, count: int) -> int:
+        """How often it must be done for at least `count` pieces."""
+        return ceil(count / self.gives)
+
+    def left_over(self, used: Mapping[str, int]) -> dict[str, int]:
+        """Containers that come back: a cake of milk leaves the buckets."""
+        back: dict[str, int] = defaultdict(int)
+        if self.kind == "craft":
+            for item, count in used.items():
+                if item in rules.LEFT_OVER:
+                    back[rules.LEFT_OVER[item]] += count
+        return dict(back)
+
+
+@dataclass(frozen=True)
+class World:
+    """A version of the game.
+
+    ways: for every item that can be made at all, the ways to obtain it, recipes in the file's order.
+    display: the name shown in the game. fuel: whether smelting burns fuel that must be held (off: a furnace is enough).
+    """
+
+    version: str
+    ways: Mapping[str, Sequence[Way]]
+    display: Mapping[str, str]
+    fuel: bool = False
+    reachable: frozenset[str] = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "reachable", _reachable(self.ways))
+
+    @property
+    def items(self) -> Iterable[str]:
+        """Every item of the version, those that cannot be obtained included."""
+        return self.display.keys()
+
+    def fuels(self) -> dict[str, float]:
+        """How many items one piece of each fuel smelts."""
+        wooden = (name for name in self.display if name.endswith(("_planks", "_log", "_wood")))
+        known = {name: items for name, items in FUELS.items() if name in self.display}
+        return known | dict.fromkeys(wooden, WOODEN_FUEL)
+
+
+def load_world(folder: Path, *, version: str = VERSION, fuel: bool = False) -> World:
+    """Read `recipes_<version>.jsonl`, and `items_<version>.jsonl` if there, from a data root's `minecraft` folder.
+
+    A recipe line holds result, count, type, ingredients (a count an item) and either pattern or needs_crafting_table.
+    Without the items file, the items are those of the recipes and of `rules`. Raises DataError naming file and line.
+    """
+    path = data_path(folder, "minecraft", f"recipes_{version}.jsonl")
+    recipes = [_recipe(record, path, line) for line, record in enumerate(read_records(path), start=1)]
+    if not recipes:
+        raise DataError("holds no recipe", path=path)
+    named = {name for recipe in recipes for name in (recipe.result, *recipe.names())}
+    display = _display(path.with_name(f"items_{version}.jsonl"))
+    return build_world(recipes, display, named, version=version, fuel=fuel)
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One crafting recipe as the files have it, every tag spelt out in a line of its own."""
+
+    result: str
+    count: int
+    cells: tuple[str, ...]
+    shaped: bool
+    table: bool
+
+    def names(self) -> set[str]:
+        """The distinct ingredients."""
+        return set(self.cells)
+
+
+def build_world(
+    recipes: Sequence[Recipe], display: Mapping[str, str], named: set[str], *, version: str, fuel: bool = False
+) -> World:
+    """Put recipes and rules together. An empty `display` lets every item of the rules exist."""
+    gathered = rules.sources(raw_metals="raw_iron" in named)
+    exists = set(display) or named | set(gathered) | {smelting.result for smelting in rules.SMELTING}
+    ways: dict[str, list[Way]] = defaultdict(list)
+    for way in chain(_gathering(gathered), _crafting(recipes), _smelting(), _upgrading()):
+        kept = _restricted(way, exists)
+        if kept is not None:
+            ways[kept.item].append(kept)
+    names = {name: display.get(name, rules.name_of(name).title()) for name in sorted(exists)}
+    return World(version, dict(ways), names, fuel)
+
+
+def _restricted(way: Way, exists: set[str]) -> Way | None:
+    """The way with only items that the version has; None where that leaves it impossible."""
+    uses = tuple(Slot(tuple(item for item in slot.items if item in exists), slot.count) for slot in way.uses)
+    tools = tuple(tuple(item for item in group if item in exists) for group in way.tools)
+    if way.item not in exists or not all(slot.items for slot in uses) or not all(tools):
+        return None
+    return Way(way.kind, way.item, way.gives, uses, tools, way.how, way.effort)
+
+
+def _gathering(gathered: Mapping[str, rules.Source]) -> Iterable[Way]:
+    for item, source in gathered.items():
+        uses = tuple(Slot(items, count) for items, count in source.uses)
+        tools = (source.tool,) if source.tool else ()
+        yield Way("gather", item, source.gives, uses, tools, source.how, source.effort)
+
+
+def _smelting() -> Iterable[Way]:
+    for smelting in rules.SMELTING:
+        yield Way("smelt", smelting.result, 1, (Slot(smelting.inputs, 1),), (smelting.stations,))
+
+
+def _upgrading() -> Iterable[Way]:
+    for gear in rules.UPGRADED:
+        uses = (Slot((f"diamond_{gear}",), 1), Slot(("netherite_ingot",), 1))
+        yield Way("upgrade", f"netherite_{gear}", 1, uses, (("smithing_table",),))
+
+
+def _crafting(recipes: Iterable[Recipe]) -> Iterable[Way]:
+    """One way for the recipes that differ only in which of some alternatives they take ("any planks")."""
+    alike: dict[object, list[Recipe]] = defaultdict(list)
+    for recipe in recipes:
+        symbols = tuple(dict.fromkeys(recipe.cells))
+        counts = tuple(recipe.cells.count(symbol) for symbol in symbols)
+        shape = tuple(symbols.index(cell) for cell in recipe.cells) if recipe.shaped else tuple(sorted(counts))
+        alike[recipe.result, recipe.count, recipe.shaped, recipe.table, shape].append(recipe)
+    for variants in alike.values():
+        first = variants[0]
+        tools = (("crafting_table",),) if first.table else ()
+        for slots in _slots([variant.cells for variant in variants], shaped=first.shaped):
+            yield Way("craft", first.result, first.count, slots, tools)
+
+
+def _slots(variants: Sequence[tuple[str, ...]], *, shaped: bool) -> list[tuple[Slot, ...]]:
+    """Merge variants where they are every combination of some alternatives; else keep each apart."""
+    counted = [_counted(cells) for cells in variants]
+    if not shaped:
+        common = set(counted[0]).intersection(*counted[1:])
+        counted = [[*sorted(common), *sorted(set(one) - common)] for one in counted]
+    columns = [tuple(dict.fromkeys(name for name, _ in column)) for column in zip(*counted, strict=True)]
+    mergeable = prod(len(column) for column in columns) == len(set(map(tuple, counted)))
+    if mergeable and all(len({count for _, count in column}) == 1 for column in zip(*counted, strict=True)):
+        return [tuple(Slot(names, count) for names, (_, count) in zip(columns, counted[0], strict=True))]
+    return [tuple(Slot((name,), count) for name, count in one) for one in counted]
+
+
+def _counted(cells: tuple[str, ...]) -> list[tuple[str, int]]:
+    return [(name, cells.count(name)) for name in dict.fromkeys(cells)]
+
+
+def _recipe(record: Record, path: Path, line: int) -> Recipe:
+    result, count, ingredients = record.get("result"), record.get("count", 1), record.get("ingredients")
+    if not isinstance(result, str) or not result:
+        raise DataError("a recipe needs a result: the item's name", path=path, line=line)
+    if not isinstance(count, int) or count < 1:
+        raise DataError(f"the count of {result} must be a whole number above 0", path=path, line=line)
+    if not isinstance(ingredients, dict) or not ingredients:
+        raise DataError(f"the recipe of {result} needs ingredients: a count an item", path=path, line=line)
+    cells: list[str] = []
+    for name, number in ingredients.items():
+        if not isinstance(number, int) or number < 1:
+            raise DataError(f"the recipe of {result} needs a count above 0 of {name}", path=path, line=line)
+        cells += [name] * number
+    pattern = record.get("pattern")
+    rows = [row for row in pattern if isinstance(row, list)] if isinstance(pattern, list) else []
+    laid = [cell for row in rows for cell in row if isinstance(cell, str)]
+    big = len(rows) > 2 or any(len(row) > 2 for row in rows) or (not rows and len(cells) > 4)
+    table = record.get("needs_crafting_table", big)
+    shaped = sorted(laid) == sorted(cells)
+    return Recipe(result, count, tuple(laid if shaped else cells), shaped, bool(table))
+
+
+def _display(path: Path) -> dict[str, str]:
+    if not path.exists():
+        return {}
+    found = {}
+    for line, record in enumerate(read_records(path, ("name",)), start=1):
+        name, shown = record["name"], record.get("displayName")
+        if not isinstance(name, str):
+            raise DataError("an item's name must be text", path=path, line=line)
+        found[name] = shown if isinstance(shown, str) else rules.name_of(name).title()
+    return found
+
+
+def _reachable(ways: Mapping[str, Sequence[Way]]) -> frozenset[str]:
+    """The items that can be obtained from nothing: the least fixed point."""
+    have: set[str] = set()
+    grown = True
+    while grown:
+        grown = False
+        for item, options in ways.items():
+            if item not in have and any(_possible(way, have) for way in options):
+                have.add(item)
+                grown = True
+    return frozenset(have)
+
+
+def _possible(way: Way, have: set[str]) -> bool:
+    needs = chain((slot.items for slot in way.uses), way.tools)
+    return all(any(item in have for item in group) for group in needs)

@@ -1,0 +1,123 @@
+"""Values that no option, setting or file should hold: one clear line, the right exit code, and soon."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reground.app.cli import run
+from reground.core.errors import ConfigurationError, DataError, IndexRefused
+from reground.evaluation.compare import read_plan
+from reground.evaluation.tuning import read_tuning
+from reground.models.options import ModelOptions
+from reground.retrieval.documents import SourceFile
+from reground.retrieval.folder import read_manifest
+from reground.retrieval.readers import read_jsonl
+from reground.testing.openai_server import MockOpenAI
+from tests.servers import serving
+
+HUGE = "99999999999999999999"
+
+
+@pytest.fixture(autouse=True)
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockOpenAI]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "danube.md").write_text("# Danube\n\nThe Danube flows through Vienna.\n")
+    with serving(MockOpenAI(lambda body: "Answer: yes")) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        yield server
+
+
+def refused(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    """The one line in which a command line is refused."""
+    code, said = run(arguments), capsys.readouterr()
+    assert code == 2, said.err
+    (line,) = said.err.splitlines()
+    assert line.startswith("error: ")
+    assert len(line) < 1_500
+    assert said.out == ""
+    return line
+
+
+ASK = ["ask", "Why?", "--corpus", "docs", "--model", "openai/mock", "--quiet"]
+
+
+@pytest.mark.parametrize(
+    ("method", "setting", "says"),
+    [
+        ("cr_planner", f"candidates={HUGE}", "candidates"),
+        ("cr_planner", "candidates=1000000", "candidates"),
+        ("self_consistency", f"n={HUGE}", "n"),
+        ("rag", f"k={HUGE}", "k"),
+        ("rag", f"max_tokens={HUGE}", "max_tokens"),
+        ("rar", f"max_rounds={HUGE}", "max_rounds"),
+        ("direct", "temperature=1e308", "temperature"),
+        ("direct", "temperature=" + "9" * 400, "temperature"),
+        ("direct", "max_tokens=" + "9" * 5_000, "max_tokens"),
+        ("direct", "max_tokens=" + "[" * 3_000, "max_tokens"),
+        ("direct", "x" * 20_000, "--set"),
+    ],
+)
+def test_a_setting_out_of_bounds_is_refused(
+    method: str, setting: str, says: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert says in refused([*ASK, "--method", method, "--set", setting], capsys)
+
+
+@pytest.mark.parametrize(
+    ("written", "says"),
+    [
+        ("price = 5", "price"),
+        ("price = true", "price"),
+        ("timeout = inf", "timeout"),
+        ("timeout = " + "9" * 400, "timeout"),
+        ("base_url = 5", "base URL"),
+        ("base_url = true", "base URL"),
+        ("x = " + "[" * 3_000, "TOML"),
+        ("x = " + "9" * 5_000, "TOML"),
+        ('[settings]\ntemperature = "x"', "temperature"),
+        ("language = 5", "language"),
+    ],
+)
+def test_a_configuration_of_wrong_types_is_refused(
+    written: str, says: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "reground.toml").write_text(written + "\n")
+    assert says in refused([*ASK, "--method", "direct"], capsys)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("base_url", 5), ("api_key_env", 5), ("adapter", 5), ("cache", [1]), ("timeout", 10**400), ("attempts", 10**20)],
+)
+def test_a_model_option_of_the_wrong_type_or_size_is_refused(name: str, value: object) -> None:
+    with pytest.raises(ConfigurationError, match=name):
+        ModelOptions(**{name: value})  # type: ignore[arg-type]
+
+
+DEEP = "[" * 5_000
+
+
+def test_deep_nesting_in_files_that_are_read_back_is_refused_by_name(tmp_path: Path) -> None:
+    for name in ("compare.json", "tuning.json", "manifest.json", "corpus.jsonl"):
+        (tmp_path / name).write_text(DEEP)
+    for read in (read_plan, read_tuning):
+        with pytest.raises(DataError, match=r"\.json"):
+            read(tmp_path)
+    with pytest.raises(IndexRefused, match=r"manifest\.json is not JSON"):
+        read_manifest(tmp_path)
+    with pytest.raises(DataError, match=r"corpus\.jsonl:1: .*nested too deeply"):
+        list(read_jsonl(SourceFile(tmp_path / "corpus.jsonl", "corpus.jsonl", 5_000, 0)))
+
+
+def test_a_tuning_that_chose_what_was_not_tried_is_refused(tmp_path: Path) -> None:
+    trial = '{"settings": {}, "mean": 1, "tokens": 1, "failed": 0}'
+    choice = f'{{"cell": {{"method": "rag", "tokens": 1}}, "questions": 1, "trials": [{trial}], "chosen": 3}}'
+    (tmp_path / "tuning.json").write_text(f'{{"task": "t", "choices": [{choice}]}}')
+    with pytest.raises(DataError, match=r"tuning\.json.*not among those tried"):
+        read_tuning(tmp_path)

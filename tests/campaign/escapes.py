@@ -1,0 +1,150 @@
+"""Programs that each try one door out of the sandbox. A door is open if its code ends without an error.
+
+The host is there to be reached: it listens, it has a file to read and a process to stop, and it looks afterwards
+whether its file is still as it was.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import os
+import platform
+import random
+import socket
+import tempfile
+import textwrap
+from collections.abc import AsyncIterator
+from contextlib import ExitStack, asynccontextmanager
+from pathlib import Path
+
+from reground.core.programs import Limits, Program, Sandbox
+from reground.sandbox import find_sandbox
+from tests.campaign.doors import DOORS, NUMBERS, ONCE_OPEN
+from tests.campaign.trial import Part, Trial
+
+_START = """
+import array, ctypes, errno, fcntl, glob, mmap, os, signal, socket, struct, subprocess, sys, threading, time
+libc = ctypes.CDLL(None, use_errno=True)
+HOST = {host!r}
+NUMBERS = {numbers!r}
+class Shut(Exception): pass
+def checked(found):
+    if found < 0: raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+    return found
+def call(name, *args):
+    if name not in NUMBERS: raise Shut("no such call on this machine")
+    return checked(libc.syscall(ctypes.c_long(NUMBERS[name]), *map(wide, args)))
+def wide(value):
+    return ctypes.c_long(value) if isinstance(value, int) else value
+def need(value):
+    if not value: raise Shut("nothing came of it")
+    return value
+def door():
+{body}
+def attempt():
+    try: got = door()
+    except BaseException as error: print("shut:", type(error).__name__, error, flush=True)
+    else: print("open:", repr(got)[:200], flush=True)
+def ended():
+    status = os.wait()[1]
+    if os.WIFSIGNALED(status): print("shut: killed by signal", os.WTERMSIG(status), flush=True)
+"""
+WAYS = {
+    "by itself": "attempt()",
+    "in a thread": "thread = threading.Thread(target=attempt)\nthread.start()\nthread.join()",
+    "in a child": "if os.fork() == 0:\n    attempt()\n    os._exit(0)\nended()",
+    "in a new session": "if os.fork() == 0:\n    os.setsid()\n    attempt()\n    os._exit(0)\nended()",
+}
+LIMITS = Limits(seconds=20, memory_mib=256)
+_SECRET = "the host's own words"
+
+
+@functools.cache
+def _sandbox() -> Sandbox:
+    return find_sandbox(concurrency=2)
+
+
+def program(body: str, way: str, host: dict[str, int | str]) -> Program:
+    """A program that tries a door in one of the ways and prints what came of it."""
+    numbers = NUMBERS.get(platform.machine(), {})
+    start = _START.format(host=host, numbers=numbers, body=textwrap.indent(textwrap.dedent(body).strip(), "    "))
+    return Program(source=start + WAYS[way], limits=LIMITS)
+
+
+@asynccontextmanager
+async def _host() -> AsyncIterator[dict[str, int | str]]:
+    """What a program may look for: listeners of several kinds, a file, a process."""
+    with ExitStack() as stack:
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="campaign-host-")))
+        folder.chmod(0o777)  # noqa: ASYNC240 - a few bytes
+        (folder / "secret").write_text(_SECRET)
+        (folder / "secret").chmod(0o666)
+        tcp = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
+        tcp6 = stack.enter_context(_listening(socket.AF_INET6, ("::1", 0)))
+        unix = stack.enter_context(_listening(socket.AF_UNIX, str(folder / "socket")))
+        name = f"campaign-{os.getpid()}-{id(folder)}"
+        abstract = stack.enter_context(_listening(socket.AF_UNIX, f"\0{name}"))
+        assert unix and abstract
+        yield {
+            "folder": str(folder),
+            "port": tcp.getsockname()[1],
+            "port6": tcp6.getsockname()[1],
+            "abstract": name,
+            "pid": os.getpid(),
+        }
+
+
+def _listening(family: int, address: object) -> socket.socket:
+    try:
+        listener = socket.socket(family, socket.SOCK_STREAM)
+        listener.bind(address)  # type: ignore[arg-type]
+    except OSError:  # a machine without IPv6 has nothing to be reached there
+        return socket.create_server(("127.0.0.1", 0))
+    listener.listen()
+    return listener
+
+
+@functools.cache
+def _order() -> list[str]:
+    others = sorted(set(DOORS) - set(ONCE_OPEN))
+    return [*ONCE_OPEN, *random.Random(1).sample(others, len(others))]  # a short form meets every kind
+
+
+async def attempt(number: int) -> list[Trial]:
+    """One door, tried in one way; a door counts as shut only if the program says so."""
+    doors = _order()
+    name = doors[number % len(doors)]
+    way = list(WAYS)[number // len(doors) % len(WAYS)]
+    return [await tried(name, DOORS[name], way)]
+
+
+async def tried(name: str, door: str, way: str) -> Trial:
+    """What became of a door."""
+    async with _host() as host:
+        found = await _sandbox().execute(program(door, way, host))
+        unharmed = await asyncio.to_thread(_is_unharmed, str(host["folder"]))
+    held = unharmed and _SECRET not in found.stdout and not _is_open(found.stdout)
+    # A killed program, by the filter say, says nothing more; every other one must have come to its end.
+    held = held and ("shut:" in found.stdout or "signal" in found.detail)
+    kind = name.partition(":")[0]
+    said = f"{found.stdout.strip()} {found.detail} {found.stderr.strip()[-200:]}"
+    return Trial(f"Door: {kind}", held, f"{name}, {way}: {said}"[:400])
+
+
+def _is_open(said: str) -> bool:
+    return any(line.startswith("open:") for line in said.splitlines())
+
+
+def _is_unharmed(folder: str) -> bool:
+    return sorted(os.listdir(folder)) == ["secret", "socket"] and (Path(folder) / "secret").read_text() == _SECRET  # noqa: PTH208
+
+
+PART = Part(
+    name="escapes",
+    promise="No program leaves the sandbox",
+    short=90,
+    long=len(DOORS) * len(WAYS),
+    attempt=attempt,
+    at_once=2,
+)

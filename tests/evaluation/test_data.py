@@ -1,0 +1,115 @@
+import gzip
+import json
+from pathlib import Path
+
+import pytest
+
+from reground.core.errors import ConfigurationError, DataError
+from reground.evaluation.data import data_path, data_root, read_records
+
+
+def write(path: Path, text: str) -> Path:
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_records_come_in_order_and_blank_lines_are_skipped(tmp_path: Path) -> None:
+    path = write(tmp_path / "q.jsonl", '{"id": "a"}\n\n  \n{"id": "b", "x": "é"}')
+    assert list(read_records(path, ["id"])) == [{"id": "a"}, {"id": "b", "x": "é"}]
+
+
+def test_gzipped_files_read_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "q.jsonl.gz"
+    path.write_bytes(gzip.compress(json.dumps({"id": "a"}).encode() + b"\n"))
+    assert list(read_records(path)) == [{"id": "a"}]
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ('{"id": "a"}\n{"id": \n', 2, "not JSON"),
+        ('\n\n["id"]\n', 3, "expected a JSON object, found list"),
+        ('{"id": "a"}\n{"question": "q"}\n', 2, "'id' is missing"),
+    ],
+)
+def test_a_bad_line_is_named(tmp_path: Path, text: str, line: int, says: str) -> None:
+    path = write(tmp_path / "q.jsonl", text)
+    with pytest.raises(DataError) as caught:
+        list(read_records(path, ["id"]))
+    assert str(caught.value).startswith(f"{path}:{line}: ")
+    assert says in str(caught.value)
+    assert caught.value.line == line
+
+
+def test_records_before_a_bad_line_are_still_given(tmp_path: Path) -> None:
+    records = read_records(write(tmp_path / "q.jsonl", '{"id": "a"}\nnonsense\n'))
+    assert next(records) == {"id": "a"}
+    with pytest.raises(DataError):
+        next(records)
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "q.jsonl"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(DataError, match="not UTF-8"):
+        list(read_records(path))
+
+
+def test_a_cut_gzip_file_is_refused(tmp_path: Path) -> None:
+    whole = gzip.compress(b'{"id": "a"}\n' * 100)
+    path = tmp_path / "q.jsonl.gz"
+    path.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(DataError, match="damaged or cut short"):
+        list(read_records(path))
+    path.write_bytes(b"plain text")
+    with pytest.raises(DataError, match="damaged or cut short"):
+        list(read_records(path))
+
+
+def test_an_absent_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="cannot be read"):
+        list(read_records(tmp_path / "none.jsonl"))
+
+
+def test_depth_beyond_the_parser_is_refused(tmp_path: Path) -> None:
+    path = write(tmp_path / "q.jsonl", "[" * 200_000)
+    with pytest.raises(DataError):
+        list(read_records(path))
+
+
+def test_the_root_is_what_was_given_then_the_variable_then_data(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given, named, default = tmp_path / "given", tmp_path / "named", tmp_path / "data"
+    for folder in (given, named, default):
+        folder.mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REGROUND_DATA", str(named))
+    assert data_root(given) == given
+    assert data_root(None) == named
+    monkeypatch.delenv("REGROUND_DATA")
+    assert data_root(None).resolve() == default.resolve()
+
+
+def test_a_missing_root_says_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("REGROUND_DATA", raising=False)
+    with pytest.raises(ConfigurationError, match="--data DIR or in REGROUND_DATA"):
+        data_root(None)
+    with pytest.raises(ConfigurationError, match="--data"):
+        data_root(tmp_path / "none")
+    monkeypatch.setenv("REGROUND_DATA", "/nowhere")
+    with pytest.raises(ConfigurationError, match=r"/nowhere \(REGROUND_DATA\)"):
+        data_root(None)
+
+
+def test_a_compressed_file_stands_in_for_the_plain_one(tmp_path: Path) -> None:
+    (tmp_path / "set").mkdir()
+    packed = tmp_path / "set" / "test.jsonl.gz"
+    packed.write_bytes(gzip.compress(b"{}\n"))
+    assert data_path(tmp_path, "set", "test.jsonl") == packed
+    plain = write(tmp_path / "set" / "test.jsonl", "{}\n")
+    assert data_path(tmp_path, "set", "test.jsonl") == plain
+    with pytest.raises(DataError, match="--data DIR") as caught:
+        data_path(tmp_path, "set", "dev.jsonl")
+    assert "dev.jsonl" in str(caught.value)

@@ -1,0 +1,93 @@
+"""Benchmark lines that are JSON and no questions: one DataError that names the file and the line, nothing else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reground.core.errors import DataError
+from reground.core.programs import Execution, Program, Verdict
+from reground.evaluation.tasks import load_task
+from tests.campaign.fuzz_data import FILES, names, write
+from tests.evaluation.programs import answered
+
+HUMANEVAL, MBPP, PLUS = "humaneval/HumanEval.jsonl", "mbpp/mbpp.jsonl", "mbpp/MbppPlus-OriginFmt.jsonl"
+CLASSEVAL = "classeval/ClassEval_data.jsonl"
+
+
+def spoil(root: Path, file: str, **fields: object) -> Path:
+    """Add a second line to a valid file, with these fields changed."""
+    write(root)
+    record: dict[str, Any] = {**FILES[file][0], **fields}
+    with (root / file).open("a") as out:
+        out.write(json.dumps(record) + "\n")
+    return root / file
+
+
+def test_every_task_can_be_loaded_from_the_valid_files(tmp_path: Path) -> None:
+    write(tmp_path)
+    assert [name for name in names(tmp_path) if not load_task(name, tmp_path).examples()] == []
+
+
+@pytest.mark.parametrize(
+    ("task", "file", "fields", "says"),
+    [
+        ("humaneval", HUMANEVAL, {"entry_point": "thrice"}, "thrice"),
+        ("humaneval", HUMANEVAL, {"prompt": None}, "prompt"),
+        ("humaneval", HUMANEVAL, {"entry_point": "twice("}, "twice("),
+        ("mbpp", MBPP, {"code": "def f(:\n"}, "code"),
+        ("mbpp", MBPP, {"code": "\0"}, "code"),
+        ("mbpp", MBPP, {"test_list": ["assert ("]}, "test"),
+        ("mbpp", MBPP, {"test_list": 5}, "test_list"),
+        ("mbpp", MBPP, {"task_id": []}, "task_id"),
+        ("mbpp_train", MBPP, {"task_id": [811]}, "task_id"),
+        ("mbpp_plus", PLUS, {"code": "(" * 500}, "code"),
+        ("mbpp_plus", PLUS, {"test_imports": {"a": 1}}, "test_imports"),
+        ("classeval", CLASSEVAL, {"methods_info": [{}]}, "methods_info.0.method_name"),
+        ("classeval", CLASSEVAL, {"methods_info": 5}, "methods_info"),
+        ("classeval", CLASSEVAL, {"methods_info": [{"method_name": "first", "test_code": None}]}, "test_code"),
+        ("classeval", CLASSEVAL, {"solution_code": "class Pair:\n"}, "solution_code"),
+        ("classeval_method", CLASSEVAL, {"import_statement": None}, "import_statement"),
+        ("classeval_method", CLASSEVAL, {"class_name": "Other"}, "Other"),
+    ],
+)
+def test_the_line_and_the_field_are_named(
+    task: str, file: str, fields: dict[str, object], says: str, tmp_path: Path
+) -> None:
+    path = spoil(tmp_path, file, **fields)
+    line = len(FILES[file]) + 1
+    with pytest.raises(DataError) as caught:
+        load_task(task, tmp_path)
+    assert str(caught.value).startswith(f"{path}:{line}: ")
+    assert says in str(caught.value)
+
+
+def test_a_number_of_thousands_of_digits_is_refused_by_its_line(tmp_path: Path) -> None:
+    write(tmp_path)
+    path = tmp_path / "hotpotqa" / "questions.jsonl"
+    path.write_text('{"id": ' + "1" * 5_000 + "}\n")
+    with pytest.raises(DataError, match=r"questions\.jsonl:1: "):
+        load_task("hotpotqa", tmp_path)
+
+
+class WithoutPackages:
+    """A sandbox whose programs see the standard library alone."""
+
+    name, packages = "bare", False
+
+    async def execute(self, program: Program, /) -> Execution:
+        return Execution(verdict=Verdict.EXCEPTION, detail="No module named 'pydantic'")
+
+
+async def test_a_method_of_a_class_that_needs_packages_is_unscored_where_there_are_none(tmp_path: Path) -> None:
+    spoil(tmp_path, CLASSEVAL, task_id="ClassEval_1", import_statement=["import pydantic"])
+    task = load_task("classeval_method", tmp_path)
+    example = next(each for each in task.examples() if each.id == "ClassEval_1/first")
+    score = (await task.score(example, answered(example, "def first(self):\n    return 1"), WithoutPackages()))[
+        "pass@1"
+    ]
+    assert score.value is None
+    assert "pydantic" in score.why

@@ -1,0 +1,89 @@
+"""A method at a limit: what a dry run counts, which sizes fit, and what the user has set stays."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from reground.app import catalogue
+from reground.core.answers import PHRASE
+from reground.core.budget import Budget
+from reground.core.language import Reply, TokenLogprob
+from reground.core.run import Run
+from reground.evaluation.scaling import cost, fitting, scaled, sizes
+from reground.methods.direct import Direct
+from reground.methods.rag import DOCUMENTS, RAG
+from reground.methods.rat import RAT
+from reground.models.scripted import ScriptedModel
+from reground.retrieval.scripted import ScriptedRetriever
+from tests.methods.every import Refuses
+
+SILENT = ScriptedModel([])
+EMPTY = ScriptedRetriever([])
+
+
+def rag(**settings: object) -> RAG:
+    return RAG(model=SILENT, retriever=EMPTY, form=PHRASE, **settings)  # type: ignore[arg-type]
+
+
+def test_a_dry_run_calls_nobody_and_counts_prompts_and_usual_replies() -> None:
+    one, two = cost(rag(k=1)), cost(rag(k=2))
+    assert 150 < two - one < 250, "a passage"
+    assert cost(rag(k=2, max_tokens=912)) - two == pytest.approx(100, abs=15), "a reply is a quarter of its limit"
+    assert SILENT.calls == []
+    assert cost(Direct(model=SILENT, form=PHRASE)) < one
+
+
+def test_the_default_stays_where_it_fits_and_else_the_largest_size_that_does() -> None:
+    assert scaled(rag(), None) == rag()
+    assert scaled(rag(), 100_000) == rag(), "no limit is filled for its own sake"
+    small = scaled(rag(), cost(rag(k=3)))
+    assert small == rag(k=3)
+    assert scaled(rag(), 1) == rag(k=1), "the smallest, where nothing fits"
+
+
+def test_what_fits_is_the_default_first_and_then_every_size_from_small_to_large() -> None:
+    limit = cost(rag(k=8))
+    found = fitting(rag(), limit)
+    assert [one.k for one in found] == [5, 1, 2, 3, 8]
+    assert [one.k for one in fitting(rag(k=24), limit)] == [1, 2, 3, 5, 8], "a default that does not fit is none"
+    assert fitting(rag(), None) == [rag()]
+    assert fitting(Direct(model=SILENT), 80) == [Direct(model=SILENT)]
+
+
+def test_what_the_user_has_set_stays() -> None:
+    assert sizes(rag(k=7), keep=["k"]) == [rag(k=7)]
+    assert [one.k for one in sizes(rag(max_tokens=9))] == list(DOCUMENTS)
+    rat = RAT(model=SILENT, retriever=ScriptedRetriever([]), k=2, max_contents=4)
+    kept = sizes(rat, keep=["k"])
+    assert {one.k for one in kept} == {2}
+    assert all(one.max_contents >= 2 for one in kept), "sizes that do not go with it are left out"
+
+
+def test_it_can_be_asked_from_inside_a_loop() -> None:
+    async def asked() -> int:
+        return cost(rag())
+
+    assert asyncio.run(asked()) == cost(rag())
+
+
+class Wordy(ScriptedModel):
+    """Replies of usual length, whatever it is asked."""
+
+    def __init__(self) -> None:
+        text = "The Danube has 2850 km.\n\nThe Rhine has 1230 km.\n\nAnswer: A"
+        sure = (TokenLogprob(token=text, logprob=-0.1),)
+        super().__init__(
+            lambda messages, sampling: Reply(text=text, token_logprobs=sure if sampling.logprobs else None)
+        )
+
+
+@pytest.mark.parametrize("name", sorted(catalogue.methods()))
+async def test_no_method_spends_more_than_a_few_times_what_its_dry_run_says(name: str) -> None:
+    """The estimate is for the choice of a size. The run's own limits hold whatever it says."""
+    parts = {"retriever": ScriptedRetriever([]), "sandbox": Refuses()}
+    method = scaled(catalogue.build_method(name, model=Wordy(), form=None, settings={}, **parts), 3000)
+    run = Run(budget=Budget(tokens=50_000))
+    await method.solve("Which river is longer?", run)
+    assert run.usage.tokens <= 3 * cost(method)

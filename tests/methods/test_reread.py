@@ -1,0 +1,158 @@
+"""Reread: what each call reads, which answer stays, and when the rounds end."""
+
+from __future__ import annotations
+
+import itertools
+import re
+
+import pytest
+
+from reground.app.catalogue import build_method
+from reground.core.answers import PHRASE, PLAN, PROGRAM, TEXT
+from reground.core.budget import Budget, estimate_tokens
+from reground.core.errors import ConfigurationError
+from reground.core.evidence import Passage
+from reground.core.language import Reply, TokenLogprob, Usage
+from reground.core.run import Run
+from reground.core.solve import solve
+from reground.evaluation.scaling import scaled
+from reground.methods.reread import Reread
+from reground.models.scripted import ScriptedModel
+from reground.retrieval.scripted import ScriptedRetriever
+from tests.methods.helpers import PASSAGES, Failing, by_job, effects, notes, queries
+
+QUESTION = "Which is longer, the river of Vienna or that of Cologne?"
+NAMES, FIRST = "whose pages", "First state in one or two"
+NAMED = {NAMES: "Danube; Rhine", "nothing else": "Answer: Danube"}
+LONG = [
+    Passage(id=str(i), title=f"River {i}", text=f"The Danube and the Rhine meet number {i}. " * 100) for i in range(9)
+]
+
+
+def reread(scripted, retriever=None, form=PHRASE, **settings):
+    return Reread(model=scripted, retriever=retriever or ScriptedRetriever(PASSAGES), form=form, **settings)
+
+
+def sure(text: str, logprob: float | None) -> Reply:
+    tokens = None if logprob is None else (TokenLogprob(token=text, logprob=logprob),) * 2
+    return Reply(text=text, token_logprobs=tokens)
+
+
+def replies(said):
+    """A draft, and then for each round the names and an answer."""
+    first, *later = [sure(*one) for one in said]
+    return [first, *(reply for one in later for reply in ("Danube; Rhine", one))]
+
+
+async def test_it_reads_answers_names_what_to_read_next_and_answers_from_everything():
+    scripted = by_job({NAMES: "Danube; Rhine", "": ["Answer: Seine", "Answer: Danube"]})
+    run = Run()
+    answer = await reread(scripted, k=1, max_rounds=1).solve(QUESTION, run)
+    names = [("", "retrieve"), ("", "draft"), *(("/round.0", name) for name in ("query", "retrieve", "refine"))]
+    assert [effect for effect in effects(run) if effect[1] in {"retrieve", "draft", "query", "refine"}] == names
+    assert queries(run) == [QUESTION, "Danube; Rhine"]
+    draft, names_prompt, refined = scripted.prompts
+    assert [prompt.count("<passage number") for prompt in scripted.prompts] == [1, 1, 2]
+    shared = draft[: draft.index("Answer the question with")]
+    assert names_prompt.startswith(shared)
+    assert refined.startswith(shared[: shared.index("</passage>")])
+    assert "Seine" not in refined, "an answer is written without sight of the one before"
+    assert answer.text == "Answer: Danube"
+    assert [passage.marker for passage in answer.shown] == [1, 2]
+
+
+@pytest.mark.parametrize(
+    ("said", "expected", "chosen"),
+    [
+        ([("Seine", -0.5), ("Danube", -0.1), ("Danube", -0.9)], "Danube", [1]),
+        ([("Seine", -0.5), ("Danube", -0.5), ("Danube", -0.9)], "Danube", [1]),
+        ([("Seine", -0.1), ("Danube", -0.5), ("Rhine", -0.2)], "Seine", [0, 0]),
+        ([("Seine", -0.3), ("Danube", -0.5), ("Rhine", -0.2)], "Rhine", [0, 1]),
+    ],
+)
+async def test_the_surer_answer_stays_and_the_same_one_again_ends_the_rounds(said, expected, chosen):
+    scripted, run = ScriptedModel(replies(said)), Run()
+    answer = await reread(scripted, k=1).solve(QUESTION, run)
+    assert answer.text == expected
+    choices = [step for step in run.steps if step.kind == "choose"]
+    assert [choice.chosen for choice in choices] == chosen
+    assert [candidate.logprob for candidate in choices[0].candidates] == [said[0][1], said[1][1]]
+
+
+async def test_passages_that_brought_no_better_answer_support_none():
+    for logprob, markers in ((-0.9, [1]), (-0.1, [1, 2])):
+        scripted = ScriptedModel(replies([("Seine", -0.5), ("Danube", logprob)]))
+        answer = await reread(scripted, k=1, max_rounds=1).solve(QUESTION, Run())
+        assert [passage.marker for passage in answer.shown] == markers
+
+
+async def test_without_log_probabilities_the_later_answer_goes_on_and_a_note_says_so():
+    scripted, run = ScriptedModel(replies([("Seine", None), ("Danube", None), ("Danube", None)])), Run()
+    answer = await reread(scripted, k=1).solve(QUESTION, run)
+    assert answer.text == "Danube"
+    assert len(notes(run, "refined answer taken")) == 1
+
+
+@pytest.mark.parametrize("form", [TEXT, PLAN, PROGRAM])
+async def test_where_no_answer_can_stand_alone_reasons_are_asked_for(form):
+    scripted = ScriptedModel(["The Danube is longer."] * 5)
+    await reread(scripted, form=form).solve(QUESTION, Run())
+    assert form.instruction in scripted.prompts[0]
+
+
+async def test_rounds_end_where_nothing_is_found():
+    run, scripted = Run(), by_job({NAMES: "Danube", "": "Answer: Seine"})
+    answer = await reread(scripted, retriever=Failing(nothing_for="Danube")).solve(QUESTION, run)
+    assert answer.text == "Answer: Seine"
+    assert [note.data["why"] for note in notes(run, "rounds ended")] == ["nothing was retrieved"]
+
+
+def test_its_old_name_still_finds_it():
+    made = build_method("rar+grounded", model=ScriptedModel([]), retriever=ScriptedRetriever([]), settings={"k": 2})
+    assert isinstance(made, Reread)
+    assert made.k == 2
+
+
+@pytest.mark.parametrize("settings", [{"k": 0}, {"max_rounds": -1}, {"max_tokens": 0}, {"query_tokens": 0}])
+def test_wrong_settings_are_refused(settings):
+    with pytest.raises(ConfigurationError):
+        reread(ScriptedModel([]), **settings)
+
+
+class Metered(ScriptedModel):
+    """Names and another answer each time, paid for as prompts are estimated."""
+
+    def __init__(self) -> None:
+        count = iter(range(99))
+
+        def say(messages, sampling):
+            text = "Danube; Rhine" if NAMES in messages[-1].content else f"Answer: {next(count)}"
+            return Reply(text=text, usage=Usage(calls=1, prompt=estimate_tokens(tuple(messages)), completion=8))
+
+        super().__init__(say)
+        self.say = say
+
+    async def generate(self, messages, sampling, /):
+        self.calls.append((tuple(messages), sampling))
+        return [self.say(messages, sampling)]
+
+
+@pytest.mark.parametrize("tokens", [1500, 2400, 4000, 8000, 12000])
+async def test_whatever_the_length_of_passages_every_round_fits(tokens):
+    method = scaled(reread(Metered(), ScriptedRetriever(LONG), max_tokens=256), tokens)
+    run = Run(budget=Budget(tokens=tokens))
+    solved = await solve(method, QUESTION, run, id="q", name="reread")
+    named = [name for _, name in effects(run)]
+    assert solved.trajectory.stopped is None
+    assert named.count("query") == named.count("refine") == method.max_rounds
+    assert run.usage.tokens <= tokens
+
+
+async def test_prompts_begin_with_what_a_server_has_read_already():
+    scripted = Metered()
+    await reread(scripted, ScriptedRetriever(LONG), max_tokens=256).solve(QUESTION, Run(budget=Budget(tokens=9000)))
+    answers = [prompt for prompt in scripted.prompts if NAMES not in prompt]
+    for before, after in itertools.pairwise(answers):
+        whole = before[: before.rindex("\n</passage>")]
+        assert after.startswith(whole)
+        assert len(re.findall("<passage number", after)) > len(re.findall("<passage number", before))

@@ -1,0 +1,195 @@
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reground_minecraft.parser import Goal, PlanStep, parse_plan, render_plan
+
+
+def goals(text):
+    return [[(goal.name, goal.count) for goal in step.goals] for step in parse_plan(text)]
+
+
+def one(text):
+    (step,) = goals(f"STEP 1: Do it.\n- Minecraft items: {text}")
+    return step
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("4x Stick", [("Stick", 4)]),
+        ("4 x Stick", [("Stick", 4)]),
+        ("4 Sticks", [("Sticks", 4)]),
+        ("x4 Stick", [("Stick", 4)]),
+        ("Stick x4", [("Stick", 4)]),
+        ("Stick (4)", [("Stick", 4)]),
+        ("Stick (x4)", [("Stick", 4)]),
+        ("Stick: 4", [("Stick", 4)]),
+        ("four sticks", [("sticks", 4)]),
+        ("a crafting table", [("crafting table", 1)]),
+        ("Wooden Pickaxe", [("Wooden Pickaxe", 1)]),
+        ("**1x Furnace**.", [("Furnace", 1)]),
+        ("`oak_log` x 3", [("oak_log", 3)]),
+        ("at least 4 Oak Logs", [("Oak Logs", 4)]),
+        ("4x Stick, 1x Crafting Table", [("Stick", 4), ("Crafting Table", 1)]),
+        ("4x Stick and 2x Torch", [("Stick", 4), ("Torch", 2)]),
+        ("4x Stick and a Crafting Table", [("Stick", 4), ("Crafting Table", 1)]),
+        ("1x Flint and Steel", [("Flint and Steel", 1)]),
+        ("3x Iron Ore (or Raw Iron)", [("Iron Ore", 3)]),
+        ("4x Oak Log or Birch Log", [("Oak Log", 4)]),
+        ("2x Oak Planks -> 4x Stick", [("Stick", 4)]),
+        ("1x Music Disc 13", [("Music Disc 13", 1)]),
+        ("1x Empty Map", [("Empty Map", 1)]),
+        ("4x Oak Log [1][2, 3].", [("Oak Log", 4)]),
+        ("1x Chest (8x Oak Planks, 1x Stick)", [("Chest", 1)]),
+        ("Chest, 2", [("Chest", 2)]),
+        ('{"oak_log": 3}', [("oak_log", 3)]),
+        ("None", []),
+        ("N/A", []),
+        ("Empty Inventory", []),
+        ("0x Stick", []),
+        ("", []),
+    ],
+)
+def test_item_lines(text, expected):
+    assert one(text) == expected
+
+
+def test_the_item_may_stand_on_the_same_line():
+    text = (
+        "STEP 1: Punch trees. - Minecraft item: 4x Logs\n\nSTEP 2: Place the table.\n\n"
+        "STEP 3: x - Minecraft items: 2x Stick"
+    )
+    assert goals(text) == [[("Logs", 4)], [], [("Stick", 2)]]
+
+
+def test_item_and_plan_blocks():
+    text = (
+        "Step 1:\nItem: Acacia Log\nQuantity: 3\nPlan: Break 5 acacia logs.\n\nStep 2:\nItem: Empty hands\n"
+        "Plan: look around"
+    )
+    assert goals(text) == [[("Acacia Log", 3)], []]
+
+
+def test_a_count_may_follow_its_item_on_the_line():
+    assert goals("STEP 1: Craft planks.\nObject Minecraft item: Oak Planks, Number: 12") == [[("Oak Planks", 12)]]
+    assert goals("STEP 1: Mine.\nObject: Cobblestone | Quantity: 3") == [[("Cobblestone", 3)]]
+
+
+def test_bulleted_items_below_the_label():
+    assert goals("STEP 1: Craft\n- Minecraft items:\n  - 4x Stick\n  - 1x Chest\n") == [[("Stick", 4), ("Chest", 1)]]
+
+
+def test_materials_and_tools_are_not_obtained():
+    text = (
+        "STEP 1: Craft.\n- Items needed: 3x Oak Planks, 2x Stick\n- Tools: Crafting Table\n"
+        "- Minecraft item: 1x Wooden Pickaxe"
+    )
+    assert goals(text) == [[("Wooden Pickaxe", 1)]]
+
+
+@pytest.mark.parametrize(
+    "head", ["STEP 1:", "Step 1.", "**STEP 1:**", "### Step 1", "STEP 1 -", "- **Step 1:**", "step 1)", "STEP #1:"]
+)
+def test_headings(head):
+    assert goals(f"Here is the plan.\n{head} Chop.\n- Minecraft item: 2x Oak Log") == [[("Oak Log", 2)]]
+
+
+def test_steps_on_one_line():
+    text = "STEP 1: a - Minecraft items: 1x Oak Log STEP 2: b - Minecraft items: 4x Oak Planks"
+    assert goals(text) == [[("Oak Log", 1)], [("Oak Planks", 4)]]
+
+
+def test_numbered_lines_serve_where_no_step_is_marked():
+    assert goals("1. Chop - Minecraft items: 1x Oak Log\n2. Craft - Minecraft items: 4x Oak Planks") == [
+        [("Oak Log", 1)],
+        [("Oak Planks", 4)],
+    ]
+
+
+def test_the_last_of_several_plans_is_meant():
+    first = "STEP 1: a - Minecraft items: 1x Dirt\nSTEP 2: b - Minecraft items: 2x Dirt\n"
+    second = "Revised:\nSTEP 1: a - Minecraft items: 1x Oak Log\nSTEP 2: b - Minecraft items: 4x Oak Planks\n"
+    assert goals(first + second) == [[("Oak Log", 1)], [("Oak Planks", 4)]]
+
+
+def test_a_plan_that_calls_every_step_the_first_is_kept_whole():
+    assert len(parse_plan("STEP 1: a - Minecraft items: 1x Dirt\nSTEP 1: b - Minecraft items: 2x Sand")) == 2
+
+
+@pytest.mark.parametrize(
+    ("prose", "expected"),
+    [
+        ("Mine 3 iron ore with a stone pickaxe.", [("iron ore", 3)]),
+        ("Craft 4 oak planks into a crafting table.", [("crafting table", 1)]),
+        ("Use the table to craft a wooden pickaxe.", [("wooden pickaxe", 1)]),
+        ("Craft planks, 4x Oak Planks", [("Oak Planks", 4)]),
+        ("1 oak log -> 4 oak planks", [("oak planks", 4)]),
+        ("Place the crafting table.", []),
+        ("Oak Log x3", [("Oak Log", 3)]),
+        ("3x Oak Log", [("Oak Log", 3)]),
+    ],
+)
+def test_prose_without_an_item_line_is_read_and_marked_uncertain(prose, expected):
+    (step,) = parse_plan(f"STEP 1: {prose}")
+    assert [(goal.name, goal.count) for goal in step.goals] == expected
+    assert not step.certain
+
+
+def test_closing_words_are_no_step():
+    text = "STEP 1: Chop. - Minecraft items: 1x Oak Log\n\nCongratulations! You have obtained 5x diamonds."
+    assert goals(text) == [[("Oak Log", 1)]]
+
+
+@pytest.mark.parametrize("text", ["", "no plan here", "\n\n", "STEP", "Items: 4x Stick"])
+def test_text_without_steps(text):
+    assert parse_plan(text) == []
+
+
+def test_rendering_names_an_empty_step():
+    assert render_plan([PlanStep(1)]) == "STEP 1: Look around."
+
+
+_WORDS = ["Oak", "Log", "Iron", "Pickaxe", "Block", "Of", "Stick", "Redstone", "Torch", "Empty", "Map", "Steel"]
+_NAME = st.lists(st.sampled_from(_WORDS), min_size=1, max_size=3).map(" ".join).filter(lambda name: name != "Empty")
+
+
+@given(st.lists(st.lists(st.builds(Goal, _NAME, st.integers(1, 9999)), min_size=1, max_size=3), max_size=8))
+def test_a_rendered_plan_reads_back(plan):
+    steps = [PlanStep(number, tuple(wanted)) for number, wanted in enumerate(plan, start=1)]
+    assert parse_plan(render_plan(steps)) == steps
+
+
+_FRAGMENTS = [
+    "STEP 1:",
+    "STEP 2",
+    "- ",
+    "Minecraft items:",
+    "Item: ",
+    "4x",
+    "Stick",
+    ",",
+    " and ",
+    "(",
+    ")",
+    "\n",
+    "x3",
+    ": ",
+]
+
+
+@given(
+    st.lists(
+        st.sampled_from([*_FRAGMENTS, "Quantity: 0", "[1]", "->", "craft ", "**", "/", "99999"]) | st.text(max_size=3),
+        max_size=25,
+    ).map("".join)
+)
+def test_any_text_parses(text):
+    for step in parse_plan(text):
+        assert all(goal.count >= 1 and goal.name.strip() for goal in step.goals)
+
+
+@pytest.mark.parametrize("filler", [" ", "\t", "item ", "1 ", "(", "[1, ", " object target", "\n>#- ", " and ", "* "])
+def test_long_and_odd_text_parses_in_reasonable_time(filler):
+    """Would run for hours with a pattern that backtracks; the suite's time limit guards it."""
+    assert len(parse_plan(f"STEP 1: Items: a{filler * 8000}b")) == 1

@@ -1,0 +1,207 @@
+import pytest
+
+from reground_minecraft.names import Names
+from reground_minecraft.parser import parse_plan
+from reground_minecraft.simulator import any_of, simulate
+from reground_minecraft.world import load_world
+from tests.data import need_data
+from tests.minecraft.small import small_world
+
+
+@pytest.fixture(scope="module")
+def world(tmp_path_factory):
+    return small_world(tmp_path_factory.mktemp("small"))
+
+
+def run(world, target, *items, count=1):
+    text = "\n".join(f"STEP {number}: - Minecraft items: {item}" for number, item in enumerate(items, start=1))
+    return simulate(parse_plan(text), target, world=world, names=Names(world), count=count)
+
+
+WOODEN = ("3x Oak Log", "12x Oak Planks", "1x Crafting Table", "4x Stick", "1x Wooden Pickaxe")
+STONE = (*WOODEN, "3x Cobblestone", "1x Stone Pickaxe")
+
+
+def test_a_good_plan_is_executable(world):
+    outcome = run(world, "stone_pickaxe", *STONE)
+    assert outcome.executable
+    assert (outcome.why, outcome.step) == ("", None)
+    assert outcome.inventory == {"oak_planks": 3, "crafting_table": 1, "wooden_pickaxe": 1, "stone_pickaxe": 1}
+    assert "stick" in outcome.obtained
+
+
+@pytest.mark.parametrize(
+    ("plan", "step", "why"),
+    [
+        (WOODEN[:3] + WOODEN[4:], 4, "step 4: wooden_pickaxe needs 2 stick, have 0"),
+        (("1x Oak Log", "4x Oak Planks", "4x Stick", "1x Crafting Table"), 4, "4 planks of any kind, have 2"),
+        (WOODEN[:2] + WOODEN[3:], 4, "step 4: wooden_pickaxe needs crafting_table to be held"),
+        (("1x Cobblestone",), 1, "step 1: cobblestone needs wooden_pickaxe or better to be held"),
+        (("1x Ice",), 1, "step 1: ice cannot be obtained: no recipe or source of it is known"),
+        (("1x Oak Lag",), 1, "no item is called 'Oak Lag'; did you mean oak_log"),
+        (("1x Qzqzqz",), 1, "step 1: no item is called 'Qzqzqz'"),
+        ((*WOODEN, "3x Cobblestone", "1x Iron Ore"), 7, "iron_ore needs stone_pickaxe or better to be held"),
+        ((*STONE, "1x Iron Ore", "1x Iron Ingot"), 9, "iron_ingot needs furnace"),
+    ],
+)
+def test_the_first_failing_step_and_the_reason(world, plan, step, why):
+    outcome = run(world, "stone_pickaxe", *plan)
+    assert not outcome.executable
+    assert outcome.step == step
+    assert why in outcome.why
+
+
+def test_a_plan_has_to_end_with_the_target(world):
+    outcome = run(world, "chest", *WOODEN)
+    assert (outcome.executable, outcome.step) == (False, None)
+    assert outcome.why == "the plan ends without chest: have 0, need 1"
+    assert run(world, "stick", "1x Oak Log", "4x Oak Planks", "4x Stick", count=5).why.endswith("have 4, need 5")
+
+
+def test_the_target_must_still_be_there_in_the_end(world):
+    assert not run(world, "oak_planks", "1x Oak Log", "4x Oak Planks", "1x Crafting Table").executable
+
+
+def test_a_text_without_items_is_no_plan(world):
+    assert run(world, "stick").why == "the plan names no Minecraft item that a step obtains"
+    assert not run(world, "stick", "None").executable
+
+
+def test_whole_batches_are_made_and_the_surplus_kept(world):
+    outcome = run(world, "stick", "2x Oak Log", "5x Oak Planks", "3x Stick")
+    assert outcome.inventory == {"oak_planks": 6, "stick": 4}
+
+
+def test_a_count_means_so_many_more(world):
+    assert run(world, "oak_planks", "1x Oak Log", "1x Oak Log", "8x Oak Planks", count=8).executable
+    assert not run(world, "oak_planks", "1x Oak Log", "4x Oak Planks", "8x Oak Planks").executable
+
+
+def test_naming_again_what_is_held_changes_nothing(world):
+    plan = ("3x Oak Log", "12x Oak Planks", "1x Crafting Table", "1x Crafting Table", "1x Chest")
+    outcome = run(world, "chest", *plan)
+    assert outcome.executable
+    assert outcome.inventory == {"crafting_table": 1, "chest": 1}
+
+
+def test_a_step_that_lists_its_inputs_is_understood(world):
+    plan = (*WOODEN[:4], "3x Oak Planks, 2x Stick, 1x Wooden Pickaxe")
+    assert run(world, "wooden_pickaxe", *plan).executable
+
+
+def test_any_wood_does_and_woods_mix(world):
+    plan = ("1x Oak Log", "1x Birch Log", "4x Oak Planks", "4x Birch Planks", "1x Crafting Table", "4x Stick")
+    assert run(world, "stick", *plan).executable
+    assert run(
+        world,
+        "chest",
+        "3x Oak Log",
+        "8x Oak Planks",
+        "1x Birch Log",
+        "4x Birch Planks",
+        "1x Crafting Table",
+        "1x Chest",
+    ).executable
+
+
+def test_the_choice_of_wood_looks_ahead(world):
+    plan = ("2x Oak Log", "5x Oak Planks", "1x Birch Log", "4x Birch Planks", "1x Crafting Table", "1x Birch Boat")
+    assert not run(world, "birch_boat", *plan).executable
+    plan = ("1x Oak Log", "4x Oak Planks", "2x Birch Log", "8x Birch Planks", "1x Crafting Table", "1x Birch Boat")
+    assert run(world, "birch_boat", *plan).executable
+    plan = ("2x Birch Log", "8x Birch Planks", "1x Oak Log", "4x Oak Planks", "1x Crafting Table", "1x Birch Boat")
+    assert run(world, "birch_boat", *plan).executable
+
+
+def test_family_names_follow_the_wood_that_is_named(world):
+    assert run(world, "acacia_boat", "3x Logs", "12x Planks", "1x Crafting Table", "1x Boat").executable
+    assert run(world, "chest", "3x Logs", "12x Wood Planks", "1x Crafting Table", "1x Chest").executable
+    assert not run(
+        world, "acacia_boat", "3x Oak Logs", "12x Oak Planks", "1x Crafting Table", "1x Acacia Boat"
+    ).executable
+
+
+def test_stone_that_is_mined_is_cobblestone(world):
+    assert run(world, "stone_pickaxe", *WOODEN, "3x Stone", "1x Stone Pickaxe").executable
+
+
+def test_containers_come_back_from_crafting(world):
+    iron = (*WOODEN, "11x Cobblestone", "1x Furnace", "1x Stone Pickaxe", "9x Iron Ore", "9x Iron Ingots")
+    cake = ("3x Bucket", "3x Milk", "1x Egg", "3x Wheat", "2x Sugar Cane", "2x Sugar", "1x Cake")
+    outcome = run(world, "cake", *iron, *cake)
+    assert outcome.executable
+    assert outcome.inventory["bucket"] == 3 and "milk_bucket" not in outcome.inventory
+
+
+def test_two_items_joined_by_and(world):
+    plan = ("3x Oak Log", "12x Oak Planks", "1x Crafting Table and Chest")
+    assert run(world, "chest", *plan).executable
+
+
+def test_prose_that_names_no_item_is_passed_over(world):
+    text = "STEP 1: Find a nice place.\nSTEP 2: Collect yourself.\nSTEP 3: Chop 1 oak log."
+    assert simulate(parse_plan(text), "oak_log", world=world, names=Names(world)).executable
+
+
+def test_with_fuel_a_furnace_alone_is_not_enough(tmp_path):
+    world = small_world(tmp_path, fuel=True)
+    iron = (*WOODEN[:2], *WOODEN[2:], "11x Cobblestone", "1x Furnace", "1x Stone Pickaxe", "1x Iron Ore")
+    burnt = run(world, "iron_ingot", *iron, "1x Coal", "1x Iron Ingot")
+    assert burnt.executable and not burnt.inventory.get("coal")
+    plan = tuple("2x Oak Log" if item == "3x Oak Log" else item for item in iron)
+    plan = tuple("8x Oak Planks" if item == "12x Oak Planks" else item for item in plan)
+    assert not run(world, "iron_ingot", *plan, "1x Iron Ingot").executable
+    wood = run(world, "iron_ingot", *iron, "1x Iron Ingot")
+    assert wood.executable, "the three planks left burn too"
+    nothing = run(
+        world,
+        "stone",
+        *WOODEN[:1],
+        "9x Oak Planks",
+        *WOODEN[2:],
+        "9x Cobblestone",
+        "1x Furnace",
+        "1x Chest",
+        "1x Stone",
+    )
+    assert not nothing.executable
+
+
+def test_lack_of_fuel_is_named(tmp_path):
+    world = small_world(tmp_path, fuel=True)
+    plan = (*WOODEN[:1], "9x Oak Planks", *WOODEN[2:], "11x Cobblestone", "1x Furnace", "1x Stone Pickaxe")
+    outcome = run(world, "iron_ingot", *plan, "6x Iron Ore", "6x Iron Ingot")
+    assert "fuel for the furnace" in outcome.why
+
+
+def test_a_plan_with_very_many_choices_ends(world):
+    outcome = run(world, "packed_ice", *(["1x Logs", "1x Oak Log", "1x Birch Log", "2x Planks", "1x Stick"] * 60))
+    assert not outcome.executable
+
+
+@pytest.mark.parametrize(
+    ("items", "said"),
+    [
+        (("stick",), "stick"),
+        (("coal", "charcoal"), "coal or charcoal"),
+        (("oak_planks", "birch_planks"), "planks of any kind"),
+        (("wooden_pickaxe", "stone_pickaxe"), "wooden_pickaxe or better"),
+        (("a", "b", "c", "d"), "a or the like"),
+    ],
+)
+def test_alternatives_in_words(items, said):
+    assert any_of(items) == said
+
+
+GOLDEN_APPLE_WITHOUT_TABLE = """STEP 1: Chop a tree. - Minecraft items: 4x Oak Logs
+STEP 2: Craft planks.
+- Minecraft items: 16x Oak Planks
+STEP 3: Make sticks. - Minecraft items: 4x Stick
+STEP 4: Make a pickaxe. - Minecraft items: 1x Wooden Pickaxe"""
+
+
+def test_a_plan_that_forgets_the_crafting_table_fails_where_it_is_first_needed():
+    world = load_world(need_data("minecraft").parent)
+    outcome = simulate(parse_plan(GOLDEN_APPLE_WITHOUT_TABLE), "golden_apple", world=world, names=Names(world))
+    assert outcome.step == 4
+    assert outcome.why == "step 4: wooden_pickaxe needs crafting_table to be held"

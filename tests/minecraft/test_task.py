@@ -1,0 +1,151 @@
+import json
+
+import pytest
+
+from reground.core.answers import PLAN, Answer
+from reground.core.errors import DataError
+from reground.core.trajectory import Trajectory
+from reground.evaluation.task import Task
+from reground_minecraft.parser import parse_plan
+from reground_minecraft.simulator import simulate
+from reground_minecraft.solver import Planner
+from reground_minecraft.targets import DEMONSTRATED, TARGETS
+from reground_minecraft.task import EXAMPLE, TASKS, MinecraftTask
+from reground_minecraft.world import load_world
+from tests.data import need_data
+from tests.minecraft.small import write_recipes
+
+
+@pytest.fixture(scope="module")
+def task(tmp_path_factory):
+    return TASKS["minecraft"](write_recipes(tmp_path_factory.mktemp("data")))
+
+
+def example_of(task, target):
+    return next(example for example in task.examples() if example.metadata["target"] == target)
+
+
+async def scored(task, target, text):
+    answer = None if text is None else Answer(text=text)
+    trajectory = Trajectory(id="x", question="q", method="direct", answer=answer)
+    return await task.score(example_of(task, target), trajectory, None)
+
+
+def test_it_is_a_task(task):
+    assert isinstance(task, Task)
+    assert (task.name, task.form.name, task.primary) == ("minecraft", PLAN.name, "executability")
+    assert "Minecraft items: ' and then how many" in task.form.instruction
+
+
+def test_without_the_example_the_plan_is_described_and_not_shown(task, tmp_path):
+    bare = TASKS["minecraft_zero_shot"](write_recipes(tmp_path))
+    assert isinstance(bare, Task)
+    assert (bare.name, bare.form.name) == ("minecraft_zero_shot", PLAN.name)
+    assert task.form.instruction.endswith(bare.form.instruction)
+    assert "Minecraft items: ' and then how many" in bare.form.instruction
+    for shown in ("ladder", "plan for a", "Oak", "2x"):
+        assert shown not in bare.form.instruction
+    assert [e.question for e in bare.examples()] == [e.question for e in task.examples()]
+
+
+def test_examples_tell_group_and_difficulty(task):
+    example = example_of(task, "acacia_boat")
+    assert example.id == "minecraft-acacia_boat"
+    assert "acacia boat?" in example.question
+    assert "STEP" not in example.question, "the question is what is searched with"
+    assert example.metadata == {"target": "acacia_boat", "group": "wood", "difficulty": 4, "version": "1.16.5"}
+
+
+async def test_a_reference_plan_scores_full_marks(task):
+    for example in task.examples():
+        trajectory = Trajectory(id="x", question="q", method="m", answer=Answer(text=example.golden_answers[0]))
+        scores = await task.score(example, trajectory, None)
+        assert {name: score.value for name, score in scores.items()} == {"executability": 1.0, "partial progress": 1.0}
+
+
+def test_the_plan_that_the_instruction_shows_is_executable_and_no_target():
+    world = load_world(need_data("minecraft").parent)
+    outcome = simulate(parse_plan(EXAMPLE), "ladder", world=world, names=Planner(world).names)
+    assert outcome.executable, outcome.why
+    assert "ladder" not in {item for items in TARGETS.values() for item in items}
+
+
+async def test_a_broken_plan_says_where_and_gets_its_part(task):
+    text = "STEP 1: chop - Minecraft items: 3x Oak Log\nSTEP 2: craft - Minecraft items: 1x Crafting Table"
+    scores = await scored(task, "wooden_pickaxe", text)
+    assert scores["executability"].value == 0.0
+    assert scores["executability"].why == "step 2: crafting_table needs 4 planks of any kind, have 0"
+    assert scores["partial progress"].value == pytest.approx(1 / 5)
+    assert scores["partial progress"].why == "not obtained: oak_planks, crafting_table, stick, wooden_pickaxe"
+
+
+async def test_another_wood_counts_for_a_target_of_no_wood(task):
+    text = (
+        "STEP 1: a - Minecraft items: 2x Birch Log\nSTEP 2: b - Minecraft items: 4x Birch Planks\n"
+        "STEP 3: c - Item: 1x Chest"
+    )
+    assert (await scored(task, "chest", text))["partial progress"].value == pytest.approx(2 / 4)
+    assert (await scored(task, "acacia_boat", text))["partial progress"].value == 0.0
+
+
+async def test_the_target_made_before_a_later_failure_is_full_progress_but_not_executable(task):
+    good = example_of(task, "stick").golden_answers[0]
+    scores = await scored(task, "stick", good + "\nSTEP 9: x - Minecraft items: 1x Diamond")
+    assert (scores["executability"].value, scores["partial progress"].value) == (0.0, 1.0)
+
+
+async def test_citation_markers_and_prose_do_not_stand_in_the_way(task):
+    text = (
+        "**STEP 1: Gather wood [1]**\n- **Minecraft items:** 1x Oak Log [1]\n\n"
+        "STEP 2: Open the inventory.\n\nSTEP 3: Craft 4 oak planks from the log [2]. (4x Oak Planks)\n\n"
+        "**STEP 4: Craft sticks**\n- Minecraft Items: 4x Sticks [2][3].\n\nThat is it!"
+    )
+    assert (await scored(task, "stick", text))["executability"].value == 1.0
+
+
+async def test_no_plan_scores_nothing_and_no_answer_is_unscored(task):
+    scores = await scored(task, "stick", "I cannot help with that.")
+    assert [score.value for score in scores.values()] == [0.0, 0.0]
+    assert "names no Minecraft item" in scores["executability"].why
+    scores = await scored(task, "stick", None)
+    assert [score.value for score in scores.values()] == [None, None]
+
+
+def test_demonstrations_are_no_targets(tmp_path):
+    task = MinecraftTask(need_data("minecraft").parent)
+    shown = task.demonstrations()
+    assert len(shown) == len(DEMONSTRATED) == 2
+    targets = {item for items in TARGETS.values() for item in items}
+    assert not targets & set(DEMONSTRATED)
+    assert not {demonstration.question for demonstration in shown} & {example.question for example in task.examples()}
+    assert shown[0].reasoning.startswith("Ladder takes, from first to last, oak log")
+
+
+@pytest.mark.parametrize("version", ["1.16.5", "1.19"])
+def test_the_real_recipes_make_every_target_reachable(version):
+    task = MinecraftTask(need_data("minecraft").parent, version=version)
+    examples = task.examples()
+    assert len(examples) == len({example.id for example in examples}) == sum(map(len, TARGETS.values()))
+    assert len(examples) >= 100
+    assert min(example.metadata["difficulty"] for example in examples) <= 2
+    assert max(example.metadata["difficulty"] for example in examples) >= 15
+    assert len(task.solutions()) == len(examples)
+
+
+def test_the_corpus_is_written_on_demand(task, tmp_path, monkeypatch):
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path))
+    path = task.corpus
+    assert path == tmp_path / "cache" / "minecraft-1.16.5.jsonl"
+    assert set(json.loads(path.read_text(encoding="utf-8").splitlines()[0])) == {"id", "title", "text"}
+    assert task.corpus.is_file()
+
+
+def test_absent_and_useless_recipes_are_data_errors(tmp_path):
+    with pytest.raises(DataError, match="recipes_1"):
+        TASKS["minecraft"](tmp_path)
+    (tmp_path / "minecraft").mkdir()
+    line = json.dumps({"result": "x", "count": 1, "ingredients": {"y": 1}})
+    (tmp_path / "minecraft" / "recipes_1.16.5.jsonl").write_text(line)
+    (tmp_path / "minecraft" / "items_1.16.5.jsonl").write_text('{"name": "x"}\n')
+    with pytest.raises(DataError, match="none of the targets"):
+        TASKS["minecraft"](tmp_path).examples()

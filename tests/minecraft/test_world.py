@@ -1,0 +1,123 @@
+import json
+
+import pytest
+
+from reground.core.errors import DataError
+from reground_minecraft import rules
+from reground_minecraft.world import Slot, load_world
+from tests.data import need_data
+from tests.minecraft.small import recipes, small_world, write_recipes
+
+
+def test_variants_of_one_recipe_become_one_way_with_alternatives(tmp_path):
+    (way,) = small_world(tmp_path).ways["crafting_table"]
+    assert way.uses == (Slot(("oak_planks", "birch_planks", "acacia_planks"), 4),)
+    assert way.tools == ()
+
+
+def test_shapeless_variants_merge_too(tmp_path):
+    (way,) = [way for way in small_world(tmp_path).ways["birch_planks"] if way.kind == "craft"]
+    assert way.uses == (Slot(("birch_log", "birch_wood"), 1),)
+    assert way.gives == 4
+
+
+def test_recipes_beyond_two_by_two_need_a_crafting_table(tmp_path):
+    ways = small_world(tmp_path).ways
+    assert ways["chest"][0].tools == (("crafting_table",),)
+    assert ways["flint_and_steel"][0].tools == ()
+    assert ways["packed_ice"][0].tools == (("crafting_table",),)
+
+
+def test_the_given_flag_wins_over_the_pattern(tmp_path):
+    root = write_recipes(tmp_path)
+    path = root / "minecraft" / "recipes_1.16.5.jsonl"
+    recipe = {"result": "stick", "count": 4, "ingredients": {"oak_planks": 2}, "needs_crafting_table": True}
+    path.write_text(f"{json.dumps(recipe)}\n{path.read_text()}")
+    (way, *_) = load_world(root).ways["stick"]
+    assert way.tools == (("crafting_table",),)
+
+
+def test_variants_that_are_not_every_combination_stay_apart(tmp_path):
+    lines = [
+        {"result": "x", "count": 1, "ingredients": {"a": 1, "c": 1}, "pattern": [["a", "c"]]},
+        {"result": "x", "count": 1, "ingredients": {"b": 1, "d": 1}, "pattern": [["b", "d"]]},
+    ]
+    (tmp_path / "minecraft").mkdir()
+    (tmp_path / "minecraft" / "recipes_1.16.5.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    ways = load_world(tmp_path).ways["x"]
+    assert [way.uses for way in ways] == [(Slot(("a",), 1), Slot(("c",), 1)), (Slot(("b",), 1), Slot(("d",), 1))]
+
+
+def test_what_nothing_gives_is_not_reachable(tmp_path):
+    world = small_world(tmp_path)
+    assert {"diamond_pickaxe", "cake", "golden_apple"} <= world.reachable
+    assert "packed_ice" not in world.reachable
+    assert "ice" in set(world.items)
+
+
+def test_the_items_file_decides_what_exists_and_how_it_is_shown(tmp_path):
+    items = [{"name": "oak_log", "displayName": "Oak Log"}, {"name": "oak_planks"}, {"name": "stick"}]
+    world = load_world(write_recipes(tmp_path, items=items))
+    assert world.display == {"oak_log": "Oak Log", "oak_planks": "Oak Planks", "stick": "Stick"}
+    assert world.reachable == {"oak_log", "oak_planks", "stick"}
+
+
+def test_a_missing_recipe_file_is_a_data_error(tmp_path):
+    with pytest.raises(DataError, match=r"recipes_1\.16\.5\.jsonl.*no such"):
+        load_world(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("line", "complaint"),
+    [
+        ("{", "not JSON"),
+        ("{}", "needs a result"),
+        ('{"result": "x", "count": 0, "ingredients": {"a": 1}}', "count of x"),
+        ('{"result": "x", "ingredients": {}}', "needs ingredients"),
+        ('{"result": "x", "ingredients": {"a": 0}}', "above 0 of a"),
+    ],
+)
+def test_a_malformed_line_is_named(tmp_path, line, complaint):
+    (tmp_path / "minecraft").mkdir()
+    good = json.dumps(recipes()[0])
+    (tmp_path / "minecraft" / "recipes_1.16.5.jsonl").write_text(f"{good}\n{line}\n")
+    with pytest.raises(DataError, match=rf"jsonl:2: .*{complaint}"):
+        load_world(tmp_path)
+
+
+def test_an_empty_file_and_a_malformed_item_are_refused(tmp_path):
+    root = write_recipes(tmp_path, items=[{"name": 3}])
+    with pytest.raises(DataError, match=r"items_1\.16\.5\.jsonl:1: an item's name"):
+        load_world(root)
+    (root / "minecraft" / "recipes_1.16.5.jsonl").write_text("\n")
+    with pytest.raises(DataError, match="no recipe"):
+        load_world(root)
+
+
+def test_better_pickaxes_mine_what_worse_ones_do():
+    assert rules.pickaxe("wooden")[0] == "wooden_pickaxe"
+    assert "golden_pickaxe" in rules.pickaxe("wooden")
+    assert "golden_pickaxe" not in rules.pickaxe("stone")
+    assert rules.pickaxe("diamond") == ("diamond_pickaxe", "netherite_pickaxe")
+
+
+@pytest.mark.parametrize(("version", "at_least"), [("1.16.5", 780), ("1.19", 920)])
+def test_most_items_of_the_real_game_are_reachable(version, at_least):
+    world = load_world(need_data("minecraft").parent, version=version)
+    assert len(world.reachable) >= at_least
+    assert not {"bedrock", "ice", "command_block", "zombie_spawn_egg"} & world.reachable
+    assert world.reachable <= set(world.items)
+
+
+def test_ores_drop_themselves_before_1_17_and_raw_metal_since():
+    data = need_data("minecraft").parent
+    old, new = load_world(data), load_world(data, version="1.19")
+    assert "iron_ore" in old.reachable and "raw_iron" not in set(old.items)
+    assert "raw_iron" in new.reachable and "iron_ore" not in new.reachable
+
+
+def test_every_item_of_the_rules_exists_in_one_of_the_versions():
+    data = need_data("minecraft").parent
+    known = set(load_world(data).items) | set(load_world(data, version="1.19").items)
+    named = set(rules.sources(raw_metals=True)) | {smelting.result for smelting in rules.SMELTING}
+    assert named - known == {"mangrove_sapling", "turtle_scute"}
