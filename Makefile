@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 
-.PHONY: demo test check lint types layers tests bench campaign clean
+.PHONY: demo test check lint types layers docs tests bench campaign clean
 
 demo: .venv/.demo
 	$(BIN)/reground demo
@@ -10,7 +10,7 @@ demo: .venv/.demo
 test: .venv/.dev
 	$(MAKE) --no-print-directory check
 
-check: lint types layers tests
+check: lint types layers docs tests
 
 lint:
 	$(BIN)/ruff check .
@@ -46,4 +46,4 @@ campaign: .venv/.dev
 	touch $@ .venv/.demo
 
 clean:
-	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache htmlcov .coverage .coverage.* dist
+	rm -rf .venv .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache htmlcov .coverage .coverage.* dist site

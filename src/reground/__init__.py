@@ -50,7 +50,7 @@ def ask(
 ) -> Result:
     """Answer a question and show how. Works in a notebook too, where an event loop is running already.
 
-    The same call again goes on where an interrupted one was, and replays a finished one.
+    Repeating the call resumes an interrupted run and replays a finished one.
 
     method: a method's name, name+preset, or a file of your own that ends in .py.
     model: `provider/model`, a function from prompt to reply, plain or async, or a LanguageModel of your own.
@@ -64,13 +64,13 @@ def ask(
     budget: the most that the question may cost; a number is tokens, to which the method is scaled as in an evaluation.
     trace: a JSONL file to add the trajectory to.
     home: where runs are kept, instead of the user's state folder.
-    seed: what the seeds of sampled calls come from, so that the same question is answered alike elsewhere; None leaves
-        them to the model.
-    fresh: forget what an earlier, interrupted or finished run of the same question has recorded.
+    seed: the base seed. Each sampled call derives its own from it, so another machine draws the same samples where the
+        model allows it. None leaves the samples to the model.
+    fresh: ignore what an earlier run of the same question recorded.
     observer: called with every event while the method works.
-    language: that of the corpus's documents, by code or English name; English unless said.
+    language: the language of the documents, as a code or an English name. The default is English.
     on_index: called with progress while the corpus is indexed.
-    on_report: called with what the indexing came to, before the method begins.
+    on_report: called with the result of the indexing, before the method begins.
 
     Raises `reground.core.errors.RegroundError` when there is no answer to give.
     """

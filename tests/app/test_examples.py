@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -40,6 +41,18 @@ def test_ask_documents(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
     said = capsys.readouterr().out
     assert said.startswith("The Danube [1].")
     assert "calls" in said
+
+
+def test_the_picture_in_the_readme_is_what_its_recording_draws() -> None:
+    from reground.core.trajectory import read_trajectories
+
+    def words(picture: str) -> list[str]:
+        return re.findall(r"<text[^>]*>([^<]*)<", picture)
+
+    images = EXAMPLES.parent / "docs" / "images"
+    drawn = load("draw_trajectory").draw(next(read_trajectories(images / "trajectory.jsonl")))
+    assert words(drawn) == words((images / "trajectory.svg").read_text(encoding="utf-8"))
+    assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")  # it loads nothing
 
 
 def test_every_example_is_tested() -> None:

@@ -158,7 +158,7 @@ def test_the_real_splits_of_a_dataset_share_no_question(training: str, measured:
 def documented() -> list[list[str]]:
     """Every documented `reground train` command as words."""
     pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
-    found = [line for page in pages for line in page.read_text(encoding="utf-8").splitlines()]
+    found = [line for page in pages for line in page.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()]
     return [shlex.split(line) for line in found if line.startswith("reground train ") and "--task" in line]
 
 

@@ -58,7 +58,7 @@ class Demonstration(Value):
 
 @dataclass(frozen=True)
 class AnswerForm:
-    """What an answer has to look like, said once and used by prompts, voting and scoring.
+    """What an answer looks like; used by prompts, voting and scoring.
 
     name: how configuration and tasks refer to it.
     instruction: the sentence that tells a model how to state the answer.
@@ -108,7 +108,7 @@ def _trim(phrase: str) -> str:
 
 
 def _uncited(phrase: str) -> str:
-    """The phrase without the markers that it ends in, such as [1][2]; read from its end, each character once."""
+    """The phrase without the markers at its end, such as [1][2]; reads each character once, from the end."""
     end = start = len(phrase.removesuffix(".").rstrip())
     while phrase.endswith("]", 0, start):
         opened = phrase.rfind("[", 0, start)

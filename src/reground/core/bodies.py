@@ -1,4 +1,4 @@
-"""A server's replies, read within limits: on their size, unpacked, and on the time in which nothing comes."""
+"""Reads a server's replies within limits: on their unpacked size, and on the seconds without data."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ENCODING = "gzip"
 
 
 class BadBody(Exception):
-    """What is wrong with a reply's body, as the end of a sentence. passing: whether the next one may be better."""
+    """The fault of a reply's body, as the end of a sentence. passing: whether a retry may succeed."""
 
     def __init__(self, why: str, *, passing: bool) -> None:
         super().__init__(why)
@@ -60,7 +60,7 @@ async def read_body(response: Response, most: int, *, idle: float = IDLE_SECONDS
     """The body, unpacked; memory never holds more than `most` bytes of it. Raises BadBody.
 
     The session must not unpack by itself: a few packed kilobytes can be gigabytes.
-    idle: the most seconds between two pieces of it.
+    idle: the most seconds without data.
     """
     packed = response.headers.get("Content-Encoding", "identity").lower()
     if packed not in ("identity", ENCODING):
@@ -102,7 +102,7 @@ def read_json(body: bytes) -> Any:
     """A body's JSON. Raises ValueError.
 
     Bytes that are no UTF-8, and half a surrogate pair, which a token limit may leave behind, become U+FFFD.
-    A large body is for a thread: it is read in Python, so that other threads go on in between.
+    Parse a large body in a thread: this parser is in Python, so other threads can run meanwhile.
     """
     if len(body) <= LARGE:
         try:
@@ -121,7 +121,7 @@ def read_json(body: bytes) -> Any:
 
 
 class _Patient(json.JSONDecoder):
-    """The decoder of the standard library without its C part, which would hold the interpreter's lock to the end."""
+    """The standard library's decoder without its C part, which would hold the interpreter's lock throughout."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -21,8 +21,8 @@ T = TypeVar("T")
 class Budget(Value):
     """The most that one question may cost. None is no limit.
 
-    tokens: prompt and completion tokens together; calls: model calls; seconds: wall-clock time,
-    that of earlier, interrupted attempts included, and what runs when they are over is ended; usd: US dollars.
+    tokens: prompt and completion tokens together. calls: model calls. seconds: wall-clock time, including earlier,
+    interrupted attempts; what still runs then is cancelled. usd: US dollars.
     """
 
     tokens: int | None = Field(default=None, ge=0)
@@ -33,7 +33,7 @@ class Budget(Value):
 
 @dataclass(frozen=True)
 class Reservation:
-    """What an admitted call holds: `tokens` of the budget, and its prompt's length as it was estimated."""
+    """What an admitted call has reserved: `tokens` of the budget, and the estimated length of its prompt."""
 
     tokens: int = 0
     estimated: int = 0
@@ -73,7 +73,7 @@ class Meter:
         return self._carried + self.clock() - self._started
 
     def carry(self, elapsed: float) -> None:
-        """A replayed effect had ended `elapsed` seconds into its run: no less has passed now."""
+        """Count the time of a replayed effect, which ended `elapsed` seconds into its run."""
         self._carried = max(self._carried, elapsed - (self.clock() - self._started))
 
     def remaining_tokens(self) -> int | None:
@@ -145,7 +145,7 @@ class Meter:
         return cut, Reservation(reserved, estimated)
 
     def settle(self, reserved: Reservation, usage: Usage | None) -> None:
-        """Give a reservation back and count what the call really cost; None when it failed."""
+        """Release a reservation and count the call's real cost; None when the call failed."""
         self._reserved_tokens -= reserved.tokens
         self._reserved_calls -= 1
         if usage is not None:
@@ -159,9 +159,9 @@ class Meter:
             self._measured += usage.prompt
 
     def see(self, wanted: Sampling, replies: Sequence[Reply]) -> None:
-        """Remember which replies the token budget has cut: they ended at a limit below the length that was asked for.
+        """Remember which replies the token budget cut: they stopped at a limit below the requested length.
 
-        What they cost shows it, so a replayed reply is told by it as well as a paid one.
+        Their usage shows it, so this works for replayed replies too.
         """
         written = sum(reply.usage.completion for reply in replies)
         if self.budget.tokens is not None and written < wanted.max_tokens * wanted.n:
@@ -172,7 +172,7 @@ class Meter:
         return text.strip() in self._cut
 
     def replay(self, usage: Usage, elapsed: float, messages: tuple[Message, ...] = ()) -> None:
-        """Count an effect that an earlier attempt has paid for, a call of a model with its messages."""
+        """Count an effect that an earlier attempt paid for; a model call comes with its messages."""
         if self.budget.tokens is not None:
             self._learn(estimate_tokens(messages), usage)
         self.usage += usage

@@ -1,4 +1,4 @@
-"""Critics: who says how good a candidate is for what comes next, and the port."""
+"""The port of critics, which score the candidates for a method's next step."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Critic(Protocol):
 
     @property
     def name(self) -> str:
-        """What judges, and which version of it: part of a run's identity and of a recorded score's."""
+        """The critic and its version: part of the identity of a run and of a recorded score."""
         ...
 
     async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
@@ -42,10 +42,10 @@ class AskingCritic(Critic, Protocol):
     """A critic whose scores cost calls of a model, which a budget has to cover."""
 
     def calls_for(self, candidates: int) -> int:
-        """How many calls the choice between so many candidates takes; together they read the context so often."""
+        """The number of calls that a choice between this number of candidates takes; each reads the context once."""
         ...
 
 
 def comparable(score: float) -> float:
-    """A score that can be compared and kept as JSON: what is not a number is the lowest, and nothing is infinite."""
+    """A score that can be compared and stored as JSON: NaN becomes the lowest number, infinities the largest."""
     return finite(float(score))

@@ -30,7 +30,7 @@ def usage_of(replies: Sequence[Reply]) -> Usage:
 
 
 def priced(usage: Usage, model: LanguageModel) -> Usage:
-    """A call's usage; one whose price was not known when it was made costs what the model's price says now."""
+    """A call's usage. If its price was unknown when it was made, the model's present price applies."""
     price = getattr(model, "price", None)
     if usage.usd is not None or price is None:
         return usage
@@ -38,6 +38,6 @@ def priced(usage: Usage, model: LanguageModel) -> Usage:
 
 
 def usage_of_ended(messages: tuple[Message, ...], model: LanguageModel) -> Usage:
-    """What a call has cost that the time budget ended: its prompt, by estimate, which whoever serves it may charge."""
+    """The cost of a call that the time budget cancelled: its estimated prompt, which the server may charge."""
     usage = priced(Usage(calls=1, prompt=estimate_tokens(messages), usd=None), model)
     return usage if usage.usd is not None else usage.model_copy(update={"usd": 0.0})

@@ -99,7 +99,7 @@ class ParseError(RegroundError):
 
 
 class BudgetExceeded(RegroundError):
-    """The next effect would go over the budget and was not started, or the time ended while it ran."""
+    """The next effect would exceed the budget and was not started, or the time ran out while it ran."""
 
     def __init__(self, limit: str, why: str) -> None:
         super().__init__(why)
@@ -107,7 +107,7 @@ class BudgetExceeded(RegroundError):
 
 
 class StorageError(RegroundError):
-    """The disk refused to be written: it is full, or read-only, or the rights are missing."""
+    """The disk cannot be written: it is full, read-only, or the permission is missing."""
 
     exit_code = 2
 

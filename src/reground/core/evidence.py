@@ -25,7 +25,7 @@ class Retriever(Protocol):
 
     @property
     def name(self) -> str:
-        """What was searched and how; part of a run's identity, so it changes when the index does."""
+        """What is searched and how. It is part of a run's identity and changes with the index."""
         ...
 
     async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
@@ -38,7 +38,8 @@ class Pages(Retriever, Protocol):
     """A retriever that can also open the page of a passage. Not every retriever can: ask `isinstance`."""
 
     async def page(self, passage_id: str, /) -> Passage | None:
-        """The whole document under its own id, a very long one around the passage; None where there is none.
+        """The whole document under its own id, or the part around the passage if it is very long; None if there is
+        none.
 
         Raises `RetrievalError`.
         """

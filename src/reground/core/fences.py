@@ -42,7 +42,7 @@ def without_fences(text: str) -> str:
 
 @dataclass(frozen=True)
 class _Fence:
-    """A line that ends in a fence: what stands before it, its mark, and what is said behind it."""
+    """A line that ends in a fence: the text before it, its mark, and the text after it."""
 
     before: str
     mark: str
@@ -50,7 +50,7 @@ class _Fence:
 
     @property
     def alone(self) -> bool:
-        """Whether nothing stands before it but indentation, a list's marker or a quotation's."""
+        """Whether only indentation or the marker of a list or a quotation stands before it."""
         return _MARGIN.fullmatch(self.before.strip()) is not None
 
     @property

@@ -1,8 +1,8 @@
 """The journal: every effect of a run, written before the method sees its result.
 
-Starting the same run again replays what is there and goes on from the first effect that is missing.
-An effect is keyed by run, question, span path and ordinal; the fingerprint tells whether the request
-is still the same, so changed code or prompts never get an old answer to a new question.
+Repeating a run replays the recorded effects and continues from the first missing one. An effect is keyed by run,
+question, span path and ordinal. The fingerprint tells whether the request is the same, so changed code or prompts never
+get an old answer.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Effect:
 
 
 def fingerprint(kind: str, *parts: str) -> str:
-    """A stable identity for a request: 128 bits over its parts, told apart by their lengths."""
+    """A stable identity for a request: 128 bits over its parts, each with its length."""
     pieces = [kind.encode()]
     for part in parts:
         data = part.encode("utf-8", "surrogatepass")
@@ -51,7 +51,7 @@ def checksum(*values: object) -> str:
 
 
 def as_written(raw: bytes) -> str:
-    """A database's text; bytes that are no UTF-8 stay apart from all text, so that their row's checksum cannot fit."""
+    """Text from the database. Invalid UTF-8 becomes text that no valid text equals, so its row's checksum fails."""
     return raw.decode("utf-8", "surrogateescape")
 
 
@@ -85,10 +85,10 @@ class MemoryJournal:
 class SqliteJournal:
     """A journal in one SQLite file (WAL), safe against kill -9.
 
-    Appends that wait in the same turn of the event loop share one commit, so hundreds of calls in
-    flight do not pay for hundreds of commits. Every row has a checksum; one that does not fit is named, left out and
-    asked again. `notices` says which, in words for the user. The table is a log that only grows at its end, whichever
-    questions are in flight: a primary key would scatter each commit over as many pages as it has rows.
+    Appends that wait in the same turn of the event loop share one commit, so hundreds of calls in flight do not cost
+    hundreds of commits. Every row has a checksum. A row that fails it is named in `notices` and ignored, so its call is
+    made again. The table only grows at its end; a primary key would scatter each commit over as many pages as it has
+    rows.
     """
 
     def __init__(self, path: Path) -> None:
@@ -119,7 +119,7 @@ class SqliteJournal:
         self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
     def load(self, run: str, question: str) -> dict[tuple[str, int], Effect]:
-        """Everything recorded for one question; of two effects at one place the later counts."""
+        """Everything recorded for one question. Of two effects with the same key, the later one counts."""
         try:
             rows = self._db.execute(
                 "SELECT rowid, sum, span, ordinal, fingerprint, result, elapsed FROM effects "

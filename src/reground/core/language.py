@@ -50,11 +50,11 @@ class TokenLogprob(Value):
 
 
 IMPOSSIBLE = -9999.0
-"""The log-probability that servers give for a token of no probability, and that stands for what is no number."""
+"""The log-probability that servers give a token of probability 0. It also replaces NaN."""
 
 
 def _storable_tokens(tokens: tuple[TokenLogprob, ...] | None) -> tuple[TokenLogprob, ...] | None:
-    """A reply's tokens, mended where one cannot be stored. All are looked at together: a reply has hundreds."""
+    """A reply's tokens, repaired where one cannot be stored. They are checked all at once: a reply has hundreds."""
     if not tokens or (
         math.isfinite(sum([each.logprob for each in tokens])) and "".join([each.token for each in tokens]).isascii()
     ):
@@ -99,8 +99,8 @@ class Reply(Value):
     """One sampled completion.
 
     `usage` is the whole call's on the first reply of a call and empty on the others,
-    so that summing over replies gives what was paid. `reasoning` is what a reasoning model thought
-    before `text`; None where it told no thought apart.
+    so the sum over replies is what was paid. `reasoning` is what a reasoning model wrote before `text`; None if it
+    marked no such part.
     """
 
     text: Text
@@ -125,8 +125,8 @@ class Reply(Value):
     def only(self, ranges: Sequence[tuple[int, int]]) -> Reply:
         """These half-open ranges of the characters, in order, and the tokens that spell them.
 
-        A token across a border keeps the part inside, with its whole log-probability. Where the tokens do not spell the
-        text (a server may give none, or numbers), nobody knows which belong to it: there are no log-probabilities then.
+        A token across a border keeps the part inside, with its whole log-probability. If the tokens do not spell the
+        text (a server may give none, or numbers), they cannot be assigned, and there are no log-probabilities.
         """
         text = "".join(self.text[start:end] for start, end in ranges)
         return self.model_copy(update={"text": text, "token_logprobs": self._tokens(ranges)})

@@ -27,7 +27,7 @@ def with_sum(text: str) -> bytes:
 
 
 def without_sum(line: bytes) -> bytes:
-    """The JSON object of a line as it was before its checksum. Raises ValueError where the checksum does not fit."""
+    """A line's JSON object without its checksum. Raises ValueError if the checksum does not match."""
     data = line.strip()
     found = _SUM.search(data, max(0, len(data) - 18))
     if found is None:
@@ -41,7 +41,7 @@ def without_sum(line: bytes) -> bytes:
 def append_line(path: Path, text: str) -> None:
     """Add one JSON object to a file of lines: all of it or nothing. Raises StorageError where there is no room.
 
-    What stands there without a line end, because a crash cut it, keeps a line of its own.
+    A last line that a crash left without a line end stays a line of its own.
     """
     line = with_sum(text)
     with writing(path):
@@ -96,7 +96,7 @@ def replace_lines(path: Path, lines: Iterable[bytes]) -> None:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Say in one line which file could not be written and why, where the disk or its rights refuse it."""
+    """Turn a failed write into a StorageError that names the file and the reason."""
     try:
         yield
     except OSError as error:
@@ -117,7 +117,7 @@ def read_lines(path: Path, what: str) -> Iterator[tuple[int, bytes]]:
 
 
 def set_aside(path: Path, check: Callable[[bytes], object]) -> list[str]:
-    """Move the lines that cannot be read to a file beside; returns what to tell the user of each.
+    """Move unreadable lines to a file beside this one. Returns a message for the user for each.
 
     check: reads a line that has no checksum; raises ValueError where it cannot. A last line that only lacks its line
     end is given one; one that was cut short is dropped, because it was never whole.

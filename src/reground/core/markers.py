@@ -44,7 +44,7 @@ def cited_markers(text: str, *, most: int) -> list[int]:
 
 
 def without_unknown(text: str, known: Collection[int]) -> tuple[str, list[int]]:
-    """The text without markers that name none of the `known` passages, and the numbers taken out."""
+    """The text without markers that name no `known` passage, and the removed numbers."""
     unknown: list[int] = []
 
     def keep(run: str) -> str:
@@ -90,7 +90,7 @@ def _cites(run: str, before: str, after: str, most: int) -> bool:
 
 
 def _closed(before: str, part: str, end: int) -> tuple[str, int]:
-    """What stays before a run that is taken out, and where the text goes on behind it.
+    """The text kept before a removed run, and the position where the text continues.
 
     Parentheses that held nothing else go with it, and one blank.
     """

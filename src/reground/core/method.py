@@ -11,12 +11,12 @@ from reground.core.run import Run
 
 @runtime_checkable
 class Method(Protocol):
-    """A paper's algorithm. It sees the question alone, so no gold answer can leak into it.
+    """A paper's algorithm. It sees only the question, so no gold answer can leak into it.
 
     One method answers many questions at once, so what belongs to a question lives in `solve` and not in the method.
 
-    Every effect goes through `run`. A method calls `run.propose` whenever it holds an answer that
-    could be given, so that a budget which ends early still yields the best one so far.
+    Every effect goes through `run`. A method calls `run.propose` whenever it has an answer worth giving; if the budget
+    ends early, the last proposal is the result.
     """
 
     async def solve(self, question: str, run: Run, /) -> Answer:

@@ -22,7 +22,7 @@ def indexes_dir() -> Path:
 
 
 def cache_dir() -> Path:
-    """What can be thrown away and made again, such as the shared cache of model calls."""
+    """What can be deleted and made again, such as the shared cache of model calls."""
     return _place("XDG_CACHE_HOME", ".cache", "cache")
 
 

@@ -71,7 +71,7 @@ class Execution(Value):
 
 @runtime_checkable
 class Sandbox(Protocol):
-    """Runs a program in isolation. Raises `SandboxUnavailable` where there is none to be had."""
+    """Runs a program in isolation. Raises `SandboxUnavailable` if there is no isolation here."""
 
     @property
     def name(self) -> str:

@@ -110,8 +110,8 @@ class _Shared:
 class Run:
     """One question's run, or a span of it.
 
-    A span is a child run with its own ordinals. Concurrent branches each take a span of their own,
-    opened in a fixed order, so that replay finds the same keys whatever the timing was.
+    A span is a child run with its own ordinals. Each concurrent branch takes one, opened in a fixed order, so that
+    replay finds the same keys.
 
     seed: base seed. Each sampled call without its own seed derives one from this and its position, so a resumed run
     draws the same samples. None leaves seeds to the model.
@@ -162,7 +162,7 @@ class Run:
         return self._shared.best
 
     def propose(self, answer: Answer) -> Answer:
-        """Hold `answer` as the best so far, to be given if the budget ends; returns it."""
+        """Keep `answer` as the best so far: it is the result if the budget ends. Returns it."""
         self._shared.best = answer
         if not self.meter.has_cut(answer.text):
             self._shared.whole = answer
@@ -349,7 +349,7 @@ class Run:
         raise AssertionError("attempts must be at least 1")
 
     async def retrieve(self, retriever: Retriever, query: str, /, *, k: int, name: str = "retrieve") -> list[Passage]:
-        """Retrieve at most `k` passages. Their text is data: control tokens in it are broken here, at the door."""
+        """Retrieve at most `k` passages. Their text is data: control tokens in it are broken here."""
         query = storable_text(query)
         mark = fingerprint("retrieve", retriever.name, str(k), query)
 
@@ -377,8 +377,8 @@ class Run:
     async def score(self, critic: Critic, pairs: Sequence[Pair], /, *, name: str = "score") -> list[float]:
         """Have a critic score candidates. Raises ModelError where it does not give one score a pair.
 
-        Scores are recorded, because another machine or build may compute others and so choose otherwise. A critic that
-        works through this run, as one that asks a model does, has its calls recorded instead.
+        Scores are recorded, because another machine or build may compute different ones. A critic that calls a model
+        through this run has its calls recorded instead.
         """
         mark = fingerprint("score", critic.name, *(text for pair in pairs for text in (pair.context, pair.candidate)))
 
@@ -427,7 +427,7 @@ class Run:
         return ordinal
 
     def _replay(self, ordinal: int, mark: str, adapter: TypeAdapter[T], name: str) -> tuple[T, float] | None:
-        """What was recorded for this request and when it ended; None where there is nothing that can be read."""
+        """The recorded result of this request and when it ended; None if nothing readable is recorded."""
         effect = self._shared.recorded.get((self._path, ordinal))
         if effect is None or effect.fingerprint != mark:
             return None
@@ -460,7 +460,7 @@ class Run:
 
 
 async def gather(*branches: Awaitable[T]) -> list[T]:
-    """Await all branches; when one fails the others still finish, because they are paid for, and then it raises.
+    """Await all branches. If one fails, the others still finish, because they are paid for; then its error is raised.
 
     Cancellation reaches every branch at once.
     """

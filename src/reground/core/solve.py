@@ -1,4 +1,4 @@
-"""One question from end to end: run the method, keep to the budget, write the trajectory."""
+"""One question from start to end: run the method, enforce the budget, write the trajectory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def _said(error: Exception) -> str:
-    """An error's message; one that nobody raised on purpose also says on which line it arose."""
+    """An error's message; for an unexpected error also the line that raised it."""
     if isinstance(error, RegroundError):
         return str(error)
     frames = traceback.extract_tb(error.__traceback__)
@@ -38,9 +38,8 @@ class Solved:
 async def solve(method: Method, question: str, run: Run, /, *, id: str, name: str) -> Solved:
     """Never raises for what goes wrong in the method: a failed question is data too.
 
-    When the budget ends, the answer proposed last stands and the trajectory says which limit it was. A program that the
-    budget has cut is worth nothing, so an answer proposed before it that is whole takes its place;
-    cancellation (Ctrl-C) passes through.
+    When the budget ends, the last proposed answer is the result and the trajectory names the limit. A program that the
+    budget cut short is replaced by the last whole answer proposed before it. Cancellation (Ctrl-C) passes through.
     """
     answer: Answer | None = None
     stopped: str | None = None
@@ -81,7 +80,7 @@ def _writes_code(method: Method) -> bool:
 
 
 def _ungrounded(method: Method, steps: Sequence[Step]) -> str | None:
-    """Why a method that could search has read nothing; None where it has no documents or some passage came back."""
+    """Why a method with documents read none; None if it has no documents or retrieved a passage."""
     searches = [step for step in steps if isinstance(step, RetrieveStep)]
     if getattr(method, "retriever", None) is None or any(step.passages for step in searches):
         return None

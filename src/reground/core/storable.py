@@ -1,8 +1,8 @@
-"""The door for what comes from outside: text and numbers that UTF-8 and JSON cannot hold are mended here, once.
+"""Repairs text and numbers from outside that UTF-8 or JSON cannot hold.
 
 A model, a retriever, a sandbox or an exception may hand over half a surrogate pair, a number that is not finite, or
-data without a bottom. A value that holds them could be written and never read back. The types below mend them when a
-value is made, so whatever a run holds can be stored, and a replay sees what the first attempt saw.
+endlessly nested data. Such a value might be written but not read back. The types below repair it when a value is made,
+so everything in a run can be stored, and a replay sees what the first attempt saw.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ def storable_text(text: str) -> str:
 
 
 def finite(number: float) -> float:
-    """The number if JSON has it; infinities become the largest numbers, and what is no number the lowest."""
+    """The number, if JSON can hold it; infinities become the largest numbers, NaN the lowest."""
     return number if math.isfinite(number) else 1e308 if number > 0 else -1e308
 
 
 def storable(value: Any, depth: int = DEEPEST) -> Any:
-    """JSON data with its texts and numbers mended, and cut where it is nested more than `depth` levels deep."""
+    """JSON data with its texts and numbers repaired, cut below `depth` levels of nesting."""
     if isinstance(value, str):
         return storable_text(value)
     if isinstance(value, float):

@@ -69,7 +69,7 @@ class ExecuteStep(_Step):
 
 
 class ScoreStep(_Step):
-    """What a critic in this process made of candidates; one that asks a model has its calls as steps instead."""
+    """The scores of a critic in this process. The calls of a critic that asks a model are steps of their own."""
 
     kind: Literal["score"] = "score"
     critic: str
@@ -80,9 +80,9 @@ class ScoreStep(_Step):
 class Candidate(Value):
     """One of the things that a choice was between.
 
-    text: what would go on, as the model wrote it or as a passage reads. logprob: the mean natural logarithm of its
-    tokens' probabilities, where the model gave any. score: what the chooser made of it, higher is better.
-    discarded: why it was out of the question, if it was. data: what it was parsed to, or a passage's id.
+    text: the candidate as the model wrote it or as the passage reads. logprob: the mean natural logarithm of its
+    tokens' probabilities, where the model gave any. score: the chooser's score, higher is better. discarded: why it
+    could not be chosen, if so. data: what it was parsed to, or a passage's id.
     """
 
     text: Text
@@ -93,7 +93,7 @@ class Candidate(Value):
 
 
 class ChooseStep(_Step):
-    """A choice between candidates: what a trainer of critics or of agents learns from.
+    """A choice between candidates, from which critics and agents can be trained.
 
     name: which kind of choice. by: who or what chose (a critic's name, "perplexity", "agreement"). context: the exact
     text that the choice saw besides the candidates. chosen: the index of the one that goes on, None where all were
@@ -109,7 +109,7 @@ class ChooseStep(_Step):
 
 
 class NoteStep(_Step):
-    """Something a method wants to be seen: a repaired revision, a skipped step, the end of a budget."""
+    """Something that a method reports: a repaired revision, a skipped step, the end of a budget."""
 
     kind: Literal["note"] = "note"
     data: dict[Text, Json] = Field(default_factory=dict)

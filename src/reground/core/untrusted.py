@@ -1,8 +1,8 @@
 """Text from outside is data: how it is made harmless and how it is fenced.
 
-A llama.cpp server, like most, turns the text `<|im_end|>` inside a message into the control token
-of that name. A passage could so end its own turn and speak as the system. `neutralise` breaks every
-such token with a space, which a reader hardly sees and a tokenizer never joins again.
+A llama.cpp server, like most, turns the text `<|im_end|>` inside a message into the control token of that name. With it
+a passage could end its turn and speak as the system. `neutralise` breaks every such token with a space, which a reader
+hardly sees and a tokenizer never joins.
 """
 
 from __future__ import annotations

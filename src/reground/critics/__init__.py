@@ -2,11 +2,11 @@
 
 A critic module has `create(kind, *, model, detail) -> Critic`: `kind` says what it judges, `model` is the method's own,
 `detail` is what the user wrote behind the colon (`prompted:rank`, `random:7`, a folder of weights). `create` is called
-when a planner is set up, for a budget or a look at its settings too, and must be cheap: what is dear, such as weights,
-is loaded at the first score and kept by the critic, which then judges every question of the planner. One that calls a
+whenever a planner is set up, also to scale it or to show its settings, so it must be cheap. A critic loads what is
+expensive, such as weights, at its first score and keeps it for all questions of the planner. One that calls a
 model is an `AskingCritic`. A module whose critics may be asked of another model than the method's has `model_of(detail)
--> (detail, model)`: the detail without the model, and the model as `provider/model` or None. Outsiders come in by entry
-points in the group `reground.critics`.
+-> (detail, model)`: the detail without the model, and the model as `provider/model` or None. Other packages add critics
+through the entry point group `reground.critics`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def names() -> dict[str, str]:
 def load(spec: str, *, model: LanguageModel) -> Critics:
     """All four critics of one kind by name, `name` or `name:detail`.
 
-    Raises ConfigurationError for a name that nothing has, a module that cannot be imported, or an unfit detail.
+    Raises ConfigurationError for an unknown name, a module that cannot be imported, or an invalid detail.
     """
     name, _, detail = spec.partition(":")
     create = _module(name).create
@@ -69,7 +69,7 @@ def load(spec: str, *, model: LanguageModel) -> Critics:
 
 
 def own_model(spec: str) -> tuple[str, str | None]:
-    """A critic's name without the model that it names, as `provider/model`, and that model; None where it names none.
+    """Split a critic's name into the name without a model, and the model as `provider/model` or None.
 
     Raises ConfigurationError as `load` does.
     """

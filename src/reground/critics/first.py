@@ -1,4 +1,4 @@
-"""The first candidate is always the best: the planner without any judgement.
+"""Always chooses the first candidate: the planner without any judgement.
 
 Sub-goals come in the planner's usual order and documents in the retriever's, so what is left is a fixed round of
 reasoning, query and retrieval, with one sample each.
@@ -27,7 +27,7 @@ class FirstCritic:
 
 
 def create(kind: str, *, model: LanguageModel, detail: str) -> Critic:
-    """The same for every kind. Raises ConfigurationError for a detail: there is nothing to set."""
+    """The same critic for every kind. Raises ConfigurationError for a detail, because there is nothing to set."""
     if detail:
         raise ConfigurationError(f"the critic first takes no detail, not {detail!r}")
     return FirstCritic()

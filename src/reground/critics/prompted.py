@@ -1,8 +1,8 @@
 """A language model as the critic, asked in words (CR-Planner, section 4.1, where GPT-4 stands in for trained ones).
 
-Two styles. `pointwise` asks about every candidate by itself, all at once, and reads how sure the model is from the
-log-probability of its yes or no. `rank` shows all candidates in one call and asks for the number of the best: a third
-of the cost with three candidates, at the price of a bias for a place in the list and of no score for the others.
+Two styles. `pointwise` asks about every candidate by itself, all at once, and takes its score from the log-probability
+of the reply's yes or no. `rank` shows all candidates in one call and asks for the number of the best. With three
+candidates it costs a third, but it is biased towards a place in the list and gives the others no score.
 """
 
 from __future__ import annotations
@@ -69,13 +69,13 @@ class PromptedCritic:
 
     @property
     def name(self) -> str:
-        """The style and the model, and a mark of the words where they are not the usual ones."""
+        """The style, the model, and a fingerprint of the prompts if they are not the default."""
         words = (self.prompts, dict(self.jobs))
         own = "" if words == (Prompts(), JOBS) else " " + hashlib.sha256(repr(words).encode()).hexdigest()[:8]
         return f"prompted:{self.style} {self.model.name}{own}"
 
     def calls_for(self, candidates: int) -> int:
-        """How many calls a choice between so many candidates takes."""
+        """The number of calls that a choice between this number of candidates takes."""
         return candidates if self.style == "pointwise" else 1
 
     async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
@@ -134,7 +134,7 @@ class PromptedCritic:
 
 
 def read_verdict(reply: Reply) -> float | None:
-    """A reply's yes or no as a score; None where it says neither.
+    """A reply's yes or no as a score; None if it says neither.
 
     Yes at probability p is (1 + p) / 2, no is (1 - p) / 2: p alone would put a hesitant yes below a hesitant no,
     because the rest of the probability lies on words that are neither. Without log-probabilities p is 1.
@@ -146,7 +146,7 @@ def read_verdict(reply: Reply) -> float | None:
 
 
 def read_number(reply: Reply, most: int) -> tuple[int, float] | None:
-    """The place, from 0, of the candidate that a reply names first, and its probability; None where it names none."""
+    """The index of the candidate that a reply names first, and its probability; None if it names none."""
     found, sure = _find(reply, _NUMBER)
     if found is None:
         return None
@@ -157,7 +157,7 @@ def read_number(reply: Reply, most: int) -> tuple[int, float] | None:
 
 
 def _find(reply: Reply, pattern: re.Pattern[str]) -> tuple[re.Match[str] | None, float]:
-    """The first match, and the probability of the tokens that it lies in: 1 where the model gave none."""
+    """The first match, and the probability of its tokens: 1 if the model gave none."""
     tokens = reply.token_logprobs or ()
     said = "".join(token.token for token in tokens)
     found = pattern.search(said)
@@ -173,7 +173,7 @@ def _find(reply: Reply, pattern: re.Pattern[str]) -> tuple[re.Match[str] | None,
 
 
 def model_of(detail: str) -> tuple[str, str | None]:
-    """The style in a detail such as `rank:openai/large`, and the model that shall judge; None for the method's own."""
+    """Split a detail such as `rank:openai/large` into the style and the judging model; None is the method's own."""
     style, _, model = detail.partition(":")
     return ("", detail) if "/" in style else (style, model or None)
 

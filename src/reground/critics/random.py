@@ -1,7 +1,7 @@
-"""Chance as the critic: the baseline that every other critic has to beat.
+"""Scores at random: the baseline that every other critic has to beat.
 
 A score is a hash of seed, kind, context and candidate, so that a replay chooses the same again and equal candidates
-score alike. `random:SEED` draws anew.
+score alike. `random:SEED` draws other scores.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class RandomCritic:
 
 
 def create(kind: str, *, model: LanguageModel, detail: str) -> Critic:
-    """A critic for the kind. Raises ConfigurationError where the detail is no seed, a whole number."""
+    """A critic for the kind. Raises ConfigurationError if the detail is not a seed (a whole number)."""
     try:
         return RandomCritic(kind, int(detail or "0"))
     except ValueError:

@@ -14,7 +14,7 @@ PREFIX = "before checks: "
 async def score(task: Task, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
     """Every metric of the task; the primary one for the answer before the checks too, where the trajectory holds one.
 
-    An answer that the checks left alone is not scored twice: a judge could rate it differently the second time.
+    An answer that the checks left unchanged is not scored twice, because a judge could rate it differently.
     """
     scores = await task.score(example, trajectory, sandbox)
     before = before_checks(trajectory)
@@ -26,7 +26,7 @@ async def score(task: Task, example: Example, trajectory: Trajectory, sandbox: S
 
 
 def before_checks(trajectory: Trajectory) -> Trajectory | None:
-    """The trajectory as if it had ended with the answer that its checks saw first; None where it notes none."""
+    """The trajectory as if it had ended with the answer before the checks; None if it notes none."""
     noted = (step for step in trajectory.steps if isinstance(step, NoteStep) and step.name == BEFORE_CHECKS)
     text = next((note.data.get("text") for note in noted), None)
     if trajectory.answer is None or not isinstance(text, str):

@@ -37,7 +37,7 @@ class Cell(Value):
 
 
 class Refusal(Value):
-    """A cell that cannot be run here, and why: a model without log-probabilities, no sandbox, no documents."""
+    """A cell that cannot run here, with the reason: no log-probabilities, no sandbox or no documents."""
 
     cell: Cell
     why: str
@@ -120,7 +120,7 @@ async def compare(
     sandbox: Sandbox | None = None,
     observer: CellObserver | None = None,
 ) -> CompareResult:
-    """Run every cell, or go on with those that are not finished.
+    """Run every cell, or resume those that are not finished.
 
     Raises before anything is run where a cell's folder holds another run.
     A cell that cannot be run here (CapabilityError, SandboxUnavailable) is refused with its reason and the others go
@@ -160,7 +160,7 @@ async def _run(
 
 
 def _write_plan(out: Path, task: Task, cells: Sequence[Cell], baseline: str, refused: Sequence[Refusal]) -> None:
-    """Keep what earlier commands have put into this folder: methods and budgets may be added one by one."""
+    """Keep the cells of earlier commands: methods and budgets may be added one by one."""
     out.mkdir(parents=True, exist_ok=True)
     before = read_plan(out)
     if before is not None and before.task != task.name:

@@ -11,7 +11,7 @@ from reground.evaluation.records import Record
 from reground.evaluation.task import Example
 
 SHORTEST_ANSWER = 32
-"""Completion tokens of the cheapest thinkable question: one call with a short answer."""
+"""Completion tokens of the cheapest possible question: one call with a short answer."""
 
 Pricing = Callable[[int, int, int], float]
 """USD for prompt, cached and completion tokens."""
@@ -48,7 +48,7 @@ def estimate(
     speed: float | None = None,
     concurrency: int = 1,
 ) -> Estimate:
-    """Estimate a run from what its folder has measured so far, else from its questions and its budget.
+    """Estimate a run from its finished questions, else from its questions and its budget.
 
     done: its records. usd: the price. speed: tokens a second in all; without it the measured seconds a question
     are used, if there are any.

@@ -37,7 +37,7 @@ def plot(
     metric: str,
     title: str,
 ) -> list[Path]:
-    """Draw the points; `by` names the colour, the other of method and model the marker. Returns the files.
+    """Draw the points. `by` (method or model) sets the colour, the other one the marker. Returns the files.
 
     The same points give the same bytes. Raises MissingExtra without matplotlib.
     """

@@ -17,8 +17,8 @@ class Progress:
     """Where a run stands.
 
     resumed: questions x repeats that earlier sessions had finished; done includes them.
-    usage: what the finished and the begun ones have cost, over all sessions; paid: in this session alone.
-    left: estimated seconds to the end, from this attempt's pace; None until one has finished.
+    usage: the cost of finished and begun ones over all sessions; paid: the cost of this session.
+    left: estimated seconds to the end at this session's pace; None until one has finished.
     """
 
     done: int

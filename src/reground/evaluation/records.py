@@ -1,4 +1,4 @@
-"""What the results store holds: a run's configuration, its scored questions, and its summary."""
+"""The data of the results store: a run's configuration, its scored questions and its summary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FORMAT = 1
 
 
 class RunConfig(Value):
-    """What identifies a run: two runs with equal configurations ask for the same work.
+    """The identity of a run: two runs with equal configurations do the same work.
 
     data: a fingerprint over all examples of the split, so that changed data is noticed.
     settings: the method's; model_settings: what changes a model's replies; never a key.
@@ -47,7 +47,7 @@ class Record(Value):
 
     `failure` says why there is no answer; then there are no scores. `scoring` says why an answer could
     not be scored at all; a resumed run tries that again. `answer` is the short answer that was compared.
-    `cut`: whether the limit on a reply's length cut what the last call wrote. `stages`: cost by the name of the step;
+    `cut`: whether the length limit cut the last reply. `stages`: cost by the name of the step;
     runs scored before it was recorded have none, until they are scored again.
     """
 

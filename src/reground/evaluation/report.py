@@ -216,7 +216,7 @@ def _row_notes(row: Row) -> list[str]:
 
 
 def _reasons(row: Row, most: int = 3) -> str:
-    """Why questions failed: how many by each error, those that differ only in numbers as one."""
+    """Why questions failed: the number of each error. Errors that differ only in numbers count as one."""
     kinds: dict[str, list[str]] = {}
     for record in row.records:
         if record.failure is not None:

@@ -41,7 +41,7 @@ MAY_GROW = frozenset({"limit", "repeats"})
 NEWER = frozenset(
     f"model_settings.{name}" for name in ("base_url", "adapter_files", "weights", "judge_weights", "rewriter_weights")
 ) | {"settings.file"}
-"""What older run folders did not always record: where it is missing, anything agrees with it."""
+"""Fields that older run folders may lack; a missing field agrees with any value."""
 _LIBRARIES = ("pydantic", "aiohttp", "tantivy", "xllamacpp", "numpy", "math-verify", "torch", "transformers", "lancedb")
 _OURS = frozenset(
     {"config.json", "versions.json", "journal.sqlite", "trajectories.jsonl", "scores.jsonl", "summary.json"}
@@ -52,7 +52,7 @@ V = TypeVar("V", bound=Value)
 
 @dataclass
 class RunFolder:
-    """An open run folder. `notices` are what opening it had to repair, in words for the user."""
+    """An open run folder. `notices` are messages for the user about repairs."""
 
     path: Path
     config: RunConfig
@@ -90,7 +90,7 @@ class RunFolder:
         return read_trajectories(self.trajectories) if self.trajectories.exists() else iter(())
 
     def drop(self, ids: frozenset[str], *, trajectories: bool) -> None:
-        """Take questions out of the scores, and out of the trajectories too, so that they are done again."""
+        """Remove questions from the scores and the trajectories, so that they are run again."""
         if trajectories and self.trajectories.exists():
             write_trajectories(self.trajectories, (t for t in self.solved() if t.id not in ids))
         if self.scores.exists():
@@ -114,7 +114,7 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def open_run(path: Path, config: RunConfig) -> Iterator[RunFolder]:
-    """Start a run folder, or go on with one; nobody else can have it open meanwhile.
+    """Start a run folder, or resume one. Only one process can have it open.
 
     Raises ConfigurationError when the folder holds another run or is in use, DataError when a file in it is broken.
     """
@@ -224,7 +224,7 @@ def _first(error: ValidationError) -> str:
 
 
 def _agree(path: Path, old: RunConfig, new: RunConfig) -> RunConfig:
-    """The configuration to go on with: `limit` and `repeats` may grow, all else has to be the same."""
+    """The configuration of a resumed run: `limit` and `repeats` may grow, everything else must be equal."""
     before, after = _flat(old.model_dump(mode="json")), _flat(new.model_dump(mode="json"))
     names = dict.fromkeys([*before, *after])
     differing = [

@@ -52,7 +52,7 @@ FATAL = (
     SandboxUnavailable,
     StorageError,
 )
-"""What is wrong with the run and not with a question: the run stops and nothing is marked failed."""
+"""Errors of the run and not of a question: the run stops and no question is marked failed."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class EvalSettings:
 
 @dataclass(frozen=True)
 class RunResult:
-    """A finished run. `notices` are what had to be repaired when the folder was opened."""
+    """A finished run. `notices` are messages about repairs of the folder."""
 
     path: Path
     config: RunConfig
@@ -140,10 +140,10 @@ async def evaluate(
     sandbox: Sandbox | None = None,
     observer: Callable[[Progress], None] | None = None,
 ) -> RunResult:
-    """Run a method on a task, or go on with a run that was interrupted.
+    """Run a method on a task, or resume an interrupted run.
 
-    A question that fails is recorded as failed and the others go on; what is wrong with the run itself (see FATAL)
-    stops it. Raises ConfigurationError when `out` holds another run, DataError when a file in it is broken.
+    A failed question is recorded as failed and the others continue. An error of the run itself (see FATAL) stops the
+    run. Raises ConfigurationError when `out` holds another run, DataError when a file in it is broken.
     """
     if settings.repeats < 1 or settings.concurrency < 1 or (settings.limit is not None and settings.limit < 1):
         raise ConfigurationError("limit, repeats and concurrency must be at least 1")
@@ -198,9 +198,9 @@ class _Session:
         return summary
 
     async def _recover(self, jobs: Mapping[str, _Job]) -> None:
-        """Take over what earlier sessions have finished.
+        """Load the questions that earlier sessions finished.
 
-        What has a trajectory but no scores is scored, which calls no model.
+        A question with a trajectory but no scores is scored, without calling a model.
         """
         records = self._forget(self._folder.records())
         solved: set[str] = set()
@@ -237,7 +237,7 @@ class _Session:
         await gather(*(self._score(jobs[trajectory.id], trajectory) for trajectory in trajectories))
 
     async def _work(self, left: Iterator[_Job], tracker: Tracker) -> None:
-        """Take questions until there are none left, or until something is wrong with the whole run."""
+        """Run questions until none is left, or until an error of the whole run."""
         for job in left:
             if self._fatal is not None:
                 return

@@ -18,11 +18,11 @@ from reground.evaluation.task import Example
 
 SUFFIX = "_train"
 SHARE = 5
-"""One question in so many is for training, where a hash divides them."""
+"""Where a hash divides the questions, one in this many is for training."""
 
 
 def is_training(task: str) -> bool:
-    """Whether a task is a training split; of a folder's task (`beir_train:DIR`) the scheme says so."""
+    """Whether a task is a training split; for a folder's task (`beir_train:DIR`) its scheme decides."""
     return _key(task).endswith(SUFFIX)
 
 

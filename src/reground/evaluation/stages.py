@@ -28,8 +28,8 @@ class Stage(Value):
 def stages_of(trajectory: Trajectory) -> dict[str, Stage]:
     """The cost of each stage of one question, by the names of its steps ("draft", "retrieve", ...).
 
-    The time between the ends of two steps counts for the later one. For calls in sequence that is their duration;
-    calls that run at once share the time that they take together.
+    The time between the ends of two steps counts for the later one. For sequential calls this is their duration;
+    concurrent calls share their total time.
     """
     found: dict[str, Stage] = {}
     began = 0.0

@@ -74,7 +74,7 @@ def compare(
 
 
 def permutation_p(differences: Sequence[float], *, resamples: int = RESAMPLES, seed: int = 0) -> float:
-    """Two-sided p of the mean paired difference when which side is which is decided by a coin (Fisher's test).
+    """Two-sided p of the mean paired difference under random signs (Fisher's sign-flip permutation test).
 
     Exact for few differing questions; else over random sign patterns, with the observed one counted among them.
     """

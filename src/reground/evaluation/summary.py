@@ -1,4 +1,4 @@
-"""From scored questions to a run's numbers. Nothing is dropped: what has no score is counted beside the mean."""
+"""Computes a run's numbers from its scored questions. Questions without a score are counted beside the mean."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a benchmark is: examples, the form of an answer, and how one is scored."""
+"""The interface of a benchmark: its examples, the form of an answer, and the scoring."""
 
 from __future__ import annotations
 

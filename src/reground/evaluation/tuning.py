@@ -35,7 +35,7 @@ class Configured:
 
 
 class Trial(Value):
-    """What one configuration scored on the tuning questions. tokens: a question's mean."""
+    """One configuration's score on the tuning questions. tokens: the mean of a question."""
 
     settings: dict[str, JsonValue]
     mean: float | None
@@ -44,7 +44,7 @@ class Trial(Value):
 
 
 class Choice(Value):
-    """Everything tried for one cell; `chosen` is the index of the trial that is measured."""
+    """All trials of one cell; `chosen` is the index of the one that is measured."""
 
     cell: Cell
     questions: int

@@ -58,9 +58,9 @@ def read_header(path: Path) -> Header:
 
 
 def _special(tokens: tuple[str, ...], types: tuple[int, ...]) -> tuple[str, ...]:
-    """Control tokens, and those of the makers' own that look like markup.
+    """Control tokens, and user-defined tokens that look like markup.
 
-    The others of their own (runs of newlines or spaces in some vocabularies) are ordinary text.
+    Other user-defined tokens (runs of newlines or spaces in some vocabularies) are ordinary text.
     """
     return tuple(
         token

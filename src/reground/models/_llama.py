@@ -71,8 +71,8 @@ def shared(path: Path, *, slots: int, context: int, threads: int | None) -> Engi
 def decoding_threads() -> int:
     """All cores but one, which is left to everything else.
 
-    The threads of one token meet after every layer and wait for each other; when one of them has no core of its own,
-    all wait. Prompts are read hundreds of tokens at a time, so there a wait weighs little and all cores are used.
+    The threads of one token wait for each other after every layer; if one has no core of its own, all wait. Prompts are
+    read hundreds of tokens at a time, so there a wait matters little and all cores are used.
     """
     return max(1, physical_cores() - 1)
 
@@ -128,7 +128,7 @@ def _library() -> Any:
     """Import llama.cpp with OpenMP threads that sleep while they wait for each other, unless the user says otherwise.
 
     Threads that spin, OpenMP's own choice, are a little faster alone and ten times slower as soon as anything else
-    wants a core. OpenMP reads the variable when it is loaded, so nobody else need see it.
+    wants a core. OpenMP reads the variable once, when it is loaded, so it is removed again afterwards.
     """
     unset = not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
     if unset:
@@ -163,6 +163,6 @@ def _signals_kept() -> Iterator[None]:
 
 @atexit.register
 def _close_all() -> None:
-    """Engines that outlive the program's last line end before the interpreter takes their threads away."""
+    """Close the engines that are still open before the interpreter ends their threads."""
     for engine in list(_engines.values()):
         engine.close()

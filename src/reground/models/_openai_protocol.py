@@ -53,7 +53,7 @@ def most_bytes(sampling: Sampling) -> int:
 
 @dataclass(frozen=True)
 class Dialect:
-    """What one server was found to understand: its name for the length limit, and what it does without."""
+    """What one server understands: its name for the length limit, and the parameters that it refuses."""
 
     length: str = "max_tokens"
     without: frozenset[str] = frozenset()
@@ -81,7 +81,7 @@ class Dialect:
         return to_json(wanted)
 
     def learn(self, complaint: Complaint) -> Dialect | None:
-        """The dialect that avoids this complaint; None where the complaint is about something else."""
+        """The dialect that avoids this error; None if the error is about something else."""
         if "n" not in self.without and (complaint.param == "n" or _ONE_SAMPLE.search(complaint.message)):
             return replace(self, without=self.without | {"n"})
         if not (_UNSUPPORTED.search(complaint.message) or complaint.code.startswith("unsupported")):
@@ -270,7 +270,7 @@ def _usage(
 
 
 def cut_at_stop(replies: Sequence[Reply], stop: Sequence[str]) -> list[Reply]:
-    """End each reply and its log-probabilities before the first stop string, as a server that knows them would have."""
+    """Cut each reply and its log-probabilities at the first stop string, as a server that supports them does."""
     return [_ended(reply, stop) for reply in replies]
 
 

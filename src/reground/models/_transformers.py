@@ -74,7 +74,7 @@ class Decoder:
         return text
 
     def _config(self, sampling: Sampling, length: int) -> Any:
-        """Everything is said, because what is left out is taken from the model's own preferences."""
+        """Every setting is given, because the model's own defaults replace any that is missing."""
         sampled = sampling.temperature > 0
         return GenerationConfig(
             max_new_tokens=length,
@@ -144,7 +144,7 @@ class Decoder:
 
 
 class _Watch:
-    """A stopping criterion: ends a row at a stop string, or when its caller has gone."""
+    """A stopping criterion: ends a row at a stop string, or when its call was cancelled."""
 
     def __init__(self, tokenizer: Any, calls: Sequence[Call], start: int) -> None:
         self._tokenizer = tokenizer

@@ -54,7 +54,7 @@ def _as_text(messages: Sequence[Message]) -> str:
 
 
 def _code_of(function: object) -> str:
-    """A fingerprint of what the function's own code does; what it calls or closes over is not in it."""
+    """A fingerprint of the function's own code, without what it calls or closes over."""
     code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
     if code is None:
         return "builtin"

@@ -30,9 +30,9 @@ CONTEXT = 4096  # tokens for each slot, where neither the user nor the model say
 
 
 def create(model: str, options: ModelOptions) -> GgufModel:
-    """The model behind an alias, a path or a file of a hub; its weights are brought and loaded at the first call.
+    """The model behind an alias, a path or a file of a hub. Its weights are downloaded and loaded at the first call.
 
-    Raises ConfigurationError for a name that nobody knows, MissingExtra where llama.cpp is not installed.
+    Raises ConfigurationError for an unknown name, MissingExtra if llama.cpp is not installed.
     """
     if importlib.util.find_spec("xllamacpp") is None:
         raise MissingExtra(f"gguf/{model}", "local")
@@ -66,7 +66,7 @@ class GgufModel:
     """A language model in this process.
 
     `slots` calls decode together and share the weights; more wait. Instances of one file and the same options share
-    one engine. `progress` is told while weights are pulled. A cancelled call gives its slot back at the next token.
+    one engine. `progress` is called while weights are downloaded. A cancelled call frees its slot at the next token.
     Log-probabilities are those of the model before temperature and top-p. Where one character is made of several
     tokens, they come as one with the last one's log-probability.
     """
@@ -96,7 +96,7 @@ class GgufModel:
         return [replies[0].model_copy(update={"usage": usage}), *replies[1:]]
 
     async def aclose(self) -> None:
-        """Let go of the engine; the last to do so frees its memory. A later call loads it again."""
+        """Release the engine; the last release frees its memory. A later call loads it again."""
         engine, self._engine = self._engine, None
         if engine is not None:
             await asyncio.to_thread(_drop, [engine])
@@ -298,6 +298,7 @@ def _request(turns: list[dict[str, str]], sampling: Sampling, n: int, first: int
 
 
 def _spread(seed: int, first: int) -> int:
-    """llama.cpp gives the replies of a call seeds in a row, so that neighbouring seeds would share most replies."""
+    """llama.cpp gives the replies of a call consecutive seeds, so calls with neighbouring seeds would share most
+    replies."""
     digest = hashlib.blake2b(f"{seed}:{first}".encode(), digest_size=4).digest()
     return int.from_bytes(digest, "little") >> 1

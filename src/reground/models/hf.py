@@ -1,8 +1,8 @@
 """`hf`: a model run in this process by transformers, with a LoRA adapter if given (extra [train]).
 
 `hf/<repo>`, `hf/<folder>`, or a GGUF file or alias, whose weights are dequantised. A folder that holds a LoRA
-adapter alone is the base model named in it with the adapter. Slower than `gguf`, and the place to run what was
-trained here.
+adapter alone is the base model named in it with the adapter. It is slower than `gguf`, and runs what was trained with
+reground.
 
 Decoder-only models read a conversation by their chat template. Encoder-decoders (T5, mT5, BART) have none: their
 encoder reads the messages' contents as plain text, blank lines between them and no roles, and only the reply is
@@ -44,7 +44,7 @@ def create(model: str, options: ModelOptions) -> HfModel:
 
 
 async def available(options: ModelOptions) -> list[Listing]:
-    """Whether transformers can run here; which repositories there are, only a hub knows."""
+    """Whether transformers can run here. Repositories are not listed, because only a hub knows them."""
     if _missing():
         return [Listing("hf/<repo or path>", False, str(MissingExtra("it", "train")))]
     return [Listing("hf/<repo or path>", True, "a folder, a GGUF file or a model hub's repository")]
@@ -120,7 +120,7 @@ def _adapted(weights: Any, adapter: Path) -> Any:
 
 @contextmanager
 def _quietly() -> Iterator[None]:
-    """No progress bars and no advice on stderr while loading; one bar has no switch, so stderr waits aside."""
+    """Silence progress bars and advice while loading. One bar has no switch, so stderr is redirected."""
     from transformers.utils import logging
 
     verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
@@ -145,7 +145,7 @@ class _Job:
     cancelled: threading.Event = field(default_factory=threading.Event)
 
     def goes_with(self, other: _Job) -> bool:
-        """Whether both may be decoded as one batch; with a seed, a call must not depend on its company."""
+        """Whether both may be decoded in one batch; a call with a seed must not depend on the others."""
         alone = self.sampling.seed is not None and self.sampling.temperature > 0
         return not alone and self.sampling == other.sampling
 
@@ -234,7 +234,7 @@ class HfModel:
 
 
 def _decode(decoder: Any, batch: list[_Job], *, last: bool) -> bool:
-    """Decode and settle; unless this is the last try, a failure settles nothing and gives False."""
+    """Decode and deliver the results. A failure returns False and delivers nothing, unless this is the last try."""
     try:
         answers = decoder.decode(batch)
     except Exception as error:

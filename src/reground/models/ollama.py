@@ -1,6 +1,6 @@
 """`ollama/<model>`: a model that Ollama serves on this machine, or where OLLAMA_HOST says; no key, no price.
 
-It is reached by Ollama's OpenAI-compatible interface. The option `base_url` goes before OLLAMA_HOST.
+It is reached by Ollama's OpenAI-compatible interface. The option `base_url` overrides OLLAMA_HOST.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def create(model: str, options: ModelOptions) -> OpenAIModel:
 
     Raises ConfigurationError for an OLLAMA_HOST that is no address.
 
-    The key of another provider is never sent: unless another variable is named, one in OLLAMA_API_KEY is.
+    The key of another provider is never sent: the key comes from OLLAMA_API_KEY, or from the variable that the options
+    name.
     """
     if options.api_key_env == ModelOptions().api_key_env:
         options = replace(options, api_key_env="OLLAMA_API_KEY")

@@ -1,8 +1,8 @@
 """`openai/<model>`: any server that speaks the OpenAI chat protocol (OpenAI, vLLM, llama.cpp, Ollama, ...).
 
-OPENAI_BASE_URL says where it is (the option `base_url` goes before it), OPENAI_API_KEY holds the key; a server of
-one's own needs none. The protocol is small, so it is spoken here directly, on aiohttp: at hundreds of calls in
-flight the client's processor time decides how long a run takes.
+OPENAI_BASE_URL is its address (the option `base_url` overrides it), OPENAI_API_KEY the key; a server of your own needs
+none. The protocol is small, so it is implemented here on aiohttp: with hundreds of calls in flight, the client's CPU
+time decides how long a run takes.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def create(model: str, options: ModelOptions) -> LanguageModel:
 
 
 async def available(options: ModelOptions) -> list[Listing]:
-    """What the server at hand offers, asked within two seconds; one line, whether it is usable or not."""
+    """The configured server in one line: its models, or why it cannot be used. Takes at most two seconds."""
     adapter = OpenAIModel("<model>", options)
     server = adapter.server
     try:
@@ -79,7 +79,7 @@ async def available(options: ModelOptions) -> list[Listing]:
 
 @dataclass(frozen=True)
 class Provider:
-    """What messages say of a kind of server.
+    """The wording of messages about a kind of server.
 
     name: what its models' names begin with. start: what to do where nobody answers. bring: how it gets a {model}.
     patient: whether a server that has never answered may still be starting, so that the call is tried again.
@@ -96,9 +96,9 @@ class OpenAIModel:
 
     Raises TransientModelError for what may pass (408, 409, 429, 5xx, lost connections, timeouts, malformed
     replies), AuthenticationError, ContextLengthExceeded, CapabilityError (no log-probabilities), else ModelError.
-    Parameters that the server refuses are learnt once: the name of the length limit, and temperature, top_p, seed
-    or stop where a reasoning model takes none (stop strings are then cut on this side). Where a server returns
-    fewer samples than were asked for, the rest is asked for at once.
+    Parameters that the server refuses are remembered: the name of the length limit, and temperature, top_p, seed
+    or stop where a reasoning model takes none (stop strings are then cut on this side). If a server returns fewer
+    samples than requested, the rest is requested at once.
     """
 
     def __init__(self, model: str, options: ModelOptions | None = None, *, provider: Provider | None = None) -> None:
@@ -187,7 +187,7 @@ class OpenAIModel:
             return response.status, response.headers, await read_body(response, LEAST_LIMIT)
 
     async def _complete_more(self, messages: Sequence[Message], sampling: Sampling, have: list[Reply]) -> list[Reply]:
-        """Ask for the samples still missing, in requests of the size that the server grants, all at once."""
+        """Request the missing samples concurrently, in requests of the size that the server grants."""
         size = len(have)
         requests = [
             rest_of(sampling, done).model_copy(update={"n": min(size, sampling.n - done)})
@@ -239,7 +239,7 @@ class OpenAIModel:
         return cut_at_stop(replies, sampling.stop) if sampling.stop and "stop" in dialect.without else replies
 
     def _learn(self, spoken: Dialect, complaint: Complaint) -> bool:
-        """Whether to ask again in another dialect: a call made at the same time may have learnt it already."""
+        """Whether to try another dialect; a concurrent call may have found it already."""
         if complaint.status not in (400, 422) or is_about_context(complaint):
             return False
         better = spoken.learn(complaint)
@@ -359,7 +359,7 @@ def _beneath(base: URL, path: str) -> URL:
 
 
 def _connections(wanted: int) -> int:
-    """No more sockets than the process may open: a low `ulimit -n` makes calls wait instead of fail."""
+    """The number of sockets that the process may open: with a low `ulimit -n` calls wait instead of failing."""
     try:
         import resource
     except ImportError:  # not on Windows

@@ -50,11 +50,11 @@ class ModelOptions:
     api_key_env: the environment variable that holds the key. The key itself is never a setting.
     price: what tokens cost; without it the cost in USD is unknown.
     connections: calls in flight at once.
-    requests_per_minute, tokens_per_minute: the provider's limits, kept on this side.
-    attempts: how often one call is tried, the first time included.
+    requests_per_minute, tokens_per_minute: the provider's limits, enforced by the client.
+    attempts: the most tries of one call, including the first.
     deadline: seconds after a call's first failure within which it may still be tried again.
     timeout: seconds that one attempt may take.
-    context: tokens of context for each slot of an embedded model; None takes what the model was trained with.
+    context: tokens of context for each slot of an embedded model; None takes the model's trained length.
     slots: sequences that an embedded model decodes together.
     threads: processor threads of an embedded model; None reads prompts with all cores and decodes with all but one.
     adapter: folder or file of a LoRA adapter.
@@ -114,7 +114,7 @@ def _check_number(name: str, value: object, kind: type, what: str, *, optional: 
 
 @dataclass(frozen=True)
 class Listing:
-    """One line of `reground models`: what it is called, whether it can be used here, and why or why not."""
+    """One line of `reground models`: a name, whether it can be used here, and why or why not."""
 
     name: str
     usable: bool

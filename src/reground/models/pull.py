@@ -156,7 +156,7 @@ def bring(weights: Weights, *, progress: Progress | None = None, fetch: Fetch | 
 
 
 def check(alias: str) -> None:
-    """Raise ConfigurationError for what `pull` could never bring, before anything is downloaded."""
+    """Raise ConfigurationError for a name that `pull` cannot resolve, before anything is downloaded."""
     if alias.lower() not in ALIASES and _existing(alias) is None:
         _hub_parts(alias)
 

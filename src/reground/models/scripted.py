@@ -1,4 +1,4 @@
-"""`scripted`: a language model that says what it is told to. For tests, demonstrations and dry runs."""
+"""`scripted`: a language model with given replies, for tests, demonstrations and dry runs."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Script = Callable[[Sequence[Message], Sampling], Reply | str | Exception]
 class ScriptedModel:
     """Replies from a list, in order, or from a function of the messages; keeps every call it got.
 
-    An exception in the script is raised instead of a reply. With n > 1 the script is consulted n times.
-    Usage counts white-space separated words as tokens, so tests can reckon budgets by hand.
+    An exception in the script is raised instead of a reply. With n > 1 the script is called n times.
+    Usage counts white-space separated words as tokens, so tests can compute budgets by hand.
     """
 
     def __init__(self, script: Iterable[Reply | str | Exception] | Script, *, name: str = "scripted") -> None:

@@ -66,7 +66,7 @@ class DenseWriter:
             self._flush()
 
     def finish(self, tick: Callable[[], None] = lambda: None) -> int:
-        """Write everything out, bring many small files into few, and index what is too much to search through.
+        """Write everything, merge small files, and build an index if there are too many vectors for an exact search.
 
         Returns how many passages there are now. `tick` is called between these.
         """

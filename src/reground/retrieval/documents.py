@@ -27,7 +27,7 @@ class Document:
 
     id: unique in the corpus; a file's path relative to the corpus folder, or the id that a JSONL line gives.
     url: where a reader may find it; a relative path for files. source: the file it was read from.
-    guessed: the encoding that it was read in, where that was a guess.
+    guessed: its encoding, if that was a guess.
     """
 
     id: str
@@ -71,9 +71,9 @@ class SourceFile:
 def find_files(source: Path, *, exclude: Path | None = None) -> list[SourceFile]:
     """Every readable file of a corpus, in the order of their names.
 
-    Hidden files and folders, node_modules and symbolic links that leave the folder are passed over; linked folders
-    are not entered. A folder that holds corpus.jsonl (the BEIR layout) gives that file alone, for what lies beside it
-    are queries, judgements and descriptions. Raises DataError where nothing is found.
+    Skips hidden files and folders, node_modules and symbolic links that leave the folder, and does not enter linked
+    folders. In a folder with corpus.jsonl (the BEIR layout) only that file counts; the files beside it are queries,
+    judgements and descriptions. Raises DataError if nothing is found.
     """
     if not source.exists():
         raise DataError("there is no such file or folder", path=source)

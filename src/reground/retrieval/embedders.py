@@ -1,4 +1,4 @@
-"""Embedders: what turns texts into vectors of length one.
+"""Embedders turn texts into vectors of length one.
 
 `openai/<model>` asks any server with a /v1/embeddings endpoint; `st/<name or path>` runs a sentence-transformers
 model in process (extra [embed]).
@@ -49,7 +49,7 @@ class Embedder(Protocol):
 
     @property
     def limit(self) -> int | None:
-        """How many tokens of a text it reads, where that is known; the rest has no part in the vector."""
+        """The number of tokens of a text that it reads, if known; the rest does not affect the vector."""
         ...
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
@@ -92,8 +92,8 @@ class EndpointEmbedder:
     """A model behind POST <base URL>/embeddings, as OpenAI, vLLM, llama.cpp, Ollama and others offer it.
 
     The base URL is that of OPENAI_BASE_URL unless given, the key that of OPENAI_API_KEY. `batch` texts go in one
-    request, `concurrency` requests at once. What may pass (429, 5xx, lost connections) is tried `attempts` times
-    after growing, jittered waits, or after what Retry-After says.
+    request, `concurrency` requests at once. Transient errors (429, 5xx, lost connections) are retried up to `attempts`
+    times, with growing, jittered waits or those of Retry-After.
     """
 
     limit: int | None = None

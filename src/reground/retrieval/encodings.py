@@ -1,4 +1,4 @@
-"""Bytes to text: which encoding a file is in, and whether that is known or only guessed.
+"""Turns bytes into text: finds a file's encoding, and whether it is known or guessed.
 
 A byte-order mark decides, then UTF-8 where the bytes are valid UTF-8, then what the file declares (HTML and XML), and
 only then a guess by charset-normalizer. So a UTF-8 corpus pays nothing for the guessing. Left to itself, with all
@@ -61,7 +61,7 @@ _DAMAGED = 0.02
 
 
 def decode(content: bytes, *, markup: bool = False) -> Decoded:
-    """The text of a file; of HTML and XML (`markup`) what it declares counts. Raises Unreadable for what is no text."""
+    """The text of a file; in HTML and XML (`markup`) its declaration counts. Raises Unreadable if it is not text."""
     for mark, encoding in _MARKS:
         if content.startswith(mark):
             return Decoded(content.decode(encoding, "replace").removeprefix("\ufeff"))
@@ -77,7 +77,7 @@ def decode(content: bytes, *, markup: bool = False) -> Decoded:
 
 
 def _declared(content: bytes) -> str:
-    """The encoding that a page declares, by the name that Python has for it; "" without one that is of use."""
+    """The encoding that a page declares, by Python's name for it; "" without a usable one."""
     found = _DECLARED.search(content[:_DECLARED_WITHIN])
     if found is None:
         return ""
@@ -90,7 +90,7 @@ def _declared(content: bytes) -> str:
 
 
 def _without_name(content: bytes, invalid: int) -> Decoded:
-    """Text that is not UTF-8 and does not say what it is. `invalid`: where it first fails to be UTF-8."""
+    """Text that is not UTF-8 and declares no encoding. `invalid`: the position of the first invalid byte."""
     text = content.decode("utf-8", "replace")
     lost = text.count("\ufffd")
     if lost <= _DAMAGED * (len(content) - len(text)):  # for every byte more than characters, some letter was UTF-8
@@ -106,7 +106,7 @@ def _without_name(content: bytes, invalid: int) -> Decoded:
 
 
 def _sample(content: bytes, invalid: int) -> bytes:
-    """A piece of the content around what is no UTF-8; whole lines, where they are not too long."""
+    """A piece of the content around the invalid bytes; whole lines, unless they are too long."""
     start = content.rfind(b"\n", 0, invalid) + 1
     start = start if invalid - start < _SAMPLE else invalid
     if len(content) - start <= _SAMPLE:
@@ -125,7 +125,8 @@ def _guess(sample: bytes) -> str:
 
 
 def _western_or_central(sample: bytes) -> str:
-    """These differ in a few letters alone. Without evidence for a Central European language it is Western European."""
+    """These encodings differ in a few letters. Western European wins without evidence for a Central European
+    language."""
     fits = {name: best.coherence for name in (_WESTERN, *_CENTRAL) if (best := _best(sample, name)) is not None}
     return max(fits, key=fits.__getitem__)
 

@@ -160,7 +160,7 @@ def _is_generation(name: str) -> bool:
 
 
 class Hold:
-    """Keeps a generation's folder from being cleaned away for as long as this object lives, or until `release`."""
+    """Protects a generation's folder from cleaning while this object lives, or until `release`."""
 
     def __init__(self, folder: Path) -> None:
         self.release: Callable[[], object] = lambda: None
@@ -183,7 +183,7 @@ class Building:
         self.folder = path / self.name
 
     def start(self, base: Manifest | None) -> None:
-        """Make the new generation's folder; with what the generation of `base` holds, if that is to be updated."""
+        """Make the new generation's folder; for an update, with the content of the generation of `base`."""
         self.base = base
         self.folder.mkdir()
         (self.folder / _LOCK).touch()
@@ -200,7 +200,7 @@ class Building:
         part.replace(self.path / _MANIFEST)
 
     def checks(self) -> dict[str, FileCheck]:
-        """Sizes and checksums of the generation's files; of those shared with the old one they are known."""
+        """Sizes and checksums of the generation's files. Those of shared files are taken from the old manifest."""
         known = self.base.files if self.base is not None else {}
         checks = {}
         for file in sorted(self.folder.rglob("*")):
@@ -231,7 +231,7 @@ def _link_tree(old: Path, new: Path) -> None:
 
 @contextmanager
 def building(path: Path) -> Iterator[Building]:
-    """Hold the index at `path` for building. What is not published is removed, as is what no reader holds any more.
+    """Lock the index at `path` for building. Unpublished generations, and those that no reader holds, are removed.
 
     Raises IndexBusy where another process builds it, ConfigurationError where the folder holds anything else, and
     StorageError where the disk refuses.
@@ -271,7 +271,7 @@ def _writing(path: Path) -> Iterator[None]:
 def clean(path: Path) -> None:
     """Remove the generations that neither the manifest names nor a reader holds.
 
-    Beside a manifest that cannot be read everything stays, until another one takes its place.
+    If the manifest cannot be read, everything stays until another one replaces it.
     """
     current = ""
     if (path / _MANIFEST).exists():

@@ -11,8 +11,8 @@ Item = TypeVar("Item", bound=Hashable)
 def reciprocal_rank_fusion(rankings: Iterable[Sequence[Item]], *, k: int = 60) -> list[tuple[Item, float]]:
     """Join rankings by the sum of 1 / (k + rank) over them, ranks counted from 1 (Cormack, Clarke, Büttcher 2009).
 
-    Best first; of equals the one that is first in the order of their representation, so that the order of the rankings
-    makes no difference. An item counts once in a ranking, at its best place. Scores lie above 0 and are at most the
+    Best first. Ties are ordered by the items' repr, so the order of the rankings makes no difference. An item counts
+    once in a ranking, at its best place. Scores lie above 0 and are at most the
     number of rankings divided by k + 1.
     """
     terms: dict[Item, list[float]] = {}

@@ -46,7 +46,7 @@ def build_index(
     """Index the documents of a folder or file into the folder `out`, or bring the index that is there up to date.
 
     With the settings that the index has, only files that changed are read, and of a JSONL corpus only documents that
-    changed are indexed. Otherwise, or where the index is damaged, it is made anew. Until all is done the old index
+    changed are indexed. Otherwise, or where the index is damaged, it is made again. Until all is done the old index
     stays as it is, and what `progress` raises ends the build there. Passages that `decontaminate` finds an overlap in
     are left out. `embedder` is used instead of the one that the settings name. Blocks, and must not be called on an
     event loop: call it in a thread.
@@ -95,10 +95,10 @@ def build_index(
 
 
 def open_index(path: Path, *, embedder: Embedder | None = None, verify: bool | None = None) -> IndexRetriever:
-    """Open an index. It goes on working as it is when the index is built anew meanwhile.
+    """Open an index. It stays usable while the index is rebuilt.
 
-    Files are compared by size with what was written, those of a small index (or with `verify`) by content too.
-    `embedder` is used instead of making the one that the index names; it must have that name.
+    Checks the files' sizes, and in a small index (or with `verify`) their contents. `embedder` replaces the one that
+    the index names and must have the same name.
     Raises IndexRefused with the reason and what to do, and MissingExtra.
     """
     for _ in range(3):
@@ -175,7 +175,7 @@ def _writers(generation: Building, settings: IndexSettings, embedder: Embedder |
 def _compare(
     files: Sequence[SourceFile], source: Path, out: Path, settings: IndexSettings, contamination: Contamination | None
 ) -> tuple[Manifest | None, tuple[list[SourceFile], list[FileEntry]]]:
-    """The index that can be brought up to date, if there is one, and what has to be read and taken out for it."""
+    """The index to update, if there is one, and the files to read and to remove for it."""
     try:
         base = read_manifest(out)
         check_files(out, base)

@@ -48,7 +48,7 @@ def language_code(language: str) -> str:
 def analyzer(code: str) -> Any:
     """The tantivy analyzer of a language: words, lower case, without stop words, stemmed.
 
-    The text must have been through `segmenter` before.
+    The text must have passed through `segmenter` first.
     """
     from tantivy import Filter, TextAnalyzerBuilder, Tokenizer
 
@@ -64,7 +64,7 @@ def analyzer(code: str) -> Any:
 
 
 def segmenter(code: str) -> Segmenter:
-    """What puts spaces between a text's words where its writing has none. Raises MissingExtra.
+    """The function that puts spaces between words in writing without spaces. Raises MissingExtra.
 
     Chinese (zh) is cut into words by jieba. In an index of any other language, runs of Chinese, Japanese, Korean, Thai,
     Lao, Khmer and Burmese become single characters and overlapping pairs, so that they are found whatever the language.

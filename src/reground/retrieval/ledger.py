@@ -1,6 +1,6 @@
 """The ledger of an index: which files and documents it was made from, so that an update reads only what changed.
 
-SQLite keeps it, so that neither a corpus of millions of documents nor the search for repeated ids needs memory.
+It is in SQLite, so millions of documents and the search for repeated ids need little memory.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS documents (key INTEGER PRIMARY KEY, file INTEGER, con
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """What is known of a file. `skipped` says why it gave no document, `guessed` in which encoding it seemed to be.
+    """A file of the corpus. `skipped`: why it gave no document. `guessed`: its guessed encoding.
 
     seen_ns: when it was last looked at; 0 for a file to be looked at again in any case. shadowed: whether a document of
     it was left out because another file has its id; such a file is read again at every update, for the other may be
@@ -121,7 +121,7 @@ class Ledger:
 
 
 def peek(path: Path) -> tuple[str | None, dict[str, FileEntry]]:
-    """The corpus folder and the files of a ledger that is left as it is. Raises sqlite3.Error."""
+    """Read a ledger without changing it: the corpus folder and the files. Raises sqlite3.Error."""
     with closing(sqlite3.connect(f"file:{quote(str(path))}?mode=ro&immutable=1", uri=True)) as db:
         source = db.execute("SELECT value FROM facts WHERE name = 'source'").fetchone()
         return (source[0] if source else None), _files(db)

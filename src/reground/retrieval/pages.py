@@ -1,4 +1,4 @@
-"""The page that a passage is a piece of, put together again from the pieces that an index keeps."""
+"""Rebuilds the page of a passage from the pieces in the index."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NUMBER = re.compile(r"#(\d+)$")
 
 
 def document_ids(passage_id: str) -> list[str]:
-    """The documents that a passage may be of: the one of its own id, and the one that it is a numbered piece of."""
+    """The ids of the documents that may hold a passage: its own id, and its id without the piece's number."""
     return list(dict.fromkeys([passage_id, _NUMBER.sub("", passage_id)]))
 
 

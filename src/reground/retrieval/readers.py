@@ -1,7 +1,7 @@
 """Reading files into documents: Markdown, text, HTML, PDF and JSONL.
 
-What one document's file lacks makes it `Unreadable`, and a corpus goes on without it; a broken line of a
-JSONL corpus is a DataError, because then the corpus is not what its owner believes.
+A file that cannot be read is `Unreadable`, and the corpus is indexed without it. A broken line of a JSONL corpus is a
+DataError, because the corpus is then not what its owner believes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _LONGEST_TITLE = 300
 
 
 def read_file(file: SourceFile, content: bytes) -> Document:
-    """The one document in a file that is not JSONL. Raises Unreadable, or whatever a parser trips over."""
+    """The one document in a file that is not JSONL. Raises Unreadable, or the error of a parser."""
     suffix = PurePosixPath(file.name).suffix.lower()
     title, text, guessed = _readers().get(suffix, _read_text)(content)
     if not text.strip():
@@ -224,7 +224,7 @@ def _parse(line: bytes, file: SourceFile, number: int) -> Document:
 
 
 def _parse_leniently(line: bytes, file: SourceFile, number: int) -> Any:
-    """What the fast parser refuses: lone surrogates, which become "?", or a broken record. Raises DataError."""
+    """Read a record that the fast parser refuses: lone surrogates become "?". Raises DataError for a broken record."""
     try:
         record = json.loads(line)
         if not isinstance(record, dict):

@@ -22,9 +22,9 @@ def retriever_name(manifest: Manifest) -> str:
 
 
 class IndexRetriever:
-    """An open index. `name` tells its kind and its fingerprint, `manifest` everything else.
+    """An open index. `name` holds its kind and fingerprint, `manifest` everything else.
 
-    With words and vectors both, their rankings are joined by reciprocal rank fusion, whose score it is then.
+    With both words and vectors, the rankings are joined by reciprocal rank fusion, which then gives the scores.
     """
 
     def __init__(
@@ -46,8 +46,8 @@ class IndexRetriever:
     async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
         """The `k` best passages. Raises RetrievalError.
 
-        Where nothing is found in an index too large to be read whole when it was opened, it is checked then: that there
-        is nothing may be damage. Raises IndexRefused for that.
+        An empty result may mean damage. So the contents of an index that was too large to check when it was opened are
+        checked then. Raises IndexRefused if it is damaged.
         """
         found = await self._search(query, k)
         if not found and k > 0 and self._check is not None:
@@ -69,7 +69,7 @@ class IndexRetriever:
         raise AssertionError
 
     async def page(self, passage_id: str, /) -> Passage | None:
-        """The document that a passage is of, put together from its pieces. Raises RetrievalError."""
+        """The document of a passage, put together from its pieces. Raises RetrievalError."""
         part = self._bm25 if self._bm25 is not None else self._dense
         assert part is not None
         for document in document_ids(passage_id):

@@ -17,9 +17,9 @@ Kind = Literal["bm25", "dense", "hybrid"]
 
 @dataclass(frozen=True, kw_only=True)
 class IndexSettings:
-    """How an index is made. An update with other settings makes it anew.
+    """How an index is made. An update with other settings rebuilds it.
 
-    kind: what is searched: words (bm25), vectors (dense), or both (hybrid).
+    kind: search words (bm25), vectors (dense) or both (hybrid).
     chunk_tokens, overlap: the length of a passage and what neighbours share, in the tokens of `chunking`. 2000 follows
         RaR, appendix A.3; a small model reads 200 to 400 far better.
     language: an ISO 639-1 code or an English name; picks stemmer and stop words. "zh" is segmented, "none" is not
@@ -28,7 +28,8 @@ class IndexSettings:
     embedder: `openai/<model>` (any /v1/embeddings endpoint) or `st/<name or path>` (sentence-transformers); for
     vectors.
     embedder_url: the endpoint's base URL, where it is not that of OPENAI_BASE_URL.
-    query_prefix, passage_prefix: what the embedder wants before each text ("query: " and "passage: " for E5).
+    query_prefix, passage_prefix: the text that the embedder expects before each query and passage ("query: " and
+    "passage: " for E5).
     """
 
     kind: Kind = "bm25"
@@ -61,7 +62,7 @@ class IndexSettings:
     def makes_same_index(self, record: dict[str, JsonValue]) -> bool:
         """Whether an index made with the settings of `record` can be brought up to date with these.
 
-        Where the embedder is reached makes no difference.
+        The embedder's URL makes no difference.
         """
         return {**self.as_record(), "embedder_url": None} == {**record, "embedder_url": None}
 
@@ -100,9 +101,9 @@ class Dropped(Value):
 class IndexReport(Value):
     """What a build did.
 
-    documents, passages: what the index holds now. read, kept, removed: documents that were indexed anew, that were
-    left as they were, and that are gone. skipped, dropped, duplicates: what was left out; of the last two at most a
-    thousand are listed, and the counts count all. notes: what the user should know, in whole sentences.
+    documents, passages: the numbers in the index now. read, kept, removed: the numbers of documents that were indexed,
+    unchanged, and removed. skipped, dropped, duplicates: what was left out; at most a thousand of the last two are
+    listed, but the counts are complete. notes: messages for the user, in whole sentences.
     """
 
     path: Path

@@ -9,11 +9,11 @@ KINDS = ("bubblewrap", "docker")
 
 
 def find_sandbox(kind: str = "bubblewrap", *, concurrency: int | None = None, packages: bool = False) -> Sandbox:
-    """The sandbox of that kind, tried out once.
+    """A sandbox of the given kind, after a test run.
 
     packages: whether programs may import the installed packages beside the standard library.
-    Raises SandboxUnavailable with the reason and what to do where no isolation is to be had: nothing is ever run
-    without it. Raises ConfigurationError for an unknown kind.
+    Raises SandboxUnavailable with the reason and the remedy if there is no isolation: nothing ever runs without it.
+    Raises ConfigurationError for an unknown kind.
     """
     if kind == "bubblewrap":
         from reground.sandbox.bubblewrap import BubblewrapSandbox

@@ -1,4 +1,4 @@
-"""Runs programs in whatever isolation a launcher offers: pipes, limits, and the verdict.
+"""Runs programs in a launcher's isolation: pipes, limits and the verdict.
 
 A program with tests runs as two isolated processes joined by two pipes. The tests report on a third pipe, which the
 program never has, and sign with a number that it never sees; so nothing that the program does can pass a test.
@@ -34,7 +34,7 @@ _SCARCE = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC,
 
 @dataclass(frozen=True)
 class Job:
-    """What one isolated process is told: its role and what it works on.
+    """The job of one isolated process: its role and its input.
 
     user: a number that no real user and no other execution has; both processes of an execution share it and `shared`.
     """
@@ -143,7 +143,7 @@ class Running:
             stdin.close()
 
     def ran(self) -> bool:
-        """Whether the isolation was set up, so that the exit status is the program's own."""
+        """Whether the isolation was set up; then the exit status is the program's own."""
         if self._killed:
             return True
         if self.launch.status is None:

@@ -1,4 +1,4 @@
-"""Folders that an execution works in: sized where the kernel lets us, and swept when their owner has died."""
+"""The folders of an execution: limited in size where the kernel allows it, and removed when their owner has died."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def remove(folder: Path) -> None:
 
 
 def _mount(shared: Path) -> None:
-    """Give the folder a size and a number of files. Only root may; otherwise the watch counts what is in it."""
+    """Limit the folder's size and number of files. Only root can; otherwise the watch counts them."""
     if os.geteuid() == 0:
         options = f"size={SHARED_MIB}m,nr_inodes={SHARED_FILES},mode=1777".encode()
         # MS_NOSUID, MS_NODEV

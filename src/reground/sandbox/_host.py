@@ -1,4 +1,4 @@
-"""Limits that the host sets on us and that nothing in the sandbox could raise."""
+"""Limits of the host that nothing in the sandbox can raise."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _ULIMIT = {"AS": "-v", "CPU": "-t", "FSIZE": "-f", "NPROC": "-u", "NOFILE": "-n"
 
 
 def require(needed: Mapping[str, int | None]) -> None:
-    """Raise SandboxUnavailable where a limit of the host would make a correct program fail."""
+    """Raise SandboxUnavailable if a limit of the host would make a correct program fail."""
     for name, option in _ULIMIT.items():
         most = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1]
         least = needed.get(name)

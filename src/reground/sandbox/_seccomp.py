@@ -1,4 +1,4 @@
-"""A filter of system calls that no generated program needs, against what namespaces and limits leave open.
+"""Blocks system calls that no generated program needs, to close what namespaces and limits leave open.
 
 Without it a program could make a user namespace of its own, be root in there, and mount memory that no limit counts.
 """

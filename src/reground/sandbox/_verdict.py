@@ -132,7 +132,7 @@ def _frame(data: bytes) -> dict[str, Any]:
 
 
 def _shallow(value: Any, depth: int = 0) -> JsonValue:
-    """The value, as deep as our records go; numbers that JSON has no form for as text."""
+    """The value, cut at the depth of our records; numbers that JSON cannot hold become text."""
     if isinstance(value, float) and value - value != 0:
         return repr(value)
     if isinstance(value, list | dict) and depth >= 50:

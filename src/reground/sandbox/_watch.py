@@ -1,4 +1,4 @@
-"""Watches what per-process limits cannot bound: memory, processes, files and sockets of a whole process tree."""
+"""Watches what per-process limits cannot limit: memory, processes, files and sockets of a whole process tree."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MIB = 2**20
 
 
 class Watch:
-    """Samples a process tree and a shared folder, more and more seldom, until cancelled."""
+    """Samples a process tree and a shared folder at growing intervals, until cancelled."""
 
     def __init__(self, pid: int, memory_mib: int, processes: int, shared: Path | None) -> None:
         self.peak_mib = 0.0

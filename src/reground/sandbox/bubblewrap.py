@@ -105,7 +105,7 @@ class _Bubblewrap:
 
     def __init__(self, binary: str, *, as_user: bool, packages: bool) -> None:
         self._binary, self._as_user, self._packages = binary, as_user, packages
-        # Nobody can write there from within: imported here once, the harness is not compiled anew by each program.
+        # Nobody can write there from within: imported here once, so that no program has to compile the harness again.
         for module in ("start", "program", "tests"):
             importlib.import_module(f"reground.sandbox.inside.{module}")
 

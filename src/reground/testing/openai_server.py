@@ -294,7 +294,7 @@ async def _stall(_: web.Request, argument: str) -> web.StreamResponse:
 
 
 async def _flood(request: web.Request, argument: str) -> web.StreamResponse:
-    """A reply of so many MiB of one text, sent as long as the client takes it."""
+    """A reply of this many MiB of one text, sent as long as the client takes it."""
     response = web.StreamResponse(headers={"Content-Type": "application/json"})
     await response.prepare(request)
     await response.write(b'{"choices": [{"message": {"content": "')

@@ -1,7 +1,7 @@
 """Collecting what critics are trained on: trees of planning with gold answers as reward (CR-Planner, section 2.3).
 
-A node's value says what came of the answers found from there. `comparisons` gives what the paper trains on: at each
-parent the best child against every lower one, with what the critic for that choice sees.
+A node's value says what came of the answers found from there. `comparisons` gives the paper's training pairs: at each
+parent the best child against every lower one, with the critic's context.
 
 One folder a collection, kept like an evaluation's run: config.json, journal.sqlite, questions.json (which questions),
 and trees/<question>.json as `reground.treesearch.files` writes them. The same call again goes on where it was, and no
@@ -45,7 +45,7 @@ LABELS = 2
 
 @dataclass(frozen=True)
 class Grown:
-    """A finished tree: its question, its file, and what growing it has cost, nothing where it was there already."""
+    """A finished tree: its question, its file and its cost, which is nothing if the tree existed already."""
 
     example: str
     path: Path
@@ -70,7 +70,7 @@ class Comparison:
 
 @dataclass
 class Collected:
-    """What a collection holds. `failed`: questions without a tree, and why; they are tried again next time."""
+    """The result of a collection. `failed`: questions without a tree, and why; they are tried again next time."""
 
     out: Path
     grown: list[Grown] = field(default_factory=list)
@@ -92,9 +92,9 @@ async def collect_trees(
 
     task: its primary metric is the reward. planner: whose candidates the trees hold. settings: which questions, and the
     budget of each. searching: how a tree is searched. rollout: how a simulation plays on. on_tree: called with every
-    finished tree and how many there shall be.
+    finished tree and the number of all trees.
 
-    A question's budget that ends leaves the tree as it was then, with `stopped` saying so. Raises ConfigurationError
+    If a question's budget ends, its tree stays as it is, and `stopped` says so. Raises ConfigurationError
     when `out` holds something else or a task of rankings has a planner that gives none, DataError when a tree's file is
     broken, and what is wrong with the run itself.
     """
@@ -118,7 +118,7 @@ async def collect_trees(
 
 
 def ranks(task: Task) -> bool:
-    """Whether a task's answers are rankings of documents: what is scored is then the last retrieval."""
+    """Whether a task's answers are rankings of documents; then the last retrieval is scored."""
     return isinstance(task, Retrieval)
 
 
@@ -196,9 +196,9 @@ class _Session:
 
     def _reward(self, example: Example) -> Reward:
         async def reward(answer: Answer, run: Run) -> float:
-            """The primary metric of the answer and of how it was come to: a ranking is the simulation's last retrieval.
+            """The primary metric of the answer; a ranking is the simulation's last retrieval.
 
-            What is executed for it is recorded, so that it is the same when resumed.
+            Executions for it are recorded, so a resumed run gets the same reward.
             """
             told = Trajectory(
                 id=example.id, question=example.question, method="cr_planner", steps=run.within, answer=answer

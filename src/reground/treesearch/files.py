@@ -58,14 +58,14 @@ _FIELDS: dict[str, Callable[[Any], bool]] = {
 
 
 class TreeFileError(ValueError):
-    """A tree file or its content is not what it should be; the message names the file and the node."""
+    """A tree file or its content is invalid; the message names the file and the node."""
 
 
 def tree_to_dict(tree: Tree[S], encode: Callable[[S, S | None], Any]) -> dict[str, Any]:
     """A tree as JSON values.
 
-    encode: a state as a JSON value, given the parent's state too (None for the root), so that a state which holds
-        everything before it may be written as what it adds.
+    encode: a state as a JSON value. It also gets the parent's state (None for the root), so a state that holds
+        everything before it can be written as the difference.
     """
     nodes: list[dict[str, Any]] = []
     waiting: list[tuple[int | None, S | None, Node[S]]] = [(None, None, tree.root)]

@@ -1,14 +1,14 @@
 """Monte Carlo tree search with UCB1 (CR-Planner, section 2.3), many simulations in flight, the same tree every time.
 
 One simulation is the paper's four steps. *Selection* goes down from the root by UCB1 to a node without children.
-*Expansion*: if that node was simulated before (or is the root), its children are asked for, and one of them is taken.
+*Expansion*: if that node was simulated before, or is the root, it gets its children, and one of them is taken.
 *Simulation* plays on from there to a reward. *Back-propagation* adds the reward and a visit to every node on the way.
 
-With several in flight, the i-th selection sees the rewards of simulations 0 to i - in_flight, all of them and no
-others, and counts those that are unfinished for it as visits (`Settings.virtual_loss`): rewards enter the tree in the
-order of selection, whichever comes first. So the tree, and the calls that made it, are the same whatever the timing
-was, which is what replay needs. A new simulation starts as soon as the oldest ends, and not when a whole batch has
-ended. A selection that arrives at a node whose children are on their way waits for them.
+With several in flight, the i-th selection sees exactly the rewards of simulations 0 to i - in_flight and counts the
+unfinished ones as visits (`Settings.virtual_loss`). Rewards enter the tree in the order of selection, whichever comes
+first. So timing changes neither the tree nor its calls, which replay needs. A new simulation starts as soon as the
+oldest ends, without waiting for a whole batch. A selection that reaches a node whose children are still being made
+waits for them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Child(Generic[S]):
 
 
 class Problem(Protocol[S]):
-    """What is searched. Both coroutines must depend on nothing but their arguments, or be recorded by them."""
+    """The problem to search. Both coroutines must depend only on their arguments, or be recorded under them."""
 
     async def expand(self, state: S, path: Path, /) -> Sequence[Child[S]]:
         """What may follow `state`; nothing when it is terminal. Asked at most once a node."""
@@ -86,8 +86,8 @@ async def search(
 ) -> Tree[S]:
     """Search from `state`.
 
-    until: errors of the problem that end the search and do not fail it, as a budget's end; the tree then holds every
-        simulation that was finished, and says why it is shorter.
+    until: errors of the problem that end the search without failing it, such as the end of a budget. The tree then
+        holds every finished simulation and the reason why it is shorter.
     watch: is told each simulation when its reward enters the tree, in the order of selection.
 
     Any other error of the problem is raised, the first in the order of selection, after the simulations in flight have
@@ -132,7 +132,7 @@ class _Branch(Generic[S]):
 
 @dataclass(slots=True, eq=False)
 class _Flight(Generic[S]):
-    """A simulation on its way: the nodes it goes through, which end where it is simulated."""
+    """A simulation in flight: the nodes from the root to the one that is simulated."""
 
     line: list[_Branch[S]]
     visit: int = 0
@@ -197,7 +197,7 @@ class _Search(Generic[S]):
             line.append(branch)
 
     def _choose(self, parent: _Branch[S]) -> _Branch[S]:
-        """The child never tried that is next by lot, else the one with the highest UCB1; ties go by lot too."""
+        """The next untried child in a random order, else the one with the highest UCB1; ties are broken at random."""
         if parent.tried < len(parent.order):
             parent.tried += 1
             return parent.order[parent.tried - 1]
@@ -235,7 +235,7 @@ class _Search(Generic[S]):
             raise
 
     async def _open(self, flight: _Flight[S], opening: asyncio.Event) -> None:
-        """Give a leaf its children and take one; no other selection can come between the two."""
+        """Give a leaf its children and take one, without another selection in between."""
         leaf, path = flight.line[-1], flight.path
         try:
             leaf.children = _merge(await self._problem.expand(leaf.state, path))
@@ -276,7 +276,7 @@ class _Search(Generic[S]):
 def _score(child: _Branch[S], parent_visits: int, expected: float, c: float, loss: float) -> float:
     """UCB1 with each unfinished simulation counted as a visit that brings the mean so far, less the virtual loss.
 
-    expected: the mean to assume of a child that has none yet.
+    expected: the assumed mean of a child without visits.
     """
     mean = child.value / child.visits if child.visits else expected
     unfinished = child.pending

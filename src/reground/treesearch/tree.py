@@ -99,7 +99,7 @@ def lineage(root: Node[S], path: Path) -> tuple[Node[S], ...]:
 
 
 def most_visited(node: Node[S]) -> Node[S]:
-    """The child that the search came to trust: most visits, then the higher mean, then the first.
+    """The best child after the search: most visits, then the higher mean, then the first.
 
     Raises ValueError when the node has no child.
     """

@@ -18,7 +18,7 @@ _LONGEST = 200
 def as_number(value: JsonValue) -> float | None:
     """A program's result as a number: an int, a float, or text that is one, with a currency sign or thousands commas.
 
-    None for anything else: truth values, containers, text with more in it, and what is not finite.
+    None for anything else: truth values, containers, text with other content, and numbers that are not finite.
     """
     if isinstance(value, bool):
         return None

@@ -52,7 +52,7 @@ _OPEN = {"(": ")", "{": "}", "[": "]"}
 def read_quantity(text: str) -> float | None:
     """The number that a text states, or None where it states none or several.
 
-    Behind "=" or "≈" the last side counts; units are passed over; "%" divides by 100.
+    After "=" or "≈" the last side counts; units are ignored; "%" divides by 100.
     """
     if len(text) > _LONGEST:
         return None

@@ -59,7 +59,7 @@ def _f1(said: str, gold: str) -> float:
 def hit(golds: Iterable[str], texts: Iterable[str]) -> float | None:
     """1 if a gold's words stand in a row in one of the retrieved texts, else 0.
 
-    None where no gold can be looked for: yes and no occur in texts that say nothing about the question.
+    None for yes-no questions: yes and no occur in texts that say nothing about the question.
     """
     sought = [gold for gold in golds if normalise(gold) and normalise(gold) not in _UNDIVIDED]
     if not sought:

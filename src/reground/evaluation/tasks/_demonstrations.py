@@ -1,4 +1,4 @@
-"""Worked examples of our own, for few-shot prompts. No question here is in any benchmark; a test looks."""
+"""Worked examples for few-shot prompts, written for reground. A test checks that none is in a benchmark."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads questions in the common form, and mends what two of the sets state in their own way."""
+"""Reads questions in the common form, and converts the special cases of two data sets."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _aliases(gold: str) -> tuple[str, ...]:
 
 
 def merge_wordings(examples: list[Example]) -> list[Example]:
-    """PopQA asks about namesakes in the same words; who reads the question alone may mean either, so merge them."""
+    """PopQA asks about namesakes in the same words. The question alone may mean either, so they are merged."""
     merged: dict[str, Example] = {}
     for example in examples:
         first = merged.get(example.question)

@@ -11,7 +11,7 @@ from reground.core.trajectory import GenerateStep, RetrieveStep, Trajectory
 _PIECE = re.compile(r"#\d+$")
 _WORD = re.compile(r"\w+")
 _ROW = 4
-"""Words in a row that a prompt has to hold for them to count as shown: fewer stand in prompts by chance."""
+"""The words in a row that a prompt must hold for them to count as shown: fewer could match by chance."""
 
 
 def retrieve_steps(trajectory: Trajectory) -> list[RetrieveStep]:
@@ -31,8 +31,8 @@ def retrieved_passages(steps: Iterable[RetrieveStep]) -> list[Passage]:
 def shown_texts(trajectory: Trajectory) -> list[str]:
     """What prompts held of the retrieved passages, stretch by stretch, and the titles of those that they held any of.
 
-    Limits on tokens cut passages and leave some out: what no model was given to read is not here. It is found by its
-    words, whatever a method puts around them. A trajectory without any prompt gives the passages whole.
+    Token limits cut passages or leave them out; only text that a prompt held counts. It is found by its words, whatever
+    a method puts around them. A trajectory without a prompt gives whole passages.
     """
     passages = retrieved_passages(retrieve_steps(trajectory))
     calls = [step for step in trajectory.steps if isinstance(step, GenerateStep)]

@@ -122,7 +122,7 @@ class MultipleChoice:
         return self.loaded
 
     def demonstrations(self) -> Sequence[Demonstration]:
-        """MMLU's own dev questions; for the Chinese sets, questions of ours."""
+        """MMLU's own dev questions; for the Chinese sets, questions written for reground."""
         return self.shots
 
     def solutions(self) -> Sequence[str]:

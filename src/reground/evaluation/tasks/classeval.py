@@ -47,7 +47,7 @@ METHODS = "methods passed"
 
 @dataclass(frozen=True)
 class ClassTask(CodeTask):
-    """Classes need packages now and then; where they cannot be had, the example is unscored, not wrong.
+    """Some classes need packages; if one is missing, the example is unscored, not wrong.
 
     methods: for whole classes, the tests of each method by example and name. `methods passed` is the part of a
     class's methods whose tests the generated class passes, the paper's method-level correctness.

@@ -23,7 +23,7 @@ from reground.evaluation.task import Example, Score, Task
 from reground.evaluation.tasks._programs import FROM_DOCSTRING, FROM_TESTS, function_question, tested_question
 
 LIMITS = Limits(seconds=20.0, memory_mib=1024)
-# EvalPlus' tests reckon some expected results themselves, from large inputs.
+# EvalPlus' tests compute some expected results themselves, from large inputs.
 PLUS_LIMITS = Limits(seconds=60.0, memory_mib=1024)
 # EvalPlus' generated test takes find_zero's answer for the arguments of the polynomial and these for the answer.
 _MENDED = {

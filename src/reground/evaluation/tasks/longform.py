@@ -29,7 +29,7 @@ from reground.evaluation.task import Example, Score, Task
 
 METRIC = "auto-eval"
 _AGAIN = 0.5
-"""The temperature of a second try: a greedy judge would say the same again."""
+"""The temperature of a second try, because a greedy judge would repeat itself."""
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class Judgement:
     """One answer's ratings, 1 for implied and 0 for not, in the order of the samples; None where one was unreadable.
 
     mean: over the readable ones; None without any. spread: their sample standard deviation, 0 for a single rating. It
-    tells how unsure the judge is of this answer, and nothing of how runs of a method differ.
+    measures how unsure the judge is of this answer, not how runs of a method differ.
     """
 
     mean: float | None
@@ -150,8 +150,8 @@ class Judgement:
 class Judge:
     """A model that rates answers.
 
-    ratings: how often each answer is rated; once in the paper. temperature: above 0 where it is more than once, or all
-    say the same.
+    ratings: how often each answer is rated; once in the paper. temperature: must be above 0 for several ratings, or all
+    would be equal.
     """
 
     model: LanguageModel

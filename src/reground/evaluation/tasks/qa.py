@@ -54,7 +54,7 @@ def gold_ids(example: Example) -> tuple[str, ...] | str:
 
 
 def subject_id(example: Example) -> tuple[str, ...] | str:
-    """PopQA: the subject's passage alone, for the object's is found only by who knows the answer."""
+    """PopQA: only the subject's passage, because the object's can be found only with the answer."""
     ids = gold_ids(example)
     return ids if isinstance(ids, str) else ids[:1]
 
@@ -85,7 +85,7 @@ class QuestionAnswering:
         return self.shots
 
     def solutions(self) -> Sequence[str]:
-        """The questions: a page that quotes one is a leak; the answers themselves are what a corpus is for."""
+        """The questions: a page that quotes one is a leak. A corpus may hold the answers."""
         return [example.question for example in self.loaded]
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
@@ -157,7 +157,7 @@ def _recall(evidence: tuple[str, ...] | str, steps: Sequence[RetrieveStep]) -> S
 
 @dataclass(frozen=True, kw_only=True)
 class Loader:
-    """Where a task's questions are and what is peculiar to them.
+    """Where a task's questions are, and their special cases.
 
     file, corpus: in the task's data folder. split: the metadata's, where a file holds several.
     hub: the file in FlashRAG's collection; None where it holds none or another split.

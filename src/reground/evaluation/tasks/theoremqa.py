@@ -74,7 +74,7 @@ class TheoremQA:
         return self.loaded
 
     def demonstrations(self) -> Sequence[Demonstration]:
-        """Worked questions of ours, one of each frequent type."""
+        """Worked questions written for reground, one of each frequent type."""
         return THEOREM
 
     def solutions(self) -> Sequence[str]:

@@ -6,14 +6,14 @@ from reground.core.language import LanguageModel
 
 
 async def close(model: object) -> None:
-    """Close a model that holds connections or memory; the others have nothing to close."""
+    """Close a model, if it holds connections or memory."""
     aclose = getattr(model, "aclose", None)
     if aclose is not None:
         await aclose()
 
 
 class Wrapper:
-    """Goes by the name of the model inside and closes it; says the same of its price and of where it is served."""
+    """Has the name, price and server of the model inside, and closes it."""
 
     def __init__(self, model: LanguageModel) -> None:
         self.model = model

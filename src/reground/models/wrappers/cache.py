@@ -23,7 +23,7 @@ Outcome = tuple[Reply, ...] | RegroundError
 
 
 class Cache(Wrapper):
-    """Answers a greedy call that was answered before from a file; its usage is then zero, calls included.
+    """Answers a repeated greedy call from a file; the usage is then zero, including the number of calls.
 
     Calls that are alike are those of one model (`identity` tells apart servers that call their models the
     same), the same messages and the same sampling. Those under way at once share one request. A sampled

@@ -1,4 +1,4 @@
-"""Limits: calls in flight, requests a minute, tokens a minute. Whoever comes first goes first."""
+"""Limits: calls in flight, requests a minute, tokens a minute. Calls are served in the order of arrival."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ class Bucket:
 class Limit(Wrapper):
     """Holds a model to `connections` calls at once and to a provider's rates.
 
-    A call's tokens are estimated before (prompt, and all of `max_tokens`) and corrected by its usage after.
-    A call waits for its rates with its slot in hand: where rates are what limits, slots are not scarce.
+    A call's tokens are estimated before it (prompt and all of `max_tokens`) and corrected by its usage after it. A call
+    holds its slot while it waits for its rates: when rates limit, slots are not scarce.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Retries: only what the adapter classed as transient, with full-jitter backoff and a deadline."""
+"""Retries errors that the adapter marks as transient, with full-jitter backoff and a deadline."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ def rest_of(sampling: Sampling, have: int) -> Sampling:
 class Retry(Wrapper):
     """Tries a call up to `attempts` times, waiting as long as the server asks for, else a random time.
 
-    The random wait is uniform between 0 and `base` * 2^failures seconds, at most `cap`; all calls of a
-    burst that failed together so come back apart. No attempt begins later than `deadline` seconds after
+    The random wait is uniform between 0 and `base` * 2^failures seconds, at most `cap`; so calls that failed together
+    do not come back together. No attempt begins later than `deadline` seconds after
     the first failure; the time that a call first waited for a rate limit does not count.
     """
 
@@ -56,7 +56,7 @@ class Retry(Wrapper):
         self._uniform = uniform
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
-        """Return the replies of the first attempt that succeeds; raises the last failure, saying how often it tried."""
+        """Return the first successful attempt's replies. Raises the last failure with the number of attempts."""
         try:
             return await self.model.generate(messages, sampling)
         except TransientModelError as error:

@@ -1,6 +1,6 @@
 """The wrappers in their order: cache ▸ retry ▸ limit ▸ adapter.
 
-A hit in the cache costs nothing, so it is asked first. Every attempt of a call is a request of its own to
+A cache hit costs nothing, so the cache comes first. Every attempt of a call is a request of its own to
 the provider, so the limits stand inside the retries: an attempt takes a slot and counts against the rates,
 and a call that waits for its next attempt holds no slot.
 """
