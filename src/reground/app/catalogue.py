@@ -25,6 +25,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from reground.app.identity import PARTS
+from reground.app.meanings import meanings
 from reground.core.answers import AnswerForm
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Retriever
@@ -144,10 +146,6 @@ def place_of(error: BaseException) -> str | None:
     return f"{frames[-1].filename}:{frames[-1].lineno}, in {frames[-1].name}" if frames else None
 
 
-PARTS = frozenset({"model", "retriever", "sandbox", "rewriter", "form"})
-"""The fields of a method that are given, and are no settings."""
-
-
 def _split_preset(name: str) -> tuple[str, str]:
     """A method's name or file, and the preset asked for; "" for none."""
     method, _, preset = (name, "", "") if name.endswith(".py") else name.partition("+")
@@ -234,6 +232,12 @@ def setting_defaults(name: str) -> dict[str, object]:
         if f.name not in PARTS | {"critics", "prompts"}
     }
     return {key: value for key, value in {**defaults, **_preset(name)}.items() if _is_plain(value)}
+
+
+def setting_meanings(name: str) -> dict[str, str]:
+    """What each of a method's settings means, in its author's words."""
+    words = meanings(method_class(name))
+    return {key: words[key] for key in setting_defaults(name) if key in words}
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:

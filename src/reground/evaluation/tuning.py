@@ -7,7 +7,7 @@ section 4.1). A method that is merely scaled up to a limit may do worse than it 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
@@ -16,23 +16,15 @@ from reground.core.errors import CapabilityError, DataError, SandboxUnavailable
 from reground.core.language import Value
 from reground.core.method import Method, scaled
 from reground.core.programs import Sandbox
-from reground.evaluation.compare import Cell
+from reground.evaluation.compare import Cell, Configured
 from reground.evaluation.progress import Progress
 from reground.evaluation.results import write_text
-from reground.evaluation.runner import EvalSettings, evaluate
+from reground.evaluation.runner import evaluate
 from reground.evaluation.task import Task
 
 FOLDER = "tuning"
 CHOICES = "tuning.json"
 _SHARES = (8, 4, 2, 1)
-
-
-@dataclass(frozen=True)
-class Configured:
-    """A method in one of its sizes, and the run's settings for it."""
-
-    method: Method
-    settings: EvalSettings
 
 
 class Trial(Value):
