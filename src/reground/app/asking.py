@@ -22,7 +22,7 @@ from reground.app.keywords import spread
 from reground.app.options import Ask
 from reground.core.answers import FORMS, Citation, Thought
 from reground.core.budget import Budget
-from reground.core.errors import ConfigurationError, RegroundError
+from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.journal import SqliteJournal
 from reground.core.language import LanguageModel, Usage
 from reground.core.lines import replace_lines
@@ -184,7 +184,7 @@ def _checked(order: Ask) -> Ask:
     if not question.strip():
         raise ConfigurationError("the question is empty")
     if order.form is not None and order.form not in FORMS:
-        near = catalogue.did_you_mean(order.form, FORMS)
+        near = did_you_mean(order.form, FORMS)
         raise ConfigurationError(f"no answer form is called {order.form!r}; {near}")
     catalogue.method_class(order.method)
     options = as_options(order.model_options)

@@ -17,7 +17,7 @@ import re
 import sys
 import traceback
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -28,7 +28,7 @@ from typing import Any
 from reground.app.identity import PARTS
 from reground.app.meanings import meanings
 from reground.core.answers import AnswerForm
-from reground.core.errors import ConfigurationError
+from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel
 from reground.core.method import Method
@@ -102,13 +102,6 @@ def _top_level(source: ast.Module) -> set[str]:
         elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
             names.add(node.target.id)
     return names
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of an error message: near names if there are any, else all of them."""
-    known = sorted(known)
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
 
 
 def _load(entry: Entry) -> ModuleType:

@@ -14,7 +14,7 @@ from reground.app import catalogue
 from reground.app.corpora import corpus_retriever
 from reground.app.identity import PARTS, identity
 from reground.app.meanings import field_names
-from reground.core.errors import ConfigurationError, DataError
+from reground.core.errors import ConfigurationError, DataError, did_you_mean
 from reground.core.journal import fingerprint
 from reground.core.method import scaled
 from reground.evaluation.compare import Cell, Configured
@@ -177,7 +177,7 @@ def settings_by_method(given: Mapping[str, object], methods: Sequence[str]) -> d
         owners = [method] if dot and method in shared else [name for name in methods if key in fields_of(name) - PARTS]
         if not owners:
             known = {field for name in methods for field in fields_of(name) - PARTS}
-            raise ConfigurationError(f"no method here has a setting {key!r}; {catalogue.did_you_mean(key, known)}")
+            raise ConfigurationError(f"no method here has a setting {key!r}; {did_you_mean(key, known)}")
         for owner in owners:
             shared[owner][own if dot and owner == method else key] = value
     return shared

@@ -9,10 +9,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from reground.app.catalogue import did_you_mean
 from reground.app.meanings import field_names
 from reground.core.budget import Budget
-from reground.core.errors import ConfigurationError, DataError
+from reground.core.errors import ConfigurationError, DataError, did_you_mean
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel
 from reground.core.places import indexes_dir

@@ -7,8 +7,8 @@ import textwrap
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
-from reground.app.catalogue import did_you_mean
 from reground.app.meanings import field_names, meanings
+from reground.core.errors import did_you_mean
 
 P = ParamSpec("P")
 T = TypeVar("T")

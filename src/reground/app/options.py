@@ -10,20 +10,23 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from reground.core.budget import Budget
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel
-from reground.core.run import Observer
 from reground.evaluation.questions import Questions, Sample
 from reground.models.options import ModelOptions
-from reground.retrieval.settings import IndexReport, Progress
+
+if TYPE_CHECKING:  # types of what only Python can give
+    from reground.core.run import Observer
+    from reground.retrieval.settings import IndexReport, Progress
 
 DEFAULT_MODEL = "gguf/smollm2"
 DEFAULT_METHOD = "rar"
 
 _MODEL, _COST, _SEARCH = ({"panel": title} for title in ("Model", "Cost", "Search"))
+_PYTHON = {"python_only": True}
 
 AnyModel = str | LanguageModel | Callable[[str], str | Awaitable[str]]
 """A model's name, a model, or a function from prompt to reply."""
@@ -110,16 +113,16 @@ class Ask(MethodName, Work, Rewriter, Fresh):
     seed: int | None = None
     """What the seeds of sampled calls come from, where a method draws any; without it they are left to the model."""
 
-    home: Path | None = field(default=None, metadata={"python_only": True})
+    home: Path | None = field(default=None, metadata=_PYTHON)
     """Where runs are kept, instead of the user's state folder."""
 
-    observer: Observer | None = None
+    observer: Observer | None = field(default=None, metadata=_PYTHON)
     """Called with every event while the method works."""
 
-    on_index: Callable[[Progress], None] | None = None
+    on_index: Callable[[Progress], None] | None = field(default=None, metadata=_PYTHON)
     """Called with progress while the corpus is indexed."""
 
-    on_report: Callable[[IndexReport], None] | None = None
+    on_report: Callable[[IndexReport], None] | None = field(default=None, metadata=_PYTHON)
     """Called with what the indexing came to, before the method begins."""
 
 

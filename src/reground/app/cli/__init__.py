@@ -47,7 +47,6 @@ def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns its exit code. No error a user can act on shows a stack trace."""
     import typer
 
-    from reground.app.catalogue import place_of
     from reground.app.cli.commands import cli
     from reground.core.errors import RegroundError
 
@@ -68,6 +67,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
     except Exception as error:
         if _is_usage(error):
             return _show_usage(error)
+        from reground.app.catalogue import place_of
+
         if isinstance(error, OSError) and error.errno is not None and place_of(error) is None:
             _say(f"error: {'' if error.filename is None else f'{error.filename}: '}{error.strerror or error}")
             return EXIT_SURROUNDINGS

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 
 import typer
 
-from reground.core.errors import ConfigurationError, DataError
+from reground.core.errors import ConfigurationError, DataError, did_you_mean
 
 SETTINGS = "settings"
 """The table of a method's own settings, and the parameter behind --set."""
@@ -73,8 +73,6 @@ def config_keys(root: Any) -> dict[str, set[str]]:
 
 def check_config(config: Mapping[str, Any], known: Mapping[str, set[str]]) -> None:
     """Refuse a configuration with keys that no command reads."""
-    from reground.app.catalogue import did_you_mean
-
     tables = {key for key, inner in known.items() if inner} | {SETTINGS}
     for key, value in config.items():
         if key not in known:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from types import UnionType
+from types import SimpleNamespace, UnionType
 from typing import Annotated, Any
 
 import typer
@@ -113,13 +114,13 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
 
 def parts(order: Any, prefix: str = "", outer: Look | None = None) -> Iterator[Part]:
     """The options that a dataclass or a pydantic model has."""
-    outer, words, hints = outer or Look(), meanings(order), typing.get_type_hints(order)
+    outer, words = outer or Look(), meanings(order)
     for name in field_names(order):
         look = _look(order, name)
-        inner = record_in(hints[name])
-        kind = _kind(hints[name])
         if look.python_only or (outer.only and name not in outer.only):
             continue
+        hint = _hint(order, name)
+        inner, kind = record_in(hint), _kind(hint)
         if inner is not None:
             yield from parts(inner, name + INNER, look)
         elif kind is not None:
@@ -148,6 +149,15 @@ def _default(cls: Any, name: str, kind: Any) -> Any:
     return found.default if found.default_factory is dataclasses.MISSING else found.default_factory()
 
 
+def _hint(cls: type, name: str) -> Any:
+    """A field's type. Only its own names have to be there, so that the others need not be imported for help."""
+    for base in cls.__mro__:
+        if (found := inspect.get_annotations(base).get(name)) is not None:
+            only = SimpleNamespace(__annotations__={name: found})
+            return typing.get_type_hints(only, vars(sys.modules[base.__module__]), include_extras=True)[name]
+    raise AssertionError(f"{cls.__name__} has no field {name}")
+
+
 def _members(hint: Any) -> tuple[Any, ...]:
     return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, UnionType) else (hint,)
 
@@ -174,12 +184,12 @@ def _kind(hint: Any) -> Any:
 
 def _made(order: Any, given: dict[str, Any], settings: Mapping[str, object]) -> Any:
     """The order that was given; what belongs to it is taken out of `given`."""
-    hints, made = typing.get_type_hints(order), {}
+    made: dict[str, Any] = {}
     for name in field_names(order):
         inner = {key: given.pop(key) for key in list(given) if key.startswith(name + INNER)}
         if inner:
             values = {key.partition(INNER)[2]: value for key, value in inner.items()}
-            made[name] = from_mapping(record_in(hints[name]), values, name)
+            made[name] = from_mapping(record_in(_hint(order, name)), values, name)
         elif name in given:
             value = given.pop(name)
             made[name] = parse_settings(settings, value) if name == SETTINGS else value

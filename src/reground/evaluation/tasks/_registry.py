@@ -7,7 +7,6 @@ An entry point names a module of the same shape.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import pkgutil
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from reground.core.errors import ConfigurationError
+from reground.core.errors import ConfigurationError, did_you_mean
 from reground.evaluation.splits import require_training
 
 if TYPE_CHECKING:
@@ -46,7 +45,7 @@ def load_task(name: str, root: Path) -> Task:
     kind, key, where = ("FOLDERS", scheme, Path(folder)) if colon else ("TASKS", name, root)
     modules = _where(kind)
     if key not in modules:
-        raise ConfigurationError(f"no task is called {name!r}; {_did_you_mean(name)}")
+        raise ConfigurationError(f"no task is called {name!r}; {did_you_mean(name, _known())}")
     task: Task = getattr(modules[key], kind)[key](where)
     return task
 
@@ -55,12 +54,6 @@ def load_training_task(name: str, root: Path) -> Task:
     """Load a training split. Raises ConfigurationError, naming what to train on instead, for a task that measures."""
     require_training(name, _known())
     return load_task(name, root)
-
-
-def _did_you_mean(name: str) -> str:
-    known = _known()
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
 
 
 def _known() -> list[str]:
