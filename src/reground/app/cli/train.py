@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,6 +63,7 @@ async def _collect(order: Trees, task: Task, err: Console, *, quiet: bool) -> Co
     async with AsyncExitStack() as opened:
         (bench,) = await open_benches(order, [task], [cell.method], out, err, opened, quiet=quiet)
         ready = bench.configure(cell, base, order.budget)
+        settings = replace(ready.settings, budget=order.budget)  # a tree's limit, to which no method is scaled
         assert isinstance(ready.method, CRPlanner)
 
         def tell(grown: Grown, total: int) -> None:
@@ -71,7 +73,7 @@ async def _collect(order: Trees, task: Task, err: Console, *, quiet: bool) -> Co
         return await collect_trees(
             task,
             ready.method,
-            ready.settings,
+            settings,
             Settings(simulations=order.simulations, in_flight=order.in_flight, c=order.exploration, seed=order.seed),
             out,
             rollout=order.rollout,
