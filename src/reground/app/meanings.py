@@ -11,6 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 
+@cache
 def meanings(cls: type) -> dict[str, str]:
     """Each field of a dataclass or a pydantic model with its meaning, in one line; a field without one is left out.
 
@@ -37,6 +38,8 @@ def field_names(cls: type) -> list[str]:
 
 def _entries(docstring: str, names: list[str]) -> dict[str, str]:
     """The entries `name: text` and `name, name: text`; each ends with its paragraph."""
+    if not any(f"{name}: " in docstring for name in names):
+        return {}
     one = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
     parts = re.split(rf"(?:^|(?<=\s))((?:{one})(?:, (?:{one}))*): ", docstring)
     return {

@@ -12,6 +12,7 @@ import sys
 import typing
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace, UnionType
 from typing import Annotated, Any
@@ -151,11 +152,13 @@ def _default(cls: Any, name: str, kind: Any) -> Any:
 
 def _hint(cls: type, name: str) -> Any:
     """A field's type. Only its own names have to be there, so that the others need not be imported for help."""
-    for base in cls.__mro__:
-        if (found := inspect.get_annotations(base).get(name)) is not None:
-            only = SimpleNamespace(__annotations__={name: found})
-            return typing.get_type_hints(only, vars(sys.modules[base.__module__]), include_extras=True)[name]
-    raise AssertionError(f"{cls.__name__} has no field {name}")
+    return _own_hint(next(base for base in cls.__mro__ if name in inspect.get_annotations(base)), name)
+
+
+@cache
+def _own_hint(cls: type, name: str) -> Any:
+    only = SimpleNamespace(__annotations__={name: inspect.get_annotations(cls)[name]})
+    return typing.get_type_hints(only, vars(sys.modules[cls.__module__]))[name]
 
 
 def _members(hint: Any) -> tuple[Any, ...]:
