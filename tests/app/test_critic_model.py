@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from reground.app.asking import ask_question
+import reground
 from reground.core.errors import ConfigurationError
 from reground.core.trajectory import ChooseStep, GenerateStep
 from reground.models.options import ModelOptions
@@ -19,7 +19,7 @@ async def test_the_judge_is_the_model_that_the_critic_names_and_the_generator_wr
     writer = ScriptedModel(lambda messages, sampling: next(said))
     judge = MockOpenAI(lambda body: "yes" if "Another" in body["messages"][-1]["content"] else "no", models=["judge"])
     async with judge as server:
-        result = await ask_question(
+        result = await reground.aask(
             "Is it?",
             method="cr_planner",
             model=writer,
@@ -39,5 +39,5 @@ async def test_a_judge_that_cannot_be_had_is_told_of_before_anything_is_asked(tm
     writer = ScriptedModel([])
     settings = {"critic": "prompted:opneai/judge", "retrieval": False}
     with pytest.raises(ConfigurationError, match="did you mean openai"):
-        await ask_question("Is it?", method="cr_planner", model=writer, settings=settings, home=tmp_path)
+        await reground.aask("Is it?", method="cr_planner", model=writer, settings=settings, home=tmp_path)
     assert not writer.calls

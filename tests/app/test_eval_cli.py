@@ -20,7 +20,9 @@ from rich.console import Console
 from reground.app import catalogue
 from reground.app.cli import run
 from reground.app.cli.eval_progress import EvalProgress, Work, human_time
-from reground.app.evaluating import model_settings, resolved, settings_by_method
+from reground.app.evaluating import settings_by_method
+from reground.app.identity import model_settings, resolved
+from reground.app.options import Benchmark
 from reground.core.errors import ConfigurationError
 from reground.core.language import Usage
 from reground.evaluation.compare import Cell
@@ -457,14 +459,10 @@ def test_the_task_s_own_corpus_is_indexed_where_a_method_needs_documents(tmp_pat
     (tmp_path / "docs" / "a.txt").write_text("The Danube flows through Vienna.")
     task = SumTask()
     task.corpus = tmp_path / "docs"
-    bench = asyncio.run(
-        open_bench(task, ScriptedModel([]), ["direct", "rag"], corpus=None, options=ModelOptions(), settings={})
-    )
+    bench = asyncio.run(open_bench(task, Benchmark(task="sums"), ["direct", "rag"], {"model": ScriptedModel([])}, {}))
     assert bench.retriever is not None
     found = asyncio.run(bench.retriever.retrieve("Danube", k=1))
     assert "Vienna" in found[0].text
-    none = asyncio.run(
-        open_bench(task, ScriptedModel([]), ["direct"], corpus=None, options=ModelOptions(), settings={})
-    )
+    none = asyncio.run(open_bench(task, Benchmark(task="sums"), ["direct"], {"model": ScriptedModel([])}, {}))
     assert none.retriever is None
     assert ScriptedRetriever([]).name != bench.retriever.name

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,26 @@ from reground.models.scripted import ScriptedModel
 from reground.testing.openai_server import MockOpenAI
 from tests.servers import in_order, serving
 
+METHOD = '''"""Asks."""
+from dataclasses import dataclass
+from reground.core.answers import TEXT, Answer
+
+
+@dataclass(frozen=True, kw_only=True)
+class Asks:
+    """Asks. k: nothing."""
+
+    model: object
+    form: object = TEXT
+    k: int = 1
+
+    async def solve(self, question, run, /):
+        return Answer(text=await run.ask(self.model, question, name="x"))
+
+
+METHOD = Asks
+'''
+
 
 @pytest.fixture(autouse=True)
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -31,6 +52,25 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def ask(*, said: str, options: ModelOptions | None = None, **more: object) -> str:
     model = ScriptedModel([said])
     return reground.ask("Why?", method="direct", model=model, model_options=options, **more).text  # type: ignore[arg-type]
+
+
+def test_a_question_and_an_evaluation_are_named_alike(home: Path) -> None:
+    folder = home / "data" / "bamboogle"
+    folder.mkdir(parents=True)
+    (folder / "questions.jsonl").write_text('{"id": "a", "question": "Why?", "golden_answers": ["x"]}\n')
+    (home / "mine.py").write_text(METHOD)
+    with serving(in_order("One.", "Two.", "Three.")) as server:
+        given = ["--method", "mine.py", "--model", "openai/mock", "--base-url", server.url, "-q", "--set", "k=3"]
+        assert run(["eval", "--task", "bamboogle", "--data", "data", *given, "--out", "RUN"]) == 0
+        assert run(["ask", "Why?", *given]) == 0
+        (home / "mine.py").write_text(METHOD + "# another method")
+        assert run(["ask", "Why?", *given]) == 0
+    asked = [json.loads(path.read_text()) for path in sorted((home / "home").glob("runs/*/config.json"))]
+    evaluated = json.loads((home / "RUN" / "config.json").read_text())
+    assert len({config["settings"]["file"] for config in asked}) == len(asked) == 2
+    same = ("method", "model", "retriever", "settings", "model_settings")
+    assert evaluated["settings"]["k"] == 3
+    assert [evaluated[name] for name in same] in [[config[name] for name in same] for config in asked]
 
 
 def test_another_context_is_another_run() -> None:

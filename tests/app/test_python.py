@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import gc
 import inspect
 import os
@@ -15,8 +16,9 @@ from pathlib import Path
 import pytest
 
 import reground
-from reground.app.asking import ask_question
-from reground.core.errors import ConfigurationError, DataError, ModelError
+from reground.app.meanings import meanings
+from reground.app.options import Ask
+from reground.core.errors import ConfigurationError, DataError, ModelError, RegroundError
 from reground.core.evidence import Passage
 from reground.models.function import FunctionModel
 from reground.models.options import ModelOptions
@@ -74,12 +76,22 @@ def test_ctrl_c_in_a_notebook_ends_the_work_in_its_thread() -> None:
 
 
 def test_help_shows_every_option_and_the_coroutine_has_the_same() -> None:
-    shown = inspect.signature(reground.ask)
-    assert shown == inspect.signature(reground.aask)
-    assert list(shown.parameters) == list(inspect.signature(ask_question).parameters)
-    for name, parameter in inspect.signature(ask_question).parameters.items():
-        assert shown.parameters[name].default == parameter.default
-        assert name == "question" or f"    {name}:" in (reground.ask.__doc__ or "")
+    shown = inspect.signature(reground.ask).parameters
+    assert shown == inspect.signature(reground.aask).parameters
+    assert next(iter(shown)) == "question"
+    assert inspect.iscoroutinefunction(reground.aask)
+    words = meanings(Ask)
+    for field in dataclasses.fields(Ask):
+        default = inspect.Parameter.empty if field.default is dataclasses.MISSING else field.default
+        assert shown[field.name].default == default
+        assert f"{field.name}: {words[field.name]}" in " ".join((reground.ask.__doc__ or "").split())
+    assert len(shown) == len(words)
+
+
+@pytest.mark.parametrize(("wrong", "right"), [("corpsu", "corpus"), ("setings", "settings"), ("modle", "model")])
+def test_a_misspelt_keyword_is_answered_with_the_nearest(wrong: str, right: str) -> None:
+    with pytest.raises(TypeError, match=rf"ask\(\) takes no '{wrong}'; did you mean {right}"):
+        reground.ask("Why?", **{wrong: "x"})  # type: ignore[arg-type]
 
 
 def test_budget_is_exported() -> None:
@@ -93,7 +105,7 @@ def test_budget_is_exported() -> None:
 
 @pytest.mark.parametrize("budget", [5, {"tokens": 5}, reground.Budget(tokens=5)])
 def test_a_number_is_a_budget_of_tokens(budget: object) -> None:
-    with pytest.raises(reground.app.asking.RegroundError, match="of 5 tokens"):  # type: ignore[attr-defined]
+    with pytest.raises(RegroundError, match="of 5 tokens"):
         reground.ask("Why?", method="direct", model=ScriptedModel(["x"]), budget=budget)  # type: ignore[arg-type]
 
 

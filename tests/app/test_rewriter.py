@@ -61,7 +61,7 @@ def test_runs_with_different_rewriters_are_different_runs(tmp_path: Path) -> Non
         runs.add(ask(rewriter, tmp_path, ScriptedModel(script)).trajectory.id)
     assert len(runs) == 3
     configs = [json.loads(path.read_text()) for path in tmp_path.glob("ask-*/config.json")]
-    assert sorted(str(config.get("rewriter")) for config in configs) == ["None", "one", "two"]
+    assert sorted(str(config["model_settings"].get("rewriter")) for config in configs) == ["None", "one", "two"]
     silent = ScriptedModel([], name="one")
     assert ask(silent, tmp_path, ScriptedModel([])).text == "Answer [1]."
 

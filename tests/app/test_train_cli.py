@@ -85,6 +85,13 @@ def test_a_question_without_a_tree_is_named_and_the_exit_code_says_so(server: Se
     assert "b0 has no tree: ModelError" in err
 
 
+@pytest.mark.parametrize(("limit", "most"), [("calls", 1), ("tokens", 20)])
+def test_a_budget_bounds_one_tree(limit: str, most: int, server: Server, data: Path, capfd) -> None:
+    assert call(server, data, "train", "trees", *SMALL, f"--budget-{limit}", str(most)) == 0
+    assert capfd.readouterr().err.count(", stopped by ") == 2
+    assert len(server.asked) == {"calls": 2, "tokens": 0}[limit]
+
+
 def test_the_way_to_simulate_can_be_chosen(server: Server, data: Path, capfd) -> None:
     assert call(server, data, "train", "trees", *SMALL, "--rollout", "first") == 0
     tree = json.loads(next(Path("out/trees").iterdir()).read_text())

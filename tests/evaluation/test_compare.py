@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,6 +13,7 @@ from reground.core.language import LanguageModel, Sampling, Usage
 from reground.core.run import Run
 from reground.evaluation.compare import (
     Cell,
+    Configured,
     budget_label,
     cells_of,
     compare,
@@ -48,19 +50,22 @@ class NeedsLogprobs(Chain):
 METHODS = {"chain": Chain, "rounds": Rounds, "logprobs": NeedsLogprobs}
 
 
-def method_for(model: LanguageModel):
-    return lambda cell: scaled(METHODS[cell.method](model), cell.tokens)
-
-
-def settings_for(cell: Cell) -> EvalSettings:
-    return EvalSettings(method=cell.method, model="scripted", limit=None, budget=Budget(tokens=cell.tokens))
+def ready(cells: Sequence[Cell], model: LanguageModel, seed: int = 0) -> dict[Cell, Configured]:
+    settings = EvalSettings(method="", model="scripted", limit=None, seed=seed)
+    return {
+        cell: Configured(
+            scaled(METHODS[cell.method](model), cell.tokens),
+            replace(settings, method=cell.method, budget=Budget(tokens=cell.tokens)),
+        )
+        for cell in cells
+    }
 
 
 async def test_every_method_runs_at_every_budget_and_is_scaled_to_it(tmp_path: Path) -> None:
     cells = cells_of(["chain", "rounds"], parse_budgets("100,40"))
     seen: list[tuple[int, int]] = []
     result = await compare(
-        SumTask(3), cells, method_for(ScriptedModel(adds)), settings_for, tmp_path, baseline="chain",
+        SumTask(3), ready(cells, ScriptedModel(adds)), tmp_path, baseline="chain",
         observer=lambda index, progress: seen.append((index, progress.done)),
     )  # fmt: skip
     assert list(result.runs) == ["chain@40", "rounds@40", "chain@100", "rounds@100"]
@@ -76,12 +81,12 @@ async def test_every_method_runs_at_every_budget_and_is_scaled_to_it(tmp_path: P
 
 async def test_a_finished_comparison_calls_nothing_and_may_be_extended(tmp_path: Path) -> None:
     cells = cells_of(["chain"], [100])
-    await compare(SumTask(3), cells, method_for(ScriptedModel(adds)), settings_for, tmp_path, baseline="chain")
+    await compare(SumTask(3), ready(cells, ScriptedModel(adds)), tmp_path, baseline="chain")
     silent = ScriptedModel([])
-    await compare(SumTask(3), cells, method_for(silent), settings_for, tmp_path, baseline="chain")
+    await compare(SumTask(3), ready(cells, silent), tmp_path, baseline="chain")
     assert silent.calls == []
     more = cells_of(["chain", "rounds"], [200])
-    await compare(SumTask(3), more, method_for(ScriptedModel(adds)), settings_for, tmp_path, baseline="chain")
+    await compare(SumTask(3), ready(more, ScriptedModel(adds)), tmp_path, baseline="chain")
     plan = read_plan(tmp_path)
     assert plan is not None
     assert [cell.label for cell in plan.cells] == ["chain@100", "chain@200", "rounds@200"]
@@ -89,7 +94,7 @@ async def test_a_finished_comparison_calls_nothing_and_may_be_extended(tmp_path:
 
 async def test_a_method_that_cannot_run_here_is_refused_and_the_others_go_on(tmp_path: Path) -> None:
     cells = cells_of(["logprobs", "chain"], [100])
-    result = await compare(SumTask(2), cells, method_for(ScriptedModel(adds)), settings_for, tmp_path, baseline="chain")
+    result = await compare(SumTask(2), ready(cells, ScriptedModel(adds)), tmp_path, baseline="chain")
     assert list(result.runs) == ["chain@100"]
     assert [(r.cell.method, r.why) for r in result.refused] == [("logprobs", "the model gives no log-probabilities")]
     (report,) = build_reports([tmp_path])
@@ -98,19 +103,15 @@ async def test_a_method_that_cannot_run_here_is_refused_and_the_others_go_on(tmp
 
 async def test_another_configuration_is_refused_before_anything_is_run(tmp_path: Path) -> None:
     cells = cells_of(["chain", "rounds"], [100])
-    await compare(SumTask(2), cells[1:], method_for(ScriptedModel(adds)), settings_for, tmp_path, baseline="rounds")
+    await compare(SumTask(2), ready(cells[1:], ScriptedModel(adds)), tmp_path, baseline="rounds")
     model = ScriptedModel(adds)
 
-    def other(cell: Cell) -> EvalSettings:
-        return replace(settings_for(cell), seed=5)
-
     with pytest.raises(ConfigurationError, match="seed was 0, now 5"):
-        await compare(SumTask(2), cells, method_for(model), other, tmp_path, baseline="chain")
+        await compare(SumTask(2), ready(cells, model, seed=5), tmp_path, baseline="chain")
     assert model.calls == []
     with pytest.raises(ConfigurationError, match="compares methods on sums, not on products"):
         await compare(
-            SumTask(2, name="products"), cells_of(["chain"], [7]), method_for(model), settings_for, tmp_path,
-            baseline="chain",
+            SumTask(2, name="products"), ready(cells_of(["chain"], [7]), model), tmp_path, baseline="chain"
         )  # fmt: skip
 
 
@@ -119,8 +120,7 @@ async def test_failed_questions_are_counted_in_their_cell_alone(tmp_path: Path) 
         return ModelError("down") if "1 + 1" in messages[-1].content else adds(messages, sampling)
 
     result = await compare(
-        SumTask(3), cells_of(["chain"], [None]), method_for(ScriptedModel(script)), settings_for, tmp_path,
-        baseline="chain",
+        SumTask(3), ready(cells_of(["chain"], [None]), ScriptedModel(script)), tmp_path, baseline="chain"
     )  # fmt: skip
     assert result.runs["chain@none"].summary.failed == 1
 

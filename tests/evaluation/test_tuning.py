@@ -9,10 +9,10 @@ from reground.core.answers import Answer
 from reground.core.budget import Budget
 from reground.core.errors import CapabilityError, DataError
 from reground.core.run import Run
-from reground.evaluation.compare import Cell
+from reground.evaluation.compare import Cell, Configured
 from reground.evaluation.runner import EvalSettings
 from reground.evaluation.scaling import fitting
-from reground.evaluation.tuning import CHOICES, Configured, Tuning, read_tuning, tune
+from reground.evaluation.tuning import CHOICES, Tuning, read_tuning, tune
 from reground.models.scripted import ScriptedModel
 from tests.evaluation.fakes import Chain, SumTask, adds
 

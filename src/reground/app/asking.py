@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, fields, is_dataclass, replace
+from contextvars import copy_context
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reground.app import catalogue
 from reground.app.corpora import corpus_retriever
 from reground.app.empty import nothing_said
-from reground.app.identity import model_settings, weights_of
+from reground.app.identity import identity, plain
 from reground.app.inputs import as_budget, as_corpus, as_model, as_options
+from reground.app.keywords import spread
+from reground.app.options import Ask
 from reground.core.answers import FORMS, Citation, Thought
 from reground.core.budget import Budget
-from reground.core.errors import ConfigurationError, RegroundError
+from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.journal import SqliteJournal
 from reground.core.language import LanguageModel, Usage
 from reground.core.lines import replace_lines
+from reground.core.method import Method
 from reground.core.places import runs_dir
-from reground.core.run import Observer, Run
-from reground.core.solve import solve
+from reground.core.run import Run
+from reground.core.solve import Solved, solve
 from reground.core.storable import storable, storable_text
 from reground.core.trajectory import (
     UNGROUNDED,
@@ -34,15 +40,11 @@ from reground.core.trajectory import (
     write_trajectories,
 )
 from reground.critics import load, own_model
+from reground.models.options import ModelOptions
 
 if TYPE_CHECKING:
-    from reground.core.evidence import Passage, Retriever
     from reground.core.programs import Sandbox
-    from reground.models.options import ModelOptions
-    from reground.retrieval.settings import IndexReport, Progress, Skipped
-
-DEFAULT_MODEL = "gguf/smollm2"
-DEFAULT_METHOD = "rar"
+    from reground.retrieval.settings import IndexReport, Skipped
 
 
 @dataclass(frozen=True)
@@ -94,86 +96,81 @@ class Result:
         }
 
 
-async def ask_question(
-    question: str,
-    *,
-    method: str = DEFAULT_METHOD,
-    model: str | LanguageModel | Callable[[str], str | Awaitable[str]] = DEFAULT_MODEL,
-    rewriter: str | LanguageModel | Callable[[str], str | Awaitable[str]] | None = None,
-    corpus: str | Path | Retriever | Sequence[str | Path | Passage] | None = None,
-    form: str | None = None,
-    settings: Mapping[str, object] | None = None,
-    model_options: ModelOptions | Mapping[str, Any] | None = None,
-    budget: Budget | int | Mapping[str, Any] | None = None,
-    trace: str | Path | None = None,
-    home: Path | None = None,
-    seed: int | None = None,
-    fresh: bool = False,
-    observer: Observer | None = None,
-    language: str | None = None,
-    on_index: Callable[[Progress], None] | None = None,
-    on_report: Callable[[IndexReport], None] | None = None,
-) -> Result:
-    """Answer one question; `reground.ask` says what the options are.
+@spread(Ask)
+def ask(order: Ask) -> Result:
+    """Answer a question and show how. Works in a notebook too, where an event loop is running already.
 
-    The run is named by everything that shapes it, so the same call goes on where an interrupted one
+    The same call again goes on where an interrupted one was, and replays a finished one.
+    Raises `reground.core.errors.RegroundError` when there is no answer to give.
+    """
+    return _finish(answer(order))
+
+
+@spread(Ask)
+async def aask(order: Ask) -> Result:
+    """`ask` as a coroutine, with the same options."""
+    return await answer(order)
+
+
+def _finish(work: Coroutine[Any, Any, Result]) -> Result:
+    """Run a coroutine to its end: here, or in a thread of its own where this one's event loop is running already."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    started: list[tuple[asyncio.AbstractEventLoop, asyncio.Task[Any] | None]] = []
+
+    async def cancellable() -> Result:
+        started.append((asyncio.get_running_loop(), asyncio.current_task()))
+        return await work
+
+    with ThreadPoolExecutor(1, thread_name_prefix="reground") as pool:
+        waiting = pool.submit(copy_context().run, asyncio.run, cancellable())
+        try:
+            return waiting.result()
+        except KeyboardInterrupt:
+            for loop, task in started:
+                if task is not None and not loop.is_closed():
+                    loop.call_soon_threadsafe(task.cancel)
+            raise
+
+
+async def answer(order: Ask) -> Result:
+    """Answer one question.
+
+    The run is named by everything that shapes it, so the same order goes on where an interrupted one
     was and pays for nothing twice; a finished one is replayed.
     """
-    question = storable_text(question)
-    if not question.strip():
-        raise ConfigurationError("the question is empty")
-    if form is not None and form not in FORMS:
-        raise ConfigurationError(f"no answer form is called {form!r}; {catalogue.did_you_mean(form, FORMS)}")
-    catalogue.method_class(method)
-    budget, model_options = as_budget(budget), as_options(model_options)
-    model = as_model(model, model_options)
-    rewriter = None if rewriter is None else as_model(rewriter, model_options)
-    catalogue.check_rewriter(rewriter, [method])
-    _check_trace(trace)
-    for spec in (model, rewriter):
+    order, budget, options = _checked(order), as_budget(order.budget), as_options(order.model_options) or ModelOptions()
+    for spec in (order.model, order.rewriter):
         if isinstance(spec, str):
-            catalogue.check_price(spec, model_options, budget)
-    corpus = await as_corpus(corpus)
+            catalogue.check_price(spec, options, budget)
+    corpus = await as_corpus(order.corpus)
     reports: list[IndexReport] = []
     retriever = None
     if corpus is not None:
-        retriever = await corpus_retriever(corpus, on_index, language=language, on_report=reports.append)
-    if on_report is not None:
-        for report in reports:
-            on_report(report)
+        retriever = await corpus_retriever(corpus, order.on_index, language=order.language, on_report=reports.append)
+    for report in reports:
+        if order.on_report is not None:
+            order.on_report(report)
     async with AsyncExitStack() as opened:
         if retriever is not corpus:
             opened.push_async_callback(close, retriever)
-        language_model = catalogue.load_model(model, model_options) if isinstance(model, str) else model
-        opened.push_async_callback(close, language_model)
-        rewriting_model = catalogue.load_rewriter(rewriter, model_options) if isinstance(rewriter, str) else rewriter
-        if rewriting_model is not None:
-            opened.push_async_callback(close, rewriting_model)
-        solver = catalogue.build_method(
-            method,
-            model=language_model,
+        model = _opened(order.model, options, opened, catalogue.load_model)
+        rewriter = None
+        if order.rewriter is not None:
+            rewriter = _opened(order.rewriter, options, opened, catalogue.load_rewriter)
+        method = catalogue.build_method(
+            order.method,
+            model=model,
             retriever=retriever,
-            sandbox=_sandbox_if_needed(method),
-            rewriter=rewriting_model,
-            form=None if form is None else FORMS[form],
-            settings=open_critics(settings or {}, model_options, opened),
+            sandbox=_sandbox_if_needed(order.method),
+            rewriter=rewriter,
+            form=None if order.form is None else FORMS[order.form],
+            settings=open_critics(order.settings or {}, options, opened),
         )
-        config = {
-            "question": question,
-            "method": method,
-            "model": language_model.name,
-            "base_url": None,
-            "adapter": "None",
-            **_model_identity(language_model, rewriting_model, model_options),
-            "corpus": None if retriever is None else retriever.name,
-            "form": form,
-            "settings": _plain(settings or {}),
-            **({} if rewriting_model is None else {"rewriter": rewriting_model.name}),
-            **({} if seed is None else {"seed": seed}),
-        }
-        run_id = "ask-" + hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
-        folder = (home if home is not None else runs_dir()) / run_id
-        result = await _solve(solver, config, run_id, folder, budget, trace, fresh, observer)
+        named = identity(order.method, method, model, options, retriever=retriever, rewriter=rewriter)
+        result = await _solved(order, method, named, budget)
     return replace(
         result,
         skipped=tuple(skipped for report in reports for skipped in report.skipped),
@@ -181,39 +178,68 @@ async def ask_question(
     )
 
 
-async def _solve(
-    solver: Any,
-    config: dict[str, Any],
-    run_id: str,
-    folder: Path,
-    budget: Budget | None,
-    trace: str | Path | None,
-    fresh: bool,
-    observer: Observer | None,
-) -> Result:
+def _checked(order: Ask) -> Ask:
+    """The order with its models read. Raises ConfigurationError for what is wrong in it, before anything is opened."""
+    question = storable_text(order.question)
+    if not question.strip():
+        raise ConfigurationError("the question is empty")
+    if order.form is not None and order.form not in FORMS:
+        near = did_you_mean(order.form, FORMS)
+        raise ConfigurationError(f"no answer form is called {order.form!r}; {near}")
+    catalogue.method_class(order.method)
+    options = as_options(order.model_options)
+    as_budget(order.budget)
+    rewriter = None if order.rewriter is None else as_model(order.rewriter, options)
+    order = replace(order, question=question, model=as_model(order.model, options), rewriter=rewriter)
+    catalogue.check_rewriter(rewriter, [order.method])
+    _check_trace(order.trace)
+    return order
+
+
+def _opened(
+    model: object,
+    options: ModelOptions,
+    opened: AsyncExitStack,
+    load: Callable[[str, ModelOptions], LanguageModel],
+) -> LanguageModel:
+    """The model itself, loaded where it is a name, and closed with `opened`."""
+    found: Any = load(model, options) if isinstance(model, str) else model
+    opened.push_async_callback(close, found)
+    return found  # type: ignore[no-any-return]
+
+
+async def _solved(order: Ask, method: Method, named: Mapping[str, Any], budget: Budget | None) -> Result:
+    config = {"question": order.question, "form": order.form, "seed": order.seed, **named}
+    config["settings"] = config.pop("method_settings")  # as an evaluation's config.json calls them
+    run_id = "ask-" + hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
+    folder = (order.home if order.home is not None else runs_dir()) / run_id
     _write_config(folder, config, budget)
     journal = SqliteJournal(folder / "journal.sqlite")
     try:
-        if fresh:
+        if order.fresh:
             journal.forget(run_id)
         run = Run(
-            run_id=run_id, question_id="0", journal=journal, budget=budget, observer=observer, seed=config.get("seed")
+            run_id=run_id, question_id="0", journal=journal, budget=budget, observer=order.observer, seed=order.seed
         )
         from reground.evaluation.scaling import scaled
 
-        fitted = scaled(solver, None if budget is None else budget.tokens, keep=config["settings"])
-        if fitted is not solver:
-            run.note("scaled", why="the token budget", settings=_plain(_changed(solver, fitted)))
-        solved = await solve(fitted, config["question"], run, id=run_id, name=config["method"])
+        fitted = scaled(method, None if budget is None else budget.tokens, keep=order.settings or {})
+        if fitted is not method:
+            run.note("scaled", why="the token budget", settings=plain(_changed(method, fitted)))
+        solved = await solve(fitted, order.question, run, id=run_id, name=order.method)
     finally:
         journal.close()
+    return _result(solved, folder / "trajectory.jsonl", order.trace)
+
+
+def _result(solved: Solved, path: Path, trace: Path | str | None) -> Result:
+    """What was found, once the trajectory is written. Raises what ended the work without an answer."""
     trajectory, error = solved.trajectory, solved.error
     empty = nothing_said(trajectory)
     if empty is not None:
         error = empty
         failure = Failure(type=type(empty).__name__, message=str(empty))
         trajectory = trajectory.model_copy(update={"failure": failure})
-    path = folder / "trajectory.jsonl"
     write_trajectories(path, [trajectory])
     if trace is not None:
         append_trajectory(Path(trace), trajectory)
@@ -270,17 +296,6 @@ def _check_trace(trace: str | Path | None) -> None:
         raise ConfigurationError(f"cannot write the trace {trace}: {error.strerror}") from None
 
 
-def _model_identity(
-    model: LanguageModel, rewriter: LanguageModel | None, options: ModelOptions | None
-) -> dict[str, str | None]:
-    """What changes the models' replies besides their names."""
-    from reground.models.options import ModelOptions
-
-    found: dict[str, str | None] = {**model_settings(options if options is not None else ModelOptions(), model)}
-    weights = weights_of("" if rewriter is None else rewriter.name)
-    return found if weights is None else {**found, "rewriter_weights": weights}
-
-
 def _sandbox_if_needed(method: str) -> Sandbox | None:
     if "sandbox" not in catalogue.needs(method):
         return None
@@ -295,22 +310,7 @@ def _write_config(folder: Path, config: Mapping[str, Any], budget: Budget | None
     replace_lines(folder / "config.json", [text.encode()])
 
 
-def _plain(settings: Mapping[str, object]) -> dict[str, Any]:
-    """Settings as JSON can hold them."""
-    return json.loads(json.dumps(dict(sorted(settings.items())), default=_as_data))  # type: ignore[no-any-return]
-
-
 def _changed(before: Any, after: Any) -> dict[str, object]:
     """The settings of `after` that differ from those of `before`."""
     pairs = ((field.name, getattr(before, field.name), getattr(after, field.name)) for field in fields(after))
     return {name: new for name, old, new in pairs if new != old}
-
-
-def _as_data(value: object) -> object:
-    """A part, such as a model or a critic, by its name; another object of the method's own by its fields."""
-    name = getattr(value, "name", None)
-    if isinstance(name, str):
-        return name
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in fields(value)}
-    return repr(value)

@@ -14,7 +14,7 @@ import importlib.util
 import pkgutil
 import re
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -22,8 +22,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from reground.app.identity import PARTS
+from reground.app.meanings import meanings
 from reground.core.answers import AnswerForm
-from reground.core.errors import ConfigurationError
+from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel
 from reground.core.method import Method
@@ -100,19 +102,8 @@ def _top_level(source: ast.Module) -> set[str]:
     return names
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of an error message: near names if there are any, else all of them."""
-    known = sorted(known)
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
-
-
 def _load(entry: Entry) -> ModuleType:
     return load_module(entry.module, f"{entry.name} ({entry.module})")
-
-
-PARTS = frozenset({"model", "retriever", "sandbox", "rewriter", "form"})
-"""The fields of a method that are given, and are no settings."""
 
 
 ALIASES = {"rar+grounded": "reread"}
@@ -205,6 +196,12 @@ def setting_defaults(name: str) -> dict[str, object]:
         if f.name not in PARTS | {"critics", "prompts"}
     }
     return {key: value for key, value in {**defaults, **_preset(name)}.items() if _is_plain(value)}
+
+
+def setting_meanings(name: str) -> dict[str, str]:
+    """What each of a method's settings means, in its author's words."""
+    words = meanings(method_class(name))
+    return {key: words[key] for key in setting_defaults(name) if key in words}
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:

@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import JsonValue
-
 from reground.app import catalogue
 from reground.app.corpora import corpus_retriever
-from reground.app.identity import files_fingerprint, model_settings, weights_of
-from reground.core.errors import ConfigurationError, DataError
+from reground.app.identity import PARTS, identity
+from reground.app.meanings import field_names
+from reground.core.errors import ConfigurationError, DataError, did_you_mean
 from reground.core.journal import fingerprint
 from reground.core.places import expanded
-from reground.evaluation.compare import Cell
+from reground.evaluation.compare import Cell, Configured
 from reground.evaluation.scaling import fitting, scaled
-from reground.evaluation.tuning import Configured
 
 if TYPE_CHECKING:
+    from reground.app.options import Benchmark
     from reground.core.budget import Budget
     from reground.core.evidence import Retriever
     from reground.core.language import LanguageModel
@@ -64,7 +62,7 @@ class Bench:
     def candidates(self, cell: Cell, base: EvalSettings, budget: Budget) -> list[Configured]:
         """Every size of a cell's method, for tuning to choose from."""
         benches = [dataclasses.replace(self, tuned={cell: index}) for index in range(len(self._sizes(cell)))]
-        return [Configured(bench.method(cell), bench.configure(cell, base, budget)) for bench in benches]
+        return [bench.configure(cell, base, budget) for bench in benches]
 
     def _sizes(self, cell: Cell) -> list[Method]:
         return fitting(self._built(cell), cell.tokens, keep=self.settings.get(cell.method, {}))
@@ -85,57 +83,45 @@ class Bench:
             settings=settings,
         )
 
-    def configure(self, cell: Cell, base: EvalSettings, budget: Budget) -> EvalSettings:
-        """The run's settings for a cell, every setting of the method resolved."""
-        return dataclasses.replace(
-            base,
-            method=cell.method,
-            model=self.model.name,
-            retriever=self.retriever.name if self.retriever is not None and takes(cell.method, "retriever") else None,
-            method_settings=resolved(self.method(cell)) | _own_file(cell.method),
-            model_settings={**model_settings(self.options, self.model), **self._helpers(cell.method)},
-            budget=budget.model_copy(update={"tokens": cell.tokens}),
-        )
-
-    def _helpers(self, method: str) -> dict[str, JsonValue]:
-        """The names of the other models that have a say in a run of the method."""
-        rewriter = self.rewriter if takes(method, "rewriter") else None
-        found = {
-            "judge": self.judge,
-            "judge_weights": weights_of(self.judge or ""),
-            "rewriter": None if rewriter is None else rewriter.name,
-            "rewriter_weights": weights_of("" if rewriter is None else rewriter.name),
-        }
-        return {role: name for role, name in found.items() if name is not None}
+    def configure(self, cell: Cell, base: EvalSettings, budget: Budget) -> Configured:
+        """A cell's method, and the run's settings for it, every setting of the method resolved."""
+        method = self.method(cell)
+        named = identity(
+            cell.method, method, self.model, self.options,
+            retriever=self.retriever, rewriter=self.rewriter, judge=self.judge,
+        )  # fmt: skip
+        limits = budget.model_copy(update={"tokens": cell.tokens})
+        return Configured(method, dataclasses.replace(base, **named, budget=limits))
 
 
 async def open_bench(
     task: Task,
-    model: LanguageModel,
+    order: Benchmark,
     methods: Sequence[str],
-    *,
-    corpus: Path | None,
-    options: ModelOptions,
+    models: Mapping[str, LanguageModel],
     settings: Mapping[str, Mapping[str, object]],
-    sandbox: str = "bubblewrap",
-    judge: str | None = None,
-    rewriter: LanguageModel | None = None,
-    language: str | None = None,
+    *,
     on_index: Callable[[Progress], None] | None = None,
     on_report: Callable[[IndexReport], None] | None = None,
 ) -> Bench:
-    """Open the documents, those of the task unless others are named, and a sandbox where code is to be run."""
-    _check_corpus(corpus)
-    documents = corpus if corpus is not None else getattr(task, "corpus", None)
+    """Open the documents, those of the task unless others are named, and a sandbox where code is to be run.
+
+    models: by their roles: model, judge, rewriter. settings: each method's own.
+    """
+    _check_corpus(order.corpus)
+    documents = order.corpus if order.corpus is not None else getattr(task, "corpus", None)
     retriever = None
     if documents is not None and any(takes(name, "retriever") for name in methods):
-        retriever = await corpus_retriever(documents, on_index, language=language, on_report=on_report)
+        retriever = await corpus_retriever(documents, on_index, language=order.language, on_report=on_report)
     isolation = None
     if task.form.name in RUNS_CODE or any("sandbox" in catalogue.needs(name) for name in methods):
         from reground.sandbox import find_sandbox
 
-        isolation = await asyncio.to_thread(find_sandbox, sandbox, packages=True)
-    return Bench(task, model, options, settings, retriever, isolation, judge, rewriter)
+        isolation = await asyncio.to_thread(find_sandbox, order.sandbox, packages=True)
+    judge = getattr(order, "judge", None)
+    return Bench(
+        task, models["model"], order.model_options, settings, retriever, isolation, judge, models.get("rewriter")
+    )
 
 
 def _check_corpus(corpus: Path | None) -> None:
@@ -177,7 +163,7 @@ def takes(method: str, part: str) -> bool:
 
 def fields_of(method: str) -> frozenset[str]:
     """The names that a method can be set up with."""
-    return _fields(catalogue.method_class(method))
+    return frozenset(field_names(catalogue.method_class(method)))
 
 
 def settings_by_method(given: Mapping[str, object], methods: Sequence[str]) -> dict[str, dict[str, object]]:
@@ -188,47 +174,10 @@ def settings_by_method(given: Mapping[str, object], methods: Sequence[str]) -> d
     shared: dict[str, dict[str, object]] = {name: {} for name in methods}
     for key, value in given.items():
         method, dot, own = key.partition(".")
-        owners = (
-            [method]
-            if dot and method in shared
-            else [name for name in methods if key in fields_of(name) - catalogue.PARTS]
-        )
+        owners = [method] if dot and method in shared else [name for name in methods if key in fields_of(name) - PARTS]
         if not owners:
-            known = {field for name in methods for field in fields_of(name) - catalogue.PARTS}
-            raise ConfigurationError(f"no method here has a setting {key!r}; {catalogue.did_you_mean(key, known)}")
+            known = {field for name in methods for field in fields_of(name) - PARTS}
+            raise ConfigurationError(f"no method here has a setting {key!r}; {did_you_mean(key, known)}")
         for owner in owners:
             shared[owner][own if dot and owner == method else key] = value
     return shared
-
-
-def resolved(method: Method) -> dict[str, JsonValue]:
-    """All settings of a method as plain data, defaults included; prompts and worked examples by their fingerprint."""
-    settings: dict[str, JsonValue] = {}
-    for name in sorted(_fields(type(method))):
-        value = getattr(method, name)
-        if name in {"prompts", "demonstrations"}:
-            settings[name] = fingerprint(name, repr(value))
-        elif name not in catalogue.PARTS:
-            settings[name] = json.loads(json.dumps(value, default=_plain))
-    return settings
-
-
-def _own_file(method: str) -> dict[str, JsonValue]:
-    """The fingerprint of a method file of the user's own: with another content it is another method."""
-    return {"file": files_fingerprint(Path(method))} if method.endswith(".py") else {}
-
-
-def _fields(cls: type[object]) -> frozenset[str]:
-    return frozenset(f.name for f in dataclasses.fields(cls)) if dataclasses.is_dataclass(cls) else frozenset()
-
-
-def _plain(value: object) -> object:
-    """A part, such as a model or a critic, by its name; anything else by its fields."""
-    if isinstance(name := getattr(value, "name", None), str):
-        return name
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
-    model_dump = getattr(value, "model_dump", None)
-    if model_dump is not None:
-        return model_dump(mode="json")
-    return getattr(value, "__qualname__", None) or type(value).__qualname__

@@ -1,19 +1,93 @@
-"""What makes a run another run, besides the names: where a model is served, which files it is made of, its context."""
+"""What makes a run another run: one function for a question, an evaluation and a collection of trees."""
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
+import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from reground.app.meanings import field_names
+from reground.core.journal import fingerprint
 from reground.core.places import expanded
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
+
+    from reground.core.evidence import Retriever
+    from reground.core.language import LanguageModel
+    from reground.core.method import Method
     from reground.models.options import ModelOptions
 
+PARTS = frozenset({"model", "retriever", "sandbox", "rewriter", "form"})
+"""The fields of a method that are given, and are no settings."""
 _OPENAI = "https://api.openai.com/v1"
 _SAMPLES, _SAMPLE = 64, 1 << 16
 """How many pieces of a large file are read for its fingerprint, and their bytes."""
+
+
+def identity(
+    name: str,
+    method: Method,
+    model: LanguageModel,
+    options: ModelOptions,
+    *,
+    retriever: Retriever | None = None,
+    rewriter: LanguageModel | None = None,
+    judge: str | None = None,
+) -> dict[str, Any]:
+    """What names a run beside its questions, as `EvalSettings` calls it: what the method, called `name`, was built from.
+
+    A part that the method has no place for is left out; what was left at its default has no place in `model_settings`.
+    """
+    places = field_names(type(method))
+    helpers = {
+        "judge": judge,
+        "judge_weights": weights_of(judge or ""),
+        "rewriter": rewriter.name if rewriter is not None and "rewriter" in places else None,
+    }
+    helpers["rewriter_weights"] = weights_of(helpers["rewriter"] or "")
+    return {
+        "method": name,
+        "model": model.name,
+        "retriever": retriever.name if retriever is not None and "retriever" in places else None,
+        "method_settings": resolved(method) | _own_file(name),
+        "model_settings": model_settings(options, model) | {role: who for role, who in helpers.items() if who},
+    }
+
+
+def resolved(method: Method) -> dict[str, JsonValue]:
+    """All settings of a method as plain data, defaults included; prompts and worked examples by their fingerprint."""
+    settings: dict[str, JsonValue] = {}
+    for name in sorted(field_names(type(method))):
+        value = getattr(method, name)
+        if name in {"prompts", "demonstrations"}:
+            settings[name] = fingerprint(name, repr(value))
+        elif name not in PARTS:
+            settings[name] = plain(value)
+    return settings
+
+
+def plain(value: object) -> Any:
+    """A value as JSON holds it: a part, such as a model or a critic, by its name, anything else by its fields."""
+    return json.loads(json.dumps(value, default=_plain))
+
+
+def _plain(value: object) -> object:
+    if isinstance(name := getattr(value, "name", None), str):
+        return name
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
+    model_dump = getattr(value, "model_dump", None)
+    if model_dump is not None:
+        return model_dump(mode="json")
+    return getattr(value, "__qualname__", None) or type(value).__qualname__
+
+
+def _own_file(method: str) -> dict[str, JsonValue]:
+    """The fingerprint of a method file of the user's own: with another content it is another method."""
+    return {"file": files_fingerprint(Path(method))} if method.endswith(".py") else {}
 
 
 def model_settings(options: ModelOptions, model: object = None) -> dict[str, str]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from reground.app.meanings import field_names
 from reground.core.budget import Budget
-from reground.core.errors import ConfigurationError, DataError
+from reground.core.errors import ConfigurationError, DataError, did_you_mean
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel
 from reground.core.places import expanded, indexes_dir
@@ -29,7 +30,7 @@ def as_budget(given: object) -> Budget | None:
     if isinstance(given, int) and not isinstance(given, bool):
         return Budget(tokens=given)
     if isinstance(given, Mapping):
-        return _from_mapping(Budget.model_validate, given, "budget")
+        return from_mapping(Budget, given, "budget")
     raise ConfigurationError(
         f"a budget is a number of tokens or Budget(tokens=..., calls=..., seconds=..., usd=...), not {given!r}"
     )
@@ -42,17 +43,23 @@ def as_options(given: object) -> ModelOptions | None:
     if given is None or isinstance(given, ModelOptions):
         return given
     if isinstance(given, Mapping):
-        return _from_mapping(lambda named: ModelOptions(**named), given, "model_options")
+        return from_mapping(ModelOptions, given, "model_options")
     raise ConfigurationError(f"model_options are reground.models.options.ModelOptions(...), not {given!r}")
 
 
-def _from_mapping(make: Callable[[dict[Any, Any]], T], given: Mapping[Any, Any], what: str) -> T:
+def from_mapping(kind: type[T], given: Mapping[Any, Any], what: str) -> T:
+    """A dataclass or a pydantic model of the values by name, without those that are None. Raises ConfigurationError."""
+    known = field_names(kind)
+    for key in given:
+        if key not in known:
+            raise ConfigurationError(f"{what} has no {key!r}; {did_you_mean(str(key), known)}")
+    named = {key: value for key, value in given.items() if value is not None}
     try:
-        return make(dict(given))
+        return kind(**named)
     except (TypeError, ValueError) as error:
         reasons = getattr(error, "errors", None)
         why = "; ".join(f"{e['loc'][0]}: {e['msg']}" for e in reasons()) if reasons is not None else str(error)
-        raise ConfigurationError(f"{what} cannot be {dict(given)!r}: {why}") from None
+        raise ConfigurationError(f"{what} cannot be {named!r}: {why}") from None
 
 
 def as_model(given: object, options: ModelOptions | None) -> str | LanguageModel:

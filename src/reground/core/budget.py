@@ -19,16 +19,19 @@ T = TypeVar("T")
 
 
 class Budget(Value):
-    """The most that one question may cost. None is no limit.
-
-    tokens: prompt and completion tokens together. calls: model calls. seconds: wall-clock time, including earlier,
-    interrupted attempts; what still runs then is cancelled. usd: US dollars.
-    """
+    """The most that one question may cost. None is no limit."""
 
     tokens: int | None = Field(default=None, ge=0)
+    """Most tokens, prompts and completions together."""
+
     calls: int | None = Field(default=None, ge=0)
+    """Most model calls."""
+
     seconds: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Most wall-clock seconds, those of earlier, interrupted attempts included; what still runs then is ended."""
+
     usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Most US dollars; needs the model's price."""
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ that its class names; anything else that escapes is a bug.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 
@@ -116,3 +117,12 @@ class JournalError(RegroundError):
     """The journal cannot be read or written."""
 
     exit_code = 2
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """The end of an error message: near names if there are any, else all of them."""
+    import difflib
+
+    known = sorted(known)
+    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
+    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -36,6 +37,14 @@ class Cell(Value):
         return f"{name}@{budget_label(self.tokens)}"
 
 
+@dataclass(frozen=True)
+class Configured:
+    """A cell's method, ready to run, and the run's settings for it."""
+
+    method: Method
+    settings: EvalSettings
+
+
 class Refusal(Value):
     """A cell that cannot run here, with the reason: no log-probabilities, no sandbox or no documents."""
 
@@ -61,7 +70,6 @@ class CompareResult:
     refused: list[Refusal] = field(default_factory=list)
 
 
-CellMethod = Callable[[Cell], Method]
 CellObserver = Callable[[int, Progress], None]
 PLAN = "compare.json"
 
@@ -111,9 +119,7 @@ def read_plan(path: Path) -> Plan | None:
 
 async def compare(
     task: Task,
-    cells: Sequence[Cell],
-    method_for: CellMethod,
-    settings_for: Callable[[Cell], EvalSettings],
+    cells: Mapping[Cell, Configured],
     out: Path,
     *,
     baseline: str,
@@ -127,36 +133,19 @@ async def compare(
     on.
     """
     result = CompareResult()
-    settings = {cell: settings_for(cell) for cell in cells}
-    for cell in cells:
-        check_run(out / cell.label, configuration(task, settings[cell]))
-    _write_plan(out, task, cells, baseline, result.refused)
-    for index, cell in enumerate(cells):
+    for cell, ready in cells.items():
+        check_run(out / cell.label, configuration(task, ready.settings))
+    _write_plan(out, task, [*cells], baseline, result.refused)
+    for index, (cell, ready) in enumerate(cells.items()):
+        watch = None if observer is None else partial(observer, index)
+        folder = out / cell.label
         try:
-            result.runs[cell.label] = await _run(
-                task, cell, index, method_for, settings_for(cell), out, sandbox, observer
-            )
+            run = await evaluate(task, ready.method, ready.settings, folder, sandbox=sandbox, observer=watch)
+            result.runs[cell.label] = run
         except (CapabilityError, SandboxUnavailable) as error:
             result.refused.append(Refusal(cell=cell, why=str(error)))
-            _write_plan(out, task, cells, baseline, result.refused)
+            _write_plan(out, task, [*cells], baseline, result.refused)
     return result
-
-
-async def _run(
-    task: Task,
-    cell: Cell,
-    index: int,
-    method_for: CellMethod,
-    settings: EvalSettings,
-    out: Path,
-    sandbox: Sandbox | None,
-    observer: CellObserver | None,
-) -> RunResult:
-    def watch(progress: Progress) -> None:
-        if observer is not None:
-            observer(index, progress)
-
-    return await evaluate(task, method_for(cell), settings, out / cell.label, sandbox=sandbox, observer=watch)
 
 
 def _write_plan(out: Path, task: Task, cells: Sequence[Cell], baseline: str, refused: Sequence[Refusal]) -> None:

@@ -33,6 +33,7 @@ from reground.core.solve import Solved, solve
 from reground.core.trajectory import GenerateStep, Trajectory
 from reground.evaluation import before_checks
 from reground.evaluation.progress import Progress, Tracker
+from reground.evaluation.questions import Questions
 from reground.evaluation.records import Record, RunConfig, Summary
 from reground.evaluation.results import RunFolder, open_run
 from reground.evaluation.selection import select
@@ -56,14 +57,11 @@ FATAL = (
 
 
 @dataclass(frozen=True)
-class EvalSettings:
+class EvalSettings(Questions):
     """How to evaluate.
 
     method, model, retriever: names for the record. method_settings, model_settings: what they were set to.
-    budget: per question and repeat. ids: the questions to take from, as `selection` reads them; all where empty.
-    limit: questions taken, None for all; repeats: runs of each.
-    seed: chooses the questions and the samples. concurrency: questions in work at once.
-    retry_failed: run failed questions again. rescore: score all finished questions again; no model is called.
+    budget: per question and repeat.
     """
 
     method: str
@@ -72,13 +70,6 @@ class EvalSettings:
     method_settings: dict[str, JsonValue] = field(default_factory=dict)
     model_settings: dict[str, JsonValue] = field(default_factory=dict)
     budget: Budget = field(default_factory=Budget)
-    ids: str = ""
-    limit: int | None = 100
-    repeats: int = 1
-    seed: int = 0
-    concurrency: int = 8
-    retry_failed: bool = False
-    rescore: bool = False
 
 
 @dataclass(frozen=True)

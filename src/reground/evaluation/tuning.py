@@ -7,31 +7,22 @@ section 4.1). A method that merely fills a limit may do worse than it would with
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 from pydantic import Field, JsonValue, ValidationError, model_validator
 
 from reground.core.errors import CapabilityError, DataError, SandboxUnavailable
 from reground.core.language import Value
-from reground.core.method import Method
 from reground.core.programs import Sandbox
-from reground.evaluation.compare import Cell
+from reground.evaluation.compare import Cell, Configured
 from reground.evaluation.progress import Progress
 from reground.evaluation.results import write_text
-from reground.evaluation.runner import EvalSettings, evaluate
+from reground.evaluation.runner import evaluate
 from reground.evaluation.task import Task
 
 FOLDER = "tuning"
 CHOICES = "tuning.json"
-
-
-@dataclass(frozen=True)
-class Configured:
-    """A method in one of its sizes, and the run's settings for it."""
-
-    method: Method
-    settings: EvalSettings
 
 
 class Trial(Value):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from reground.core.addresses import check_address
@@ -44,37 +44,49 @@ class Price:
 
 @dataclass(frozen=True)
 class ModelOptions:
-    """Settings that adapters and wrappers share; each reads those that concern it.
-
-    base_url: where an OpenAI-compatible server is; None takes OPENAI_BASE_URL, else the provider's own.
-    api_key_env: the environment variable that holds the key. The key itself is never a setting.
-    price: what tokens cost; without it the cost in USD is unknown.
-    connections: calls in flight at once.
-    requests_per_minute, tokens_per_minute: the provider's limits, enforced by the client.
-    attempts: the most tries of one call, including the first.
-    deadline: seconds after a call's first failure within which it may still be tried again.
-    timeout: seconds that one attempt may take.
-    context: tokens of context for each slot of an embedded model; None takes the model's trained length.
-    slots: sequences that an embedded model decodes together.
-    threads: processor threads of an embedded model; None reads prompts with all cores and decodes with all but one.
-    adapter: folder or file of a LoRA adapter.
-    cache: SQLite file that serves temperature-0 calls across runs; None caches nothing.
-    """
+    """Settings that adapters and wrappers share; each reads those that concern it."""
 
     base_url: str | None = None
+    """Where the OpenAI-compatible server is; else OPENAI_BASE_URL, else the provider's own address."""
+
     api_key_env: str = "OPENAI_API_KEY"
-    price: Price | None = None
+    """The environment variable that holds the key. The key itself is never a setting."""
+
+    price: Price | None = field(default=None, metadata={"metavar": "PROMPT,COMPLETION"})
+    """USD per million prompt,completion tokens, e.g. 0.15,0.60; without it the cost in USD is unknown."""
+
     connections: int = 1024
+    """Calls in flight at once."""
+
     requests_per_minute: float | None = None
+    """The provider's limit on requests, kept on this side."""
+
     tokens_per_minute: float | None = None
+    """The provider's limit on tokens, kept on this side."""
+
     attempts: int = 6
+    """How often one call is tried, the first time included."""
+
     deadline: float = 1200.0
+    """Seconds after a call's first failure within which it may still be tried again."""
+
     timeout: float = 600.0
+    """Seconds that one attempt may take."""
+
     context: int | None = None
+    """Context a slot, in tokens (gguf); else what the model was trained with."""
+
     slots: int | None = None
+    """Calls that are decoded together (gguf)."""
+
     threads: int | None = None
+    """Processor threads (gguf); else all cores read prompts and all but one decode."""
+
     adapter: Path | None = None
+    """A LoRA adapter's folder or file (hf)."""
+
     cache: Path | None = None
+    """A file (SQLite) that answers repeated temperature-0 calls across runs."""
 
     def __post_init__(self) -> None:
         if not isinstance(self.api_key_env, str) or not self.api_key_env or {"=", "\0"} & set(self.api_key_env):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reground.core.errors import ConfigurationError
+from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.programs import Sandbox
 
 KINDS = ("bubblewrap", "docker")
@@ -23,4 +23,4 @@ def find_sandbox(kind: str = "bubblewrap", *, concurrency: int | None = None, pa
         from reground.sandbox.docker import DockerSandbox
 
         return DockerSandbox(concurrency=concurrency, packages=packages)
-    raise ConfigurationError(f"no sandbox is called {kind!r}; there are {', '.join(KINDS)}")
+    raise ConfigurationError(f"no sandbox is called {kind!r}; {did_you_mean(kind, KINDS)}")

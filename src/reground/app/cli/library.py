@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from reground.app.cli import _common as common
+from reground.app.cli.config import setting_text
+from reground.app.cli.flags import flattened
+from reground.app.options import Index, Json, Served
 
 if TYPE_CHECKING:
     from reground.retrieval.decontaminate import Decontaminator
@@ -19,24 +22,8 @@ models_app = typer.Typer(
 )
 
 
-def index(
-    source: Annotated[
-        Path, typer.Argument(help="A folder of documents, a JSONL file or a BEIR folder.", show_default=False)
-    ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="Where the index goes (a folder).", show_default=False)],
-    kind: Annotated[str, typer.Option("--kind", help="bm25, dense or hybrid.")] = "bm25",
-    language: common.Language = None,
-    chunk_tokens: Annotated[int, typer.Option("--chunk-tokens", min=16, help="Most tokens a piece.")] = 2000,
-    overlap: Annotated[int, typer.Option("--overlap", min=0, help="Tokens shared by neighbouring pieces.")] = 100,
-    embedder: Annotated[str | None, typer.Option("--embedder", help="openai/<model> or st/<model>.")] = None,
-    base_url: common.BaseUrl = None,
-    decontaminate: Annotated[
-        list[str] | None,
-        typer.Option("--decontaminate", metavar="TASK", help="Drop pieces that hold this benchmark's solutions."),
-    ] = None,
-    data: Annotated[Path | None, typer.Option("--data", help="The benchmarks' folder; else REGROUND_DATA.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print the report as JSON.")] = False,
-) -> None:
+@flattened
+def index(order: Index, output: Json) -> None:
     """Index documents, or bring an index up to date: only what has changed is read again.
 
     Example:  reground index docs/ --out docs.idx --chunk-tokens 400
@@ -47,26 +34,25 @@ def index(
     from reground.retrieval.settings import IndexSettings
 
     settings = IndexSettings(
-        kind=cast(Any, kind),
-        language=language or IndexSettings.language,
-        chunk_tokens=chunk_tokens,
-        overlap=min(overlap, chunk_tokens // 4),
-        embedder=embedder,
-        embedder_url=base_url,
+        kind=cast(Any, order.kind),
+        language=order.language or IndexSettings.language,
+        chunk_tokens=order.chunk_tokens,
+        overlap=min(order.overlap, order.chunk_tokens // 4),
+        embedder=order.embedder,
+        embedder_url=order.model_options.base_url,
     )
-    cleaner = _decontaminator(decontaminate, data) if decontaminate else None
+    cleaner = _decontaminator(order.decontaminate, order.data) if order.decontaminate else None
     console, err = common.consoles()
     with AskProgress(err, shown=True) as progress:
         work = stoppable(
-            lambda watch: build_index(source, out, settings, progress=watch, decontaminate=cleaner), progress.on_index
+            lambda watch: build_index(order.source, order.out, settings, progress=watch, decontaminate=cleaner),
+            progress.on_index,
         )
         report = asyncio.run(work)
-    if as_json:
-        from reground.app.cli.terminal import json_text, say
-
-        say(json_text(report.model_dump(mode="json")))
+    if output.as_json:
+        _print_json(report.model_dump(mode="json"))
         return
-    _show_report(console, report, out)
+    _show_report(console, report, order.out)
 
 
 def _show_report(console: Any, report: IndexReport, out: Path) -> None:
@@ -99,11 +85,11 @@ def _decontaminator(tasks: list[str], data: Path | None) -> Decontaminator:
     return Decontaminator([text for name in tasks for text in load_task(name, data).solutions()])
 
 
+@flattened
 def methods(
-    name: Annotated[str | None, typer.Argument(help="One method, with its settings.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
+    output: Json, name: Annotated[str | None, typer.Argument(help="One method, with its settings.")] = None
 ) -> None:
-    """List the methods, or one method's settings and their defaults.
+    """List the methods, or one method's settings, their defaults and what they mean.
 
     Example:  reground methods rar
     """
@@ -111,27 +97,10 @@ def methods(
 
     console, _ = common.consoles()
     if name is not None:
-        settings = catalogue.setting_defaults(name)
-        presets = catalogue.presets(name)
-        if as_json:
-            from reground.app.cli.terminal import json_text, say
-
-            say(json_text({"name": name, "settings": settings, "presets": presets}, default=str))
-            return
-        entry = catalogue.methods().get(name.partition("+")[0])
-        entry_summary = "" if entry is None else entry.summary
-        console.print(f"{name}  {entry_summary}", markup=False)
-        for key, default in settings.items():
-            console.print(f"  --set {key}={common.setting_text(default)}", markup=False, soft_wrap=True)
-        for preset, changed in presets.items():
-            if changed and "+" not in name:
-                said = ", ".join(f"{key}={common.setting_text(value)}" for key, value in changed.items())
-                console.print(f"  {name}+{preset}: the same with {said}", markup=False, soft_wrap=True)
+        _show_method(console, name, as_json=output.as_json)
         return
-    if as_json:
-        from reground.app.cli.terminal import json_text, say
-
-        say(json_text({entry.name: entry.summary for entry in catalogue.methods().values()}))
+    if output.as_json:
+        _print_json({entry.name: entry.summary for entry in catalogue.methods().values()})
         return
     from rich.table import Table
     from rich.text import Text
@@ -144,12 +113,38 @@ def methods(
     console.print(table)
 
 
+def _show_method(console: Any, name: str, *, as_json: bool) -> None:
+    from rich.padding import Padding
+
+    from reground.app import catalogue
+    from reground.app.cli.display import plain
+
+    settings, presets = catalogue.setting_defaults(name), catalogue.presets(name)
+    words = catalogue.setting_meanings(name)
+    if as_json:
+        _print_json({"name": name, "settings": settings, "meanings": words, "presets": presets}, default=str)
+        return
+    entry = catalogue.methods().get(name.partition("+")[0])
+    console.print(f"{name}  {'' if entry is None else entry.summary}", markup=False)
+    for key, default in settings.items():
+        console.print(f"  --set {key}={setting_text(default)}", markup=False, soft_wrap=True)
+        if key in words:
+            console.print(Padding(plain(words[key], "dim"), (0, 0, 0, 6)))
+    for preset, changed in presets.items():
+        if changed and "+" not in name:
+            said = ", ".join(f"{key}={setting_text(value)}" for key, value in changed.items())
+            console.print(f"  {name}+{preset}: the same with {said}", markup=False, soft_wrap=True)
+
+
+def _print_json(value: object, **options: Any) -> None:
+    from reground.app.cli.terminal import json_text, say
+
+    say(json_text(value, **options))
+
+
 @models_app.callback(invoke_without_command=True)
-def models(
-    context: typer.Context,
-    base_url: common.BaseUrl = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print as JSON.")] = False,
-) -> None:
+@flattened
+def models(context: typer.Context, order: Served, output: Json) -> None:
     """List the models that can be used here, and why the others cannot.
 
     Example:  reground models
@@ -158,16 +153,14 @@ def models(
         return
     from reground.app import catalogue
 
-    listings = asyncio.run(catalogue.model_listings(common.model_options({}, base_url=base_url)))
-    if as_json:
+    listings = asyncio.run(catalogue.model_listings(order.model_options))
+    if output.as_json:
         rows = [
             {"name": entry.name, "usable": entry.usable, "why": entry.why}
             for found in listings.values()
             for entry in found
         ]
-        from reground.app.cli.terminal import json_text, say
-
-        say(json_text(rows))
+        _print_json(rows)
         return
     from rich.markup import escape
     from rich.text import Text

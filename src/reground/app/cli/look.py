@@ -68,8 +68,7 @@ def _files(place: Path) -> list[Path]:
 
 
 def _absent(place: Path, seen: list[str], id: str | None) -> Exception:
-    from reground.app.catalogue import did_you_mean
-    from reground.core.errors import DataError
+    from reground.core.errors import DataError, did_you_mean
 
     if id is None or not seen:
         return DataError(f"holds {len(seen)} trajectories", path=place)

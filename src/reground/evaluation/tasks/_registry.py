@@ -8,7 +8,6 @@ name that is taken stays with the task that has it.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import inspect
 import pkgutil
@@ -19,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING
 
-from reground.core.errors import ConfigurationError
+from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.own_files import load_file, load_module
 from reground.evaluation.data import data_root
 from reground.evaluation.splits import is_file, require_training
@@ -78,7 +77,7 @@ def _found(name: str) -> tuple[Loader, Path | None]:
     loaders = _loaders("FOLDERS" if colon else "TASKS")
     if scheme not in loaders:
         broken = "".join(f"; {why}" for why in _plugins()[1])
-        raise ConfigurationError(f"no task is called {name!r}; {_did_you_mean(name, _known())}{broken}")
+        raise ConfigurationError(f"no task is called {name!r}; {did_you_mean(name, _known())}{broken}")
     return loaders[scheme], Path(folder) if colon else None
 
 
@@ -92,11 +91,6 @@ def _from_file(name: str) -> Loader:
         known = ", ".join(f"{file}:{key}" for key in loaders)
         raise ConfigurationError(f"no task is called {name!r}; {f'there are {known}' if known else 'it has no TASKS'}")
     return loaders[wanted]
-
-
-def _did_you_mean(name: str, known: list[str]) -> str:
-    near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
 
 
 def _known() -> list[str]:

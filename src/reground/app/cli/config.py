@@ -1,0 +1,145 @@
+"""The configuration file: the same names as the options, heeded where an option is not given; and `--set`."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from reground.core.errors import ConfigurationError, DataError, did_you_mean
+
+SETTINGS = "settings"
+"""The table of a method's own settings, and the parameter behind --set."""
+DEFAULT = "reground.toml"
+_INNER = "__"
+_NO_KEYS = {"config", "set", "help", "version", "install_completion", "show_completion"}
+_NONE = frozenset({"none", "null"})
+
+
+def _heed(context: typer.Context, path: Path | None) -> Path | None:
+    """Let the file's values stand where an option is not given."""
+    if not context.resilient_parsing:
+        config = read_config(path)
+        check_config(config, config_keys(context.find_root().command))
+        given = dict(_given(context, config, path or Path(DEFAULT)))
+        context.meta[SETTINGS] = config.get(SETTINGS, {})
+        context.default_map = {**(context.default_map or {}), **given}
+    return path
+
+
+ConfigFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--config",
+        help="A TOML file with the same names as the options; reground.toml here if there is one.",
+        is_eager=True,
+        callback=_heed,
+    ),
+]
+
+
+def read_config(path: Path | None) -> dict[str, Any]:
+    """The configuration file's content; {} when none is named and there is no reground.toml here."""
+    if path is None:
+        path = Path(DEFAULT)
+        if not path.is_file():
+            return {}
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise DataError(f"cannot read the configuration: {error.strerror}", path=path) from None
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"not a TOML file: {error}", path=path) from None
+
+
+def config_keys(root: Any) -> dict[str, set[str]]:
+    """What a configuration file may hold: every option of a command that reads one, and the tables with their keys."""
+    commands, keys = [root], {SETTINGS: set[str]()}
+    while commands:
+        command = commands.pop()
+        commands += getattr(command, "commands", {}).values()
+        names = dict(_options(command))
+        if "config" in names:
+            keys |= {key: set() for key in names.keys() - _NO_KEYS}
+            for table, _, inner in (parameter.name.partition(_INNER) for parameter in names.values()):
+                if inner:
+                    keys[table] = {*keys.get(table, ()), inner}
+    return keys
+
+
+def check_config(config: Mapping[str, Any], known: Mapping[str, set[str]]) -> None:
+    """Refuse a configuration with keys that no command reads."""
+    tables = {key for key, inner in known.items() if inner} | {SETTINGS}
+    for key, value in config.items():
+        if key not in known:
+            raise ConfigurationError(f"the configuration has an unknown key {key!r}; {did_you_mean(key, known)}")
+        if (key in tables) != isinstance(value, dict):
+            what = f"is a table: write [{key}] on a line of its own" if key in tables else "is no table"
+            raise ConfigurationError(f"{key} in the configuration {what}")
+        for inner in value if key in tables - {SETTINGS} else ():
+            if inner not in known[key]:
+                near = did_you_mean(inner, known[key])
+                raise ConfigurationError(f"[{key}] in the configuration has an unknown key {inner!r}; {near}")
+
+
+def _options(command: Any) -> Iterator[tuple[str, Any]]:
+    """A command's options as a configuration writes them, and the parameters behind them."""
+    for parameter in command.params:
+        for option in parameter.opts:
+            if option.startswith("--"):
+                yield option[2:].replace("-", "_"), parameter
+
+
+def _given(context: typer.Context, config: Mapping[str, Any], path: Path) -> Iterator[tuple[str, Any]]:
+    """The values for a command's parameters; the option's own name goes over the one in a table."""
+    for key, parameter in _options(context.command):
+        table, _, inner = parameter.name.partition(_INNER)
+        if key in config and key not in _NO_KEYS:
+            yield parameter.name, _fit(context, config[key], parameter, f"{key} in {path}")
+        elif inner in config.get(table, {}):
+            yield parameter.name, _fit(context, config[table][inner], parameter, f"{table}.{inner} in {path}")
+
+
+def _fit(context: typer.Context, value: Any, parameter: Any, where: str) -> Any:
+    """The value as the command line would give it, if it is one that the option takes. Raises ConfigurationError."""
+    if isinstance(value, list) or isinstance(value, bool) != bool(getattr(parameter, "is_flag", False)):
+        what = "true or false" if getattr(parameter, "is_flag", False) else "one text or number"
+        raise ConfigurationError(f"{where} is {what}, not {json.dumps(value, default=str)}")
+    given = value if isinstance(value, bool) else str(value)
+    try:
+        parameter.process_value(context, given)
+    except typer.BadParameter as error:
+        raise ConfigurationError(f"{where} cannot be {value!r}: {error.message}") from None
+    return given
+
+
+def parse_settings(config: Mapping[str, object], given: list[str] | None) -> dict[str, object]:
+    """A method's settings: the configuration's [settings], and over them --set KEY=VALUE."""
+    settings = dict(config)
+    for item in given or []:
+        key, equals, value = item.partition("=")
+        if not equals or not key:
+            raise ConfigurationError(f"--set takes KEY=VALUE, got {item!r}")
+        settings[key.strip()] = _read_value(value)
+    return settings
+
+
+def _read_value(value: str) -> object:
+    """TOML's reading of a value where it has one (3, 0.5, true, [1, 2], {draft = "..."}), else the text itself."""
+    try:
+        return tomllib.loads(f"value = {value}")["value"]
+    except (ValueError, RecursionError):
+        return value
+
+
+def setting_text(value: object) -> str:
+    """A setting as --set reads it back: a plain word as it is, anything else as TOML, and none."""
+    if isinstance(value, str) and value == value.strip() and _read_value(value) == value and value.lower() not in _NONE:
+        return value
+    if isinstance(value, tuple | list):
+        return f"[{', '.join(json.dumps(each) for each in value)}]"
+    return "none" if value is None else json.dumps(value)

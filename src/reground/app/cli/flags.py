@@ -1,0 +1,199 @@
+"""Orders as options: a command that takes dataclasses, as one whose options are their fields.
+
+A field's name is the option and the key, its type says how a value is read, and its meaning is the help. A field that
+holds a record of its own (`budget`, `model_options`) gives an option for each of the record's fields.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import sys
+import typing
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import SimpleNamespace, UnionType
+from typing import Annotated, Any
+
+import typer
+
+from reground.app.cli.config import SETTINGS, parse_settings
+from reground.app.inputs import from_mapping
+from reground.app.meanings import field_names, meanings
+
+INNER = "__"
+"""Between a field's name and that of a field of its record, in a parameter's name."""
+_SIMPLE = (bool, int, float, Path, str)
+
+
+@dataclass(frozen=True)
+class Look:
+    """What the command line needs to know of a field beside its name, type and meaning: the field's metadata."""
+
+    name: str | None = None
+    """The option, where it is not the field's name."""
+    short: str | None = None
+    """The option in one letter."""
+    metavar: str | None = None
+    """What stands for the value in the help."""
+    panel: str | None = None
+    """The part of the help that it stands in."""
+    min: float | None = None
+    """The least value; of a record, of its whole numbers."""
+    prefix: str = ""
+    """What the options of a record begin with."""
+    only: tuple[str, ...] = ()
+    """The fields of a record that are options; all where empty."""
+    argument: bool = False
+    """Whether it is given without a name."""
+    python_only: bool = False
+    """Whether the command line leaves it out."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """One option: the parameter behind it, and how typer is told of it."""
+
+    key: str
+    type: Any
+    default: Any
+    help: str
+    look: Look
+
+    @property
+    def optional(self) -> bool:
+        """Whether there is a value without it."""
+        return self.default is not dataclasses.MISSING
+
+    def parameter(self) -> inspect.Parameter:
+        """The parameter as typer reads it."""
+        look, more = self.look, {}
+        if (parse := getattr(self.type, "parse", None)) is not None:
+            more["parser"] = parse
+        hint = self.type if self.default is not None or self.type is bool else self.type | None
+        text = self.help.replace("[", r"\[")
+        if look.argument:
+            info: Any = typer.Argument(help=text, show_default=False, **more)
+        else:
+            name = look.name or f"--{look.prefix}{self.key.rpartition(INNER)[2]}".replace("_", "-")
+            if look.min is not None and self.type in (int, float):
+                more["min"] = look.min
+            info = typer.Option(
+                *filter(None, (name, look.short)), help=text, metavar=look.metavar, rich_help_panel=look.panel, **more
+            )
+        default = self.default if self.optional else inspect.Parameter.empty
+        return inspect.Parameter(self.key, _KEYWORD, default=default, annotation=Annotated[hint, info])
+
+
+_KEYWORD = inspect.Parameter.KEYWORD_ONLY
+
+
+def flattened(command: Callable[..., None]) -> Callable[..., None]:
+    """A command whose parameters that are dataclasses are given by their fields, each an option or an argument."""
+    hints = typing.get_type_hints(command, include_extras=True)
+    orders = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
+    own = inspect.signature(command).parameters
+    parameters = [inspect.Parameter("context", _KEYWORD, annotation=typer.Context)]
+    for name, parameter in own.items():
+        if name in orders:
+            parameters += [part.parameter() for part in sorted(parts(orders[name]), key=lambda part: part.optional)]
+        elif name != "context":
+            parameters.append(parameter.replace(kind=_KEYWORD, annotation=hints[name]))
+
+    def filled(context: typer.Context, **given: Any) -> None:
+        made = {name: _made(order, given, context.meta.get(SETTINGS, {})) for name, order in orders.items()}
+        made |= {"context": context} if "context" in own else {}
+        command(**made, **given)
+
+    filled.__name__, filled.__doc__ = command.__name__, command.__doc__
+    filled.__annotations__ = {each.name: each.annotation for each in parameters}
+    filled.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return filled
+
+
+def parts(order: Any, prefix: str = "", outer: Look | None = None) -> Iterator[Part]:
+    """The options that a dataclass or a pydantic model has."""
+    outer, words = outer or Look(), meanings(order)
+    for name in field_names(order):
+        look = _look(order, name)
+        if look.python_only or (outer.only and name not in outer.only):
+            continue
+        hint = _hint(order, name)
+        inner, kind = record_in(hint), _kind(hint)
+        if inner is not None:
+            yield from parts(inner, name + INNER, look)
+        elif kind is not None:
+            look = dataclasses.replace(look, prefix=outer.prefix, panel=look.panel or outer.panel)
+            if outer.min is not None and kind is int:
+                look = dataclasses.replace(look, min=outer.min)
+            yield Part(prefix + name, kind, _default(order, name, kind), words[name], look)
+
+
+def _look(cls: Any, name: str) -> Look:
+    """A field's metadata, and that of the fields which it redefines; of a pydantic field, its least value."""
+    limits = cls.model_fields[name].metadata if hasattr(cls, "model_fields") else ()
+    merged: dict[str, Any] = {"min": next((limit.ge for limit in limits if hasattr(limit, "ge")), None)}
+    for base in reversed(cls.__mro__):
+        if (found := base.__dict__.get("__dataclass_fields__", {}).get(name)) is not None:
+            merged |= found.metadata
+    return Look(**merged)
+
+
+def _default(cls: Any, name: str, kind: Any) -> Any:
+    if not dataclasses.is_dataclass(cls):
+        return cls.model_fields[name].default
+    found = cls.__dataclass_fields__[name]
+    if kind == list[str]:
+        return None
+    return found.default if found.default_factory is dataclasses.MISSING else found.default_factory()
+
+
+def _hint(cls: type, name: str) -> Any:
+    """A field's type. Only its own names have to be there, so that the others need not be imported for help."""
+    return _own_hint(next(base for base in cls.__mro__ if name in inspect.get_annotations(base)), name)
+
+
+@cache
+def _own_hint(cls: type, name: str) -> Any:
+    only = SimpleNamespace(__annotations__={name: inspect.get_annotations(cls)[name]})
+    return typing.get_type_hints(only, vars(sys.modules[cls.__module__]))[name]
+
+
+def _members(hint: Any) -> tuple[Any, ...]:
+    return typing.get_args(hint) if typing.get_origin(hint) in (typing.Union, UnionType) else (hint,)
+
+
+def record_in(hint: Any) -> Any:
+    """The record that a value of this type may be; None where it is none. What can be parsed from text is no record."""
+    for each in _members(hint):
+        if hasattr(each, "model_fields") or (dataclasses.is_dataclass(each) and not hasattr(each, "parse")):
+            return each
+    return None
+
+
+def _kind(hint: Any) -> Any:
+    """What the command line reads for a type, the first of several that it can; None for what only Python can give."""
+    for each in _members(hint):
+        if each in _SIMPLE or typing.get_origin(each) is typing.Literal or hasattr(each, "parse"):
+            return each
+        if typing.get_origin(each) is Mapping:
+            return list[str]
+        if typing.get_origin(each) is list:
+            return each
+    return None
+
+
+def _made(order: Any, given: dict[str, Any], settings: Mapping[str, object]) -> Any:
+    """The order that was given; what belongs to it is taken out of `given`."""
+    made: dict[str, Any] = {}
+    for name in field_names(order):
+        inner = {key: given.pop(key) for key in list(given) if key.startswith(name + INNER)}
+        if inner:
+            values = {key.partition(INNER)[2]: value for key, value in inner.items()}
+            made[name] = from_mapping(record_in(_hint(order, name)), values, name)
+        elif name in given:
+            value = given.pop(name)
+            made[name] = parse_settings(settings, value) if name == SETTINGS else value
+    return order(**made)

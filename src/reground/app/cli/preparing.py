@@ -1,0 +1,79 @@
+"""What a command opens before its work begins, with progress: models, critics, documents, a sandbox."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from reground.app.evaluating import Bench
+    from reground.app.options import Benchmark
+    from reground.core.language import LanguageModel
+    from reground.evaluation.task import Task
+
+
+def bring_model(model: str, on_pull: Callable[[str, int, int | None], None]) -> None:
+    """First use of an alias pulls it, with progress, before anything is asked."""
+    from reground.core.places import expanded
+
+    provider, _, name = model.partition("/")
+    if provider != "gguf" or expanded(name).exists():
+        return
+    import importlib.util
+
+    from reground.core.errors import MissingExtra
+    from reground.models.pull import pull
+
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise MissingExtra(model, "local")
+    pull(name, progress=on_pull)
+
+
+async def open_benches(
+    order: Benchmark,
+    tasks: Sequence[Task],
+    methods: Sequence[str],
+    out: Path,
+    err: Console,
+    opened: AsyncExitStack,
+    *,
+    quiet: bool,
+) -> list[Bench]:
+    """A bench for each task, all with the same models; what is open is closed with `opened`."""
+    from reground.app import catalogue
+    from reground.app.asking import close, critic_model, open_critics
+    from reground.app.cli.progress import AskProgress
+    from reground.app.evaluating import judged, open_bench, settings_by_method
+
+    options = order.model_options
+    settings = settings_by_method(order.settings, methods)
+    named = {role: getattr(order, role, None) for role in ("model", "judge", "rewriter")}
+    models: dict[str, LanguageModel] = {}
+    with AskProgress(err, shown=not quiet) as preparing:
+        for name in filter(None, [*named.values(), *map(critic_model, settings.values())]):
+            await asyncio.to_thread(bring_model, name, preparing.on_pull)
+        for role, name in named.items():
+            if name is not None:
+                load = catalogue.load_rewriter if role == "rewriter" else catalogue.load_model
+                models[role] = load(name, options)
+                opened.push_async_callback(close, models[role])
+        critical = {method: open_critics(own, options, opened) for method, own in settings.items()}
+        benches = []
+        for task in tasks:
+            bench = await open_bench(
+                opened.enter_context(judged(task, models.get("judge"), out)),
+                order,
+                methods,
+                models,
+                critical,
+                on_index=preparing.on_index,
+                on_report=preparing.on_report,
+            )
+            opened.push_async_callback(close, bench.retriever)
+            benches.append(bench)
+    return benches
