@@ -86,7 +86,8 @@ def _book(body: dict[str, Any]) -> int:
 
 
 def _book_in(text: str) -> int:
-    return int(text.split("book ")[-1].split("?")[0])
+    number = text.split("book ")[-1].split("?")[0]
+    return int(number) if number.isdecimal() else -1
 
 
 def _flaws_of_a_question(before: Any, after: Any) -> list[str]:

@@ -9,7 +9,7 @@ from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 
-from reground.evaluation.minecraft.parser import parse_plan
+from reground_minecraft.parser import parse_plan
 
 from reground.app.catalogue import build_method, methods
 from reground.core.answers import FORMS, AnswerForm

@@ -214,6 +214,8 @@ def _flaws_of_the_end(ended: Ended, how: signal.Signals, before: Undisturbed) ->
         and "/reground/" not in ended.errors
     ):
         return []  # Python itself was still starting
+    if ended.alive and ended.code == -how and not ended.errors:
+        return []  # Python had not yet taken the signal over, or had let go of it at its end
     codes = (_CODES[how] if ended.alive else set()) | {before.code}
     flaws = [] if ended.code in codes else [f"exit code {ended.code}: {ended.errors[-400:]}"]
     if "Traceback" in ended.errors or "internal error" in ended.errors:

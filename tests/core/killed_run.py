@@ -5,8 +5,9 @@ import sys
 from pathlib import Path
 
 from reground.core.answers import Answer
+from reground.core.branches import gather
 from reground.core.journal import SqliteJournal
-from reground.core.run import Run, gather
+from reground.core.run import Run
 from reground.core.solve import solve
 from reground.core.trajectory import write_trajectories
 from reground.models.openai import OpenAIModel

@@ -19,7 +19,7 @@ from reground.evaluation.questions import Questions, Sample
 from reground.models.options import ModelOptions
 
 if TYPE_CHECKING:  # types of what only Python can give
-    from reground.core.run import Observer
+    from reground.core.events import Observer
     from reground.retrieval.settings import IndexReport, Progress
 
 DEFAULT_MODEL = "gguf/smollm2"

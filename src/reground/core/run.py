@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field
 from typing import Literal, TypeVar
 
-from pydantic import JsonValue, TypeAdapter, ValidationError
+from pydantic import JsonValue
 
 from reground.core.answers import Answer
 from reground.core.budget import Budget, Meter
 from reground.core.critic import Critic, Pair, comparable
 from reground.core.effects import EXECUTION, PASSAGES, REPLIES, SCORES, harmless, priced, usage_of, usage_of_ended
 from reground.core.errors import BudgetExceeded, CapabilityError, ModelError, ParseError
+from reground.core.events import Observer
 from reground.core.evidence import Passage, Retriever
-from reground.core.journal import Effect, Journal, MemoryJournal, fingerprint
+from reground.core.journal import Journal, MemoryJournal, fingerprint
 from reground.core.language import (
     LEAST_REPLY,
     LanguageModel,
@@ -29,18 +28,16 @@ from reground.core.language import (
     as_messages,
     tokens_of,
 )
+from reground.core.optional import Optional
 from reground.core.programs import Execution, Program, Sandbox
 from reground.core.reasoning import separate
+from reground.core.recording import Recording, Shared
 from reground.core.storable import storable_text
 from reground.core.trajectory import (
-    Candidate,
-    ChooseStep,
     ExecuteStep,
     GenerateStep,
-    NoteStep,
     RetrieveStep,
     ScoreStep,
-    Step,
 )
 from reground.core.untrusted import neutralise, unfence
 
@@ -48,66 +45,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True)
-class Event:
-    """Something an observer can show while it happens: an effect begins, or a step is done."""
-
-    type: Literal["begin", "end"]
-    span: str
-    name: str
-    usage: Usage
-    step: Step | None = None
-
-
-Observer = Callable[[Event], None]
-
-
-class Optional:
-    """A block of a run that may end early, with a note, where one of the `limits` refuses a call in it.
-
-    holding: tokens, and a call, that nothing inside may take.
-    """
-
-    def __init__(
-        self,
-        run: Run,
-        limits: frozenset[str] = frozenset({"tokens", "calls"}),
-        holding: Callable[[], int] | None = None,
-    ) -> None:
-        self._run = run
-        self._limits = limits
-        self._held = nullcontext() if holding is None else run.meter.holding(holding)
-
-    def __enter__(self) -> None:
-        self._held.__enter__()
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
-        self._held.__exit__(None, None, None)
-        if not isinstance(error, BudgetExceeded) or error.limit not in self._limits:
-            return False
-        self._run.note("ended early", why=str(error))
-        return True
-
-
-@dataclass
-class _Shared:
-    """What all spans of one question have in common."""
-
-    run_id: str
-    question_id: str
-    journal: Journal
-    meter: Meter
-    observer: Observer | None
-    seed: int | None
-    recorded: dict[tuple[str, int], Effect]
-    steps: list[Step] = field(default_factory=list)
-    best: Answer | None = None
-    whole: Answer | None = None
-    silent: set[str] = field(default_factory=set)
-    """Models that have refused log-probabilities."""
-
-
-class Run:
+class Run(Recording):
     """One question's run, or a span of it.
 
     A span is a child run with its own ordinals. Each concurrent branch takes one, opened in a fixed order, so that
@@ -130,31 +68,10 @@ class Run:
         journal = journal if journal is not None else MemoryJournal()
         recorded = journal.load(run_id, question_id)
         meter = Meter(budget if budget is not None else Budget())
-        self._shared = _Shared(run_id, question_id, journal, meter, observer, seed, recorded)
+        self._shared = Shared(run_id, question_id, journal, meter, observer, seed, recorded)
         self._path = ""
         self._ordinal = 0
         self._children: dict[str, int] = {}
-
-    @property
-    def usage(self) -> Usage:
-        """What the whole question has cost so far, replayed calls included."""
-        return self._shared.meter.usage
-
-    @property
-    def meter(self) -> Meter:
-        """The question's meter."""
-        return self._shared.meter
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """Every step so far, in the order in which they ended."""
-        return tuple(self._shared.steps)
-
-    @property
-    def within(self) -> tuple[Step, ...]:
-        """The steps of this span, and of the spans inside it, so far."""
-        inside = f"{self._path}/"
-        return tuple(step for step in self._shared.steps if f"{step.span}/".startswith(inside))
 
     @property
     def best(self) -> Answer | None:
@@ -201,27 +118,19 @@ class Run:
         reply: the tokens of its reply.
         """
         if prompt is None:
-            return Optional(self, frozenset())
-        return Optional(self, holding=lambda: tokens_of(prompt()) + reply)
+            return Optional(self._note_end, nullcontext(), frozenset())
+        return Optional(self._note_end, self.meter.holding(lambda: tokens_of(prompt()) + reply))
 
     def optional(self) -> Optional:
         """A block that may be left out: where a limit of tokens or calls refuses a call in it, the block ends there."""
-        return Optional(self)
+        return Optional(self._note_end, nullcontext())
+
+    def _note_end(self, why: str) -> None:
+        self.note("ended early", why=why)
 
     def room(self) -> int | None:
         """The tokens, by estimate, that a prompt and its reply may still take together; None without a limit."""
         return self.meter.room()
-
-    def note(self, name: str, **data: JsonValue) -> None:
-        """Record something worth seeing that is no effect."""
-        self._record(NoteStep, self._ordinal, name, data=data)
-
-    def choose(
-        self, name: str, *, by: str, context: str, candidates: Sequence[Candidate], chosen: int | None, why: str = ""
-    ) -> None:
-        """Record a choice between candidates and what it saw; the choice itself is the method's."""
-        made = tuple(candidates)
-        self._record(ChooseStep, self._ordinal, name, by=by, context=context, candidates=made, chosen=chosen, why=why)
 
     async def generate(
         self,
@@ -246,26 +155,26 @@ class Run:
         ordinal = self._next()
         texts = [text for m in messages for text in (m.role, m.content)]
         mark = fingerprint("generate", model.name, wanted.model_dump_json(), *texts)
-        recorded = self._replay(ordinal, mark, REPLIES, name)
         asked = self._seeded(wanted, ordinal)
-        if recorded is not None:
-            replies, at = recorded
-            self._shared.meter.replay(priced(usage_of(replies), model), at, messages)
-        else:
+
+        async def paid() -> tuple[Reply, ...]:
             optional = wanted.logprobs and logprobs == "welcome"
             plain = asked.model_copy(update={"logprobs": False}) if optional else asked
             silent = self._shared.silent
             try:
-                first = plain if model.name in silent else asked
-                replies = await self._pay(model, messages, first, ordinal, mark, name, least)
+                return await self._pay(model, messages, plain if model.name in silent else asked, name, least)
             except CapabilityError:
                 if not optional or model.name in silent:
                     raise
                 silent.add(model.name)
-                replies = await self._pay(model, messages, plain, ordinal, mark, name, least)
+                return await self._pay(model, messages, plain, name, least)
+
+        replies, at = await self._effect(ordinal, mark, name, REPLIES, paid)
+        if at is not None:
+            self._shared.meter.replay(priced(usage_of(replies), model), at, messages)
         replies = unfence(replies, messages)  # the journal keeps them as they were written
         found = {"model": model.name, "messages": messages, "sampling": asked, "replies": replies}
-        self._record(GenerateStep, ordinal, name, replayed=recorded is not None, **found)
+        self._record(GenerateStep, ordinal, name, replayed=at is not None, **found)
         self._shared.meter.see(wanted, replies)
         if wanted.logprobs and logprobs == "needed" and any(reply.token_logprobs is None for reply in replies):
             raise CapabilityError(
@@ -282,14 +191,7 @@ class Run:
         return wanted.model_copy(update={"seed": int(place[:8], 16) % 2**31})
 
     async def _pay(
-        self,
-        model: LanguageModel,
-        messages: tuple[Message, ...],
-        wanted: Sampling,
-        ordinal: int,
-        mark: str,
-        name: str,
-        least: int,
+        self, model: LanguageModel, messages: tuple[Message, ...], wanted: Sampling, name: str, least: int
     ) -> tuple[Reply, ...]:
         meter = self._shared.meter
         sampling, reserved = meter.admit(messages, wanted, least=least)
@@ -303,7 +205,6 @@ class Run:
             raise
         finally:
             meter.settle(reserved, usage)
-        await self._append(ordinal, mark, REPLIES.dump_json(replies).decode())
         return replies
 
     async def ask(
@@ -398,74 +299,3 @@ class Run:
             found = {"critic": critic.name, "pairs": tuple(pairs), "scores": scores}
             self._record(ScoreStep, ordinal, name, replayed=replayed, **found)
         return list(scores)
-
-    async def _once(
-        self,
-        ordinal: int,
-        mark: str,
-        name: str,
-        adapter: TypeAdapter[T],
-        effect: Callable[[], Awaitable[T]],
-        *,
-        keep: Callable[[], bool] = lambda: True,
-    ) -> tuple[T, bool]:
-        """An effect without tokens: what was recorded and True, else what it gives now, recorded if `keep` says so."""
-        recorded = self._replay(ordinal, mark, adapter, name)
-        if recorded is not None:
-            self._shared.meter.carry(recorded[1])
-            return recorded[0], True
-        self._shared.meter.check_time()
-        self._begin(name)
-        result = await self._shared.meter.within(effect())
-        if keep():
-            await self._append(ordinal, mark, adapter.dump_json(result).decode())
-        return result, False
-
-    def _next(self) -> int:
-        ordinal = self._ordinal
-        self._ordinal += 1
-        return ordinal
-
-    def _replay(self, ordinal: int, mark: str, adapter: TypeAdapter[T], name: str) -> tuple[T, float] | None:
-        """The recorded result of this request and when it ended; None if nothing readable is recorded."""
-        effect = self._shared.recorded.get((self._path, ordinal))
-        if effect is None or effect.fingerprint != mark:
-            return None
-        try:
-            return adapter.validate_json(effect.result), effect.elapsed
-        except ValidationError as error:
-            why = f"{effect.where or 'the journal'}: {error.errors()[0]['msg']}"
-            _log.warning("a recorded effect (%s) cannot be read and is asked again: %s", name, why)
-            self.note("record set aside", of=name, why=why)
-            return None
-
-    async def _append(self, ordinal: int, mark: str, result: str) -> None:
-        shared = self._shared
-        effect = Effect(self._path, ordinal, mark, result, shared.meter.elapsed)
-        await shared.journal.append(shared.run_id, shared.question_id, effect)
-
-    def _begin(self, name: str) -> None:
-        if self._shared.observer is not None:
-            self._shared.observer(Event("begin", self._path, name, self.usage))
-
-    def _record(
-        self, kind: Callable[..., Step], ordinal: int, name: str, *, replayed: bool = False, **found: object
-    ) -> None:
-        shared = self._shared
-        place = {"span": self._path, "ordinal": ordinal, "name": name, "elapsed": shared.meter.elapsed}
-        step = kind(**place, replayed=replayed, **found)
-        shared.steps.append(step)
-        if shared.observer is not None:
-            shared.observer(Event("end", step.span, step.name, self.usage, step))
-
-
-async def gather(*branches: Awaitable[T]) -> list[T]:
-    """Await all branches. If one fails, the others still finish, because they are paid for; then its error is raised.
-
-    Cancellation reaches every branch at once.
-    """
-    results = await asyncio.gather(*branches, return_exceptions=True)
-    for result in results:
-        if isinstance(result, BaseException):
-            raise result
-    return [result for result in results if not isinstance(result, BaseException)]

@@ -14,10 +14,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
+from reground.core.branches import gather
 from reground.core.critic import Critic, Pair
 from reground.core.errors import ConfigurationError
 from reground.core.language import LanguageModel, Reply, Sampling
-from reground.core.run import Run, gather
+from reground.core.run import Run
 
 Style = Literal["pointwise", "rank"]
 NEUTRAL = 0.5

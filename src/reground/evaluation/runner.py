@@ -14,6 +14,7 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
+from reground.core.branches import gather
 from reground.core.budget import Budget
 from reground.core.errors import (
     AuthenticationError,
@@ -28,7 +29,7 @@ from reground.core.errors import (
 from reground.core.journal import SqliteJournal, fingerprint
 from reground.core.method import Method
 from reground.core.programs import Sandbox
-from reground.core.run import Run, gather
+from reground.core.run import Run
 from reground.core.solve import Solved, solve
 from reground.core.trajectory import GenerateStep, Trajectory
 from reground.evaluation import before_checks

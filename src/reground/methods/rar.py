@@ -12,9 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from reground.core.answers import TEXT, Answer, AnswerForm
+from reground.core.branches import gather
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LEAST_REPLY, LanguageModel, Reply, Sampling, tokens_of
-from reground.core.run import Run, gather
+from reground.core.run import Run
 from reground.methods._evidence import Evidence, clean_query, find
 from reground.methods._prompts import cite, layout, render, require, require_choices, style
 from reground.methods._rar.prompts import Prompts

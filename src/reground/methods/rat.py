@@ -11,9 +11,10 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from reground.core.answers import TEXT, Answer, AnswerForm, Thought
+from reground.core.branches import gather
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LEAST_REPLY, LanguageModel, Sampling, tokens_of
-from reground.core.run import Run, gather
+from reground.core.run import Run
 from reground.methods import _prompts
 from reground.methods._evidence import Evidence, clean_query, find
 from reground.methods._prompts import QUOTED, cite, layout, render, require, style

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from reground.core.answers import PROGRAM, Answer, AnswerForm, Thought
+from reground.core.branches import gather
 from reground.core.errors import ParseError
 from reground.core.language import LanguageModel, Sampling
 from reground.core.programs import Execution, Limits, Program, Sandbox
-from reground.core.run import Run, gather
+from reground.core.run import Run
 from reground.methods import _prompts
 from reground.methods._prompts import render, require
 

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from reground.core.answers import TEXT, Answer, AnswerForm, Demonstration, Thought
+from reground.core.branches import gather
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel, Reply, Sampling
-from reground.core.run import Run, gather
+from reground.core.run import Run
 from reground.methods import _prompts
 from reground.methods._bm25 import count_words, cut, first_words
 from reground.methods._demonstrations import general

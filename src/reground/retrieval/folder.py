@@ -36,8 +36,8 @@ VERSION = 2
 _MANIFEST = "manifest.json"
 _LOCK = "lock"
 _PREFIX = "data-"
-_SYSTEM = re.compile(r"([^'\":]+) \(os error \d+\)")
-"""How libraries written in Rust quote the operating system."""
+_SYSTEM = " (os error "
+"""What stands behind the operating system's words where libraries written in Rust quote them."""
 _CHECKED_BYTES = 200_000_000  # an index up to this size is read and checked whole when it is opened, in 0.2 seconds
 
 
@@ -261,10 +261,10 @@ def _writing(path: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, ValueError, RuntimeError) as error:
-        system = _SYSTEM.search(str(error))
-        if system is None and not isinstance(error, sqlite3.Error):
+        said, quoted, _ = str(error).partition(_SYSTEM)
+        if not quoted and not isinstance(error, sqlite3.Error):
             raise
-        why = error if system is None else system[1]
+        why = re.split("['\":]", said)[-1].strip() if quoted else error
         raise StorageError(f"cannot write the index {path}: {why}; what was there before is kept") from error
 
 

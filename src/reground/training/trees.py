@@ -17,11 +17,12 @@ from pathlib import Path
 from urllib.parse import quote
 
 from reground.core.answers import Answer
+from reground.core.branches import gather
 from reground.core.errors import BudgetExceeded, ConfigurationError, DataError, RegroundError
 from reground.core.journal import Journal, SqliteJournal
 from reground.core.language import Usage
 from reground.core.programs import Execution, Program, Sandbox
-from reground.core.run import Run, gather
+from reground.core.run import Run
 from reground.core.trajectory import Trajectory
 from reground.critics import Kind
 from reground.evaluation.results import open_run

@@ -12,7 +12,7 @@ from rich.text import Text
 
 from reground.app.cli._common import human_tokens
 from reground.app.cli.display import plain
-from reground.core.run import Event
+from reground.core.events import Event
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -1,0 +1,156 @@
+"""What a span of a run records, and what it replays of an earlier attempt."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from pydantic import JsonValue, TypeAdapter, ValidationError
+
+from reground.core.answers import Answer
+from reground.core.budget import Meter
+from reground.core.events import Event, Observer
+from reground.core.journal import Effect, Journal
+from reground.core.language import Usage
+from reground.core.trajectory import Candidate, ChooseStep, NoteStep, Step
+
+T = TypeVar("T")
+_log = logging.getLogger(__name__)
+
+
+@dataclass
+class Shared:
+    """What all spans of one question have in common."""
+
+    run_id: str
+    question_id: str
+    journal: Journal
+    meter: Meter
+    observer: Observer | None
+    seed: int | None
+    recorded: dict[tuple[str, int], Effect]
+    steps: list[Step] = field(default_factory=list)
+    best: Answer | None = None
+    whole: Answer | None = None
+    silent: set[str] = field(default_factory=set)
+    """Models that have refused log-probabilities."""
+
+
+class Recording:
+    """One span: its place, its ordinals, and everything that happened in it."""
+
+    _shared: Shared
+    _path: str
+    _ordinal: int
+    _children: dict[str, int]
+
+    @property
+    def usage(self) -> Usage:
+        """What the whole question has cost so far, replayed calls included."""
+        return self._shared.meter.usage
+
+    @property
+    def meter(self) -> Meter:
+        """The question's meter."""
+        return self._shared.meter
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Every step so far, in the order in which they ended."""
+        return tuple(self._shared.steps)
+
+    @property
+    def within(self) -> tuple[Step, ...]:
+        """The steps of this span, and of the spans inside it, so far."""
+        inside = f"{self._path}/"
+        return tuple(step for step in self._shared.steps if f"{step.span}/".startswith(inside))
+
+    def note(self, name: str, **data: JsonValue) -> None:
+        """Record something worth seeing that is no effect."""
+        self._record(NoteStep, self._ordinal, name, data=data)
+
+    def choose(
+        self, name: str, *, by: str, context: str, candidates: Sequence[Candidate], chosen: int | None, why: str = ""
+    ) -> None:
+        """Record a choice between candidates and what it saw; the choice itself is the method's."""
+        made = tuple(candidates)
+        self._record(ChooseStep, self._ordinal, name, by=by, context=context, candidates=made, chosen=chosen, why=why)
+
+    async def _once(
+        self,
+        ordinal: int,
+        mark: str,
+        name: str,
+        adapter: TypeAdapter[T],
+        effect: Callable[[], Awaitable[T]],
+        *,
+        keep: Callable[[], bool] = lambda: True,
+    ) -> tuple[T, bool]:
+        """An effect without tokens: what it gave, and whether that was recorded."""
+        meter = self._shared.meter
+
+        async def timed() -> T:
+            meter.check_time()
+            self._begin(name)
+            return await meter.within(effect())
+
+        result, at = await self._effect(ordinal, mark, name, adapter, timed, keep=keep)
+        if at is not None:
+            meter.carry(at)
+        return result, at is not None
+
+    async def _effect(
+        self,
+        ordinal: int,
+        mark: str,
+        name: str,
+        adapter: TypeAdapter[T],
+        effect: Callable[[], Awaitable[T]],
+        *,
+        keep: Callable[[], bool] = lambda: True,
+    ) -> tuple[T, float | None]:
+        """What was recorded and when it ended; else what the effect gives now, recorded if `keep` says so, and None."""
+        recorded = self._replay(ordinal, mark, adapter, name)
+        if recorded is not None:
+            return recorded
+        result = await effect()
+        if keep():
+            shared = self._shared
+            written = adapter.dump_json(result).decode()
+            made = Effect(self._path, ordinal, mark, written, shared.meter.elapsed)
+            await shared.journal.append(shared.run_id, shared.question_id, made)
+        return result, None
+
+    def _next(self) -> int:
+        ordinal = self._ordinal
+        self._ordinal += 1
+        return ordinal
+
+    def _replay(self, ordinal: int, mark: str, adapter: TypeAdapter[T], name: str) -> tuple[T, float] | None:
+        """The recorded result of this request and when it ended; None if nothing readable is recorded."""
+        effect = self._shared.recorded.get((self._path, ordinal))
+        if effect is None or effect.fingerprint != mark:
+            return None
+        try:
+            return adapter.validate_json(effect.result), effect.elapsed
+        except ValidationError as error:
+            why = f"{effect.where or 'the journal'}: {error.errors()[0]['msg']}"
+            _log.warning("a recorded effect (%s) cannot be read and is asked again: %s", name, why)
+            self.note("record set aside", of=name, why=why)
+            return None
+
+    def _begin(self, name: str) -> None:
+        if self._shared.observer is not None:
+            self._shared.observer(Event("begin", self._path, name, self.usage))
+
+    def _record(
+        self, kind: Callable[..., Step], ordinal: int, name: str, *, replayed: bool = False, **found: object
+    ) -> None:
+        shared = self._shared
+        place = {"span": self._path, "ordinal": ordinal, "name": name, "elapsed": shared.meter.elapsed}
+        step = kind(**place, replayed=replayed, **found)
+        shared.steps.append(step)
+        if shared.observer is not None:
+            shared.observer(Event("end", step.span, step.name, self.usage, step))
