@@ -9,8 +9,6 @@ from dataclasses import fields
 from importlib import import_module
 from pathlib import Path
 
-from reground_minecraft.parser import parse_plan
-
 from reground.app.catalogue import build_method, methods
 from reground.core.answers import FORMS, AnswerForm
 from reground.core.errors import ConfigurationError, RegroundError
@@ -37,6 +35,7 @@ from reground.methods._sentences import sentences
 from reground.methods._steps import align_steps, dropped_steps, split_answer, split_draft, split_steps
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
+from reground_minecraft.parser import parse_plan
 from tests.campaign import fuzz_bad as bad
 from tests.campaign.trial import Trial
 from tests.methods import every
