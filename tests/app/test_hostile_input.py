@@ -77,7 +77,7 @@ def test_a_setting_out_of_bounds_is_refused(
         ("timeout = inf", "timeout"),
         ("timeout = " + "9" * 400, "timeout"),
         ("base_url = 5", "base URL"),
-        ("base_url = true", "base URL"),
+        ("base_url = true", "base_url"),
         ("x = " + "[" * 3_000, "TOML"),
         ("x = " + "9" * 5_000, "TOML"),
         ('[settings]\ntemperature = "x"', "temperature"),
