@@ -4,7 +4,7 @@ import grimp
 import pytest
 
 
-@pytest.mark.parametrize("package", ["reground.models", "reground.sandbox"])
+@pytest.mark.parametrize("package", ["reground.models", "reground.sandbox", "reground.methods"])
 def test_no_import_leads_back(package: str) -> None:
     graph = grimp.build_graph("reground", cache_dir=None)
     for module in sorted(graph.find_descendants(package)):

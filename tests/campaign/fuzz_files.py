@@ -31,8 +31,8 @@ from reground.evaluation.summary import summarise
 from reground.evaluation.task import Score
 from reground.evaluation.tuning import Choice, Tuning, read_tuning
 from reground.evaluation.tuning import Trial as Tried
-from reground.methods._cr_planner.states import SAYS, Observation, State
-from reground.methods._cr_planner.tree import encode
+from reground.methods.cr_planner.states import SAYS, Observation, State
+from reground.methods.cr_planner.tree import encode
 from reground.models.gguf import read_header
 from reground.models.wrappers.cache import Cache
 from reground.retrieval.index import build_index, open_index

@@ -25,14 +25,14 @@ from reground.evaluation.metrics.text import cover_exact_match, exact_match, tok
 from reground.evaluation.tasks.longform import parse_verdict
 from reground.evaluation.tasks.theoremqa import THEOREM_FORM, extract_typed, same_answer
 from reground.methods import react
-from reground.methods._cr_planner.complete import complete_answer
-from reground.methods._cr_planner.parsing import read_step
-from reground.methods._queries import parse_queries
-from reground.methods._revision import unlooped, without_echo
-from reground.methods._search_agent.links import as_markers, existing
-from reground.methods._search_agent.parsing import read_action
-from reground.methods._sentences import sentences
-from reground.methods._steps import align_steps, dropped_steps, split_answer, split_draft, split_steps
+from reground.methods.cr_planner.complete import complete_answer
+from reground.methods.cr_planner.parsing import read_step
+from reground.methods.search_agent.links import as_markers, existing
+from reground.methods.search_agent.parsing import read_action
+from reground.methods.shared.queries import parse_queries
+from reground.methods.shared.revision import unlooped, without_echo
+from reground.methods.shared.sentences import sentences
+from reground.methods.shared.steps import align_steps, dropped_steps, split_answer, split_draft, split_steps
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from reground_minecraft.parser import parse_plan

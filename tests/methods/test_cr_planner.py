@@ -13,9 +13,9 @@ from random import Random
 
 import pytest
 
+import reground
 from reground.app import catalogue
-from reground.app.asking import ask_question
-from reground.app.evaluating import resolved
+from reground.app.identity import resolved
 from reground.core.answers import FORMS, NUMBER, PHRASE, PROGRAM, TEXT, Answer
 from reground.core.budget import Budget
 from reground.core.critic import Pair
@@ -30,8 +30,8 @@ from reground.critics import load
 from reground.evaluation import scaling
 from reground.evaluation.task import Example
 from reground.evaluation.tasks.retrieval import Retrieval
-from reground.methods._cr_planner.states import NOTHING, SAYS, Observation, State
 from reground.methods.cr_planner import PRESETS, CRPlanner
+from reground.methods.cr_planner.states import NOTHING, SAYS, Observation, State
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, Failing, by_job, effects, notes, prompts, queries
@@ -611,7 +611,7 @@ async def test_critics_of_ones_own_are_known_by_their_names(tmp_path: Path) -> N
             raise TypeError("a model holds a connection")
 
     given = {"critics": load("prompted", model=Undumpable()), "retrieval": False, "max_steps": 2}
-    result = await ask_question(QUESTION, method="cr_planner", model=ByPrompt(), settings=given, home=tmp_path)
+    result = await reground.aask(QUESTION, method="cr_planner", model=ByPrompt(), settings=given, home=tmp_path)
     config = json.loads((result.trajectory_path.parent / "config.json").read_text())
     assert config["settings"]["critics"]["doc"] == "prompted:pointwise by prompt"
 
@@ -657,7 +657,7 @@ async def test_passages_stay_in_their_fence_in_every_prompt() -> None:
 
 def test_an_answer_before_any_rationale_proposes_nothing() -> None:
     state = State(QUESTION).after(Observation("GENQUERY", SAYS["GENQUERY"])).after(Observation("QUERY", "q"))
-    from reground.methods._cr_planner.endings import so_far
+    from reground.methods.cr_planner.endings import so_far
 
     assert so_far(planner(generator()), state, Run()) == Answer(text="")
 

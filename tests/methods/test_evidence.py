@@ -10,8 +10,8 @@ from reground.core.errors import IndexRefused
 from reground.core.evidence import Passage
 from reground.core.language import tokens_of
 from reground.core.run import Run
-from reground.methods._evidence import LEAST_PASSAGE, Evidence, clean_query, find
-from reground.methods._prompts import render
+from reground.methods.shared.evidence import LEAST_PASSAGE, Evidence, clean_query, find
+from reground.methods.shared.prompts import render
 from tests.methods.helpers import PASSAGES, Failing, notes
 
 ids = st.lists(st.sampled_from("abcde"), max_size=8)

@@ -11,15 +11,15 @@ from hypothesis import strategies as st
 from reground import methods
 from reground.core.answers import FORMS
 from reground.core.errors import ConfigurationError
-from reground.methods import _prompts
-from reground.methods._prompts import NO_PASSAGES, cite, places, render, style
+from reground.methods.shared import prompts as shared_prompts
+from reground.methods.shared.prompts import NO_PASSAGES, cite, places, render, style
 
-METHODS = sorted(file.stem for file in Path(methods.__file__).parent.glob("[!_]*.py"))
+METHODS = sorted({path.stem for path in Path(methods.__file__).parent.glob("[!_]*")} - {"shared"})
 PROMPTED = [name for name in METHODS if hasattr(import_module(f"reground.methods.{name}"), "Prompts")]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Example(_prompts.Prompts):
+class Example(shared_prompts.Prompts):
     ask: str = "{question} and {form}"
 
 

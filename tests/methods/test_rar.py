@@ -13,9 +13,9 @@ from reground.core.language import Reply, Usage
 from reground.core.run import Run
 from reground.core.solve import solve
 from reground.evaluation.scaling import scaled
-from reground.methods._revision import sound
-from reground.methods._steps import split_draft
 from reground.methods.rar import RaR
+from reground.methods.shared.revision import sound
+from reground.methods.shared.steps import split_draft
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, Failing, by_job, effects, notes, prompts, queries

@@ -17,8 +17,8 @@ from reground.core.run import Run
 from reground.core.solve import solve
 from reground.core.trajectory import GenerateStep
 from reground.evaluation import scaling
-from reground.methods._evidence import interleaved
 from reground.methods.rewrite_retrieve_read import PRESETS, Prompts, RewriteRetrieveRead
+from reground.methods.shared.evidence import interleaved
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, Failing, effects, notes, prompts, queries

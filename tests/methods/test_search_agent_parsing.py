@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from reground.core.errors import ParseError
 from reground.core.language import Reply
-from reground.methods._search_agent.actions import (
+from reground.methods.search_agent.actions import (
     Action,
     CheckAnswer,
     GivenAnswer,
@@ -25,13 +25,13 @@ from reground.methods._search_agent.actions import (
     literal,
     reply,
 )
-from reground.methods._search_agent.choosing import read
-from reground.methods._search_agent.links import as_markers, existing, linked
-from reground.methods._search_agent.mending import mended
-from reground.methods._search_agent.parsing import LONGEST, _balanced, parse_action, read_action
-from reground.methods._search_agent.prompts import Prompts
-from reground.methods._search_agent.steps import STEPS
-from reground.methods._search_agent.view import show
+from reground.methods.search_agent.choosing import read
+from reground.methods.search_agent.links import as_markers, existing, linked
+from reground.methods.search_agent.mending import mended
+from reground.methods.search_agent.parsing import LONGEST, _balanced, parse_action, read_action
+from reground.methods.search_agent.prompts import Prompts
+from reground.methods.search_agent.steps import STEPS
+from reground.methods.search_agent.view import show
 
 SEARCH = Search("length of the Danube", "We need it.")
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.answers import PHRASE, PLAN, PROGRAM
-from reground.methods._steps import (
+from reground.methods.shared.steps import (
     align_steps,
     dropped_steps,
     join_steps,

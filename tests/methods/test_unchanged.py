@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from reground.core.answers import PLAN, TEXT, AnswerForm
 from reground.core.run import Run
-from reground.methods._prompts import Prompts
-from reground.methods._steps import join_steps, split_draft, split_steps
 from reground.methods.rar import RaR
 from reground.methods.rat import RAT
 from reground.methods.self_refine import SelfRefine
+from reground.methods.shared.prompts import Prompts
+from reground.methods.shared.steps import join_steps, split_draft, split_steps
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, notes, prompts

@@ -16,7 +16,7 @@ import pytest
 from reground.core.errors import ConfigurationError, IndexBusy, IndexRefused
 from reground.core.run import Run
 from reground.core.trajectory import NoteStep
-from reground.methods._evidence import find
+from reground.methods.shared.evidence import find
 from reground.retrieval.index import build_index, open_index
 from reground.retrieval.settings import IndexSettings, Progress
 from tests.retrieval.corpora import jsonl, write

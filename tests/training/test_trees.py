@@ -23,9 +23,9 @@ from reground.core.trajectory import Trajectory
 from reground.evaluation.runner import EvalSettings
 from reground.evaluation.task import Example, Score
 from reground.evaluation.tasks.retrieval import Retrieval
-from reground.methods._cr_planner.states import NOTHING, SAYS, Observation, State
-from reground.methods._cr_planner.tree import Rollout, encode
 from reground.methods.cr_planner import CRPlanner
+from reground.methods.cr_planner.states import NOTHING, SAYS, Observation, State
+from reground.methods.cr_planner.tree import Rollout, encode
 from reground.models.scripted import ScriptedModel
 from reground.training.trees import Comparison, Grown, collect_trees, comparisons, read_trees, rewards
 from reground.treesearch.files import write_tree

@@ -66,7 +66,7 @@ def _entries(package: str, *, defines: str) -> dict[str, Entry]:
     folders = list(spec.submodule_search_locations or ()) if spec is not None else []
     entries = {}
     for found in pkgutil.iter_modules(folders):
-        if not found.ispkg and not found.name.startswith("_"):
+        if not found.name.startswith("_"):
             source = _source(f"{package}.{found.name}")
             if defines in _top_level(source):
                 entries[found.name] = Entry(found.name, f"{package}.{found.name}", _summary(source))

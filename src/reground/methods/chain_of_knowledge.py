@@ -16,17 +16,17 @@ from reground.core.branches import gather
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel, Sampling
 from reground.core.run import Run
-from reground.methods import _prompts
-from reground.methods._evidence import Evidence, clean_query, find
-from reground.methods._prompts import QUOTED, cite, render, require
-from reground.methods._revision import accepted
-from reground.methods._steps import join_steps, split_draft
 from reground.methods.cot import reasoned
 from reground.methods.self_consistency import majority
+from reground.methods.shared import prompts as shared_prompts
+from reground.methods.shared.evidence import Evidence, clean_query, find
+from reground.methods.shared.prompts import QUOTED, cite, render, require
+from reground.methods.shared.revision import accepted
+from reground.methods.shared.steps import join_steps, split_draft
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(_prompts.Prompts):
+class Prompts(shared_prompts.Prompts):
     """What the four calls ask.
 
     sample: places {question} and {form}, what an answer looks like. query: {question} and {thought}.

@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.language import LanguageModel, Sampling
 from reground.core.run import Run
-from reground.methods import _prompts
-from reground.methods._prompts import render, require
-from reground.methods._steps import split_answer, split_steps
+from reground.methods.shared import prompts as shared_prompts
+from reground.methods.shared.prompts import render, require
+from reground.methods.shared.steps import split_answer, split_steps
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(_prompts.Prompts):
+class Prompts(shared_prompts.Prompts):
     """`answer`: places {question} and {form}, the sentence that says what an answer looks like."""
 
     answer: str = "{question}\n\nThink step by step. Leave a blank line between the steps. {form}"

@@ -12,15 +12,15 @@ from reground.core.answers import TEXT, Answer, AnswerForm
 from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel, Sampling
 from reground.core.run import Run
-from reground.methods import _prompts
-from reground.methods._evidence import Evidence, find
-from reground.methods._prompts import QUOTED, cite, render, require
 from reground.methods.cot import reasoned
 from reground.methods.rag import DOCUMENTS
+from reground.methods.shared import prompts as shared_prompts
+from reground.methods.shared.evidence import Evidence, find
+from reground.methods.shared.prompts import QUOTED, cite, render, require
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(_prompts.Prompts):
+class Prompts(shared_prompts.Prompts):
     """`reason`: places {question} and {form}. `answer`: {question}, {reasoning}, {passages}, {form} and {cite}."""
 
     reason: str = "{question}\n\nThink step by step. Leave a blank line between the steps. {form}"

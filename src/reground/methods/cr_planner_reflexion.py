@@ -13,9 +13,9 @@ from reground.core.answers import PROGRAM, Answer, AnswerForm
 from reground.core.errors import BudgetExceeded
 from reground.core.programs import Sandbox
 from reground.core.run import Run
-from reground.methods._prompts import render, require
 from reground.methods.cr_planner import LADDER, CRPlanner
 from reground.methods.reflexion import Reflexion
+from reground.methods.shared.prompts import render, require
 
 _STEPWISE = "Think it through step by step."
 

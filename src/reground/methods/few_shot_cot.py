@@ -9,15 +9,15 @@ from typing import Self
 from reground.core.answers import TEXT, Answer, AnswerForm, Demonstration
 from reground.core.language import LanguageModel, Message, Sampling
 from reground.core.run import Run
-from reground.methods import _prompts
-from reground.methods._demonstrations import general
-from reground.methods._prompts import render, require
-from reground.methods._steps import join_steps
 from reground.methods.cot import reasoned
+from reground.methods.shared import prompts as shared_prompts
+from reground.methods.shared.demonstrations import general
+from reground.methods.shared.prompts import render, require
+from reground.methods.shared.steps import join_steps
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(_prompts.Prompts):
+class Prompts(shared_prompts.Prompts):
     """`answer`, for the examples and the question alike: places {question} and {form}."""
 
     answer: str = "{question}\n\nThink step by step. Leave a blank line between the steps. {form}"

@@ -17,16 +17,16 @@ from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel, Reply, Sampling, TokenLogprob
 from reground.core.run import Run
-from reground.methods import _prompts
-from reground.methods._evidence import Evidence, find
-from reground.methods._prompts import QUOTED, cite, render, require
-from reground.methods._sentences import sentences
+from reground.methods.shared import prompts as shared_prompts
+from reground.methods.shared.evidence import Evidence, find
+from reground.methods.shared.prompts import QUOTED, cite, render, require
+from reground.methods.shared.sentences import sentences
 
 _ANSWERED = re.compile(r"(?im)^[^\w\n]*+(?:final\s++)?+answer\W*:")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(_prompts.Prompts):
+class Prompts(shared_prompts.Prompts):
     """What the two calls ask, with {question}, {text} (the answer so far) and {form}; `informed` also {passages} and {cite}."""
 
     ahead: str = (

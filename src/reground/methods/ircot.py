@@ -15,10 +15,10 @@ from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel, Sampling
 from reground.core.run import Run
-from reground.methods import _prompts
-from reground.methods._evidence import Evidence, find
-from reground.methods._prompts import QUOTED, ending, render, require
-from reground.methods._sentences import sentences
+from reground.methods.shared import prompts as shared_prompts
+from reground.methods.shared.evidence import Evidence, find
+from reground.methods.shared.prompts import QUOTED, ending, render, require
+from reground.methods.shared.sentences import sentences
 
 _ENDS = re.compile(r"\banswer\s*(?:is\b|:)", re.IGNORECASE)
 
@@ -29,7 +29,7 @@ _HEAD = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(_prompts.Prompts):
+class Prompts(shared_prompts.Prompts):
     """What the two calls ask.
 
     reason: places {question}, {passages} and {thoughts}, the sentences so far.

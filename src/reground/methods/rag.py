@@ -12,16 +12,16 @@ from reground.core.answers import TEXT, Answer, AnswerForm
 from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel, Sampling
 from reground.core.run import Run
-from reground.methods import _prompts
-from reground.methods._evidence import Evidence, find
-from reground.methods._prompts import QUOTED, ending, require
+from reground.methods.shared import prompts as shared_prompts
+from reground.methods.shared.evidence import Evidence, find
+from reground.methods.shared.prompts import QUOTED, ending, require
 
 DOCUMENTS = (1, 2, 3, 5, 8, 11, 16, 24)
 """Numbers of passages worth trying. Small models read worse the more they are given, so the most is rarely the best."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(_prompts.Prompts):
+class Prompts(shared_prompts.Prompts):
     """`answer`: places {question}, {passages} and {form}, how the answer is stated and cited."""
 
     answer: str = (

@@ -15,15 +15,15 @@ from reground.core.branches import gather
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LEAST_REPLY, LanguageModel, Sampling, tokens_of
 from reground.core.run import Run
-from reground.methods import _prompts
-from reground.methods._evidence import Evidence, clean_query, find
-from reground.methods._prompts import QUOTED, cite, layout, render, require, style
-from reground.methods._revision import accepted, readable, with_lost_steps
-from reground.methods._steps import align_steps, join_steps, split_steps
+from reground.methods.shared import prompts as shared_prompts
+from reground.methods.shared.evidence import Evidence, clean_query, find
+from reground.methods.shared.prompts import QUOTED, cite, layout, render, require, style
+from reground.methods.shared.revision import accepted, readable, with_lost_steps
+from reground.methods.shared.steps import align_steps, join_steps, split_steps
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(_prompts.Prompts):
+class Prompts(shared_prompts.Prompts):
     """The parts of appendix B and the final pass of section 2.2.
 
     draft (B.1): places {question}, {layout}, how steps are set apart, and {style}, how a step is written.

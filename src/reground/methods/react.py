@@ -17,9 +17,9 @@ from reground.core.errors import ParseError
 from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel, Sampling
 from reground.core.run import Run
-from reground.methods import _prompts
-from reground.methods._evidence import Evidence, find
-from reground.methods._prompts import QUOTED, ending, render, require
+from reground.methods.shared import prompts as shared_prompts
+from reground.methods.shared.evidence import Evidence, find
+from reground.methods.shared.prompts import QUOTED, ending, render, require
 
 _ACTION = re.compile(r"(?im)^[ \t\r*]*+action(?:\s*+\d++)?+[\s*]*+:[\s*]*+(search|finish)\s*+\[(.*)", re.DOTALL)
 _THOUGHT = re.compile(r"(?is)thought(?:\s*+\d++)?+[\s*]*+:(.*?)(?=\baction(?:\s*+\d++)?+[\s*]*+:|\Z)")
@@ -34,7 +34,7 @@ _HEAD = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(_prompts.Prompts):
+class Prompts(shared_prompts.Prompts):
     """What the two calls ask.
 
     act: places {question} and {transcript}, all turns so far. answer, when the steps end without a finish:

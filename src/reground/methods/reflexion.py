@@ -17,14 +17,14 @@ from reground.core.errors import ParseError
 from reground.core.language import LanguageModel, Sampling
 from reground.core.programs import Execution, Limits, Program, Sandbox
 from reground.core.run import Run
-from reground.methods import _prompts
-from reground.methods._prompts import render, require
+from reground.methods.shared import prompts as shared_prompts
+from reground.methods.shared.prompts import render, require
 
 _HEAD = "Problem:\n{question}\n\n"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(_prompts.Prompts):
+class Prompts(shared_prompts.Prompts):
     """What the four calls ask, each with {question}.
 
     write: also {form}, what a program looks like. test: {tests}, how many. reflect and again: {trials}, every program so far

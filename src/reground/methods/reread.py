@@ -15,17 +15,17 @@ from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel, Reply, Sampling
 from reground.core.run import Run
 from reground.core.trajectory import Candidate
-from reground.methods import _prompts
-from reground.methods._evidence import Evidence, clean_query, find
-from reground.methods._prompts import QUOTED, render, require, weigh
-from reground.methods._revision import accepted, readable
-from reground.methods._steps import squeezed
+from reground.methods.shared import prompts as shared_prompts
+from reground.methods.shared.evidence import Evidence, clean_query, find
+from reground.methods.shared.prompts import QUOTED, render, require, weigh
+from reground.methods.shared.revision import accepted, readable
+from reground.methods.shared.steps import squeezed
 
 _READ = "{passages}\n\n" + QUOTED + "\n\nQuestion:\n{question}\n\n"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(_prompts.Prompts):
+class Prompts(shared_prompts.Prompts):
     """What the two calls ask. answer: places {passages}, {question} and {form}. names: {passages} and {question}."""
 
     answer: str = _READ + "Answer the question with the help of the passages. {form}"

@@ -16,15 +16,15 @@ from reground.core.branches import gather
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel, Reply, Sampling
 from reground.core.run import Run
-from reground.methods import _prompts
-from reground.methods._bm25 import count_words, cut, first_words
-from reground.methods._demonstrations import general
-from reground.methods._evidence import Evidence, find, interleaved
-from reground.methods._pages import open_pages
-from reground.methods._prompts import QUOTED, ending, render, require
-from reground.methods._queries import before, parse_queries, says_something
 from reground.methods.few_shot_cot import shown
 from reground.methods.rag import DOCUMENTS
+from reground.methods.shared import prompts as shared_prompts
+from reground.methods.shared.bm25 import count_words, cut, first_words
+from reground.methods.shared.demonstrations import general
+from reground.methods.shared.evidence import Evidence, find, interleaved
+from reground.methods.shared.pages import open_pages
+from reground.methods.shared.prompts import QUOTED, ending, render, require
+from reground.methods.shared.queries import before, parse_queries, says_something
 
 _ONE_PASSAGE = "passage " * 60
 
@@ -60,7 +60,7 @@ _CHOICE = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(_prompts.Prompts):
+class Prompts(shared_prompts.Prompts):
     """One prompt a call: what to do, the worked examples, and then the question (table 1).
 
     rewrite, rewrite_choice (for multiple choice): places {closing} (the stop marker), {examples} and {question}.

@@ -12,13 +12,13 @@ from dataclasses import dataclass, replace
 from reground.core.answers import TEXT, Answer, AnswerForm
 from reground.core.language import LEAST_REPLY, LanguageModel, Reply, Sampling
 from reground.core.run import Run
-from reground.methods import _prompts
-from reground.methods._prompts import render, require
 from reground.methods.cot import reasoned
+from reground.methods.shared import prompts as shared_prompts
+from reground.methods.shared.prompts import render, require
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(_prompts.Prompts):
+class Prompts(shared_prompts.Prompts):
     """`answer`: places {question} and {form}, the sentence that says what an answer looks like."""
 
     answer: str = "{question}\n\nThink step by step. Leave a blank line between the steps. {form}"

@@ -30,9 +30,9 @@ from reground.evaluation.runner import FATAL, EvalSettings, choose, configuratio
 from reground.evaluation.splits import record_questions
 from reground.evaluation.task import Example, Task
 from reground.evaluation.tasks.retrieval import Retrieval
-from reground.methods._cr_planner.states import State
-from reground.methods._cr_planner.tree import PlannerProblem, Reward, Rollout, decode, encode, judged
 from reground.methods.cr_planner import CRPlanner
+from reground.methods.cr_planner.states import State
+from reground.methods.cr_planner.tree import PlannerProblem, Reward, Rollout, decode, encode, judged
 from reground.treesearch.files import TreeFileError, read_tree, write_tree
 from reground.treesearch.mcts import search
 from reground.treesearch.settings import Settings

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from reground.core.answers import AnswerForm
-from reground.methods._steps import split_answer, squeezed
+from reground.methods.shared.steps import split_answer, squeezed
 
 END = "[END]"
 """What closes a step; generation stops there."""

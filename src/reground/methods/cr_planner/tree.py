@@ -15,9 +15,9 @@ from reground.core.critic import Pair
 from reground.core.run import Run
 from reground.core.trajectory import Candidate
 from reground.critics import Kind
-from reground.methods._cr_planner.actions import shown_document
-from reground.methods._cr_planner.states import JUDGES, Observation, State, context
 from reground.methods.cr_planner import CRPlanner
+from reground.methods.cr_planner.actions import shown_document
+from reground.methods.cr_planner.states import JUDGES, Observation, State, context
 from reground.treesearch.mcts import Child
 from reground.treesearch.tree import Path, address
 

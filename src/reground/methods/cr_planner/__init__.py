@@ -2,7 +2,7 @@
 
 "Can We Further Elicit Reasoning in LLMs? Critic-Guided Planning with Retrieval-Augmentation for Solving Challenging
 Tasks", sections 2.1 and 2.2, appendices A.1 and C. Solving is a walk through the decision process of
-`_cr_planner/states.py`: in every state the possible actions are laid out and the critic for that state takes the one
+`states.py`: in every state the possible actions are laid out and the critic for that state takes the one
 with the highest expected reward (equations 1 and 2), until a rationale holds the complete answer or T observations are
 made and the answer is forced. The paper gives no T, and its critics are trained; here a prompted model is the critic
 unless another is named.
@@ -11,76 +11,26 @@ unless another is named.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import Literal
+from dataclasses import dataclass, replace
 
-from reground.core.answers import TEXT, Answer, AnswerForm
+from reground.core.answers import Answer
 from reground.core.critic import Critic, Pair
 from reground.core.errors import ContextLengthExceeded
-from reground.core.evidence import Retriever
-from reground.core.language import LanguageModel
 from reground.core.run import Run
-from reground.critics import Critics, Kind, load
-from reground.methods._cr_planner import endings
-from reground.methods._cr_planner.actions import Option, options
-from reground.methods._cr_planner.complete import QUERY, complete_answer
-from reground.methods._cr_planner.prompts import Prompts, kind_of, last_step
-from reground.methods._cr_planner.states import JUDGES, Goal, Mask, State, context, history, legal, onward
-from reground.methods._prompts import ending, render, require
+from reground.critics import Kind
+from reground.methods.cr_planner import endings
+from reground.methods.cr_planner.actions import Option, options
+from reground.methods.cr_planner.prompts import Prompts as Prompts
+from reground.methods.cr_planner.settings import Settings
+from reground.methods.cr_planner.states import JUDGES, Goal, State, context, legal, onward
 
 LADDER = ((1, 6), (2, 6), (3, 6), (3, 8), (3, 10), (3, 12), (3, 16))
 """Candidates a choice, and observations. Six observations are one of each sub-goal and its execution."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class CRPlanner:
-    """Planning by critics.
-
-    model, retriever: the generator, and what is searched. form: what an answer looks like; it decides between the
-    prompts for questions, maths and code. prompts: the templates.
-    critic: who chooses, by name: prompted (prompted:pointwise, or prompted:rank, which is cheaper), random, first, or
-    another file of reground/critics. From the application, prompted:openai/large asks another model than the generator.
-    critics: the four critics themselves, instead of a name.
-    candidates: rationales and queries sampled, and documents offered, for each choice, 3 in the paper; with 1 only
-    sub-goals are chosen. temperature: of the samples, 0.7 in the paper.
-    max_steps: T, the most observations; a sub-goal and its execution are two.
-    retrieval: false leaves reasoning as the only sub-goal (section 4.3).
-    mask: useful leaves out sub-goals that cannot help; paper allows all of them always (table 6).
-    answer: form, or ranking for retrieval tasks: the answer is then what a last retrieval of `ranked` documents brings.
-    ranked: documents of a ranking, 10 for nDCG@10 (section 3.4). passage_tokens: where a document is cut.
-    step_tokens: the most tokens of a rationale; `max_tokens` where the form is a program. query_tokens: of a query.
-    max_tokens: of the forced answer.
-    """
-
-    model: LanguageModel
-    retriever: Retriever | None = None
-    form: AnswerForm = TEXT
-    prompts: Prompts = field(default_factory=Prompts)
-    critic: str = "prompted"
-    critics: Critics | None = None
-    candidates: int = 3
-    temperature: float = 0.7
-    max_steps: int = 16
-    retrieval: bool = True
-    mask: Mask = "useful"
-    answer: Literal["form", "ranking"] = "form"
-    ranked: int = 10
-    passage_tokens: int = 500
-    step_tokens: int = 256
-    query_tokens: int = 48
-    max_tokens: int = 512
-
-    def __post_init__(self) -> None:
-        limits = (self.passage_tokens, self.step_tokens, self.query_tokens, self.max_tokens)
-        require(self.candidates >= 1, "candidates must be at least 1")
-        require(self.max_steps >= 2, "max_steps must be at least 2: a sub-goal and its execution")
-        require(self.ranked >= 1, "ranked must be at least 1")
-        require(min(limits) >= 1, "token limits must be at least 1")
-        require(self.retrieval or not self.ranks, "answer=ranking needs retrieval")
-        has_documents = self.retriever is not None or not self.retrieval
-        require(has_documents, "the method cr_planner needs documents: give --corpus DIR, or set retrieval=false")
-        _ = self.judges  # an unfit one is told of before any question is asked
+class CRPlanner(Settings):
+    """Planning by critics."""
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
@@ -109,10 +59,6 @@ class CRPlanner:
         """Whether the last observation holds the complete answer, or too few are left for another sub-goal."""
         out = state.goal is None and not legal(state, left=self.max_steps - len(state.observations), mask="paper")
         return out or bool(self.complete(state))
-
-    def complete(self, state: State) -> str:
-        """The complete answer in the last observation; empty where there is none. Only rationales are read for one."""
-        return complete_answer(state.observations[-1].text, self.answer_form) if state.stage == "RATIONALE" else ""
 
     async def expand(self, state: State, run: Run, *, without: frozenset[Goal] = frozenset()) -> list[Option]:
         """The actions of a state and where they lead: sub-goals, or candidates for the execution of one.
@@ -157,51 +103,9 @@ class CRPlanner:
         return [replace(self, candidates=candidates, max_steps=steps) for candidates, steps in LADDER]
 
     @property
-    def ranks(self) -> bool:
-        """Whether the answer is a ranking of documents."""
-        return self.answer == "ranking"
-
-    @property
-    def answer_form(self) -> AnswerForm:
-        """What a step's complete answer looks like: a query where a ranking is asked for."""
-        return QUERY if self.ranks else self.form
-
-    @property
     def _last_reply(self) -> int:
         """Tokens of the call that concludes: a query, or an answer."""
         return self.query_tokens if self.ranks else self.form.usual
-
-    @property
-    def longest_step(self) -> int:
-        """The most tokens of a rationale: the last one holds the program where one is asked for."""
-        return max(self.step_tokens, self.max_tokens) if self.answer_form.draft_is_query else self.step_tokens
-
-    @cached_property
-    def judges(self) -> Critics:
-        """The critics in use, the same ones for every question."""
-        return self.critics if self.critics is not None else load(self.critic, model=self.model)
-
-    def prompt(self, name: Literal["reason", "query", "answer", "search"], state: State) -> str:
-        """One of the templates, filled for a state."""
-        kind = kind_of(self.form, ranking=self.ranks)
-        if name == "query":
-            return render(
-                self.prompts.query,
-                question=state.question,
-                step=state.rationales[-1] if state.rationales else "",
-                asked="\n".join(state.queries),
-                guide=self.prompts.guide(kind),
-            )
-        seen = {
-            "task": self.prompts.task(kind),
-            "question": state.question,
-            "history": history(state, tokens=self.passage_tokens, goals=name != "reason"),
-        }
-        if name == "reason":
-            return render(self.prompts.reason, **seen, last=last_step(self.form, ranking=self.ranks))
-        if name == "search":
-            return render(self.prompts.search, **seen)
-        return render(self.prompts.answer, **seen, form=ending(self.form))
 
 
 async def _scores(critic: Critic, pairs: Sequence[Pair], run: Run) -> list[float] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reground.core.run import Run
-from reground.methods._steps import squeezed
+from reground.methods.shared.steps import squeezed
 
 
 @dataclass(frozen=True)

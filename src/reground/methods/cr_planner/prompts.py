@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 from reground.core.answers import AnswerForm
-from reground.methods import _prompts
-from reground.methods._cr_planner.parsing import END
-from reground.methods._prompts import QUOTED, cite
+from reground.methods.cr_planner.parsing import END
+from reground.methods.shared import prompts as shared_prompts
+from reground.methods.shared.prompts import QUOTED, cite
 
 TaskKind = Literal["qa", "maths", "code", "retrieval"]
 _BY_FORM: dict[str, TaskKind] = {"number": "maths", "pal": "maths", "program": "code"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(_prompts.Prompts):
+class Prompts(shared_prompts.Prompts):
     """What the three calls ask, and what a task of each kind is.
 
     reason: places {task}, {question}, {history} (all that was observed), {last} (what the last step looks like).

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reground.methods._search_agent.actions import (
+from reground.methods.search_agent.actions import (
     Action,
     CheckAnswer,
     GivenAnswer,
@@ -19,7 +19,7 @@ from reground.methods._search_agent.actions import (
     SelectLink,
     Terminate,
 )
-from reground.methods._search_agent.stories import (
+from reground.methods.search_agent.stories import (
     CANALS,
     COMPOSER,
     CURRENCY,
@@ -31,7 +31,7 @@ from reground.methods._search_agent.stories import (
     WAX,
     Story,
 )
-from reground.methods._search_agent.view import View
+from reground.methods.search_agent.view import View
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from reground.core.answers import PHRASE, AnswerForm
-from reground.methods._steps import split_answer
+from reground.methods.shared.steps import split_answer
 
 QUERY = replace(PHRASE, name="query")
 """What the last step states where a ranking is asked for: the query of the last retrieval."""

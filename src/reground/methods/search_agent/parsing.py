@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
 
 from reground.core.errors import ParseError
-from reground.methods._search_agent.actions import (
+from reground.methods.search_agent.actions import (
     END,
     Action,
     CheckAnswer,
@@ -19,7 +19,7 @@ from reground.methods._search_agent.actions import (
     Search,
     Terminate,
 )
-from reground.methods._search_agent.mending import mended
+from reground.methods.search_agent.mending import mended
 
 LONGEST = 20_000
 """Characters of a reply that are looked at; an action is far shorter, and nesting cannot get deep."""

@@ -16,13 +16,13 @@ from reground.core.language import Reply, Sampling
 from reground.core.run import Run
 from reground.core.trajectory import Candidate
 from reground.core.untrusted import clip, fence
-from reground.methods._cr_planner.parsing import END, key, read_step
-from reground.methods._cr_planner.states import GOALS, NOTHING, SAYS, Goal, Observation, State, legal, search_query
-from reground.methods._evidence import clean_query, find
+from reground.methods.cr_planner.parsing import END, key, read_step
+from reground.methods.cr_planner.settings import Settings
+from reground.methods.cr_planner.states import GOALS, NOTHING, SAYS, Goal, Observation, State, legal, search_query
+from reground.methods.shared.evidence import clean_query, find
 
 if TYPE_CHECKING:
     from reground.core.evidence import Passage
-    from reground.methods.cr_planner import CRPlanner
 
 _FALLBACK = 64
 """Tokens of the last rationale that stand in for a query where the generator wrote none."""
@@ -40,7 +40,7 @@ class Option:
     repeats: Option | None = None
 
 
-async def options(planner: CRPlanner, state: State, run: Run, *, without: frozenset[Goal]) -> list[Option]:
+async def options(planner: Settings, state: State, run: Run, *, without: frozenset[Goal]) -> list[Option]:
     """Everything that may follow the state; without the sub-goals that are named."""
     if state.goal is None:
         return _goals(planner, state, without)
@@ -49,7 +49,7 @@ async def options(planner: CRPlanner, state: State, run: Run, *, without: frozen
     return await (_queries(planner, state, run) if state.goal == "GENQUERY" else _documents(planner, state, run))
 
 
-def _goals(planner: CRPlanner, state: State, without: frozenset[Goal]) -> list[Option]:
+def _goals(planner: Settings, state: State, without: frozenset[Goal]) -> list[Option]:
     """f_rule: the legal sub-goals."""
     left = planner.max_steps - len(state.observations)
     allowed = legal(state, left=left, retrieval=planner.retrieval, mask=planner.mask)
@@ -62,7 +62,7 @@ def _goals(planner: CRPlanner, state: State, without: frozenset[Goal]) -> list[O
     return found
 
 
-async def _rationales(planner: CRPlanner, state: State, run: Run) -> list[Option]:
+async def _rationales(planner: Settings, state: State, run: Run) -> list[Option]:
     prompt = planner.prompt("reason", state)
     replies = await _sample(planner, prompt, "reason", planner.longest_step, run, stop=(END,))
     return _distinct(
@@ -74,7 +74,7 @@ async def _rationales(planner: CRPlanner, state: State, run: Run) -> list[Option
     )
 
 
-async def _queries(planner: CRPlanner, state: State, run: Run) -> list[Option]:
+async def _queries(planner: Settings, state: State, run: Run) -> list[Option]:
     replies = await _sample(planner, planner.prompt("query", state), "query", planner.query_tokens, run)
     found = _distinct(
         replies,
@@ -100,7 +100,7 @@ def _fallback(state: State, run: Run) -> list[Option]:
     return []
 
 
-async def _documents(planner: CRPlanner, state: State, run: Run) -> list[Option]:
+async def _documents(planner: Settings, state: State, run: Run) -> list[Option]:
     """f_retr: the first documents that were not read yet, as many as there are candidates for everything else.
 
     Where a ranking is asked for, each retrieval is as deep as the last one is to be, so that an early end leaves
@@ -125,7 +125,7 @@ async def _documents(planner: CRPlanner, state: State, run: Run) -> list[Option]
     return made
 
 
-def _document(planner: CRPlanner, state: State, passage: Passage, why: str | None) -> Option:
+def _document(planner: Settings, state: State, passage: Passage, why: str | None) -> Option:
     text = shown_document(state, passage, tokens=planner.passage_tokens)
     candidate = Candidate(text=text, discarded=why, data={"passage": passage.id, "score": passage.score})
     return Option(candidate, None if why else state.after(Observation("DOC", passage.text, passage)))
@@ -137,7 +137,7 @@ def shown_document(state: State, passage: Passage, *, tokens: int) -> str:
 
 
 async def _sample(
-    planner: CRPlanner, prompt: str, name: str, most: int, run: Run, *, stop: tuple[str, ...] = ()
+    planner: Settings, prompt: str, name: str, most: int, run: Run, *, stop: tuple[str, ...] = ()
 ) -> list[Reply]:
     """All candidates in one call; none where the prompt is too long for the model."""
     sampling = Sampling(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reground.methods._search_agent.actions import Past, ResultItem, Search, SelectLink, Terminate
+from reground.methods.search_agent.actions import Past, ResultItem, Search, SelectLink, Terminate
 
 
 @dataclass(frozen=True)

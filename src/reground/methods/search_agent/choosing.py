@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from reground.core.errors import ParseError
 from reground.core.language import Reply
 from reground.core.trajectory import Candidate
-from reground.methods._search_agent.actions import Action, as_data
-from reground.methods._search_agent.parsing import read_action
+from reground.methods.search_agent.actions import Action, as_data
+from reground.methods.search_agent.parsing import read_action
 
 Legal = Callable[[Action], str | None]
 """What is wrong with an action in the present state; None where nothing is."""

@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Literal
 from reground.core.answers import Answer, Citation, Thought
 from reground.core.errors import ContextLengthExceeded
 from reground.core.language import Sampling
-from reground.methods._cr_planner.states import search_query
-from reground.methods._evidence import Evidence, clean_query, find
+from reground.methods.cr_planner.settings import Settings
+from reground.methods.cr_planner.states import search_query
+from reground.methods.shared.evidence import Evidence, clean_query, find
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from reground.core.evidence import Passage
     from reground.core.run import Run
-    from reground.methods._cr_planner.states import State
-    from reground.methods.cr_planner import CRPlanner
+    from reground.methods.cr_planner.states import State
 
 
-async def forced(planner: CRPlanner, state: State, run: Run, *, temperature: float = 0.0) -> Answer:
+async def forced(planner: Settings, state: State, run: Run, *, temperature: float = 0.0) -> Answer:
     """One more call concludes (section 2.2, termination).
 
     What was reasoned last stands in for an empty reply, and for a call that is too long without any passage.
@@ -39,7 +39,7 @@ async def forced(planner: CRPlanner, state: State, run: Run, *, temperature: flo
     return answer_of(planner, state, text, run)
 
 
-async def ranking(planner: CRPlanner, state: State, run: Run, *, temperature: float = 0.0) -> Answer:
+async def ranking(planner: Settings, state: State, run: Run, *, temperature: float = 0.0) -> Answer:
     """The last retrieval (section 3.4), with the query that the reasoning ended in, or the one that was just chosen.
 
     Elsewhere the generator writes it from all that was observed. A query that brings nothing is replaced by the
@@ -60,9 +60,7 @@ async def ranking(planner: CRPlanner, state: State, run: Run, *, temperature: fl
     return _listed(found, state)
 
 
-async def _ask(
-    planner: CRPlanner, name: Literal["answer", "search"], state: State, run: Run, sampling: Sampling
-) -> str:
+async def _ask(planner: Settings, name: Literal["answer", "search"], state: State, run: Run, sampling: Sampling) -> str:
     """A call about everything observed; documents are cut by half as long as the prompt is too long for the model."""
     while True:
         prompt = planner.prompt(name, state)
@@ -76,14 +74,14 @@ async def _ask(
             run.note("context full", step=name, why=str(error), passage_tokens=planner.passage_tokens)
 
 
-def so_far(planner: CRPlanner, state: State, run: Run) -> Answer:
+def so_far(planner: Settings, state: State, run: Run) -> Answer:
     """What could be given if everything ended here: the last step, or the documents read."""
     if planner.ranks:
         return _listed(state.passages, state)
     return answer_of(planner, state, "".join(state.rationales[-1:]), run)
 
 
-def answer_of(planner: CRPlanner, state: State, text: str, run: Run) -> Answer:
+def answer_of(planner: Settings, state: State, text: str, run: Run) -> Answer:
     """A text with its citations, and the reasoning as steps."""
     evidence = Evidence()
     evidence.add(state.passages)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from reground.core.errors import IndexRefused, RetrievalError
 from reground.core.evidence import Pages, Passage, Retriever
 from reground.core.run import Run
-from reground.methods._evidence import interleaved
+from reground.methods.shared.evidence import interleaved
 
 
 @dataclass(frozen=True)

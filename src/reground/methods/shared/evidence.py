@@ -16,7 +16,7 @@ from reground.core.markers import cited_markers, without_unknown
 from reground.core.run import Run
 from reground.core.trajectory import UNGROUNDED
 from reground.core.untrusted import fence
-from reground.methods._prompts import CITING, render
+from reground.methods.shared.prompts import CITING, render
 
 LEAST_PASSAGE = 64
 """Tokens: a passage is cut no shorter while another one can be left out instead."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reground.methods import _prompts
-from reground.methods._prompts import QUOTED
+from reground.methods.shared import prompts as shared_prompts
+from reground.methods.shared.prompts import QUOTED
 
 _HEAD = "An answer is checked step by step against documents. " + QUOTED + "\n\nQuestion:\n{question}\n\n"
 _CHECKED = _HEAD + "Checked so far:\n{verified}\n\n{passages}\n\n"
@@ -18,7 +18,7 @@ _ERRORS = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(_prompts.Prompts):
+class Prompts(shared_prompts.Prompts):
     """One template a call. All but the first begin alike, so a server reads question, checked steps and passages once.
     What is to be corrected stands last before the task: a small model copies what stands there, and goes on into what
     follows it.

@@ -7,8 +7,8 @@ from functools import cache
 
 from reground.core.language import Message, estimate_tokens
 from reground.core.untrusted import neutralise
-from reground.methods._search_agent import exemplars
-from reground.methods._search_agent.actions import (
+from reground.methods.search_agent import exemplars
+from reground.methods.search_agent.actions import (
     Action,
     CheckAnswer,
     GivenAnswer,
@@ -18,8 +18,8 @@ from reground.methods._search_agent.actions import (
     Terminate,
     reply,
 )
-from reground.methods._search_agent.exemplars import Exemplar
-from reground.methods._search_agent.view import Cut, View, cuts, show
+from reground.methods.search_agent.exemplars import Exemplar
+from reground.methods.search_agent.view import Cut, View, cuts, show
 
 
 @dataclass(frozen=True)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reground.methods import _prompts
-from reground.methods._prompts import render
+from reground.methods.shared import prompts as shared_prompts
+from reground.methods.shared.prompts import render
 
 _RESULT = '''
 from dataclasses import dataclass
@@ -42,7 +42,7 @@ class Revise_Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(_prompts.Prompts):
+class Prompts(shared_prompts.Prompts):
     """The code that each step's prompt begins with, and the words of the one call that is none of the paper's.
 
     decide, summarise, answer, relevance, grounding: the system message of that step, without places; the exemplars and the

@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from reground.core.evidence import Passage
 from reground.core.untrusted import fence
 from reground.critics import Kind
-from reground.methods._prompts import QUOTED
+from reground.methods.shared.prompts import QUOTED
 
 Goal = Literal["REASON", "GENQUERY", "RETRIEVE"]
 Outcome = Literal["RATIONALE", "QUERY", "DOC"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from reground.methods._bm25 import first_words
+from reground.methods.shared.bm25 import first_words
 
 LONGEST = 64
 """Words of a query, the first ones: what is longer is no query, and search engines read no more."""

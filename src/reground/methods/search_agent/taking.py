@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
 from reground.core.errors import ContextLengthExceeded
 from reground.core.language import Message, Reply, Sampling
 from reground.core.run import Run
-from reground.methods._search_agent.actions import END, Action
-from reground.methods._search_agent.choosing import Choice, Legal, choose, read
-from reground.methods._search_agent.steps import DECIDE, SUMMARISE, Fitted, Step, fit
-from reground.methods._search_agent.view import View
-
-if TYPE_CHECKING:
-    from reground.methods.search_agent import SearchAgent
+from reground.methods.search_agent.actions import END, Action
+from reground.methods.search_agent.choosing import Choice, Legal, choose, read
+from reground.methods.search_agent.settings import Settings
+from reground.methods.search_agent.steps import DECIDE, SUMMARISE, Fitted, Step, fit
+from reground.methods.search_agent.view import View
 
 STOP = (END, "\nORIGINAL_QUESTION", "\n####")
 
@@ -24,7 +21,7 @@ STOP = (END, "\nORIGINAL_QUESTION", "\n####")
 class Taker:
     """Takes the steps of one question, and counts the samples."""
 
-    config: SearchAgent
+    config: Settings
     drawn: int = 0
     discarded: int = 0
     repaired: int = 0

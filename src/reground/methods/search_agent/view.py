@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from reground.methods._search_agent.actions import (
+from reground.methods.search_agent.actions import (
     Past,
     ResultItem,
     Search,

@@ -16,13 +16,13 @@ from reground.core.branches import gather
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LEAST_REPLY, LanguageModel, Reply, Sampling, tokens_of
 from reground.core.run import Run
-from reground.methods._evidence import Evidence, clean_query, find
-from reground.methods._prompts import cite, layout, render, require, require_choices, style
-from reground.methods._rar.prompts import Prompts
-from reground.methods._rar.rounds import Idle, Rounds
-from reground.methods._rar.steps import Step
-from reground.methods._revision import accepted, errors_of, kept_whole, readable, sound, with_answer
-from reground.methods._steps import align_steps, join_steps, split_answer, split_draft, split_steps
+from reground.methods.rar.prompts import Prompts
+from reground.methods.rar.rounds import Idle, Rounds
+from reground.methods.rar.steps import Step
+from reground.methods.shared.evidence import Evidence, clean_query, find
+from reground.methods.shared.prompts import cite, layout, render, require, require_choices, style
+from reground.methods.shared.revision import accepted, errors_of, kept_whole, readable, sound, with_answer
+from reground.methods.shared.steps import align_steps, join_steps, split_answer, split_draft, split_steps
 
 _SHORT = "passage " * 40
 

@@ -1,1 +1,0 @@
-"""The parts of RaR: prompts, steps, and when its rounds are over."""

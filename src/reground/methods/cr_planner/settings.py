@@ -1,0 +1,112 @@
+"""What a planner is set to, and what follows from it: its prompts, its critics, what counts as an answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+from reground.core.answers import TEXT, AnswerForm
+from reground.core.evidence import Retriever
+from reground.core.language import LanguageModel
+from reground.critics import Critics, load
+from reground.methods.cr_planner.complete import QUERY, complete_answer
+from reground.methods.cr_planner.prompts import Prompts, kind_of, last_step
+from reground.methods.cr_planner.states import Mask, State, history
+from reground.methods.shared.prompts import ending, render, require
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """What a planner is set to.
+
+    model, retriever: the generator, and what is searched. form: what an answer looks like; it decides between the
+    prompts for questions, maths and code. prompts: the templates.
+    critic: who chooses, by name: prompted (prompted:pointwise, or prompted:rank, which is cheaper), random, first, or
+    another file of reground/critics. From the application, prompted:openai/large asks another model than the generator.
+    critics: the four critics themselves, instead of a name.
+    candidates: rationales and queries sampled, and documents offered, for each choice, 3 in the paper; with 1 only
+    sub-goals are chosen. temperature: of the samples, 0.7 in the paper.
+    max_steps: T, the most observations; a sub-goal and its execution are two.
+    retrieval: false leaves reasoning as the only sub-goal (section 4.3).
+    mask: useful leaves out sub-goals that cannot help; paper allows all of them always (table 6).
+    answer: form, or ranking for retrieval tasks: the answer is then what a last retrieval of `ranked` documents brings.
+    ranked: documents of a ranking, 10 for nDCG@10 (section 3.4). passage_tokens: where a document is cut.
+    step_tokens: the most tokens of a rationale; `max_tokens` where the form is a program. query_tokens: of a query.
+    max_tokens: of the forced answer.
+    """
+
+    model: LanguageModel
+    retriever: Retriever | None = None
+    form: AnswerForm = TEXT
+    prompts: Prompts = field(default_factory=Prompts)
+    critic: str = "prompted"
+    critics: Critics | None = None
+    candidates: int = 3
+    temperature: float = 0.7
+    max_steps: int = 16
+    retrieval: bool = True
+    mask: Mask = "useful"
+    answer: Literal["form", "ranking"] = "form"
+    ranked: int = 10
+    passage_tokens: int = 500
+    step_tokens: int = 256
+    query_tokens: int = 48
+    max_tokens: int = 512
+
+    def __post_init__(self) -> None:
+        limits = (self.passage_tokens, self.step_tokens, self.query_tokens, self.max_tokens)
+        require(self.candidates >= 1, "candidates must be at least 1")
+        require(self.max_steps >= 2, "max_steps must be at least 2: a sub-goal and its execution")
+        require(self.ranked >= 1, "ranked must be at least 1")
+        require(min(limits) >= 1, "token limits must be at least 1")
+        require(self.retrieval or not self.ranks, "answer=ranking needs retrieval")
+        has_documents = self.retriever is not None or not self.retrieval
+        require(has_documents, "the method cr_planner needs documents: give --corpus DIR, or set retrieval=false")
+        _ = self.judges  # an unfit one is told of before any question is asked
+
+    def complete(self, state: State) -> str:
+        """The complete answer in the last observation; empty where there is none. Only rationales are read for one."""
+        return complete_answer(state.observations[-1].text, self.answer_form) if state.stage == "RATIONALE" else ""
+
+    @property
+    def ranks(self) -> bool:
+        """Whether the answer is a ranking of documents."""
+        return self.answer == "ranking"
+
+    @property
+    def answer_form(self) -> AnswerForm:
+        """What a step's complete answer looks like: a query where a ranking is asked for."""
+        return QUERY if self.ranks else self.form
+
+    @property
+    def longest_step(self) -> int:
+        """The most tokens of a rationale: the last one holds the program where one is asked for."""
+        return max(self.step_tokens, self.max_tokens) if self.answer_form.draft_is_query else self.step_tokens
+
+    @cached_property
+    def judges(self) -> Critics:
+        """The critics in use, the same ones for every question."""
+        return self.critics if self.critics is not None else load(self.critic, model=self.model)
+
+    def prompt(self, name: Literal["reason", "query", "answer", "search"], state: State) -> str:
+        """One of the templates, filled for a state."""
+        kind = kind_of(self.form, ranking=self.ranks)
+        if name == "query":
+            return render(
+                self.prompts.query,
+                question=state.question,
+                step=state.rationales[-1] if state.rationales else "",
+                asked="\n".join(state.queries),
+                guide=self.prompts.guide(kind),
+            )
+        seen = {
+            "task": self.prompts.task(kind),
+            "question": state.question,
+            "history": history(state, tokens=self.passage_tokens, goals=name != "reason"),
+        }
+        if name == "reason":
+            return render(self.prompts.reason, **seen, last=last_step(self.form, ranking=self.ranks))
+        if name == "search":
+            return render(self.prompts.search, **seen)
+        return render(self.prompts.answer, **seen, form=ending(self.form))
