@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import random
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -37,9 +38,10 @@ class Case:
 
 @functools.cache
 def cases() -> list[Case]:
-    """All hostile programs."""
+    """All hostile programs: first those that stand alone, then the families mixed, so that a short form sees them all."""
     families = [(hostile.name.partition("-")[0], hostile) for hostile in hostile_programs()]
     families += [(family.__name__, hostile) for family in TRICKS for hostile in family()]
+    random.Random(0).shuffle(families)
     return [*map(_alone, sorted(_ALONE.glob("*.py")))] + [
         Case(hostile.name, family, Program(source=hostile.source, tests=hostile.tests, exports=("add",), limits=HASTY))
         for family, hostile in families
@@ -89,7 +91,7 @@ async def judged(case: Case, sandbox: Sandbox) -> list[Trial]:
 PART = Part(
     name="forging",
     promise="No hostile program gets a verdict that it did not earn, or passes its limits",
-    short=len(cases()),
+    short=300,
     long=2 * len(cases()),
     attempt=attempt,
     at_once=2,
