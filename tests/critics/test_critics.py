@@ -9,8 +9,9 @@ import pytest
 from pydantic import TypeAdapter, ValidationError
 
 import reground.critics
-from reground.core.critic import Critic, Pair
+from reground.core.critic import Critic
 from reground.core.errors import ConfigurationError
+from reground.core.pairs import Pair
 from reground.core.run import Run
 from reground.critics import KINDS, Critics, load, names, own_model
 from reground.critics.first import FirstCritic

@@ -3,20 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
-from reground.core.language import Value
-from reground.core.storable import Text, finite
-
-if TYPE_CHECKING:
-    from reground.core.run import Run
-
-
-class Pair(Value):
-    """A candidate, and the text that it would follow."""
-
-    context: Text
-    candidate: Text
+from reground.core.pairs import Pair
+from reground.core.run import Run
 
 
 @runtime_checkable
@@ -44,8 +34,3 @@ class AskingCritic(Critic, Protocol):
     def calls_for(self, candidates: int) -> int:
         """The number of calls that a choice between this number of candidates takes; each reads the context once."""
         ...
-
-
-def comparable(score: float) -> float:
-    """A score that can be compared and stored as JSON: NaN becomes the lowest number, infinities the largest."""
-    return finite(float(score))

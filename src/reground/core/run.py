@@ -11,7 +11,6 @@ from pydantic import JsonValue
 
 from reground.core.answers import Answer
 from reground.core.budget import Budget, Meter
-from reground.core.critic import Critic, Pair, comparable
 from reground.core.effects import EXECUTION, PASSAGES, REPLIES, SCORES, harmless, priced, usage_of, usage_of_ended
 from reground.core.errors import BudgetExceeded, CapabilityError, ModelError, ParseError
 from reground.core.events import Observer
@@ -29,6 +28,7 @@ from reground.core.language import (
     tokens_of,
 )
 from reground.core.optional import Optional
+from reground.core.pairs import Pair, Scorer, comparable
 from reground.core.programs import Execution, Program, Sandbox
 from reground.core.reasoning import separate
 from reground.core.recording import Recording, Shared
@@ -275,7 +275,7 @@ class Run(Recording):
         self._record(ExecuteStep, ordinal, name, replayed=replayed, **found)
         return execution
 
-    async def score(self, critic: Critic, pairs: Sequence[Pair], /, *, name: str = "score") -> list[float]:
+    async def score(self, critic: Scorer, pairs: Sequence[Pair], /, *, name: str = "score") -> list[float]:
         """Have a critic score candidates. Raises ModelError where it does not give one score a pair.
 
         Scores are recorded, because another machine or build may compute different ones. A critic that calls a model

@@ -10,12 +10,12 @@ from pydantic import Field, JsonValue, ValidationError, model_validator
 from pydantic_core import PydanticSerializationError, to_json
 
 from reground.core.answers import Answer
-from reground.core.critic import Pair
 from reground.core.errors import DataError
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling, Usage, Value
 from reground.core.lines import append_line, read_lines, replace_lines, with_sum, without_sum
 from reground.core.markers import cited_markers
+from reground.core.pairs import Pair
 from reground.core.programs import Execution, Program
 from reground.core.storable import Json, Number, Text, storable
 

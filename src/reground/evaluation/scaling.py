@@ -14,11 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Literal
 
-from reground.core.critic import AskingCritic, Critic, Pair
+from reground.core.critic import AskingCritic
 from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LEAST_REPLY, LanguageModel, Prompt, Reply, Sampling, TokenLogprob, Usage, tokens_of
 from reground.core.method import Method, Sizable
+from reground.core.pairs import Pair, Scorer
 from reground.core.programs import Execution, Program, Sandbox, Verdict
 from reground.core.run import Run
 
@@ -96,7 +97,7 @@ class DryRun(Run):
         """A wrong answer, so that what is done about one is counted."""
         return Execution(verdict=Verdict.WRONG_ANSWER, detail="assert f(1) == 2")
 
-    async def score(self, critic: Critic, pairs: Sequence[Pair], /, *, name: str = "score") -> list[float]:
+    async def score(self, critic: Scorer, pairs: Sequence[Pair], /, *, name: str = "score") -> list[float]:
         """All alike; a critic that asks a model is let ask."""
         if isinstance(critic, AskingCritic):
             await critic.score(pairs, self)

@@ -13,12 +13,9 @@ import threading
 from collections.abc import Sequence
 from typing import Any
 
+from reground.app.cli.codes import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SURROUNDINGS
 from reground.app.cli.streams import steady_streams, to_nowhere
 
-EXIT_SURROUNDINGS = 2
-EXIT_INTERRUPTED = 130
-EXIT_BUG = 70
-EXIT_UNGROUNDED = 4
 _LONGEST = 1_000
 """Characters of an error's line."""
 

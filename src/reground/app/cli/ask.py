@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from reground.app.cli import EXIT_UNGROUNDED
 from reground.app.cli import _common as common
+from reground.app.cli.codes import EXIT_UNGROUNDED
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.flags import flattened
 from reground.app.options import DEFAULT_METHOD, DEFAULT_MODEL, Ask, Demo, Json, Quiet

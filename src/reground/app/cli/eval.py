@@ -8,7 +8,8 @@ import typer
 
 from reground.app.cli import _common as common
 from reground.app.cli.config import ConfigFile
-from reground.app.cli.eval_run import Job, go, print_report
+from reground.app.cli.eval_job import Job
+from reground.app.cli.eval_run import go, print_report
 from reground.app.cli.flags import flattened
 from reground.app.options import Compare, Evaluate, Quiet, Report
 

@@ -12,7 +12,7 @@ from reground.app.cli import _common as common
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from reground.app.cli.eval_run import Job
+    from reground.app.cli.eval_job import Job
     from reground.evaluation.estimate import Estimate
     from reground.evaluation.task import Task
 

@@ -6,55 +6,22 @@ import asyncio
 import gc
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
 from reground.app.cli import _common as common
+from reground.app.cli.codes import EXIT_FAILED_QUESTIONS
+from reground.app.cli.eval_job import Job
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from reground.app.evaluating import Bench
-    from reground.app.options import Measuring
     from reground.evaluation.compare import Cell, CompareResult, Configured
-    from reground.evaluation.runner import EvalSettings
     from reground.evaluation.task import Task
-
-EXIT_FAILED_QUESTIONS = 3
-DEFAULT_LIMIT = 100
-
-
-@dataclass(frozen=True)
-class Job:
-    """What `eval` and `compare` have been told. baseline: None where one method is evaluated by itself."""
-
-    order: Measuring
-    cells: list[Cell]
-    out: Path
-    baseline: str | None = None
-    quiet: bool = False
-    tune: int = 0
-    tune_task: str | None = None
-
-    @property
-    def methods(self) -> list[str]:
-        """Every method once."""
-        return list(dict.fromkeys(cell.method for cell in self.cells))
-
-    @property
-    def base(self) -> EvalSettings:
-        """What the runs of all cells have in common."""
-        from reground.app.meanings import field_names
-        from reground.evaluation.questions import Questions
-        from reground.evaluation.runner import EvalSettings
-
-        order = self.order
-        limit = order.limit if order.limit is not None or order.ids else DEFAULT_LIMIT
-        taken = {name: getattr(order, name) for name in field_names(Questions)}
-        return EvalSettings(self.methods[0], order.model, **{**taken, "limit": limit or None})
 
 
 def go(job: Job) -> None:

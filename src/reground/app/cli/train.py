@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from reground.app.cli import _common as common
+from reground.app.cli.codes import EXIT_FAILED_QUESTIONS
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.eval import slug
-from reground.app.cli.eval_run import EXIT_FAILED_QUESTIONS
 from reground.app.cli.flags import flattened
 from reground.app.options import Quiet, Trees
 

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from reground.core.answers import Answer
-from reground.core.critic import Critic, Pair
+from reground.core.critic import Critic
 from reground.core.errors import ContextLengthExceeded
+from reground.core.pairs import Pair
 from reground.core.run import Run
 from reground.critics import Kind
 from reground.methods.cr_planner import endings

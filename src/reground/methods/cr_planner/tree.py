@@ -11,7 +11,7 @@ from typing import Literal
 from pydantic import JsonValue, TypeAdapter
 
 from reground.core.answers import Answer
-from reground.core.critic import Pair
+from reground.core.pairs import Pair
 from reground.core.run import Run
 from reground.core.trajectory import Candidate
 from reground.critics import Kind

@@ -1,0 +1,7 @@
+"""The exit codes that commands share."""
+
+EXIT_SURROUNDINGS = 2
+EXIT_FAILED_QUESTIONS = 3
+EXIT_INTERRUPTED = 130
+EXIT_BUG = 70
+EXIT_UNGROUNDED = 4

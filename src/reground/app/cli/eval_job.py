@@ -1,0 +1,44 @@
+"""What `eval` and `compare` have been told, in one place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from reground.app.options import Measuring
+    from reground.evaluation.compare import Cell
+    from reground.evaluation.runner import EvalSettings
+
+DEFAULT_LIMIT = 100
+
+
+@dataclass(frozen=True)
+class Job:
+    """What `eval` and `compare` have been told. baseline: None where one method is evaluated by itself."""
+
+    order: Measuring
+    cells: list[Cell]
+    out: Path
+    baseline: str | None = None
+    quiet: bool = False
+    tune: int = 0
+    tune_task: str | None = None
+
+    @property
+    def methods(self) -> list[str]:
+        """Every method once."""
+        return list(dict.fromkeys(cell.method for cell in self.cells))
+
+    @property
+    def base(self) -> EvalSettings:
+        """What the runs of all cells have in common."""
+        from reground.app.meanings import field_names
+        from reground.evaluation.questions import Questions
+        from reground.evaluation.runner import EvalSettings
+
+        order = self.order
+        limit = order.limit if order.limit is not None or order.ids else DEFAULT_LIMIT
+        taken = {name: getattr(order, name) for name in field_names(Questions)}
+        return EvalSettings(self.methods[0], order.model, **{**taken, "limit": limit or None})
