@@ -76,6 +76,14 @@ def test_what_is_wrong_is_said_in_one_line_with_exit_code_2(
     assert said.out == ""
 
 
+@pytest.mark.parametrize("arguments", [[], ["train"]])
+def test_where_a_command_is_missing_the_help_is_shown_and_a_line_says_so(arguments, capsys) -> None:
+    assert run(arguments) == 2
+    said = capsys.readouterr()
+    assert "Usage: " in said.out + said.err
+    assert "error: a command is missing" in said.err
+
+
 def test_an_unreachable_server_is_named(capsys: pytest.CaptureFixture[str], home: Path) -> None:
     (home / "reground.toml").write_text('base_url = "http://127.0.0.1:9/v1"\nattempts = 1\n')
     assert run(["ask", "Why?", "--method", "direct", "--model", "openai/x"]) == 2

@@ -42,6 +42,7 @@ def test_what_a_call_costs(prompt, cached, completion, fresh, reused, said):
         {"timeout": 0},
         {"timeout": float("nan")},
         {"requests_per_minute": 0},
+        {"requests_per_minute": 5e-324},
         {"tokens_per_minute": -5},
         {"context": 0},
         {"slots": 0},

@@ -91,8 +91,9 @@ def test_damage_that_checks_do_not_see_is_refused_by_the_engine(index: Path) -> 
     manifest = json.loads((index / "manifest.json").read_text())
     del manifest["files"]["bm25/meta.json"]
     (index / "manifest.json").write_text(json.dumps(manifest))
-    with pytest.raises(IndexRefused, match="BM25 part of the index is damaged"):
+    with pytest.raises(IndexRefused, match="BM25 part of the index is damaged") as raised:
         open_index(index)
+    assert str(index) in str(raised.value)
 
 
 def test_another_version_or_format_is_refused(index: Path, notes: Path) -> None:

@@ -216,7 +216,7 @@ class Compare(Measuring, Baseline):
     budget: Budget = field(default_factory=Budget, metadata={"only": ("calls", "seconds", "usd")})
 
     tune: int = field(default=0, metadata={"min": 0})
-    """Choose each method's size on this number of training questions; 0 scales it to the budget."""
+    """Choose each method's size on this number of training questions; 0 takes its defaults, cut to fit."""
 
     tune_task: str | None = None
     """The training split to tune on; the task's own unless said."""

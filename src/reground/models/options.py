@@ -111,8 +111,8 @@ class ModelOptions:
             _check_number(name, getattr(self, name), float, "a finite number above zero", optional=name not in _NEEDED)
 
 
-_MOST = 2**53
-"""Above it a number of calls, tokens or seconds means nothing."""
+_LEAST, _MOST = 1e-6, 2**53
+"""Outside of these a number of calls, tokens or seconds means nothing."""
 _NEEDED = frozenset({"connections", "attempts", "deadline", "timeout"})
 
 
@@ -120,7 +120,7 @@ def _check_number(name: str, value: object, kind: type, what: str, *, optional: 
     if value is None and optional:
         return
     fits = isinstance(value, int if kind is int else int | float) and not isinstance(value, bool)
-    if not fits or not isinstance(value, int | float) or not 0 < value < _MOST:
+    if not fits or not isinstance(value, int | float) or not _LEAST <= value < _MOST:
         raise ConfigurationError(f"{name} must be {what}, not {value!r}")
 
 

@@ -148,6 +148,7 @@ class Bm25Index:
         self._segment = segmenter(language)
         self._analyzer = analyzer(language)
         self._schema = _schema()
+        self._damaged = f"the BM25 part of the index is damaged: {folder}"
         try:
             index = Index.open(str(folder))
             index.register_tokenizer(_ANALYZER, self._analyzer)
@@ -155,7 +156,7 @@ class Bm25Index:
             index.reload()
             self._searcher = index.searcher()
         except BaseException as error:
-            raise _translated(error, f"the BM25 part of the index is damaged: {error}") from None
+            raise _translated(error, f"{self._damaged}: {error}") from None
 
     def search(self, query: str, k: int) -> list[Passage]:
         """The `k` passages with the highest BM25 score. The query is text, never query syntax."""
@@ -174,7 +175,7 @@ class Bm25Index:
         try:
             return self._best(Query.boolean_query(clauses), k)
         except BaseException as error:  # the query is well formed, so it is the index that is not
-            raise _translated(error, f"the BM25 part of the index is damaged: {error}") from None
+            raise _translated(error, f"{self._damaged}: {error}") from None
 
     def _best(self, query: Any, k: int) -> list[Passage]:
         """The `k` best; of passages that are tied, those whose ids come first, however the index came to be."""

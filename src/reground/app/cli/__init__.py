@@ -99,6 +99,8 @@ def _is_usage(error: Exception) -> bool:
 def _show_usage(error: Any) -> int:
     error.message = _short(str(error.message))
     error.show()
+    if type(error).__name__ == "NoArgsIsHelpError":  # it shows the help alone
+        _say("error: a command is missing: name one of those above")
     return int(error.exit_code)
 
 

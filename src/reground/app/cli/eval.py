@@ -31,10 +31,10 @@ def evaluate(order: Evaluate, voice: Quiet, config: ConfigFile = None) -> None:
 
 @flattened
 def compare(order: Compare, voice: Quiet, config: ConfigFile = None) -> None:
-    """Compare methods at the same token budgets, each scaled to use them, and write report.md with plots.
+    """Compare methods at the same token budgets, each in a size that fits, and write report.md with plots.
 
-    With --tune N every method runs in the size that did best on N questions of a training split, which may use less
-    than the budget: its default, and scaled to an eighth, a quarter, half and all of it.
+    A method runs with its defaults where they fit, else in its largest size that does. With --tune N it runs in the
+    size that did best on N questions of a training split, among all that fit; that may use less than the budget.
 
     A setting goes to every method that has it, or to one: --set rar.k=3. The same command again goes on where it
     was; more methods and budgets may be added to the same folder. Exit code 3: some questions failed.
