@@ -9,7 +9,7 @@ from reground.core.answers import Answer
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.trajectory import Trajectory
 from reground.evaluation.records import Record, RunConfig
-from reground.evaluation.results import check_run, find_runs, open_run, read_records, read_run, versions
+from reground.evaluation.results import check_run, find_runs, open_run, read_records, read_run, versions, write_text
 from reground.evaluation.runner import EvalSettings, evaluate
 from reground.evaluation.task import Score
 from reground.models.scripted import ScriptedModel
@@ -253,3 +253,8 @@ async def test_every_cut_of_either_file_is_healed_without_a_call(tmp_path: Path)
             assert result.summary.metrics["exact match"].mean == 1.0
             assert sorted(t.id for t in read_run(out).solved()) == ["q0~0", "q1~0", "q2~0"]
             assert sorted(r.id for r in read_records(out / "scores.jsonl")) == ["q0~0", "q1~0", "q2~0"]
+
+
+def test_a_text_with_half_a_character_is_written(tmp_path: Path) -> None:
+    write_text(tmp_path / "report.md", "by x\udcff")
+    assert (tmp_path / "report.md").read_text(encoding="utf-8") == "by x\ufffd"

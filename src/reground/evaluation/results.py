@@ -28,6 +28,7 @@ from pydantic import JsonValue, ValidationError
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.language import Value
 from reground.core.lines import append_line, read_lines, replace_lines, set_aside, with_sum, without_sum
+from reground.core.storable import storable_text
 from reground.core.trajectory import (
     Trajectory,
     append_trajectory,
@@ -108,8 +109,8 @@ class RunFolder:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file whole: a reader sees the old text or the new one. Raises StorageError."""
-    replace_lines(path, [text.encode()])
+    """Replace a file whole: a reader sees the old text or the new one. Half characters become U+FFFD. Raises StorageError."""
+    replace_lines(path, [storable_text(text).encode()])
 
 
 @contextmanager
