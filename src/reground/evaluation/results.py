@@ -109,7 +109,7 @@ class RunFolder:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Replace a file whole: a reader sees the old text or the new one. Half characters become U+FFFD. Raises StorageError."""
+    """Replace a file whole: a reader sees the old text or the new one. Raises StorageError."""
     replace_lines(path, [storable_text(text).encode()])
 
 
