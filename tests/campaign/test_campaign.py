@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import pytest
 
 from reground.core.errors import SandboxUnavailable
@@ -58,3 +61,10 @@ async def test_a_campaign_goes_on_where_it_stopped_and_counts_what_fell(tmp_path
     assert [trial.what for trial in trials] == list("012345")
     assert fallen(trials) == ["kind: 0", "kind: 3"]
     assert "| **Nothing falls** | **6** | **2** |\n| kind | 6 | 2 |" in table([(WEAK, trials)])
+
+
+def test_the_page_has_the_table_of_a_whole_campaign() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "explanation" / "reliability.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| (.+?) \| ([\d,]+) \| 0 \|$", page, re.MULTILINE))
+    for part in PARTS:
+        assert int(rows[part.promise].replace(",", "")) >= part.long
