@@ -966,11 +966,6 @@ def test_prompts_have_no_places_but_those_of_the_short_answer() -> None:
     assert Prompts(decide="x = {{}}").system("decide") == "x = {}"
 
 
-def test_every_setting_has_its_meaning_in_the_docstring() -> None:
-    for name in SearchAgent.__dataclass_fields__:
-        assert f"{name}" in (SearchAgent.__doc__ or ""), name
-
-
 def test_decisions_can_end_a_past_that_holds_an_end() -> None:
     shown = show(View(QUESTION, (Terminate("It's over."),)), snippet=10)
     assert 'Terminate(thoughts="It\'s over."),' in shown
