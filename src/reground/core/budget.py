@@ -141,7 +141,8 @@ class Meter:
                 "tokens", f"{room} of {self.budget.tokens} tokens are left and the next call needs about {needs}"
             )
         each = min(sampling.max_tokens, (room - prompt) // n)
-        cut = sampling.model_copy(update={"n": n, "max_tokens": each})
+        whole = (n, each) == (sampling.n, sampling.max_tokens)
+        cut = sampling if whole else sampling.model_copy(update={"n": n, "max_tokens": each})
         reserved = prompt + cut.max_tokens * cut.n
         self._reserved_tokens += reserved
         self._reserved_calls += 1
