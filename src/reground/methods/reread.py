@@ -1,8 +1,8 @@
 """Reread: answer from passages, name what to read next, answer again from everything, and keep the surer answer.
 
-Our own method for small models; docs/reproduction shows what it is worth. A draft from memory misleads the queries of a
-model that knows little, its reflections find no errors, and a refinement clings to what it refines. So the first answer
-rests on what the question finds, and a later one is written without sight of it.
+This method is the project's own, made for small models; docs/reproduction shows its results. A small model's draft
+from memory misleads the queries, its reflections find no errors, and its refinements keep the faults of the draft. So
+the first answer is written from the passages that the question finds, and a later one is written without seeing it.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Reread:
 
     Calls are named draft, query, retrieve and refine; a round after the first is a span `round`.
 
-    model, retriever: who answers, from what. form: what an answer looks like. prompts: the templates.
-    k: new passages a round. max_rounds: the most rounds after the first answer. An answer that comes out the same
-        ends them.
-    passage_tokens: where a passage is cut. temperature: 0 is greedy. max_tokens: the most tokens of an answer.
-    query_tokens: the most tokens of the names.
+    model, retriever: the model that answers, and the index to search. form: the form of the answer.
+    prompts: the templates. k: new passages per round.
+    max_rounds: maximum number of rounds after the first answer; an unchanged answer ends them early.
+    passage_tokens: maximum length of a passage in tokens. temperature: sampling temperature; 0 is greedy.
+    max_tokens: maximum tokens of an answer. query_tokens: maximum tokens of the names.
     """
 
     model: LanguageModel
@@ -100,9 +100,10 @@ class Reread:
         return reply
 
     def _uses(self, number: int) -> float:
-        """How often what is read in round `number`, 0 the first, will be read from now on, in parts of what it reads.
+        """How often the passages of round `number` (0 is the first) are still to be read, in multiples of their size.
 
-        Every round brings as much again, and reads all of it for its answer; the names are written from what came before.
+        Every round adds as many passages and reads all of them for its answer; the names are written from the
+        passages of earlier rounds.
         """
         later = sum(2 * after + 1 for after in range(number + 1, self.max_rounds + 1))
         return (number + 1 + later) / (number + 1)

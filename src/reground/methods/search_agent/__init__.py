@@ -1,7 +1,8 @@
-"""Search Agent: a state machine that searches until it knows enough, answers with links, and checks its answer twice.
+"""Search Agent: search until enough is known, answer with links, and check the answer twice.
 
-Aksitov et al. 2023, "ReST meets ReAct", section 2 (figure 2), section 3.2 for the settings and listings 1 to 6 for the prompts, which are
-Python code. Decide; search; summarise, and decide again; or terminate, answer, check relevance, check grounding.
+Aksitov et al. 2023, "ReST meets ReAct", section 2 (figure 2), section 3.2 for the settings and listings 1 to 6 for the
+prompts, which are Python code. A state machine: decide; search; summarise, and decide again; or terminate, answer,
+check relevance, check grounding.
 """
 
 from __future__ import annotations
@@ -162,7 +163,7 @@ class _Agent:
             self.past.append(SelectLink((), "Nothing was found."))
 
     async def _summarise(self, search: Search, results: tuple[ResultItem, ...], run: Run) -> None:
-        """Select links and say what they say. Without a selection all of them are kept, with their beginnings for a summary."""
+        """Select links and summarise them. Without a selection keep all, with their first words as the summary."""
         shown = {link.link_id: link for link in results}
 
         def legal(action: Action) -> str | None:
@@ -216,7 +217,7 @@ class _Agent:
             self.written = text
 
     async def give(self) -> Answer:
-        """The answer as it is written, in the form that is asked for. The one given before stands if nothing was revised."""
+        """The answer in the requested form. The earlier form stands if nothing was revised."""
         if self.given is not None and self.written == self.stated:
             return self.given
         text = as_markers(self.written)
@@ -304,7 +305,7 @@ def _key(query: str) -> str:
 
 
 def _beginnings(results: tuple[ResultItem, ...]) -> str:
-    """The results' first words, each with its link; numbers in brackets that a document brings along are none of ours."""
+    """The results' first words, each with its link. Bracketed numbers inside a document are not links."""
     words = {link.link_id: existing(" ".join(link.snippet.split()), ())[0] for link in results}
     return " ".join(f"[link_id={i}] says: {clip(text, 64)}" for i, text in words.items())
 

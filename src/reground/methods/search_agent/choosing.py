@@ -1,4 +1,7 @@
-"""Which of a step's samples goes on: the least perplexing one, or without log-probabilities the one that most others agree with."""
+"""Which of a step's samples is used: the one of lowest perplexity, or the one that agrees most with the others.
+
+Agreement decides only where log-probabilities are missing.
+"""
 
 from __future__ import annotations
 
@@ -79,9 +82,9 @@ def read(reply: Reply, kinds: tuple[type[Action], ...], legal: Legal) -> Sample:
 
 
 def choose(samples: Sequence[Sample]) -> Choice:
-    """The usable sample of the lowest perplexity; where one has no log-probabilities, the one that agrees most with the others.
+    """The usable sample of lowest perplexity; without log-probabilities, the one that agrees most with the others.
 
-    The first among equals.
+    Among equals the first is chosen.
     """
     usable = [i for i, sample in enumerate(samples) if sample.action is not None]
     logprobs = [samples[i].reply.mean_logprob for i in usable]

@@ -22,14 +22,14 @@ _PLAIN = re.compile(r"\[\s*\d{1,3}(?:\s*[,;]\s*\d{1,3})*\s*\]")
 _LINK = re.compile(r"\[link_id=(\d{1,9})\]")
 
 _PASSES = 4
-"""A text that has not settled after so many is nested brackets."""
+"""The most passes over a text. One that is still changing then is only nested brackets."""
 
 
 def existing(text: str, known: Collection[int], *, plain: bool = True) -> tuple[str, list[int]]:
     """The text with every link written [link_id=N], those that are not known taken out; and the ids taken out.
 
-    A link is what is called one, however it is spelled, and where `plain` is set up to three digits in square brackets. In code such
-    digits stay, because they are indices there, as does a name that merely reads link_id.
+    A link is anything labelled as one, in any spelling. If `plain` is set, up to three digits in square brackets are
+    one too. Code keeps such digits, because they are indices there, and names that merely contain link_id.
     """
     unknown: list[int] = []
 

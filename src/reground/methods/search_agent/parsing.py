@@ -79,7 +79,7 @@ def _mended(text: str) -> Iterator[str]:
 
 
 def _sources(text: str) -> Iterator[str]:
-    """Where the action may stand, the strictest reading first: the whole reply, a fenced block, a line that begins with one."""
+    """Where the action may be, strictest reading first: the whole reply, a fenced block, a line that starts it."""
     yield text
     for block in _FENCED.findall(text)[:_STARTS]:
         yield str(block)
@@ -203,7 +203,7 @@ def _filled(given: _Given, name: str) -> str:
 
 
 def _text(given: _Given, name: str) -> str:
-    """A string that is written out: no number, no f-string, no expression. Lone surrogates, which cannot be sent, are replaced."""
+    """A literal string: no number, no f-string, no expression. Lone surrogates, which cannot be sent, are replaced."""
     value = given.get(name)
     if not isinstance(value, ast.Constant) or not isinstance(value.value, str):
         raise ParseError(f"{name} is missing or no plain string.")

@@ -71,7 +71,7 @@ def _joined(parts: Sequence[str], kept: Sequence[int]) -> str:
 
 
 def pieces(text: str, *, words: int) -> list[str]:
-    """The text in pieces of at most `words` words, cut between paragraphs and sentences; longer sentences are cut too."""
+    """The text in pieces of at most `words` words, cut between paragraphs and sentences; longer sentences are split."""
     found: list[str] = []
     for paragraph in _PARAGRAPH.split(text):
         current: list[str] = []
@@ -100,7 +100,7 @@ def _sentences(paragraph: str, words: int) -> list[str]:
 
 
 def first_words(text: str, words: int) -> str:
-    """The text's beginning: at most so many words."""
+    """The text's first words, at most `words` of them."""
     for number, word in enumerate(_WORD.finditer(text), start=1):
         if number > words:
             return text[: word.start()].rstrip()
@@ -113,7 +113,7 @@ def count_words(text: str) -> int:
 
 
 def terms(text: str) -> list[str]:
-    """What is compared: words without case and punctuation, and pairs of neighbouring Chinese or Japanese characters."""
+    """The units compared: words without case and punctuation, and pairs of adjacent Chinese or Japanese characters."""
     found: list[str] = []
     for run in _TERM.findall(text.casefold()):
         if re.match(rf"[{_CJK}]", run) and len(run) > 1:

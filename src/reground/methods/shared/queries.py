@@ -20,7 +20,8 @@ _NEXT = re.compile(r"\A[\s>*_#]*+question\s*+\d*+[\s*_]*+[:：]", re.IGNORECASE)
 _SEPARATOR = re.compile(r"[;；]")
 _NOTHING = re.compile(
     r"nil|null|n a|not (?:needed|necessary|required|applicable)|无|没有|不需要"
-    r"|(?:none|nothing|no (?:search )?(?:query|queries|search|searches))(?: (?:is |are )?(?:needed|necessary|required))?"
+    r"|(?:none|nothing|no (?:search )?(?:query|queries|search|searches))(?: (?:is |are "
+    r")?(?:needed|necessary|required))?"
 )
 _AROUND = " \"'`“”‘’«»„*_<>"
 
