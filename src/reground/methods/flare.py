@@ -155,7 +155,7 @@ def masked(tokens: Sequence[TokenLogprob], mask: float) -> str:
 
 
 def finished(reply: Reply, sentence: str) -> bool:
-    """Whether the reply came to its own end and holds nothing behind the sentence."""
+    """Whether the reply ended by itself and holds nothing after the sentence."""
     return reply.finish_reason == "stop" and not reply.text[len(sentence.rstrip()) :].strip()
 
 

@@ -110,7 +110,7 @@ class RAT:
 
 
 class _Solving:
-    """One question's state: the evidence, what the text was revised with, and the names of algorithm 1."""
+    """One question's state: the evidence, the passages used in revisions, and the variables of algorithm 1."""
 
     def __init__(self, config: RAT, question: str, run: Run) -> None:
         self.config = config
@@ -121,7 +121,7 @@ class _Solving:
         self.queries: list[str | None] = []
         self.thoughts: list[str] = []
         self.text = ""
-        """The thoughts, revised as far as they are."""
+        """The thoughts, with the revisions so far."""
 
     async def solve(self) -> Answer:
         config = self.config
@@ -199,7 +199,7 @@ class _Solving:
         return text
 
     async def _revise(self, text: str, markers: list[int], run: Run, *, uses: int) -> str:
-        """T* <- p(. | I, T*, R): the whole text so far is written again, so what it loses on the way is put back."""
+        """T* <- p(. | I, T*, R): the whole text so far is rewritten, so steps lost in the rewriting are put back."""
         config, template = self.config, self.config.prompts.revise
         size = tokens_of(text)
         parts = self._revised_with(text)

@@ -157,7 +157,7 @@ class Reflexion:
 
 
 def asserts(source: str) -> list[str]:
-    """The assert statements of a source, a line each; lines that are no Python are passed over."""
+    """The assert statements of a source, one per line; lines that are not Python are skipped."""
     found = []
     for line in source.splitlines():
         try:
@@ -170,7 +170,7 @@ def asserts(source: str) -> list[str]:
 
 
 def called(tests: str) -> tuple[str, ...]:
-    """The names that the tests call and Python does not have: what the program must define."""
+    """The names that the tests call and that Python lacks: the program must define them."""
     import builtins
 
     names = [
@@ -182,7 +182,7 @@ def called(tests: str) -> tuple[str, ...]:
 
 
 def feedback(execution: Execution) -> str:
-    """An execution's outcome as the model reads it: the verdict and the last lines of what was said."""
+    """An execution's outcome as the model reads it: the verdict and the last lines of output."""
     said: Sequence[str] = [part.strip() for part in (execution.detail, execution.stderr) if part.strip()]
     tail = "\n".join(said).splitlines()[-8:]
     return "\n".join([f"Verdict: {execution.verdict.value}", *tail])

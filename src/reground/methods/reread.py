@@ -89,7 +89,7 @@ class Reread:
         return run.propose(answer)
 
     async def _read(self, question: str, evidence: Evidence, run: Run, *, name: str, number: int) -> Reply:
-        """An answer from all passages, those of later rounds behind those of earlier ones."""
+        """An answer from all passages, in the order of the rounds."""
         form = self.form.bare or f"{weigh(self.form)} {self.form.instruction}"
         parts = {"question": question, "form": form}
         prompt = evidence.fill(
@@ -109,7 +109,7 @@ class Reread:
         return (number + 1 + later) / (number + 1)
 
     async def _more(self, question: str, said: str, evidence: Evidence, run: Run) -> list[Passage]:
-        """Passages for what the model names from those read, unseen ones where there are any."""
+        """Passages for the names that the model picks from those read; unseen ones if there are any."""
         passages = evidence.show(evidence.held, tokens=self.passage_tokens)
         prompt = render(self.prompts.names, passages=passages, question=question)
         sampling = Sampling(temperature=self.temperature, max_tokens=self.query_tokens)
@@ -125,9 +125,9 @@ class Reread:
 
 
 def surer(before: Reply, after: Reply, question: str, run: Run) -> bool:
-    """Whether the later reply's tokens are no less probable, in the mean of their logarithms.
+    """Whether the later reply's mean token log-probability is at least as high.
 
-    Without log-probabilities it is taken, as it has read more.
+    Without log-probabilities the later reply is taken, because it has read more.
     """
     old, new = before.mean_logprob, after.mean_logprob
     if old is None or new is None:

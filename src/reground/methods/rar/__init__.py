@@ -181,7 +181,7 @@ class _Solving:
         return await find(step.run, self.config.retriever, step.query, k=self.config.k)
 
     def _first_refinement(self) -> str:
-        """About what the first step's reflection reads, and its refinement too: without them no query is of use."""
+        """Roughly what the first step's reflection and refinement read. Without these two calls a query is useless."""
         return f"{self.config.prompts.reflect}{self.question}{self.steps[0].draft}{_SHORT}"
 
     def _hold(self, step: Step, found: Sequence[Passage]) -> None:
