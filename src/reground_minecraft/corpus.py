@@ -1,4 +1,4 @@
-"""A corpus to retrieve from: what a wiki would say of every item, written from the recipes and the rules."""
+"""A corpus to retrieve from: a wiki-like article on every item, written from the recipes and the rules."""
 
 from __future__ import annotations
 

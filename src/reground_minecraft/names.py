@@ -82,7 +82,7 @@ _ALIASES |= {
     }.items()
 }
 
-# A word at the start of a name that the game spells otherwise.
+# Words at the start of a name that the game spells differently.
 _PREFIXES = (
     ("wood_", "wooden_"),
     ("gold_", "golden_"),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Goal:
-    """So many more of an item, by the name that the plan gives it."""
+    """A number of an item to obtain, under the name that the plan gives it."""
 
     name: str
     count: int = 1

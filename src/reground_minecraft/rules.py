@@ -1,8 +1,8 @@
 """Facts of the game that recipe files leave out: what is gathered with which tool, smelted, upgraded and filled.
 
-A source says the usual way to come by an item; rare drops, trading, enchanting (so no Silk Touch), brewing
-and stonecutting are left out. Where a place or a danger stands in the way (the Nether, a boss) the item only
-counts as harder; `effort` says how much, and the solver prefers what is easy.
+A source is the usual way to obtain an item. Rare drops, trading, enchanting (so no Silk Touch), brewing and
+stonecutting are left out. An item behind a place or a danger (the Nether, a boss) only counts as harder; `effort` says
+how much, and the solver prefers easy items.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ def pickaxe(material: str) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Source:
-    """How one item comes out of the world.
+    """How one item is obtained from the world.
 
     how: a phrase for people, "mine coal ore". tool: items of which one must be held; empty needs only hands.
     uses: what is consumed for one, as alternatives and a count. gives: how many come at a time.
-    effort: how hard it is beside felling a tree, which is 1.
+    effort: difficulty relative to felling a tree, which is 1.
     """
 
     how: str
@@ -55,7 +55,7 @@ FLOWERS = (
     *("pink_tulip", "oxeye_daisy", "cornflower", "lily_of_the_valley", "sunflower", "lilac", "rose_bush", "peony"),
 )
 
-# What a pickaxe of the named material, or a better one, brings home.
+# Items that need a pickaxe of the named material or a better one.
 _MINED: dict[str, dict[str, str]] = {
     "wooden": {
         "cobblestone": "mine stone",

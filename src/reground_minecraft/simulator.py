@@ -1,10 +1,10 @@
 """Whether a plan can be carried out from an empty inventory, and if not, at which step it fails and why.
 
-The rules (RAT, appendix C.3, made precise): a step obtains at least so many *more* of its item, in any way that is
-possible at that moment; what it takes is consumed, whole batches are made and the surplus is kept; tools, the crafting
-table and the furnace must be held and stay. A step whose item cannot be had again but is already held in that number
-changes nothing ("place the crafting table"). Steps without an item change nothing. Where a step can be done in several
-ways, a plan is executable if some choice carries it to the end. Tools do not wear out.
+The rules (RAT, appendix C.3, made precise): a step obtains at least the stated number *more* of its item, in any way
+that is possible at that moment. Ingredients are consumed, whole batches are made and the surplus is kept. Tools, the
+crafting table and the furnace must be held and are kept. A step whose item cannot be obtained again but is already held
+in that number changes nothing ("place the crafting table"). Steps without an item change nothing. If a step can be done
+in several ways, a plan is executable if some choice leads to the end. Tools do not wear out.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from reground_minecraft.world import Slot, Way, World
 Inventory = dict[str, int]
 
 MOST_STATES = 4000
-"""How many inventories one simulation visits at most while it tries the choices that a plan leaves open."""
+"""Maximum number of inventories that one simulation visits while it tries the choices that a plan leaves open."""
 _MOST_MIXES = 12
 
 
@@ -39,7 +39,7 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Done:
-    """What one goal came to: the item, the way (None when it was held already), how often, and what it consumed."""
+    """The result of one goal: the item, the way (None if it was already held), how often, and what it consumed."""
 
     item: str
     way: Way | None = None
@@ -113,7 +113,7 @@ class _Frame:
 
 
 def carry_out(goals: Sequence[Wanted], target: str, world: World, *, count: int = 1) -> Outcome:
-    """Depth-first search over the choices that the goals leave open; the failure told is that of the furthest try."""
+    """Depth-first search over the choices that the goals leave open. It reports the failure of the furthest try."""
     furthest = _Frame(0, {}, (), iter(()))
     seen: set[tuple[int, frozenset[tuple[str, int]]]] = set()
     stack = [_frame(0, {}, (), goals, world)]
@@ -148,7 +148,7 @@ def _frame(index: int, inventory: Inventory, done: tuple[Done, ...], goals: Sequ
 
 
 def _choices(goal: Wanted, held: Inventory, world: World) -> Iterator[tuple[Inventory, Done]]:
-    """Every way to reach the goal now, then the one of having reached it before."""
+    """Every way to reach the goal now, then the case that it is already reached."""
     for item in goal.items:
         for way in world.ways.get(item, ()):
             yield from _do(way, goal.count, held, world)

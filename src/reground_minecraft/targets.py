@@ -1,4 +1,4 @@
-"""What the benchmark asks for: a list of our own, by group, from things of two steps to diamond tools."""
+"""The benchmark's targets: the project's own list, by group, from items of two steps to diamond tools."""
 
 from __future__ import annotations
 

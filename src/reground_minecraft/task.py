@@ -34,8 +34,8 @@ STEP 2: Make planks of the logs. - Minecraft items: 8x Oak Planks
 STEP 3: Make a crafting table of planks. - Minecraft items: 1x Crafting Table
 STEP 4: Make sticks of planks. - Minecraft items: 8x Stick
 STEP 5: Make ladders of sticks at the crafting table. - Minecraft items: 3x Ladder"""
-"""A plan for an item that is no target: a small model takes whatever an instruction names for a part of its plan, so
-what is shown is a whole plan, and said to be another item's."""
+"""A plan for an item that is not a target. A small model takes any item in an instruction for a part of its plan, so
+the example is a whole plan, marked as another item's."""
 
 ZERO_SHOT_FORM = replace(
     PLAN,
@@ -43,7 +43,7 @@ ZERO_SHOT_FORM = replace(
     "crafting tables and tools too. End each line with ' - Minecraft items: ' and then how many of which item the "
     "step yields.",
 )
-"""A plan whose steps name what they yield, described and not shown: the papers give no example (RAT, appendix A.3)."""
+"""Describes, without an example, a plan whose steps name their yield: the papers give none (RAT, appendix A.3)."""
 
 FORM = replace(
     PLAN,
@@ -56,11 +56,11 @@ _WOOD = re.compile(rf"^(stripped_)?(?:{'|'.join(sorted(rules.WOODS, key=len, rev
 
 
 class MinecraftTask:
-    """Plans for some 150 items, judged by our simulator on the recipes of one version of the game.
+    """Plans for about 150 items, scored by the simulator on the recipes of one version of the game.
 
     executability: 1 where every step can be done from an empty inventory and the target is held in the end, else 0.
-    partial progress: 1 for an executable plan; else the share of the items in our solver's plan that the steps before
-    the first failure obtained. For a target of no particular wood one wood is as good as another.
+    partial progress: 1 for an executable plan; else the share of the items in the solver's plan that the steps before
+    the first failure obtained. If the target does not name a wood, any wood counts.
     """
 
     primary = EXECUTABILITY
@@ -107,11 +107,11 @@ class MinecraftTask:
         return self._planner.plan(item)
 
     def examples(self) -> Sequence[Example]:
-        """One question a target; metadata: target, group, difficulty (steps of our solver's plan), version."""
+        """One question per target; metadata: target, group, difficulty (steps of the solver's plan), version."""
         return self._examples
 
     def demonstrations(self) -> Sequence[Demonstration]:
-        """Plans of our solver for items that are no targets."""
+        """The solver's plans for items that are not targets."""
         return [self._demonstration(item) for item in DEMONSTRATED if item in self.world.reachable]
 
     def _demonstration(self, item: str) -> Demonstration:
@@ -121,7 +121,7 @@ class MinecraftTask:
         return Demonstration(question=question(item), reasoning=reasoning, answer=render_plan(plan))
 
     def solutions(self) -> Sequence[str]:
-        """Our solver's plans for the targets."""
+        """The solver's plans for the targets."""
         return [example.golden_answers[0] for example in self._examples]
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:

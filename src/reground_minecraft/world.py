@@ -32,7 +32,7 @@ WOODEN_FUEL = 1.5
 
 @dataclass(frozen=True)
 class Slot:
-    """An ingredient: `count` pieces of any of the `items`, mixed as one likes."""
+    """An ingredient: `count` pieces of any of the `items`, in any mixture."""
 
     items: tuple[str, ...]
     count: int
@@ -43,7 +43,7 @@ class Way:
     """One way to obtain `item`, `gives` at a time.
 
     uses: what is consumed each time. tools: groups of which one item each must be held, and is kept.
-    effort: how hard it is beside felling a tree.
+    effort: difficulty relative to felling a tree.
     """
 
     kind: Kind
@@ -72,7 +72,7 @@ class Way:
 class World:
     """A version of the game.
 
-    ways: for every item that can be made at all, the ways to obtain it, recipes in the file's order.
+    ways: for every obtainable item, the ways to obtain it, with recipes in the file's order.
     display: the name shown in the game. fuel: whether smelting burns fuel that must be held (off: a furnace is enough).
     """
 
@@ -98,7 +98,7 @@ class World:
 
 
 def load_world(folder: Path, *, version: str = VERSION, fuel: bool = False) -> World:
-    """Read `recipes_<version>.jsonl`, and `items_<version>.jsonl` if there, from a data root's `minecraft` folder.
+    """Read `recipes_<version>.jsonl`, and `items_<version>.jsonl` if it exists, from a data root's `minecraft` folder.
 
     A recipe line holds result, count, type, ingredients (a count an item) and either pattern or needs_crafting_table.
     Without the items file, the items are those of the recipes and of `rules`. Raises DataError naming file and line.

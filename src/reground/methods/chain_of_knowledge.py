@@ -1,8 +1,8 @@
-"""Chain-of-Knowledge: where sampled answers disagree, correct each rationale with retrieved knowledge, one after the other.
+"""Chain-of-Knowledge: correct each rationale with retrieved knowledge where sampled answers disagree.
 
-Li et al. 2023. Their settings: knowledge is adapted only when self-consistency is below 0.5; later rationales see the
-corrected earlier ones; the answer is consolidated from the corrected chain. Their several knowledge sources are one
-retriever here.
+Li et al. 2023. Their settings: knowledge is adapted only when self-consistency is below 0.5. Later rationales see the
+corrected earlier ones. The answer is consolidated from the corrected chain. The paper uses several knowledge sources;
+here they are one retriever.
 """
 
 from __future__ import annotations
@@ -44,18 +44,22 @@ class Prompts(shared_prompts.Prompts):
         "Step to check:\n{thought}\n\nWrite this step again, corrected where the passages contradict it. {cite} "
         "Write only the step."
     )
-    answer: str = "Question:\n{question}\n\nSteps, each one checked:\n{thoughts}\n\nFollow these steps and give the final answer. {form}"
+    answer: str = (
+        "Question:\n{question}\n\nSteps, each one checked:\n{thoughts}\n\n"
+        "Follow these steps and give the final answer. {form}"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ChainOfKnowledge:
     """Self-consistency decides whether knowledge is needed; then rationales are corrected in sequence.
 
-    model, retriever: who reasons, and what is searched. form: what an answer looks like. prompts: the templates.
-    n, sample_temperature: the samples that vote. consistent: the share of equal answers from which on no correction is made.
-    max_steps: the most rationales that are corrected; k: passages for each. passage_tokens: where a passage is cut.
-    temperature: of the other calls, 0 is greedy. max_tokens: the most tokens of a chain, a rationale or an answer.
-    query_tokens: of a query.
+    model, retriever: the model that reasons, and the index to search. form: the form of the answer.
+    prompts: the templates. n, sample_temperature: number of samples that vote, and their temperature.
+    consistent: share of equal answers at or above which nothing is corrected.
+    max_steps: maximum number of rationales to correct. k: passages per rationale.
+    passage_tokens: maximum length of a passage in tokens. temperature: temperature of the other calls; 0 is greedy.
+    max_tokens: maximum tokens of a chain, a rationale or an answer. query_tokens: maximum tokens of a query.
     """
 
     model: LanguageModel
@@ -115,7 +119,7 @@ class ChainOfKnowledge:
         return run.propose(evidence.answer(text, run, self.form, shown=shown, steps=thoughts))
 
     async def _look_up(self, question: str, draft: str, run: Run) -> tuple[str, list[Passage]]:
-        """A rationale's query and what is found for it; neither depends on what becomes of the other rationales."""
+        """A rationale's query and the passages it finds; neither depends on the other rationales' corrections."""
         prompt = render(self.prompts.query, question=question, thought=draft)
         reply = await run.ask(self.model, prompt, name="query", sampling=self._sampling(self.query_tokens))
         query = clean_query(reply, fallback=draft)

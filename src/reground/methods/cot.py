@@ -26,8 +26,8 @@ class Prompts(shared_prompts.Prompts):
 class ChainOfThought:
     """One call that reasons before it answers.
 
-    model: who answers. form: what an answer looks like. prompts: the template.
-    temperature: 0 is greedy. max_tokens: the most tokens of the reasoning and the answer together.
+    model: the model that answers. form: the form of the answer. prompts: the template.
+    temperature: sampling temperature; 0 is greedy. max_tokens: maximum tokens of reasoning and answer together.
     """
 
     model: LanguageModel

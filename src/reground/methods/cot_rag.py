@@ -1,4 +1,4 @@
-"""CoT+RAG: reason first, retrieve once with the whole reasoning as the query, then answer from what came back.
+"""CoT+RAG: reason first, retrieve once with the whole reasoning as the query, then answer from the passages.
 
 The middle row of RAT, table 3, and RaR, table 2: retrieval by reasoning, but not step by step.
 """
@@ -35,9 +35,9 @@ class Prompts(shared_prompts.Prompts):
 class ChainOfThoughtRAG:
     """Reason, retrieve with the reasoning, answer.
 
-    model, retriever: who answers, from what. form: what an answer looks like. prompts: the templates.
-    k: passages. passage_tokens: where each is cut. temperature: 0 is greedy.
-    max_tokens: the most tokens of the reasoning, and of the answer.
+    model, retriever: the model that answers, and the index to search. form: the form of the answer.
+    prompts: the templates. k: number of passages. passage_tokens: maximum length of a passage in tokens.
+    temperature: sampling temperature; 0 is greedy. max_tokens: maximum tokens of the reasoning, and of the answer.
     """
 
     model: LanguageModel

@@ -1,4 +1,4 @@
-"""CR-Planner with Reflexion on top: a program is planned, tried on tests of its own, and planned again.
+"""CR-Planner with Reflexion on top: plan a program, run it on self-written tests, and plan it again.
 
 Table 1 of CR-Planner's paper ("CR-Planner+Reflexion"; section 3.2, observation 5). The paper says that the code is
 executed and revised, and not by whom: here the planner is Reflexion's actor in every round.
@@ -24,7 +24,7 @@ _STEPWISE = "Think it through step by step."
 class CRPlannerReflexion(CRPlanner):
     """Reflexion's rounds with CR-Planner as the actor.
 
-    sandbox, rounds, tests, reflection_tokens, seconds: Reflexion's. Everything else is CR-Planner's.
+    sandbox, rounds, tests, reflection_tokens, seconds: the settings of Reflexion. Everything else is CR-Planner's.
     """
 
     sandbox: Sandbox

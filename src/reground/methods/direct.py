@@ -22,8 +22,8 @@ class Prompts(shared_prompts.Prompts):
 class Direct:
     """One call, no reasoning asked for, nothing retrieved.
 
-    model: who answers. form: what an answer looks like. prompts: the template.
-    temperature: 0 is greedy. max_tokens: the most tokens of the answer.
+    model: the model that answers. form: the form of the answer. prompts: the template.
+    temperature: sampling temperature; 0 is greedy. max_tokens: maximum tokens of the answer.
     """
 
     model: LanguageModel

@@ -17,7 +17,10 @@ class Prompts(few_shot_cot.Prompts):
 
 @dataclass(frozen=True, kw_only=True)
 class FewShot(few_shot_cot.FewShotChainOfThought):
-    """Few-shot chain of thought without the thoughts: the same settings, and neither the examples nor the prompt reason."""
+    """Few-shot chain of thought without the thoughts.
+
+    The settings are the same. Neither the examples nor the prompt contain reasoning.
+    """
 
     prompts: few_shot_cot.Prompts = Prompts()
 

@@ -1,4 +1,7 @@
-"""Few-shot CoT: worked examples before the question, each with its reasoning. Wei et al. 2022; a baseline of RaR (table 1)."""
+"""Few-shot CoT: worked examples before the question, each with its reasoning.
+
+Wei et al. 2022; a baseline of RaR (table 1).
+"""
 
 from __future__ import annotations
 
@@ -27,10 +30,10 @@ class Prompts(shared_prompts.Prompts):
 class FewShotChainOfThought:
     """Worked examples as earlier turns of the conversation, then the question.
 
-    model: who answers. form: what an answer looks like. prompts: the template.
-    demonstrations: the examples, never taken from what is being evaluated; None: general ones of our own
-        that suit the form. shots: how many of them, the first ones; None: all.
-    temperature: 0 is greedy. max_tokens: the most tokens of the reasoning and the answer together.
+    model: the model that answers. form: the form of the answer. prompts: the template.
+    demonstrations: the worked examples, never taken from the evaluated data; None uses general examples that suit
+    the form. shots: number of examples shown, the first ones; None shows all.
+    temperature: sampling temperature; 0 is greedy. max_tokens: maximum tokens of reasoning and answer together.
     """
 
     model: LanguageModel

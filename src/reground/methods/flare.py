@@ -1,4 +1,4 @@
-"""FLARE (Active RAG): look ahead one sentence; where the model is unsure of a token, retrieve and write the sentence again.
+"""FLARE (Active RAG): look ahead one sentence; if the model is unsure of a token, retrieve and rewrite the sentence.
 
 Jiang et al. 2023, FLARE-direct with masked queries (equations 3 to 5). Their settings: look-ahead of 64 tokens, a
 sentence with a token under probability 0.8 triggers retrieval, tokens under 0.4 are masked in the query. It needs real
@@ -27,7 +27,10 @@ _ANSWERED = re.compile(r"(?im)^[^\w\n]*+(?:final\s++)?+answer\W*:")
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts(shared_prompts.Prompts):
-    """What the two calls ask, with {question}, {text} (the answer so far) and {form}; `informed` also {passages} and {cite}."""
+    """What the two calls ask, with {question}, {text} (the answer so far) and {form}.
+
+    `informed` also has {passages} and {cite}.
+    """
 
     ahead: str = (
         "Question:\n{question}\n\nThink step by step and answer. {form}\n\nWritten so far:\n{text}\n\n"
@@ -44,11 +47,12 @@ class Prompts(shared_prompts.Prompts):
 class FLARE:
     """Forward-looking active retrieval.
 
-    model, retriever: who writes (with log-probabilities), and what is searched. form: what an answer looks like.
-    prompts: the templates. k: passages a retrieval. threshold: theta, the probability under which a token triggers
-    retrieval; 0 never retrieves, 1 at every sentence. mask: beta, the probability under which a token is left out of the query.
-    lookahead: tokens generated ahead. max_sentences: the most sentences. passage_tokens: where a passage is cut.
-    temperature: 0 is greedy.
+    model, retriever: the model that writes (with log-probabilities), and the index to search.
+    form: the form of the answer. prompts: the templates. k: passages per retrieval.
+    threshold: theta; a token with a lower probability triggers retrieval. 0 never retrieves, 1 at every sentence.
+    mask: beta; a token with a lower probability is left out of the query.
+    lookahead: number of tokens generated ahead. max_sentences: maximum number of sentences.
+    passage_tokens: maximum length of a passage in tokens. temperature: sampling temperature; 0 is greedy.
     """
 
     model: LanguageModel
@@ -151,7 +155,7 @@ def masked(tokens: Sequence[TokenLogprob], mask: float) -> str:
 
 
 def finished(reply: Reply, sentence: str) -> bool:
-    """Whether the reply came to its own end and holds nothing behind the sentence."""
+    """Whether the reply ended by itself and holds nothing after the sentence."""
     return reply.finish_reason == "stop" and not reply.text[len(sentence.rstrip()) :].strip()
 
 

@@ -1,8 +1,8 @@
 """IRCoT: interleave retrieval with the chain of thought; each new sentence is the next query.
 
-Trivedi et al. 2022. Their settings: BM25, 6 paragraphs a step, at most 15 in all, the query is the last sentence of
-the reasoning (the question at first), stop when a sentence says "answer is" or after 8 steps; a reader then answers from the
-collected paragraphs. In RaR (table 1) it is scaled by what it reads.
+Trivedi et al. 2022. Their settings: BM25, 6 paragraphs a step, at most 15 in all. The query is the last sentence of
+the reasoning (at first, the question). The loop stops when a sentence says "answer is", or after 8 steps. A reader then
+answers from the collected paragraphs. In RaR (table 1) the method is scaled by the number of paragraphs it reads.
 """
 
 from __future__ import annotations
@@ -47,10 +47,11 @@ class Prompts(shared_prompts.Prompts):
 class IRCoT:
     """Retrieval and reasoning take turns, a sentence at a time.
 
-    model, retriever: who reasons, and what is searched. form: what an answer looks like. prompts: the templates.
-    k: paragraphs a step. max_passages: the most in all. max_steps: the most sentences of reasoning.
-    passage_tokens: where a paragraph is cut. temperature: 0 is greedy.
-    sentence_tokens: the most tokens of a sentence. max_tokens: the most tokens of the answer.
+    model, retriever: the model that reasons, and the index to search. form: the form of the answer.
+    prompts: the templates. k: paragraphs per step. max_passages: maximum number of paragraphs in all.
+    max_steps: maximum number of reasoning sentences. passage_tokens: maximum length of a paragraph in tokens.
+    temperature: sampling temperature; 0 is greedy. sentence_tokens: maximum tokens of a sentence.
+    max_tokens: maximum tokens of the answer.
     """
 
     model: LanguageModel

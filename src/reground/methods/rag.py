@@ -17,7 +17,7 @@ from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import QUOTED, ending, require
 
 DOCUMENTS = (1, 2, 3, 5, 8, 11, 16, 24)
-"""Numbers of passages worth trying. Small models read worse the more they are given, so the most is rarely the best."""
+"""Numbers of passages worth trying. Small models read worse with more passages, so the most is rarely the best."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,9 +35,10 @@ class Prompts(shared_prompts.Prompts):
 class RAG:
     """Retrieve once, then read and answer.
 
-    model, retriever: who answers, from what. form: what an answer looks like. prompts: the template.
-    k: passages, 5 as in RAG-5. passage_tokens: where each is cut, the papers' longest piece.
-    temperature: 0 is greedy. max_tokens: the most tokens of the answer.
+    model, retriever: the model that answers, and the index to search. form: the form of the answer.
+    prompts: the template. k: number of passages; 5 as in RAG-5.
+    passage_tokens: maximum length of a passage in tokens; the default is the papers' longest piece.
+    temperature: sampling temperature; 0 is greedy. max_tokens: maximum tokens of the answer.
     """
 
     model: LanguageModel

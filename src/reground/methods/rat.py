@@ -1,4 +1,4 @@
-"""RAT: draft a chain of thought, then revise it step by step with what is retrieved for each step.
+"""RAT: draft a chain of thought, then revise it step by step with the passages retrieved for each step.
 
 Wang et al. 2024, "RAT: Retrieval Augmented Thoughts Elicit Context-Aware Reasoning in Long-Horizon
 Generation", algorithm 1 and section 2.2; prompts after appendix B, part by part.
@@ -36,12 +36,14 @@ class Prompts(shared_prompts.Prompts):
         "{question}\n\nThink step by step. {layout} {style} Write the steps only, with no introduction and no remarks."
     )
     query: str = (
-        "Question:\n{question}\n\nText:\n{text}\n\nTask: The last sentences of the text may be wrong. Write a search query "
+        "Question:\n{question}\n\nText:\n{text}\n\nTask: The last sentences of the text may be wrong. "
+        "Write a search query "
         "of a few words, with the names that matter, to look up their facts. Write only the query."
     )
     revise: str = (
         "Question:\n{question}\n\n{passages}\n\nText:\n{text}\n\n"
-        "Task: Check the text against the passages and write it again. Correct what is wrong and add what is needed and "
+        "Task: Check the text against the passages and write it again. Correct what is wrong and add "
+        "what is needed and "
         "missing. " + QUOTED + " Keep every step, in order, with a blank line between the steps. {cite} "
         "If nothing is wrong or missing, repeat the text unchanged. Write the revised text only."
     )
@@ -58,18 +60,19 @@ _SHORT = "passage " * 40
 class RAT:
     """Retrieval-augmented thoughts.
 
-    model, retriever: who thinks, and what is searched. form: what an answer looks like. prompts: the templates.
-    k: passages a query. max_contents: the most passages in all, 5 as in the comparison with RAG-5 (RaR, discussion
-        of efficiency); a draft with more steps than max_contents / k has neighbouring steps put together. None: no limit.
-    passes: "together", one revision with all passages of a query, as the paper writes it; "each", one revision
-        for each passage in turn, as the published program does.
+    model, retriever: the model that reasons, and the index to search. form: the form of the answer.
+    prompts: the templates. k: passages per query.
+    max_contents: maximum number of passages in all; 5 as in the comparison with RAG-5 (RaR, discussion of efficiency).
+        A draft with more than max_contents / k steps has neighbouring steps joined. None is no limit.
+    passes: "together" makes one revision with all passages of a query, as the paper writes it; "each" makes one
+        revision for each passage in turn, as the published program does.
     causal: False retrieves for all raw steps at once and revises the whole draft once (table 4, non-causal).
-    query_from: what a query is made from: "causal", the question, the revised steps before and the step at hand;
+    query_from: the source of a query: "causal", the question, the revised steps before and the current step;
         "question", the question itself (RAG's query, table 3); "whole", the question and the whole first draft;
-        "step", the question and the step at hand alone.
-    passage_tokens: where a passage is cut; pages had at most 2000 tokens (appendix A.3).
-    temperature: 0 is greedy. max_tokens: the most tokens of a draft, a revision or an answer.
-    query_tokens: the most tokens of a query.
+        "step", the question and the current step alone.
+    passage_tokens: maximum length of a passage in tokens; pages had at most 2000 tokens (appendix A.3).
+    temperature: sampling temperature; 0 is greedy. max_tokens: maximum tokens of a draft, a revision or an answer.
+    query_tokens: maximum tokens of a query.
     """
 
     model: LanguageModel
@@ -107,7 +110,7 @@ class RAT:
 
 
 class _Solving:
-    """One question's state: the evidence, what the text was revised with, and the names of algorithm 1."""
+    """One question's state: the evidence, the passages used in revisions, and the variables of algorithm 1."""
 
     def __init__(self, config: RAT, question: str, run: Run) -> None:
         self.config = config
@@ -118,7 +121,7 @@ class _Solving:
         self.queries: list[str | None] = []
         self.thoughts: list[str] = []
         self.text = ""
-        """The thoughts, revised as far as they are."""
+        """The thoughts, with the revisions so far."""
 
     async def solve(self) -> Answer:
         config = self.config
@@ -196,7 +199,7 @@ class _Solving:
         return text
 
     async def _revise(self, text: str, markers: list[int], run: Run, *, uses: int) -> str:
-        """T* <- p(. | I, T*, R): the whole text so far is written again, so what it loses on the way is put back."""
+        """T* <- p(. | I, T*, R): the whole text so far is rewritten, so steps lost in the rewriting are put back."""
         config, template = self.config, self.config.prompts.revise
         size = tokens_of(text)
         parts = self._revised_with(text)

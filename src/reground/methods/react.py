@@ -1,7 +1,7 @@
 """ReAct: thought, action, observation in turns; the actions are to search and to finish.
 
-Yao et al. 2022. Their settings for question answering: at most 7 steps, greedy decoding, each turn stops before the observation.
-Their Wikipedia look-up inside a page has no counterpart here: passages are short already.
+Yao et al. 2022. Their settings for question answering: at most 7 steps, greedy decoding, each turn stops before the
+observation. Their Wikipedia look-up inside a page is left out, because passages are already short.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ _HEAD = (
     "Answer the question in turns of a thought and an action. There are two actions:\n"
     "Search[words] looks the words up and gives passages.\nFinish[answer] gives the answer and ends.\n"
     + QUOTED
-    + "\n\nA turn looks like this:\nThought: I need to know where the river begins.\nAction: Search[source of the river]"
+    + "\n\nA turn looks like this:\nThought: I need to know where the river begins.\nAction: "
+    "Search[source of the river]"
     "\n\nQuestion:\n{question}\n\nTurns so far:\n{transcript}\n\n"
 )
 
@@ -58,9 +59,10 @@ class Action:
 class ReAct:
     """An agent with one tool.
 
-    model, retriever: who thinks, and what is searched. form: what an answer looks like. prompts: the templates.
-    max_steps: the most turns. k: passages a search. passage_tokens: where a passage is cut. temperature: 0 is greedy.
-    turn_tokens: the most tokens of a turn. max_tokens: the most of an answer after the last turn.
+    model, retriever: the model that reasons, and the index to search. form: the form of the answer.
+    prompts: the templates. max_steps: maximum number of turns. k: passages per search.
+    passage_tokens: maximum length of a passage in tokens. temperature: sampling temperature; 0 is greedy.
+    turn_tokens: maximum tokens of a turn. max_tokens: maximum tokens of an answer after the last turn.
     """
 
     model: LanguageModel

@@ -1,4 +1,4 @@
-"""Reflexion: write a program, test it on tests of one's own, reflect on what failed, write it again.
+"""Reflexion: write a program, test it on self-written tests, reflect on the failures, write it again.
 
 Shinn et al. 2023, for code. Internal tests, written by the model from the problem alone, decide when to stop;
 the benchmark's hidden tests are never seen. At most 2 rounds of reflection, as in the comparisons of CR-Planner.
@@ -27,14 +27,15 @@ _HEAD = "Problem:\n{question}\n\n"
 class Prompts(shared_prompts.Prompts):
     """What the four calls ask, each with {question}.
 
-    write: also {form}, what a program looks like. test: {tests}, how many. reflect and again: {trials}, every program so far
-    with what happened to it and what was learnt; again also {form}.
+    write: also {form}, the form of a program. test: {tests}, how many. reflect and again: {trials}, every program so
+    far with its test result and its reflection; again also {form}.
     """
 
     write: str = _HEAD + "{form}"
     test: str = _HEAD + (
         "Write {tests} tests for a correct solution: one assert statement a line, each calling "
-        "the function with small inputs whose results the problem makes certain. Give only these lines in a ```python block."
+        "the function with small inputs whose results the problem makes certain. Give only these lines "
+        "in a ```python block."
     )
     reflect: str = _HEAD + (
         "{trials}\n\n"
@@ -47,10 +48,11 @@ class Prompts(shared_prompts.Prompts):
 class Reflexion:
     """An actor, an evaluator (the sandbox with the model's own tests) and a memory of reflections.
 
-    model, sandbox: who writes, and where it is tried. form: program or pal; for pal the program is run and has to give a number.
-    prompts: the templates. rounds: the most reflections. tests: how many internal tests are asked for.
-    temperature: 0 is greedy. max_tokens: the most tokens of a program. reflection_tokens: the most of a reflection or the tests.
-    seconds: how long a trial may run.
+    model, sandbox: the model that writes, and the place where programs run.
+    form: program or pal; for pal the program is run and must return a number.
+    prompts: the templates. rounds: maximum number of reflections. tests: number of internal tests to ask for.
+    temperature: sampling temperature; 0 is greedy. max_tokens: maximum tokens of a program.
+    reflection_tokens: maximum tokens of a reflection or the tests. seconds: time limit of a trial.
     """
 
     model: LanguageModel
@@ -86,7 +88,8 @@ class Reflexion:
                 if self._succeeded(execution) or number == self.rounds:
                     break
                 trials.append(
-                    f"Program {number + 1}:\n```python\n{program}\n```\n\nWhat happened when it was tested:\n{feedback(execution)}"
+                    f"Program {number + 1}:\n```python\n{program}\n```\n\n"
+                    f"What happened when it was tested:\n{feedback(execution)}"
                 )
                 reflection = await self._reflect(question, trials, trial)
                 trials.append(f"What was learnt:\n{reflection or '(nothing)'}")
@@ -154,7 +157,7 @@ class Reflexion:
 
 
 def asserts(source: str) -> list[str]:
-    """The assert statements of a source, a line each; lines that are no Python are passed over."""
+    """The assert statements of a source, one per line; lines that are not Python are skipped."""
     found = []
     for line in source.splitlines():
         try:
@@ -167,7 +170,7 @@ def asserts(source: str) -> list[str]:
 
 
 def called(tests: str) -> tuple[str, ...]:
-    """The names that the tests call and Python does not have: what the program must define."""
+    """The names that the tests call and that Python lacks: the program must define them."""
     import builtins
 
     names = [
@@ -179,7 +182,7 @@ def called(tests: str) -> tuple[str, ...]:
 
 
 def feedback(execution: Execution) -> str:
-    """An execution's outcome as the model reads it: the verdict and the last lines of what was said."""
+    """An execution's outcome as the model reads it: the verdict and the last lines of output."""
     said: Sequence[str] = [part.strip() for part in (execution.detail, execution.stderr) if part.strip()]
     tail = "\n".join(said).splitlines()[-8:]
     return "\n".join([f"Verdict: {execution.verdict.value}", *tail])

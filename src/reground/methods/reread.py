@@ -1,8 +1,8 @@
 """Reread: answer from passages, name what to read next, answer again from everything, and keep the surer answer.
 
-Our own method for small models; docs/reproduction shows what it is worth. A draft from memory misleads the queries of a
-model that knows little, its reflections find no errors, and a refinement clings to what it refines. So the first answer
-rests on what the question finds, and a later one is written without sight of it.
+This method is the project's own, made for small models; docs/reproduction shows its results. A small model's draft
+from memory misleads the queries, its reflections find no errors, and its refinements keep the faults of the draft. So
+the first answer is written from the passages that the question finds, and a later one is written without seeing it.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ class Reread:
 
     Calls are named draft, query, retrieve and refine; a round after the first is a span `round`.
 
-    model, retriever: who answers, from what. form: what an answer looks like. prompts: the templates.
-    k: new passages a round. max_rounds: the most rounds after the first answer. An answer that comes out the same
-        ends them.
-    passage_tokens: where a passage is cut. temperature: 0 is greedy. max_tokens: the most tokens of an answer.
-    query_tokens: the most tokens of the names.
+    model, retriever: the model that answers, and the index to search. form: the form of the answer.
+    prompts: the templates. k: new passages per round.
+    max_rounds: maximum number of rounds after the first answer; an unchanged answer ends them early.
+    passage_tokens: maximum length of a passage in tokens. temperature: sampling temperature; 0 is greedy.
+    max_tokens: maximum tokens of an answer. query_tokens: maximum tokens of the names.
     """
 
     model: LanguageModel
@@ -89,7 +89,7 @@ class Reread:
         return run.propose(answer)
 
     async def _read(self, question: str, evidence: Evidence, run: Run, *, name: str, number: int) -> Reply:
-        """An answer from all passages, those of later rounds behind those of earlier ones."""
+        """An answer from all passages, in the order of the rounds."""
         form = self.form.bare or f"{weigh(self.form)} {self.form.instruction}"
         parts = {"question": question, "form": form}
         prompt = evidence.fill(
@@ -100,15 +100,16 @@ class Reread:
         return reply
 
     def _uses(self, number: int) -> float:
-        """How often what is read in round `number`, 0 the first, will be read from now on, in parts of what it reads.
+        """How often the passages of round `number` (0 is the first) are still to be read, in multiples of their size.
 
-        Every round brings as much again, and reads all of it for its answer; the names are written from what came before.
+        Every round adds as many passages and reads all of them for its answer; the names are written from the
+        passages of earlier rounds.
         """
         later = sum(2 * after + 1 for after in range(number + 1, self.max_rounds + 1))
         return (number + 1 + later) / (number + 1)
 
     async def _more(self, question: str, said: str, evidence: Evidence, run: Run) -> list[Passage]:
-        """Passages for what the model names from those read, unseen ones where there are any."""
+        """Passages for the names that the model picks from those read; unseen ones if there are any."""
         passages = evidence.show(evidence.held, tokens=self.passage_tokens)
         prompt = render(self.prompts.names, passages=passages, question=question)
         sampling = Sampling(temperature=self.temperature, max_tokens=self.query_tokens)
@@ -124,9 +125,9 @@ class Reread:
 
 
 def surer(before: Reply, after: Reply, question: str, run: Run) -> bool:
-    """Whether the later reply's tokens are no less probable, in the mean of their logarithms.
+    """Whether the later reply's mean token log-probability is at least as high.
 
-    Without log-probabilities it is taken, as it has read more.
+    Without log-probabilities the later reply is taken, because it has read more.
     """
     old, new = before.mean_logprob, after.mean_logprob
     if old is None or new is None:

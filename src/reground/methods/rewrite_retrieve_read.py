@@ -1,8 +1,8 @@
 """Rewrite-Retrieve-Read: write better search queries first, then retrieve with them, then read and answer.
 
 Ma et al. 2023, "Query Rewriting for Retrieval-Augmented Large Language Models", sections 3 and 4; prompts after
-table 1, part by part. The paper's rows are `mode` "reader", "retrieve" and "rewrite", the last with a rewriter of
-its own or without.
+table 1, part by part. The paper's rows are `mode` "reader", "retrieve" and "rewrite", the last with or without a
+separate rewriter.
 """
 
 from __future__ import annotations
@@ -61,12 +61,11 @@ _CHOICE = (
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts(shared_prompts.Prompts):
-    """One prompt a call: what to do, the worked examples, and then the question (table 1).
+    """One prompt a call: the task, the worked examples, and then the question (table 1).
 
     rewrite, rewrite_choice (for multiple choice): places {closing} (the stop marker), {examples} and {question}.
-    trained: what a rewriter of its own was trained to read: {question}. read: {closing}, {examples}, {passages},
-    {question} and {form}, how the answer is stated and cited. answer, where nothing was retrieved: the same without
-    {passages}.
+    trained: the input of a trained rewriter: {question}. read: {closing}, {examples}, {passages}, {question} and
+    {form}, how the answer is stated and cited. answer, where nothing was retrieved: the same without {passages}.
     """
 
     rewrite: str = (
@@ -98,30 +97,30 @@ class Prompts(shared_prompts.Prompts):
 class RewriteRetrieveRead:
     """A rewriter, a retriever and a reader in a row.
 
-    model: the reader, and the rewriter where there is no other. retriever: what is searched; may be left out in mode
+    model: the reader, and the rewriter if no other is given. retriever: the index to search; may be left out in mode
         "reader".
-    rewriter: a model that only rewrites, such as a trained one (`--rewriter`); of use in mode "rewrite" alone.
-    form: what an answer looks like. prompts: the templates.
-    mode: "reader" answers without retrieval, "retrieve" takes the question for the query, "rewrite" writes queries
+    rewriter: a model that only rewrites, such as a trained one (`--rewriter`); used only in mode "rewrite".
+    form: the form of the answer. prompts: the templates.
+    mode: "reader" answers without retrieval, "retrieve" uses the question as the query, "rewrite" writes queries
         first.
-    rewriter_style: "prompted" is instruction and examples; "trained" the bare line that a trained rewriter knows,
-        queries joined by ";"; "auto" is trained for a rewriter of its own and prompted for the reader.
-    demonstrations: worked examples for the reader, never from what is being evaluated; None: general ones of our own
-        that suit the form. shots: how many are shown, the first ones; the paper has 1 to 3.
-    rewrite_demonstrations: worked examples for a prompted rewriter, the queries as the answer, "none" for none;
-        None: our own.
-    max_queries: the most queries taken of a rewriting. k: passages a query, as in the paper, so that more queries
-        read more. total: passages of all queries together instead, shared fairly; None leaves it at k a query.
-    content: the paper's two retrievals (section 3.3). "passages": what was found, as snippets on a page of results.
-        "bm25": the whole document of each is opened and cut to the pieces that BM25 ranks highest for the queries
-        which found it, page_words words at most, 800 in the official code.
-    word_budget: the most words of all passages together, those found first; the last is cut.
-    stop: the marker that ends queries and short answers (phrase, choice, number); "" for none. In other forms it may
-        be bold type or a power, so there it ends nothing.
-    temperature, rewrite_temperature: of reader and rewriter; 0 is greedy.
-    logprobs: ask for the log-probabilities of the rewriting, which training needs; a model that has none goes on without.
-    max_tokens: the most tokens of the answer. rewrite_tokens: of a prompted rewriting with its reasoning.
-    query_tokens: of a trained rewriter's queries, 50 in the official code.
+    rewriter_style: "prompted" gives instruction and examples; "trained" gives the bare line that a trained rewriter
+        knows, with queries joined by ";"; "auto" is trained for a separate rewriter and prompted for the reader.
+    demonstrations: worked examples for the reader, never taken from the evaluated data; None uses general examples
+        that suit the form. shots: number of examples shown, the first ones; the paper has 1 to 3.
+    rewrite_demonstrations: worked examples for a prompted rewriter, with the queries as the answer, "none" for no
+        query; None uses the built-in ones.
+    max_queries: maximum number of queries taken from a rewriting. k: passages per query, as in the paper; more
+        queries then read more. total: passages of all queries together instead, shared evenly; None uses k per query.
+    content: the paper's two retrievals (section 3.3). "passages": the passages found, as snippets on a page of
+        results. "bm25": the whole document of each is opened and cut to the pieces that BM25 ranks highest for the
+        queries which found it, page_words words at most, 800 in the official code.
+    word_budget: maximum words of all passages together; the first found are kept, and the last one is cut.
+    stop: the marker that ends queries and short answers (phrase, choice, number); "" for none. Other forms ignore it,
+        because there it may be bold type or a power.
+    temperature, rewrite_temperature: temperatures of reader and rewriter; 0 is greedy.
+    logprobs: asks for the log-probabilities of the rewriting, which training needs; a model without them still runs.
+    max_tokens: maximum tokens of the answer. rewrite_tokens: maximum tokens of a prompted rewriting with its reasoning.
+    query_tokens: maximum tokens of a trained rewriter's queries; 50 in the official code.
     """
 
     model: LanguageModel
@@ -277,7 +276,8 @@ class RewriteRetrieveRead:
     async def _said(self, model: LanguageModel, prompt: str, run: Run, *, name: str, sampling: Sampling) -> Reply:
         """The model's reply.
 
-        One that begins with the stop marker, as bold type does, is empty: then it is asked for again without the marker.
+        A reply that begins with the stop marker, as bold type does, is empty. It is then requested again without the
+        marker.
         """
         (reply,) = await run.generate(model, prompt, name=name, sampling=sampling, logprobs="welcome")
         if says_something(reply.text) or not sampling.stop or reply.finish_reason != "stop":

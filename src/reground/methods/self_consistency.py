@@ -28,9 +28,9 @@ class Prompts(shared_prompts.Prompts):
 class SelfConsistency:
     """Majority vote over sampled chains of thought.
 
-    model: who answers. form: what an answer looks like; its `extract` finds what is voted on. prompts: the template.
-    n: samples, in one call, or in several where a limit does not cover all at full length.
-    temperature: of the samples. max_tokens: the most tokens of each sample.
+    model: the model that answers. form: the form of the answer; its `extract` finds the vote.
+    prompts: the template. n: number of samples; one call, or several where a limit does not cover all at full length.
+    temperature: sampling temperature. max_tokens: maximum tokens of each sample.
     """
 
     model: LanguageModel
@@ -52,7 +52,7 @@ class SelfConsistency:
             while len(replies) < self.n:
                 replies += await self._sample(prompt, run, n=self.n - len(replies), least=self.max_tokens)
                 run.propose(self._vote(replies))
-        if not replies:  # better a short one than none
+        if not replies:  # a short answer is better than none
             replies = await self._sample(prompt, run, n=1, least=LEAST_REPLY)
         return run.propose(self._vote(replies))
 

@@ -37,13 +37,13 @@ class Prompts(shared_prompts.Prompts):
 class SelfRefine:
     """A model that is its own critic; nothing is retrieved.
 
-    All calls are turns of one conversation that only grows: a refinement reads every answer and criticism before it, as
-    in the paper, and a server reuses all that it has read already. The criticisms read the history too; the paper's see
-    the last answer alone.
+    All calls are turns of one conversation that only grows. A refinement reads every earlier answer and criticism, as
+    in the paper, and a server can reuse what it has read. The criticisms read the history too; in the paper they see
+    only the last answer.
 
-    model: who answers and criticises. form: what an answer looks like. prompts: the templates.
-    rounds: the most rounds of feedback and refinement. temperature: of all calls, the feedback's included.
-    max_tokens: the most tokens of an answer. feedback_tokens: the most of a criticism.
+    model: the model that answers and criticises. form: the form of the answer. prompts: the templates.
+    rounds: maximum number of rounds of feedback and refinement. temperature: temperature of all calls, also feedback.
+    max_tokens: maximum tokens of an answer. feedback_tokens: maximum tokens of a criticism.
     """
 
     model: LanguageModel

@@ -30,9 +30,9 @@ _FALLBACK = 64
 
 @dataclass(frozen=True)
 class Option:
-    """A candidate action and the state that it leads to; no state where the candidate is out of the question.
+    """A candidate action and the state that it leads to; no state if the candidate is discarded.
 
-    repeats: an earlier candidate that says the same, and goes on in its place.
+    repeats: an earlier candidate with the same text, which is used in its place.
     """
 
     candidate: Candidate

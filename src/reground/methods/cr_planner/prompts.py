@@ -1,4 +1,4 @@
-"""What CR-Planner asks its generator (after appendix A.1, in words of our own), for four kinds of task."""
+"""The prompts of CR-Planner's generator (reworded from appendix A.1), for four kinds of task."""
 
 from __future__ import annotations
 
@@ -43,26 +43,33 @@ class Prompts(shared_prompts.Prompts):
         "Write the search query that finds the documents asked for. Write only the query, on one line."
     )
     qa: str = (
-        "Answer the question in single steps: say what is asked, find out each fact that it takes, put the facts together, "
+        "Answer the question in single steps: say what is asked, find out each fact that it takes, put "
+        "the facts together, "
         "and conclude."
     )
     maths: str = (
-        "Solve the problem in single steps: say in plain words what is asked, name the theorem or the formula that applies, "
+        "Solve the problem in single steps: say in plain words what is asked, name the theorem or the "
+        "formula that applies, "
         "work it out, and conclude."
     )
     code: str = (
         "Solve the programming problem in single steps: say in plain words what is asked, think of a solution in plain "
-        "words, write it as pseudo-code in plain text, and only then write the program. The standard library is allowed."
+        "words, write it as pseudo-code in plain text, and only then write the program. The standard "
+        "library is allowed."
     )
     retrieval: str = (
-        "Find the documents that help with the question, in single steps: say in plain words what is asked, what knowledge "
+        "Find the documents that help with the question, in single steps: say in plain words what is "
+        "asked, what knowledge "
         "explains it, and what a helpful document would be about."
     )
     qa_query: str = "Use the names and the words that such a document would use."
     maths_query: str = (
         "Make it general: name the theorem, the method or the topic, without the numbers and names of the problem."
     )
-    code_query: str = "Make it general: name the algorithm, the data structure or the topic, without the numbers and names of the problem."
+    code_query: str = (
+        "Make it general: name the algorithm, the data structure or the topic, "
+        "without the numbers and names of the problem."
+    )
     retrieval_query: str = "Use the technical words that a helpful document would use, not those of the question."
 
     def task(self, kind: TaskKind) -> str:

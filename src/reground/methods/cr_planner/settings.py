@@ -1,4 +1,4 @@
-"""What a planner is set to, and what follows from it: its prompts, its critics, what counts as an answer."""
+"""The settings of a planner, and what they determine: its prompts, its critics, what counts as an answer."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from reground.methods.shared.prompts import ending, render, require
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """What a planner is set to.
+    """The settings of a planner.
 
-    model, retriever: the generator, and what is searched. form: what an answer looks like; it decides between the
-    prompts for questions, maths and code. prompts: the templates.
-    critic: who chooses, by name: prompted (prompted:pointwise, or prompted:rank, which is cheaper), random, first, or
-    another file of reground/critics. From the application, prompted:openai/large asks another model than the generator.
-    critics: the four critics themselves, instead of a name.
-    candidates: rationales and queries sampled, and documents offered, for each choice, 3 in the paper; with 1 only
-    sub-goals are chosen. temperature: of the samples, 0.7 in the paper.
-    max_steps: T, the most observations; a sub-goal and its execution are two.
+    model, retriever: the generator, and the index to search. form: the form of the answer; it selects the prompts for
+    questions, maths or code. prompts: the templates.
+    critic: name of the critic that chooses: prompted (prompted:pointwise, or prompted:rank, which is cheaper), random,
+    first, or another file of reground/critics. In the application, prompted:openai/large asks a model other than the
+    generator. critics: the four critics as objects, instead of a name.
+    candidates: number of rationales and queries sampled, and of documents offered, for each choice; 3 in the paper.
+    With 1, only sub-goals are chosen. temperature: sampling temperature of the candidates; 0.7 in the paper.
+    max_steps: T, the maximum number of observations; a sub-goal and its execution are two.
     retrieval: false leaves reasoning as the only sub-goal (section 4.3).
-    mask: useful leaves out sub-goals that cannot help; paper allows all of them always (table 6).
-    answer: form, or ranking for retrieval tasks: the answer is then what a last retrieval of `ranked` documents brings.
-    ranked: documents of a ranking, 10 for nDCG@10 (section 3.4). passage_tokens: where a document is cut.
-    step_tokens: the most tokens of a rationale; `max_tokens` where the form is a program. query_tokens: of a query.
-    max_tokens: of the forced answer.
+    mask: useful leaves out sub-goals that cannot help; paper always allows all of them (table 6).
+    answer: form, or ranking for retrieval tasks: the answer is then the `ranked` documents of a last retrieval.
+    ranked: number of documents in a ranking; 10 for nDCG@10 (section 3.4).
+    passage_tokens: maximum length of a document in tokens.
+    step_tokens: maximum tokens of a rationale; `max_tokens` applies where the form is a program.
+    query_tokens: maximum tokens of a query. max_tokens: maximum tokens of the forced answer.
     """
 
     model: LanguageModel

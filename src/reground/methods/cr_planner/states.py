@@ -115,10 +115,10 @@ def legal(state: State, *, left: int, retrieval: bool = True, mask: Mask = "usef
 
 
 def onward(state: State, following: State | None, barren: frozenset[Goal]) -> tuple[State, frozenset[Goal]]:
-    """Where planning goes on, and the sub-goals that brought nothing there.
+    """The state where planning continues, and the sub-goals that failed there.
 
-    following: the state that was chosen; None where no execution of the state's sub-goal can go on, because all of them
-    repeat what is there. Planning then goes back to where the sub-goal was chosen, and chooses another.
+    following: the chosen state; None if no execution of the state's sub-goal is possible, because all candidates
+    repeat earlier steps. Planning then returns to the choice of the sub-goal and chooses another.
     """
     if following is None and state.goal is not None:
         return State(state.question, state.observations[:-1]), barren | {state.goal}

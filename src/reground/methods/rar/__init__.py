@@ -31,30 +31,31 @@ _SHORT = "passage " * 40
 class RaR:
     """Retrieval-augmented reflection, iterative.
 
-    Calls are named draft, query, retrieve, reflect and refine; the span of a call says its phase: none for the draft,
+    Calls are named draft, query, retrieve, reflect and refine. The span of a call names its phase: none for the draft,
     `step` (or `whole`, where causal is False) for phase 1, `round` for phase 2. The note that opens the span holds the
     phase's number.
 
-    model, retriever: who thinks, and what is searched. form: what an answer looks like. prompts: the templates.
-    k: passages a retrieval; the paper shows one content at a time, so that prompts stay short.
-    queries: "parallel", every phase-1 query from the raw thoughts, all at once (Eq. 4); "sequential", query i
-        from what is refined already and the raw step i (algorithm 1, line 4).
-    reflections: "sequential", the reflection on step i sees the refined steps before it (algorithm 1, line 6);
-        "parallel", it sees them as drafted, so that all reflections run at once; needs parallel queries.
-    causal: False puts one reflection and one refinement of the whole draft, with the passages of all raw steps, in the
-        place of phase 1 (table 3, non-causal); the paper says nothing of phase 2 there, so `max_rounds` still holds.
-    max_steps: the most steps of phase 1; in a longer draft neighbours are put together. 0 leaves phase 1 out.
-    max_rounds: the most rounds of phase 2; 0 leaves it out.
-    m: that many identical generations in a row end phase 2, the answer of phase 1 counted as the first.
-    max_contents: the most passages retrieved in all, 5 as in the comparison with RAG-5 (appendix, discussion of
-        efficiency): phase 1 works on one step fewer than would use them up, phase 2 ends with them. None: no limit.
-        More iterations need more documents (section 3.3).
-    fresh_evidence: phase 2 looks for passages that were not seen before ("additional related documents", algorithm 1,
-        line 12), and takes seen ones only when there are no others.
-    skip_if_sound: leave out a refinement whose reflection is a bare OK; the paper always refines.
-    passage_tokens: where a passage is cut; pages had at most 2000 tokens (appendix A.3).
-    temperature: 0 is greedy. max_tokens: the most tokens of a draft or of a refined step or answer.
-    reflection_tokens, query_tokens: the most tokens of a reflection and of a query.
+    model, retriever: the model that reasons, and the index to search. form: the form of the answer.
+    prompts: the templates.
+    k: passages per retrieval; the paper shows one at a time, which keeps prompts short.
+    queries: "parallel" writes every phase-1 query from the raw thoughts, all at once (Eq. 4); "sequential" writes
+        query i from the refined steps before it and the raw step i (algorithm 1, line 4).
+    reflections: "sequential" shows the reflection on step i the refined steps before it (algorithm 1, line 6);
+        "parallel" shows it the drafted steps, so that all reflections run at once; it needs parallel queries.
+    causal: False replaces phase 1 by one reflection and one refinement of the whole draft, with the passages of all
+        raw steps (table 3, non-causal). The paper does not mention phase 2 there, so `max_rounds` still applies.
+    max_steps: maximum number of steps in phase 1; a longer draft has neighbouring steps joined. 0 skips phase 1.
+    max_rounds: maximum number of rounds in phase 2; 0 skips it.
+    m: number of identical generations in a row that end phase 2; the answer of phase 1 counts as the first.
+    max_contents: maximum number of passages retrieved in all; 5 as in the comparison with RAG-5 (appendix, discussion
+        of efficiency). Phase 1 handles one step fewer than would use them up; phase 2 ends when they are used up.
+        None is no limit. More iterations need more documents (section 3.3).
+    fresh_evidence: phase 2 prefers passages not seen before ("additional related documents", algorithm 1, line 12);
+        it uses seen ones only if there are no others.
+    skip_if_sound: skips a refinement if its reflection is a bare OK; the paper always refines.
+    passage_tokens: maximum length of a passage in tokens; pages had at most 2000 tokens (appendix A.3).
+    temperature: sampling temperature; 0 is greedy. max_tokens: maximum tokens of a draft, a refined step or an answer.
+    reflection_tokens, query_tokens: maximum tokens of a reflection and of a query.
     """
 
     model: LanguageModel
@@ -180,7 +181,7 @@ class _Solving:
         return await find(step.run, self.config.retriever, step.query, k=self.config.k)
 
     def _first_refinement(self) -> str:
-        """About what the first step's reflection reads, and its refinement too: without them no query is of use."""
+        """Roughly what the first step's reflection and refinement read. Without these two calls a query is useless."""
         return f"{self.config.prompts.reflect}{self.question}{self.steps[0].draft}{_SHORT}"
 
     def _hold(self, step: Step, found: Sequence[Passage]) -> None:

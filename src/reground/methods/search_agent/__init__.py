@@ -1,7 +1,8 @@
-"""Search Agent: a state machine that searches until it knows enough, answers with links, and checks its answer twice.
+"""Search Agent: search until enough is known, answer with links, and check the answer twice.
 
-Aksitov et al. 2023, "ReST meets ReAct", section 2 (figure 2), section 3.2 for the settings and listings 1 to 6 for the prompts, which are
-Python code. Decide; search; summarise, and decide again; or terminate, answer, check relevance, check grounding.
+Aksitov et al. 2023, "ReST meets ReAct", section 2 (figure 2), section 3.2 for the settings and listings 1 to 6 for the
+prompts, which are Python code. A state machine: decide; search; summarise, and decide again; or terminate, answer,
+check relevance, check grounding.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ LADDER = (
     (9, 16, 10, 160, True),
 )
 """Exemplars, samples, searches, tokens a snippet, and whether the answer is checked: sizes that go together."""
-"""The most tokens of an answer that is a phrase, a number or letters."""
+"""Maximum tokens of an answer that is a phrase, a number or letters."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,7 +70,7 @@ class SearchAgent(Settings):
             with run.keeping(agent.answering, reply=ANSWER.usual):
                 await agent.search_loop()
             await agent.answer()
-        if not agent.written:  # better the answer alone than nothing
+        if not agent.written:  # an unchecked answer is better than none
             await agent.answer()
         given = await agent.give()
         run.note(BEFORE_CHECKS, text=given.text)
@@ -107,13 +108,13 @@ class _Agent:
     evidence: Evidence = field(default_factory=Evidence)
     past: list[Past] = field(default_factory=list)
     links: dict[int, None] = field(default_factory=dict)
-    """The links that were selected or that a summary names: those that an answer may name."""
+    """The links that were selected or that a summary names. An answer may name only these."""
     thoughts: list[Thought] = field(default_factory=list)
     written: str = ""
     """The answer with [link_id=N], as it stands now."""
     given: Answer | None = None
     stated: str = ""
-    """What was written when the answer was given last."""
+    """The text from which the answer was last given."""
 
     def __post_init__(self) -> None:
         self.taker = Taker(self.config)
@@ -162,7 +163,7 @@ class _Agent:
             self.past.append(SelectLink((), "Nothing was found."))
 
     async def _summarise(self, search: Search, results: tuple[ResultItem, ...], run: Run) -> None:
-        """Select links and say what they say. Without a selection all of them are kept, with their beginnings for a summary."""
+        """Select links and summarise them. Without a selection keep all, with their first words as the summary."""
         shown = {link.link_id: link for link in results}
 
         def legal(action: Action) -> str | None:
@@ -182,17 +183,17 @@ class _Agent:
         self.links |= dict.fromkeys([*selected, *linked(summary)])
         self.past.append(SelectLink(tuple(shown[i] for i in selected), summary, action.thoughts))
         self.thoughts.append(Thought(text=as_markers(summary), query=search.query, citations=selected))
-        if self.taker.drawn:  # what no model has said is no answer
+        if self.taker.drawn:  # without a reply of the model there is no answer
             self.run.propose(self._answer(as_markers(self._found())))
 
     async def _take(self, step: Step, view: View, run: Run, legal: Legal) -> Action | None:
-        """The action that goes on; None also where the step does not fit beside what is kept for the answer."""
+        """The chosen action; None also if the step does not fit beside the budget kept for the answer."""
         with run.optional():
             return await self.taker.take(step, view, run, legal)
         return None
 
     async def answer(self) -> None:
-        """Write the answer. Without one the summaries are it."""
+        """Write the answer. If the model gives none, the summaries are the answer."""
         view = View(self.question, tuple(self.past))
         action = await self.taker.take(ANSWER, view, self.run, _anything)
         text = self._existing(action.answer, self.run) if isinstance(action, GivenAnswer) else ""
@@ -204,7 +205,7 @@ class _Agent:
     async def check(self, step: Step) -> None:
         """Check the answer, and revise it if it fails. Without a verdict it has passed.
 
-        PAST_ACTIONS end with the answer as it was first given (listings 5 and 6), ANSWER is the one that stands.
+        PAST_ACTIONS end with the first answer (listings 5 and 6); ANSWER is the current one.
         """
         view = View(self.question, tuple(self.past), answer=self.written)
         action = await self._take(step, view, self.run, _decided)
@@ -216,7 +217,7 @@ class _Agent:
             self.written = text
 
     async def give(self) -> Answer:
-        """The answer as it is written, in the form that is asked for. The one given before stands if nothing was revised."""
+        """The answer in the requested form. The earlier form stands if nothing was revised."""
         if self.given is not None and self.written == self.stated:
             return self.given
         text = as_markers(self.written)
@@ -264,22 +265,22 @@ class _Agent:
         )
 
     def answering(self) -> Prompt:
-        """The prompt of the answer, as it would be now."""
+        """The prompt of the answer for the current state."""
         return self.taker.concluding(ANSWER, View(self.question, tuple(self.past)))
 
     def finishing(self) -> Prompt:
-        """The prompt that states the short answer, as it would be now."""
+        """The prompt of the short answer for the current state."""
         return self._finishing(as_markers(self.written) or "x" * 4 * ANSWER.usual)
 
     def _existing(self, text: str, run: Run, *, known: list[int] | None = None, plain: bool = True) -> str:
-        """The text without links that there are not; a note names them."""
+        """The text without links that do not exist; a note names them."""
         kept, unknown = existing(text, self.links if known is None else known, plain=plain)
         if unknown:
             run.note("unknown links removed", links=list(unknown))
         return kept
 
     def _found(self) -> str:
-        """What the summaries say, those of selections that hold something."""
+        """The summaries of all selections that are not empty."""
         said = [
             past.grounded_summarization for past in self.past if isinstance(past, SelectLink) and past.selected_links
         ]
@@ -304,7 +305,7 @@ def _key(query: str) -> str:
 
 
 def _beginnings(results: tuple[ResultItem, ...]) -> str:
-    """The results' first words, each with its link; numbers in brackets that a document brings along are none of ours."""
+    """The results' first words, each with its link. Bracketed numbers inside a document are not links."""
     words = {link.link_id: existing(" ".join(link.snippet.split()), ())[0] for link in results}
     return " ".join(f"[link_id={i}] says: {clip(text, 64)}" for i, text in words.items())
 

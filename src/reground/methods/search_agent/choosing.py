@@ -1,4 +1,7 @@
-"""Which of a step's samples goes on: the least perplexing one, or without log-probabilities the one that most others agree with."""
+"""Which of a step's samples is used: the one of lowest perplexity, or the one that agrees most with the others.
+
+Agreement decides only where log-probabilities are missing.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ Legal = Callable[[Action], str | None]
 
 @dataclass(frozen=True)
 class Sample:
-    """A sampled reply, and the action that it is or why it is discarded. repaired: whether its quotes were mended."""
+    """A sampled reply with its action, or the reason it is discarded. repaired: whether its quotes were mended."""
 
     reply: Reply
     action: Action | None = None
@@ -29,7 +32,7 @@ class Sample:
 
 @dataclass(frozen=True)
 class Choice:
-    """What was chosen among samples: an index, None where all were discarded, by what, and why."""
+    """The choice among samples: an index (None if all were discarded), the criterion, and the reason."""
 
     samples: tuple[Sample, ...]
     chosen: int | None
@@ -39,17 +42,17 @@ class Choice:
 
     @property
     def action(self) -> Action | None:
-        """The action that goes on."""
+        """The action of the chosen sample."""
         return None if self.chosen is None else self.samples[self.chosen].action
 
     @property
     def discarded(self) -> int:
-        """How many samples were of no use."""
+        """Number of unusable samples."""
         return sum(sample.action is None for sample in self.samples)
 
     @property
     def repaired(self) -> int:
-        """How many samples are of use because their quotes were mended."""
+        """Number of samples that are usable only because their quotes were mended."""
         return sum(sample.repaired for sample in self.samples)
 
     def candidates(self) -> list[Candidate]:
@@ -67,7 +70,7 @@ class Choice:
 
 
 def read(reply: Reply, kinds: tuple[type[Action], ...], legal: Legal) -> Sample:
-    """Parse a reply; whatever it holds, a sample comes of it."""
+    """Parse a reply. Every reply gives a sample, even a malformed one."""
     is_cut = reply.finish_reason == "length"
     try:
         action, repaired = read_action(reply.text, mend=not is_cut)
@@ -79,9 +82,9 @@ def read(reply: Reply, kinds: tuple[type[Action], ...], legal: Legal) -> Sample:
 
 
 def choose(samples: Sequence[Sample]) -> Choice:
-    """The usable sample of the lowest perplexity; where one has no log-probabilities, the one that agrees most with the others.
+    """The usable sample of lowest perplexity; without log-probabilities, the one that agrees most with the others.
 
-    The first among equals.
+    Among equals the first is chosen.
     """
     usable = [i for i, sample in enumerate(samples) if sample.action is not None]
     logprobs = [samples[i].reply.mean_logprob for i in usable]
@@ -109,7 +112,7 @@ def _essence(action: Action | None) -> tuple[str, Counter[str]]:
 
 
 def _agreements(essences: Sequence[tuple[str, Counter[str]]]) -> list[float]:
-    """Each one's mean likeness to the others; 1 where there are no others."""
+    """Mean similarity of each one to the others; 1 if there are no others."""
     return [
         sum(_likeness(mine, other) for j, other in enumerate(essences) if j != i) / (len(essences) - 1)
         if len(essences) > 1

@@ -180,7 +180,8 @@ GROUNDING = (
         CURRENCY,
         "[link_id=1] says that Kilimanjaro is in Tanzania, as the ANSWER does.",
         "[link_id=3] names the shilling. Nothing says that it is the oldest currency of Africa, so that is left out.",
-        answer="The highest mountain in Africa is Kilimanjaro in Tanzania [link_id=1], where the Tanzanian shilling, the "
+        answer="The highest mountain in Africa is Kilimanjaro in Tanzania [link_id=1], where the "
+        "Tanzanian shilling, the "
         "oldest currency of Africa, is used [link_id=3].",
     ),
     _check(WAX, "[link_id=1] says to scrape the wax off and to use paper and an iron, as the ANSWER does."),

@@ -12,7 +12,7 @@ _ONE = rf"(?:{_ID}|#?\d+)"
 _NEXT = rf"(?:\s*(?:,|;|&|and|to|-|–)\s*(?:and\s+)?{_ONE})*"
 _LISTED = rf"\[\s*{_ONE}{_NEXT}\s*\]"
 _BLANKS = r"(?<![ \t])[ \t]*"
-"""Blanks before a mention go with it; the look behind keeps a long run of them from being begun at each."""
+"""Blanks before a mention are removed with it. The look-behind avoids a match attempt at each blank of a long run."""
 
 _IN_PROSE = re.compile(
     rf"{_BLANKS}(?:{_LISTED}|\(\s*{_ID}{_NEXT}\s*\)|\blink_?ids\s+{_NUMBER}{_NEXT}|\b{_ID})", re.IGNORECASE
@@ -22,14 +22,14 @@ _PLAIN = re.compile(r"\[\s*\d{1,3}(?:\s*[,;]\s*\d{1,3})*\s*\]")
 _LINK = re.compile(r"\[link_id=(\d{1,9})\]")
 
 _PASSES = 4
-"""A text that has not settled after so many is nested brackets."""
+"""The most passes over a text. One that is still changing then is only nested brackets."""
 
 
 def existing(text: str, known: Collection[int], *, plain: bool = True) -> tuple[str, list[int]]:
-    """The text with every link written [link_id=N], those that are not known taken out; and the ids taken out.
+    """The text with every known link written [link_id=N] and unknown links removed; and the removed ids.
 
-    A link is what is called one, however it is spelled, and where `plain` is set up to three digits in square brackets. In code such
-    digits stay, because they are indices there, as does a name that merely reads link_id.
+    A link is anything labelled as one, in any spelling. If `plain` is set, up to three digits in square brackets are
+    one too. Code keeps such digits, because they are indices there, and names that merely contain link_id.
     """
     unknown: list[int] = []
 
@@ -43,7 +43,7 @@ def existing(text: str, known: Collection[int], *, plain: bool = True) -> tuple[
         kept = "".join(f"[link_id={number}]" for number in numbers if number in known)
         return whole[: len(whole) - len(mention)] + kept if kept else ""
 
-    for _ in range(_PASSES):  # what is taken out may leave another mention behind: [link_id=[9]9]
+    for _ in range(_PASSES):  # a removal may create another mention: [link_id=[9]9]
         before, text = text, _pass(text, keep)
         if text == before:
             break
@@ -60,7 +60,7 @@ def _pass(text: str, keep: Callable[[re.Match[str]], str]) -> str:
 
 
 def _without_links(code: str, keep: Callable[[re.Match[str]], str]) -> str:
-    """Code without unknown links, and nothing where it was nothing else."""
+    """Code without unknown links; empty if it held nothing else."""
     kept = _IN_CODE.sub(keep, code)
     return "" if kept != code and kept == "``" else kept
 

@@ -22,10 +22,10 @@ from reground.methods.search_agent.actions import (
 from reground.methods.search_agent.mending import mended
 
 LONGEST = 20_000
-"""Characters of a reply that are looked at; an action is far shorter, and nesting cannot get deep."""
+"""Characters of a reply that are read. An action is far shorter, and the limit keeps nesting shallow."""
 
 _STARTS = 8
-"""Lines of a reply that begin like an action and are tried; a model that repeats itself writes hundreds."""
+"""How many lines that begin like an action are tried. A model that repeats itself writes hundreds."""
 
 _FENCED = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _FIELDS: dict[str, tuple[str, ...]] = {
@@ -41,7 +41,7 @@ _START = re.compile(
     rf"^[ \t>`]*(?:[A-Za-z_]\w*\b[^=\n]{{0,60}}=[ \t]*|[A-Za-z_]+:[ \t]*)?((?:\w+\.)?(?:{'|'.join(_FIELDS)})[ \t]*\()",
     re.MULTILINE,
 )
-_TOKEN = re.compile(  # a string that is not closed takes the rest of its line, so that nothing is looked through twice
+_TOKEN = re.compile(  # an unclosed string takes the rest of its line, so that no text is scanned twice
     r"'''.*?(?:'''|\Z)|\"\"\".*?(?:\"\"\"|\Z)|'(?:\\.|[^'\\\n])*(?:'|(?=\n)|\\?\Z)"
     r"|\"(?:\\.|[^\"\\\n])*(?:\"|(?=\n)|\\?\Z)|#[^\n]*|[()]",
     re.DOTALL,
@@ -60,8 +60,8 @@ def parse_action(text: str) -> Action:
 def read_action(text: str, *, mend: bool) -> tuple[Action, bool]:
     """The first action in a reply, and whether its strings had to be quoted again. Raises ParseError.
 
-    mend: whether a reply without any valid call is mended before it is given up. One that the length limit cut should
-    not be: its last quote is not its end.
+    mend: whether to mend a reply without a valid call. A reply cut by the length limit should not be mended: its last
+    quote is not its end.
     """
     text = text[:LONGEST].partition(END)[0]
     call = next((call for source in _sources(text) for call in _calls(source)), None)
@@ -79,7 +79,7 @@ def _mended(text: str) -> Iterator[str]:
 
 
 def _sources(text: str) -> Iterator[str]:
-    """Where the action may stand, the strictest reading first: the whole reply, a fenced block, a line that begins with one."""
+    """Where the action may be, strictest reading first: the whole reply, a fenced block, a line that starts it."""
     yield text
     for block in _FENCED.findall(text)[:_STARTS]:
         yield str(block)
@@ -101,7 +101,7 @@ def _calls(source: str) -> Iterator[ast.Call]:
     """The calls of known names that stand as statements or are assigned."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # "\d" in a string is worth a warning to Python, and nothing here
+            warnings.simplefilter("ignore")  # Python warns of "\d" in a string; here it does no harm
             module = ast.parse(source.strip())
     except (SyntaxError, ValueError, RecursionError, MemoryError, OverflowError):
         return
@@ -129,7 +129,7 @@ def _action(call: ast.Call) -> Action:
 
 
 def _arguments(call: ast.Call) -> dict[str, ast.expr]:
-    """Arguments by name; those without one are taken in the order of the fields. Unknown names mean nothing."""
+    """Arguments by name. Positional ones follow the order of the fields; unknown names are ignored."""
     names = _FIELDS[_name(call)]
     if len(call.args) > len(names) or any(isinstance(value, ast.Starred) for value in call.args):
         raise ParseError(f"{_name(call)} has arguments that cannot be told apart.")
@@ -203,7 +203,7 @@ def _filled(given: _Given, name: str) -> str:
 
 
 def _text(given: _Given, name: str) -> str:
-    """A string that is written out: no number, no f-string, no expression. Lone surrogates, which cannot be sent, are replaced."""
+    """A literal string: no number, no f-string, no expression. Lone surrogates, which cannot be sent, are replaced."""
     value = given.get(name)
     if not isinstance(value, ast.Constant) or not isinstance(value.value, str):
         raise ParseError(f"{name} is missing or no plain string.")

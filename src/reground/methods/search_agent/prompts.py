@@ -1,4 +1,4 @@
-"""What the Search Agent's five reasoning steps ask, as Python code (listings 1 to 6), and the statement of a short answer."""
+"""The prompts of the Search Agent's five reasoning steps, as Python code (listings 1 to 6), and of the short answer."""
 
 from __future__ import annotations
 
@@ -43,11 +43,11 @@ class Revise_Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts(shared_prompts.Prompts):
-    """The code that each step's prompt begins with, and the words of the one call that is none of the paper's.
+    """The code that each step's prompt begins with, and the words of the one call that is not in the paper.
 
-    decide, summarise, answer, relevance, grounding: the system message of that step, without places; the exemplars and the
-    present state follow as turns. finish, for forms other than text: places {answer} (the agent's), {question} and
-    {form} (what an answer looks like).
+    decide, summarise, answer, relevance, grounding: the system message of that step, without places; the exemplars and
+    the present state follow as turns. finish, for forms other than text: places {answer} (the agent's), {question} and
+    {form} (the form of the answer).
     """
 
     decide: str = '''"""Answer a question by searching, several times if need be. This step: search again, or stop."""

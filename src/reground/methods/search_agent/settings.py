@@ -1,4 +1,4 @@
-"""What the Search Agent is set to."""
+"""The settings of the Search Agent."""
 
 from __future__ import annotations
 
@@ -17,15 +17,17 @@ _PROMPTS = Prompts()
 class Settings:
     """An agent with a search engine, made of five kinds of reasoning steps.
 
-    model, retriever: who reasons, and what is searched. form: what an answer looks like; the agent's own answer is prose
-    with links, and for forms other than text one more call states the short answer. prompts: the code of the steps.
-    max_searches: the most searches. k: results a search. samples: replies drawn for a step, of which the one of the lowest
-    perplexity goes on; 4 in the paper, 16 for its smallest model. temperature: theirs, 0.5 in the paper.
-    shots: the most exemplars a prompt shows; None is all (9 for decisions, 6 for summaries, 5 for answers, 6 and 5 for checks),
-    some 2,000 tokens a step. retries: how often a step is sampled again when no sample is of use. checks: whether
-    the two self-checks are made. snippet_tokens: where a result is cut. context_tokens: the most tokens of a prompt and its
-    reply; None is no limit. action_tokens: the most tokens of a decision or a summary.
-    max_tokens: the most tokens of an answer or of a check, which may rewrite it.
+    model, retriever: the model that reasons, and the index to search. form: the form of the answer; the agent's own
+    answer is prose with links, and forms other than text need one more call that states the short answer.
+    prompts: the code of the steps. max_searches: maximum number of searches. k: results per search.
+    samples: replies sampled per step; the one of lowest perplexity is used. 4 in the paper, 16 for its smallest model.
+    temperature: sampling temperature; 0.5 in the paper.
+    shots: maximum number of exemplars in a prompt; None shows all (9 for decisions, 6 for summaries, 5 for answers,
+    6 and 5 for checks), about 2,000 tokens a step. retries: how often a step is sampled again if no sample is usable.
+    checks: whether the two self-checks are made. snippet_tokens: maximum length of a result in tokens.
+    context_tokens: maximum tokens of a prompt and its reply; None is no limit.
+    action_tokens: maximum tokens of a decision or a summary.
+    max_tokens: maximum tokens of an answer, or of a check, which may rewrite it.
     """
 
     model: LanguageModel

@@ -1,4 +1,4 @@
-"""The five reasoning steps and their prompts as conversations: code first, then exemplars as turns, then the present state."""
+"""The five reasoning steps and their prompts as conversations: code, exemplars as turns, then the present state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from reground.methods.search_agent.view import Cut, View, cuts, show
 
 @dataclass(frozen=True)
 class Step:
-    """A kind of reasoning step: its name, the actions it can take, its exemplars, and the tokens that a reply usually takes."""
+    """A kind of reasoning step: its name, its actions, its exemplars, and the usual number of tokens in a reply."""
 
     name: str
     kinds: tuple[type[Action], ...]

@@ -1,4 +1,4 @@
-"""Nine questions of our own and how an agent went about them: what the exemplars are cut from. None is of a benchmark."""
+"""Nine original questions and how an agent handled them: the source of the exemplars. None is from a benchmark."""
 
 from __future__ import annotations
 
@@ -174,7 +174,8 @@ INVENTORS = Story(
         ),
         Terminate("Both birthplaces are known."),
     ),
-    "No. Alfred Nobel, the inventor of dynamite, was born in Sweden [link_id=2], and Alexander Graham Bell, who patented "
+    "No. Alfred Nobel, the inventor of dynamite, was born in Sweden [link_id=2], and Alexander Graham "
+    "Bell, who patented "
     "the telephone, was born in Scotland [link_id=5].",
     "Sweden and Scotland are different countries, so the answer is no.",
 )
@@ -225,7 +226,8 @@ CURRENCY = Story(
         ),
         Terminate("Country and currency are known."),
     ),
-    "The highest mountain in Africa is Kilimanjaro in Tanzania [link_id=1], where the Tanzanian shilling is the currency "
+    "The highest mountain in Africa is Kilimanjaro in Tanzania [link_id=1], where the Tanzanian "
+    "shilling is the currency "
     "[link_id=3].",
     "The first search gives the country, the second its currency.",
 )
@@ -247,6 +249,7 @@ WAX = Story(
         ),
         Terminate("We know what to do."),
     ),
-    "Scrape off the hard wax. Then lay paper over the rest and warm it with an iron, so that the paper takes it up [link_id=1].",
+    "Scrape off the hard wax. Then lay paper over the rest and warm it with an iron, so that the paper "
+    "takes it up [link_id=1].",
     "The result is an instruction. We put it into order.",
 )

@@ -1,4 +1,4 @@
-"""One reasoning step: its prompt, its samples in one call, the choice between them, and a second try where none is of use."""
+"""One reasoning step: its prompt, its samples in one call, the choice between them, and a retry if none is usable."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ class Taker:
     repaired: int = 0
     logprobs: bool = True
     shrunk: int | None = None
-    """The most tokens of a prompt, once the model has refused a longer one."""
+    """Maximum tokens of a prompt, set once the model has refused a longer one."""
 
     async def take(self, step: Step, view: View, run: Run, legal: Legal) -> Action | None:
-        """The action that goes on; None where no sample is of use."""
+        """The chosen action; None if no sample is usable."""
         action = await self._try(step, view, run, legal)
-        retries = self.config.retries if self.config.temperature > 0 else 0  # greedy samples come out the same
+        retries = self.config.retries if self.config.temperature > 0 else 0  # greedy samples would be the same
         for _ in range(retries):
             if action is None:
                 with run.optional():
@@ -52,13 +52,13 @@ class Taker:
         return choice.action
 
     def concluding(self, step: Step, view: View) -> tuple[Message, ...]:
-        """The step's prompt with one exemplar: what it takes at the least."""
+        """The step's prompt with one exemplar: the least it can show."""
         shots = 1 if self.config.shots is None else min(1, self.config.shots)
         snippet = self.config.snippet_tokens
         return fit(step, self._system(step), view, shots=shots, snippet=snippet, limit=None).messages
 
     def length(self, step: Step) -> int:
-        """The most tokens of a reply."""
+        """Maximum tokens of a reply."""
         return self.config.action_tokens if step in (DECIDE, SUMMARISE) else self.config.max_tokens
 
     def _system(self, step: Step) -> str:
@@ -75,7 +75,7 @@ class Taker:
         return fit(step, self._system(step), view, shots=config.shots, snippet=config.snippet_tokens, limit=limit)
 
     async def _sample(self, step: Step, view: View, run: Run) -> tuple[Sequence[Reply], Fitted]:
-        """All samples in one call. A prompt that the model refuses as too long is cut by a quarter until it is taken."""
+        """All samples in one call. A prompt that is too long for the model is cut by a quarter until it is accepted."""
         while True:
             fitted = self._fit(step, view, run)
             try:
@@ -108,7 +108,7 @@ class Taker:
         )
 
     def _miss_logprobs(self, replies: Sequence[Reply], run: Run) -> None:
-        """Say once that there are no log-probabilities, and ask for none again."""
+        """Note once that there are no log-probabilities, and stop asking for them."""
         if self.logprobs and all(reply.token_logprobs is None for reply in replies):
             self.logprobs = False
             run.note(

@@ -21,7 +21,7 @@ SHORT = 12
 
 @dataclass(frozen=True)
 class View:
-    """The state as one step sees it: fields that the step has no use for are None."""
+    """The state as one step sees it: fields that the step does not use are None."""
 
     question: str
     past: tuple[Past, ...] = ()
@@ -35,7 +35,8 @@ class Cut:
     """How much a prompt shows.
 
     shots: exemplars. snippet: tokens a snippet. short: how many of the oldest selections show `SHORT` tokens of each
-    snippet instead. left_out: how many of the oldest past actions are not shown at all. weakened: whether it is less than all.
+    snippet instead. left_out: how many of the oldest past actions are not shown at all. weakened: whether anything is
+    left out.
     """
 
     shots: int
@@ -46,8 +47,8 @@ class Cut:
 
 
 def cuts(view: View, *, shots: int, snippet: int) -> Iterator[Cut]:
-    """Ever stronger cuts: older snippets shortened, the oldest first; fewer exemplars, down to one; older actions left out;
-    the latest snippets shortened; no exemplar. The question and the latest search always stay."""
+    """Cuts of growing strength: older snippets shortened, oldest first; fewer exemplars, down to one; older actions
+    left out; the latest snippets shortened; no exemplar. The question and the latest search always stay."""
     yield Cut(shots, snippet)
     cut = Cut(shots, snippet, weakened=True)
     selections = sum(isinstance(past, SelectLink) for past in view.past)

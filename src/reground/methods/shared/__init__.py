@@ -1,1 +1,1 @@
-"""What methods share: steps and revisions as text, evidence in prompts, queries, sentences, templates, worked examples."""
+"""What methods share: steps and revisions, evidence in prompts, queries, sentences, templates, worked examples."""

@@ -1,8 +1,8 @@
-"""Pages cut down to what a query is about: pieces, their BM25 scores, and the best of them in the page's order.
+"""Cut a page to the pieces that match a query best by BM25, in the page's order.
 
 Okapi BM25 after Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond", equation
-3.15, with the idf of Lucene, which never falls below zero. A word is what stands between white space, or one Chinese
-or Japanese character.
+3.15, with the idf of Lucene, which is never negative. A word is text between white space, or one Chinese or Japanese
+character.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ def bm25(query: Sequence[str], documents: Sequence[Sequence[str]], *, k1: float 
 def cut(page: str, query: str, *, words: int) -> str:
     """At most `words` words of a page: the pieces with the highest scores for the query, in the page's order.
 
-    A page that is short enough stays as it is, and one that shares no term with the query keeps its beginning:
-    nothing would be left.
+    A page that is short enough stays unchanged. One that shares no term with the query keeps its beginning, because
+    otherwise nothing would be left.
     """
     if count_words(page) <= words:
         return page
@@ -62,7 +62,7 @@ def cut(page: str, query: str, *, words: int) -> str:
 
 
 def _joined(parts: Sequence[str], kept: Sequence[int]) -> str:
-    """Pieces as one text; a new line stands where something was left out."""
+    """Pieces as one text; a new line marks each gap."""
     text = ""
     for number in kept:
         gap = "" if not text else " " if number - 1 in kept else "\n"
@@ -71,7 +71,7 @@ def _joined(parts: Sequence[str], kept: Sequence[int]) -> str:
 
 
 def pieces(text: str, *, words: int) -> list[str]:
-    """The text in pieces of at most `words` words, cut between paragraphs and sentences; longer sentences are cut too."""
+    """The text in pieces of at most `words` words, cut between paragraphs and sentences; longer sentences are split."""
     found: list[str] = []
     for paragraph in _PARAGRAPH.split(text):
         current: list[str] = []
@@ -100,7 +100,7 @@ def _sentences(paragraph: str, words: int) -> list[str]:
 
 
 def first_words(text: str, words: int) -> str:
-    """The text's beginning: at most so many words."""
+    """The text's first words, at most `words` of them."""
     for number, word in enumerate(_WORD.finditer(text), start=1):
         if number > words:
             return text[: word.start()].rstrip()
@@ -113,7 +113,7 @@ def count_words(text: str) -> int:
 
 
 def terms(text: str) -> list[str]:
-    """What is compared: words without case and punctuation, and pairs of neighbouring Chinese or Japanese characters."""
+    """The units compared: words without case and punctuation, and pairs of adjacent Chinese or Japanese characters."""
     found: list[str] = []
     for run in _TERM.findall(text.casefold()):
         if re.match(rf"[{_CJK}]", run) and len(run) > 1:

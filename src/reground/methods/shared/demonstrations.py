@@ -1,4 +1,4 @@
-"""Worked examples of our own, for few-shot prompts where a task brings none."""
+"""General worked examples, for few-shot prompts where a task brings none."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from reground.core.answers import AnswerForm, Demonstration
 
 _PHRASES = (
     Demonstration(
-        question="Which of the two rivers is longer, the one that flows through Vienna or the one that flows through Paris?",
+        question="Which of the two rivers is longer, the one that flows through Vienna or the one that "
+        "flows through Paris?",
         reasoning=(
             "The river that flows through Vienna is the Danube, which is about 2,850 km long.\n\n"
             "The river that flows through Paris is the Seine, which is about 775 km long.\n\n"
@@ -27,7 +28,8 @@ _PHRASES = (
         question="In which country was the discoverer of the element named after Poland born?",
         reasoning=(
             "The element named after Poland is polonium.\n\n"
-            "Polonium was discovered by Marie and Pierre Curie; the one who named it after her homeland was Marie Curie.\n\n"
+            "Polonium was discovered by Marie and Pierre Curie; the one who named it after her homeland "
+            "was Marie Curie.\n\n"
             "Marie Curie was born in Warsaw, which is in Poland."
         ),
         answer="Poland",
@@ -77,7 +79,8 @@ _PROGRAMS = (
     ),
     Demonstration(
         question="Write a function initials(name) that returns the first letters of the words of a name in upper case.",
-        reasoning="The words are what white space separates.\n\nThe first letter of each is put in upper case and joined.",
+        reasoning="The words are what white space separates.\n\nThe first letter of each is put in "
+        "upper case and joined.",
         answer='def initials(name):\n    return "".join(word[0].upper() for word in name.split())',
     ),
 )
@@ -90,7 +93,8 @@ _PAL = tuple(
             "    return baked - 50",
             "def solution():\n    # speed in km an hour\n    speed = 180 / 2\n    # distance in 5 hours\n"
             "    return speed * 5",
-            "def solution():\n    # price after the reduction\n    reduced = 80 * (1 - 0.25)\n    # price with the voucher\n"
+            "def solution():\n    # price after the reduction\n    reduced = 80 * (1 - 0.25)\n    # "
+            "price with the voucher\n"
             "    return reduced - 10",
         ),
         strict=True,
@@ -107,5 +111,5 @@ _BY_FORM = {"number": _NUMBERS, "choice": _CHOICES, "program": _PROGRAMS, "pal":
 
 
 def general(form: AnswerForm) -> tuple[Demonstration, ...]:
-    """Worked examples whose answers have the form; phrases for forms that have none of their own."""
+    """Worked examples whose answers have the form; phrases for forms without examples."""
     return _BY_FORM.get(form.name, _PHRASES)

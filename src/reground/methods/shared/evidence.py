@@ -19,10 +19,10 @@ from reground.core.untrusted import fence
 from reground.methods.shared.prompts import CITING, render
 
 LEAST_PASSAGE = 64
-"""Tokens: a passage is cut no shorter while another one can be left out instead."""
+"""Minimum length of a cut passage in tokens, as long as another passage can be left out instead."""
 
 USUAL_REPLY = 64
-"""Tokens kept for a reply beside the passages of its prompt."""
+"""Tokens reserved for a reply beside the passages of its prompt."""
 
 _MARKER = re.compile(r"\[(\d+(?:\s*[,;]\s*\d+)*)\]")
 _LABEL = re.compile(r"^\W*+(?:search\s++)?+query(?:\s++\d++)?\s*+[:：]\W*+", re.IGNORECASE)
@@ -30,17 +30,17 @@ _LABEL = re.compile(r"^\W*+(?:search\s++)?+query(?:\s++\d++)?\s*+[:：]\W*+", re
 
 @dataclass
 class Evidence:
-    """All passages that one question has seen, each with one number for good, so that [3] means the same everywhere."""
+    """All passages that one question has seen. Each keeps its number, so that [3] means the same everywhere."""
 
     passages: list[Passage] = field(default_factory=list)
     held: list[int] = field(default_factory=list)
-    """The markers in the prompt that was filled last."""
+    """The markers in the latest filled prompt."""
     _cuts: dict[int, int] = field(default_factory=dict)
     _numbers: dict[str, int] = field(default_factory=dict)
     _unknown: set[int] = field(default_factory=set)
 
     def add(self, found: Iterable[Passage]) -> list[int]:
-        """Number the passages, old ones by their old number; returns their markers, each once."""
+        """Number the passages; known ones keep their number. Returns their markers, each once."""
         markers = []
         for passage in found:
             if passage.id not in self._numbers:
@@ -55,7 +55,7 @@ class Evidence:
         return range(1, len(self.passages) + 1)
 
     def fresh(self, found: Iterable[Passage]) -> list[Passage]:
-        """Those of the passages that have no number yet."""
+        """The passages that have no number yet."""
         return [passage for passage in found if passage.id not in self._numbers]
 
     def show(self, markers: Sequence[int], *, tokens: int) -> str:
@@ -74,28 +74,28 @@ class Evidence:
         reply: int = USUAL_REPLY,
         uses: float = 1,
     ) -> str:
-        """A prompt with passages that leave room for the reply. `held` are those that it shows.
+        """A prompt with passages that leave room for the reply. `held` lists the ones that it shows.
 
-        Long passages are cut until all fit, but none below `LEAST_PASSAGE`: sooner the last ones are left out. One
-        stays, if there is one. A passage keeps the cut that it was first shown with, so that the prompts of a question
-        begin alike and a server can reuse what it has read.
+        Long passages are cut until all fit, but not below `LEAST_PASSAGE`: instead the last ones are left out. At
+        least one stays, if there is any. A passage keeps its first cut, so that the prompts of a question begin alike
+        and a server can reuse what it has read.
 
-        values: what fills the template's other places. tokens: where a passage is cut in any case. reply: tokens of the reply. uses: how often a prompt as long is still
-        to be read; this one may take one share of so many.
+        values: the values of the template's other places. tokens: the maximum length of a passage. reply: tokens of
+        the reply. uses: how many prompts of this length are still to be read; this one may take 1 / uses of the room.
         """
         beside = tokens_of(render(template, passages="", **values)) + reply
         self.held = self.fit(markers, run, tokens=tokens, beside=beside, uses=uses)
         return render(template, passages=self.show(self.held, tokens=tokens), **values)
 
     def fit(self, markers: Sequence[int], run: Run, *, tokens: int, beside: int = 0, uses: float = 1) -> list[int]:
-        """The markers whose passages `show` now shows short enough for what the run has left, `beside` tokens apart."""
+        """The markers whose passages, as `show` now cuts them, fit what the run has left after `beside` tokens."""
         room = run.room()
         if room is None:
             return list(markers)
         return self._cut(markers, tokens=tokens, most=max(0, int(room / uses) - beside))
 
     def _cut(self, markers: Sequence[int], *, tokens: int, most: int) -> list[int]:
-        """The markers that fit into `most` tokens together, their passages cut so that they do."""
+        """The markers whose passages, after cutting, fit into `most` tokens together."""
         kept = list(markers)
         while len(kept) > 1 and self._size(kept, min(tokens, LEAST_PASSAGE)) > most:
             kept.pop()
@@ -110,14 +110,14 @@ class Evidence:
         return tokens_of(self.show(markers, tokens=length)) if markers else 0
 
     def note_unused(self, run: Run, shown: Sequence[int]) -> None:
-        """Say in the trace when passages were found and the text was written from none of them."""
+        """Note in the trace if passages were found and the text was written from none of them."""
         if self.passages and not shown:
             run.note(UNGROUNDED, why="no revision with what was found was kept")
 
     def answer(
         self, text: str, run: Run, form: AnswerForm, *, shown: Iterable[int] = (), steps: Iterable[Thought] = ()
     ) -> Answer:
-        """An answer written from the passages `shown`, with what its text cites. Markers that name nothing go."""
+        """An answer written from the passages `shown`, with its citations. Markers that name no passage are removed."""
         said = self.checked(text, run, form)
         cited = self.cited(said, form)
         checked = (step.model_copy(update={"text": self.checked(step.text, run, form)}) for step in steps)
@@ -133,9 +133,10 @@ class Evidence:
         return [] if form.draft_is_query else cited_markers(text, most=len(self.passages))
 
     def checked(self, text: str, run: Run, form: AnswerForm, *, known: Collection[int] | None = None) -> str:
-        """The text without markers that name no passage, or none of the `known` ones; a note tells which.
+        """The text without markers that name no passage, or none of the `known` ones; a note lists them.
 
-        Only where markers are asked for. A text stays as it is if its short answer would change: that is a list or an index.
+        Applies only where markers are asked for. A text stays unchanged if its short answer would change: then the
+        bracket is a list or an index.
         """
         if form.name not in CITING:
             return text
@@ -171,9 +172,9 @@ def interleaved(found: Sequence[Sequence[Passage]]) -> list[Passage]:
 
 
 async def find(run: Run, retriever: Retriever, query: str, *, k: int) -> list[Passage]:
-    """Retrieve, and say so in the trace when nothing comes of it: a failed query costs a round, not the question.
+    """Retrieve, and note a failure in the trace: a failed query costs a round, not the question.
 
-    A refused index is no failed query and passes through.
+    A refused index is not a failed query and passes through.
     """
     try:
         found = await run.retrieve(retriever, query, k=k)
@@ -188,7 +189,7 @@ async def find(run: Run, retriever: Retriever, query: str, *, k: int) -> list[Pa
 
 
 def clean_query(reply: str, *, fallback: str) -> str:
-    """The query in a model's reply: its first line that says something, without label, quotes and markers; `fallback` without one."""
+    """The query in a model's reply: its first line with content, without label, quotes and markers; else `fallback`."""
     for line in reply.splitlines():
         query = _LABEL.sub("", _MARKER.sub("", line)).strip().strip("\"'`“”*").strip()
         if any(char.isalnum() for char in query):

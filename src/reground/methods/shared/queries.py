@@ -7,7 +7,7 @@ import re
 from reground.methods.shared.bm25 import first_words
 
 LONGEST = 64
-"""Words of a query, the first ones: what is longer is no query, and search engines read no more."""
+"""Maximum words of a query; the rest is dropped. Longer text is not a query, and search engines read no more."""
 
 _LABEL = re.compile(
     r"\A[\s>*_#\"'-]*+(?:(?:better|rewritten|new)\s++)?+(?:(?:web\s++)?+search\s++)?+(?:engine\s++)?+"
@@ -20,7 +20,8 @@ _NEXT = re.compile(r"\A[\s>*_#]*+question\s*+\d*+[\s*_]*+[:：]", re.IGNORECASE)
 _SEPARATOR = re.compile(r"[;；]")
 _NOTHING = re.compile(
     r"nil|null|n a|not (?:needed|necessary|required|applicable)|无|没有|不需要"
-    r"|(?:none|nothing|no (?:search )?(?:query|queries|search|searches))(?: (?:is |are )?(?:needed|necessary|required))?"
+    r"|(?:none|nothing|no (?:search )?(?:query|queries|search|searches))(?: (?:is |are "
+    r")?(?:needed|necessary|required))?"
 )
 _AROUND = " \"'`“”‘’«»„*_<>"
 
@@ -28,9 +29,8 @@ _AROUND = " \"'`“”‘’«»„*_<>"
 def parse_queries(text: str, *, most: int, stop: str = "") -> list[str]:
     """The queries in a reply, at most `most`, each once; [] where it holds none or says that none is needed.
 
-    What stands behind the stop marker does not count. The list begins at the first line with a label, as in
-    "Queries: a; b", else at the first that is an item or holds a semicolon; a text with neither is one query, its
-    first line. Never raises.
+    Text after the stop marker is ignored. The list begins at the first line with a label, as in "Queries: a; b", else
+    at the first that is an item or holds a semicolon. A text with neither is one query, its first line. Never raises.
     """
     found: dict[str, str] = {}
     for line in _listed(before(text, stop).splitlines()):
@@ -43,7 +43,7 @@ def parse_queries(text: str, *, most: int, stop: str = "") -> list[str]:
 
 
 def before(text: str, stop: str) -> str:
-    """The text before the stop marker; a marker before which nothing is said is left out, as in **bold** type."""
+    """The text before the stop marker. A marker with no text before it is removed, as in **bold** type."""
     if not stop:
         return text
     head = text.partition(stop)[0]
@@ -56,7 +56,7 @@ def says_something(text: str) -> bool:
 
 
 def _listed(lines: list[str]) -> list[str]:
-    """The lines that hold queries: from where the list begins as long as it goes on."""
+    """The lines that hold queries, from the list's start to its end."""
     begins = (_LABEL.match, _ANSWER.match, lambda line: _ITEM.match(line) or _SEPARATOR.search(line), says_something)
     start = next((number for begin in begins for number, line in enumerate(lines) if begin(line)), len(lines))
     kept = lines[start : start + 1]
@@ -68,7 +68,7 @@ def _listed(lines: list[str]) -> list[str]:
 
 
 def _unfinished(line: str) -> bool:
-    """Whether the list goes on in the next line: a label alone, or a separator at the end."""
+    """Whether the list continues on the next line: a label alone, or a separator at the end."""
     rest = _unlabelled(line).strip(_AROUND)
     return not rest or rest[-1] in ";；"
 

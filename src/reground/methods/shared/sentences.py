@@ -1,7 +1,8 @@
-"""Texts cut into sentences, by sentencex (Wikimedia), which knows abbreviations, initials, quotes and other languages' marks.
+"""Split text into sentences with sentencex (Wikimedia).
 
-Two rules are added for what models write: the number of a list item belongs to the sentence behind it, and nothing ends
-inside a word or an address. `tests/methods/test_sentences.py` has the hard cases and how other libraries did on them.
+It knows abbreviations, initials, quotes and the marks of other languages. Two rules are added for text that models
+write: the number of a list item belongs to the sentence after it, and no sentence ends inside a word or an address.
+`tests/methods/test_sentences.py` has the hard cases and how other libraries handled them.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from sentencex import segment
 
 _LINE = re.compile(r"([^\n]*)(?:\n\s*|\Z)")
 _LABEL = re.compile(r"\W{0,9}(?:(?:step|thought)\s?)?\d{1,3}[.)]\W{0,9}", re.IGNORECASE)
-_WINDOW = 2000  # characters looked at together: the library's time grows with their square in Chinese or Japanese
+_WINDOW = 2000  # characters examined together: in Chinese or Japanese the library's time grows with their square
 
 
 def sentences(text: str) -> list[str]:
@@ -27,7 +28,7 @@ def sentences(text: str) -> list[str]:
 
 
 def _ends(text: str) -> Iterator[int]:
-    """Where sentencex sees an end. Of a window inside a line the last piece is looked at again, with what follows it."""
+    """Where sentencex sees an end. The last piece of a window inside a line is examined again with the next text."""
     for line in _LINE.finditer(text):
         start, stop = line.span(1)
         while start < stop:
