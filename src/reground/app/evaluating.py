@@ -68,7 +68,7 @@ class Bench:
         return fitting(self._built(cell), cell.tokens, keep=self.settings.get(cell.method, {}))
 
     def _built(self, cell: Cell) -> Method:
-        """A cell's method with its settings, not yet scaled. Raises ConfigurationError if a required part is missing."""
+        """A cell's method with its settings, unscaled. Raises ConfigurationError if a required part is missing."""
         settings = dict(self.settings.get(cell.method, {}))
         shots = self.task.demonstrations()
         if shots and "demonstrations" in fields_of(cell.method):
