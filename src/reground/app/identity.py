@@ -74,7 +74,7 @@ def resolved(method: Method) -> dict[str, JsonValue]:
 
 
 def plain(value: object) -> Any:
-    """Convert a value to JSON data. A part, such as a model or a critic, becomes its name; other objects their fields."""
+    """Convert a value to JSON data. A part, such as a model, becomes its name; any other object becomes its fields."""
     return json.loads(json.dumps(value, default=_plain))
 
 
