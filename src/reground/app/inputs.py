@@ -71,7 +71,8 @@ def as_model(given: object, options: ModelOptions | None) -> str | LanguageModel
     if callable(given) and not isinstance(given, type):
         return FunctionModel(given, price=None if options is None else options.price)
     raise ConfigurationError(
-        f"a model is 'provider/model', a function from prompt to reply, or an object with a name and generate(), not {given!r}"
+        "a model is 'provider/model', a function from prompt to reply, "
+        f"or an object with a name and generate(), not {given!r}"
     )
 
 
