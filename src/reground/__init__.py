@@ -1,4 +1,4 @@
-"""reground: hard questions in, grounded answers out.
+"""reground answers hard questions, with evidence for every step.
 
     import reground
     result = reground.ask("Which river flows past ...?", corpus="docs/")
