@@ -15,7 +15,7 @@ from reground.app import catalogue
 from reground.app.cli.commands import cli
 
 ROOT = Path(__file__).resolve().parent.parent
-LATER = re.compile(r"docs/reproduction/all-systems|CHANGELOG|CONTRIBUTING|src/reground/app/")
+LATER = re.compile(r"docs/reproduction/all-systems|CHANGELOG|CONTRIBUTING")
 """What is still to be put into plain English and short lines."""
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 

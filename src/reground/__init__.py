@@ -1,11 +1,11 @@
-"""reground: hard questions in, grounded answers out.
+"""reground answers hard questions, with evidence for every step.
 
     import reground
     result = reground.ask("Which river flows past ...?", corpus="docs/")
     print(result.text, result.citations, result.shown, result.usage)
 
-`aask` is the same as a coroutine; `help(reground.ask)` says what the options are. Everything else is imported from
-where it lives: `reground.core`, `reground.methods`, `reground.retrieval`, `reground.evaluation`.
+`aask` is `ask` as a coroutine; `help(reground.ask)` lists the options. Import everything else from its own package:
+`reground.core`, `reground.methods`, `reground.retrieval`, `reground.evaluation`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ __all__ = ["Budget", "__version__", "aask", "ask"]
 
 
 def __getattr__(name: str) -> Any:
-    """The public names, imported when they are first asked for: reground itself takes no third-party package."""
+    """Import a public name on first use, so that `import reground` loads no third-party package."""
     from importlib import import_module
 
     if name not in __all__:

@@ -1,4 +1,4 @@
-"""`python -m reground` is the command line."""
+"""`python -m reground` runs the command line."""
 
 from reground.app.cli import main
 

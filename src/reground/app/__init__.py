@@ -1,1 +1,1 @@
-"""Where everything is put together: the catalogue, configuration and the command line."""
+"""Wires the packages together: the catalogue, the configuration and the command line."""

@@ -1,4 +1,4 @@
-"""One question from the outside: put a method together, run it durably, hand back what it found."""
+"""Answer one question: build the method, run it durably and return the result."""
 
 from __future__ import annotations
 
@@ -49,12 +49,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Result:
-    """An answer with everything it rests on.
+    """An answer with its evidence, its steps and its cost.
 
-    citations: the passages whose markers stand in the text.
-    shown: all passages that it was written from, the cited ones included.
+    citations: the passages whose markers appear in the text.
+    shown: all passages that the model saw when it wrote the answer, including the cited ones.
     stopped: the budget limit that ended the work early, if one did.
-    skipped: the corpus's files that could not be read, and why. notes: what else is to be known of its index.
+    skipped: the files of the corpus that could not be read, and why. notes: other remarks on its index.
     """
 
     text: str
@@ -74,12 +74,12 @@ class Result:
 
     @property
     def ungrounded(self) -> str | None:
-        """Why the answer rests on no document although there were some to search; None where it may rest on one."""
+        """Why the answer rests on no document although there was a corpus to search; None if it may rest on one."""
         notes = (step for step in self.trajectory.steps if isinstance(step, NoteStep))
         return next((str(note.data["why"]) for note in notes if note.name == UNGROUNDED), None)
 
     def to_dict(self) -> dict[str, Any]:
-        """The same as plain data, without the trajectory itself."""
+        """The result as plain data, with the path of the trajectory instead of the trajectory."""
         return {
             "question": self.trajectory.question,
             "answer": self.text,
@@ -98,10 +98,10 @@ class Result:
 
 @spread(Ask)
 def ask(order: Ask) -> Result:
-    """Answer a question and show how. Works in a notebook too, where an event loop is running already.
+    """Answer a question and show the steps. It also works in a notebook, where an event loop is already running.
 
-    The same call again goes on where an interrupted one was, and replays a finished one.
-    Raises `reground.core.errors.RegroundError` when there is no answer to give.
+    The same call resumes an interrupted run and replays a finished one.
+    Raises `reground.core.errors.RegroundError` if there is no answer.
     """
     return _finish(answer(order))
 
@@ -113,7 +113,7 @@ async def aask(order: Ask) -> Result:
 
 
 def _finish(work: Coroutine[Any, Any, Result]) -> Result:
-    """Run a coroutine to its end: here, or in a thread of its own where this one's event loop is running already."""
+    """Run a coroutine to its end: in this thread, or in a new one if this thread already runs an event loop."""
     try:
         asyncio.get_running_loop()
     except RuntimeError:
@@ -138,8 +138,8 @@ def _finish(work: Coroutine[Any, Any, Result]) -> Result:
 async def answer(order: Ask) -> Result:
     """Answer one question.
 
-    The run is named by everything that shapes it, so the same order goes on where an interrupted one
-    was and pays for nothing twice; a finished one is replayed.
+    The run's id is a hash of everything that shapes the run. The same order therefore resumes an interrupted run and
+    pays for no call twice; a finished run is replayed.
     """
     order, budget, options = _checked(order), as_budget(order.budget), as_options(order.model_options) or ModelOptions()
     for spec in (order.model, order.rewriter):
@@ -179,7 +179,7 @@ async def answer(order: Ask) -> Result:
 
 
 def _checked(order: Ask) -> Ask:
-    """The order with its models read. Raises ConfigurationError for what is wrong in it, before anything is opened."""
+    """Return the order with its models converted. Raises ConfigurationError before anything is opened."""
     question = storable_text(order.question)
     if not question.strip():
         raise ConfigurationError("the question is empty")
@@ -202,7 +202,7 @@ def _opened(
     opened: AsyncExitStack,
     load: Callable[[str, ModelOptions], LanguageModel],
 ) -> LanguageModel:
-    """The model itself, loaded where it is a name, and closed with `opened`."""
+    """Return the model, loaded if it is given by name. It is closed with `opened`."""
     found: Any = load(model, options) if isinstance(model, str) else model
     opened.push_async_callback(close, found)
     return found  # type: ignore[no-any-return]
@@ -210,7 +210,7 @@ def _opened(
 
 async def _solved(order: Ask, method: Method, named: Mapping[str, Any], budget: Budget | None) -> Result:
     config = {"question": order.question, "form": order.form, "seed": order.seed, **named}
-    config["settings"] = config.pop("method_settings")  # as an evaluation's config.json calls them
+    config["settings"] = config.pop("method_settings")  # the name in the config.json of an evaluation
     run_id = "ask-" + hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
     folder = (order.home if order.home is not None else runs_dir()) / run_id
     _write_config(folder, config, budget)
@@ -233,7 +233,7 @@ async def _solved(order: Ask, method: Method, named: Mapping[str, Any], budget: 
 
 
 def _result(solved: Solved, path: Path, trace: Path | str | None) -> Result:
-    """What was found, once the trajectory is written. Raises what ended the work without an answer."""
+    """Write the trajectory and return the result. Raises the error that left the question without an answer."""
     trajectory, error = solved.trajectory, solved.error
     empty = nothing_said(trajectory)
     if empty is not None:
@@ -261,7 +261,7 @@ def _result(solved: Solved, path: Path, trace: Path | str | None) -> Result:
 
 
 def critic_model(settings: Mapping[str, object]) -> str | None:
-    """The model that the setting `critic` names for the critics alone, as in prompted:openai/large."""
+    """The model that the setting `critic` names for the critics only, as in prompted:openai/large."""
     spec = settings.get("critic")
     return own_model(spec)[1] if isinstance(spec, str) and settings.get("critics") is None else None
 
@@ -269,7 +269,7 @@ def critic_model(settings: Mapping[str, object]) -> str | None:
 def open_critics(
     settings: Mapping[str, object], options: ModelOptions | None, opened: AsyncExitStack
 ) -> dict[str, object]:
-    """The settings with the critics themselves where they have a model of their own, which is closed with `opened`."""
+    """Return the settings, with loaded critics if these have their own model. The model is closed with `opened`."""
     named = critic_model(settings)
     if named is None:
         return dict(settings)
@@ -279,14 +279,14 @@ def open_critics(
 
 
 async def close(part: object) -> None:
-    """Give back what a model or a retriever holds open, if it holds anything."""
+    """Close a model or a retriever, if it can be closed."""
     aclose = getattr(part, "aclose", None)
     if aclose is not None:
         await aclose()
 
 
 def _check_trace(trace: str | Path | None) -> None:
-    """Refuse a trace file that cannot be written, before anything is spent."""
+    """Refuse a trace file that cannot be written, before any cost arises."""
     if trace is None:
         return
     try:

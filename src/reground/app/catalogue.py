@@ -1,8 +1,8 @@
-"""What there is by name. A file is its own registration; nothing is imported before it is asked for.
+"""Finds methods and model providers by name. A file in the right package is registered; imports happen on first use.
 
-Methods are the modules of `reground.methods`, model providers those of `reground.models`. Outsiders
-come in by the same door: entry points in the groups `reground.methods` and `reground.models`, each
-naming a module of the same shape (`METHOD` or `create`).
+Methods are the modules of `reground.methods`; model providers are the modules of `reground.models`. Other packages
+add their own with entry points in the groups `reground.methods` and `reground.models`. Each entry point names a
+module that defines the same name (`METHOD` or `create`).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def providers() -> dict[str, Entry]:
 
 
 def _entries(package: str, *, defines: str) -> dict[str, Entry]:
-    """The package's modules that define the name asked for, and the entry points of the same group."""
+    """The modules of the package that define `defines`, and the entry points of the same group."""
     spec = importlib.util.find_spec(package)
     folders = list(spec.submodule_search_locations or ()) if spec is not None else []
     entries = {}
@@ -76,13 +76,13 @@ def _entries(package: str, *, defines: str) -> dict[str, Entry]:
 
 
 def _source(module: str) -> ast.Module:
-    """A module's syntax tree, so that listing names costs no imports; empty where there is no readable source."""
+    """A module's syntax tree, so that a listing imports nothing; empty if there is no readable source."""
     try:
         spec = importlib.util.find_spec(module.partition(":")[0])
         if spec is not None and spec.origin is not None and spec.origin.endswith(".py"):
             return ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
     except (ImportError, SyntaxError):
-        pass  # whoever asks for it by name is told
+        pass  # loading the module by name reports the error
     return ast.Module(body=[], type_ignores=[])
 
 
@@ -107,11 +107,11 @@ def _load(entry: Entry) -> ModuleType:
 
 
 ALIASES = {"rar+grounded": "reread"}
-"""Names that a method had before."""
+"""Former names of methods."""
 
 
 def _split_preset(name: str) -> tuple[str, str]:
-    """A method's name or file, and the preset asked for; "" for none."""
+    """Split a name into the method's name or file and the preset; "" means no preset."""
     method, _, preset = (name, "", "") if name.endswith(".py") else ALIASES.get(name, name).partition("+")
     return method, preset
 
@@ -125,12 +125,12 @@ def _method_module(name: str) -> ModuleType:
 
 
 def presets(name: str) -> dict[str, Mapping[str, object]]:
-    """A method's named settings. "paper" is the defaults; a module adds others in PRESETS."""
+    """A method's presets. "paper" stands for the defaults; a module adds others in PRESETS."""
     return {"paper": {}, **getattr(_method_module(_split_preset(name)[0]), "PRESETS", {})}
 
 
 def _preset(name: str) -> Mapping[str, object]:
-    """The settings behind `method+preset`; none behind a bare name."""
+    """The settings of `method+preset`; {} for a name without a preset."""
     method, preset = _split_preset(name)
     if not preset:
         return {}
@@ -141,9 +141,9 @@ def _preset(name: str) -> Mapping[str, object]:
 
 
 def method_class(name: str) -> type[Method]:
-    """The class behind `method` or `method+preset`, or in a file of the user's own that ends in .py.
+    """The class of `method`, of `method+preset` or of the user's own .py file.
 
-    Raises ConfigurationError with near names.
+    Raises ConfigurationError, with similar names as a hint.
     """
     module = _method_module(_split_preset(name)[0])
     _preset(name)
@@ -154,7 +154,7 @@ def method_class(name: str) -> type[Method]:
 
 
 def needs(name: str) -> frozenset[str]:
-    """Which of retriever and sandbox a method cannot do without."""
+    """Which of retriever and sandbox the method requires."""
     required = {
         f.name
         for f in dataclasses.fields(_as_dataclass(method_class(name)))
@@ -173,9 +173,9 @@ def build_method(
     form: AnswerForm | None = None,
     settings: Mapping[str, object] | None = None,
 ) -> Method:
-    """Put a method together. `settings` are its own fields, over those of the preset; strings are read as the field's type.
+    """Build a method. `settings` are fields of the method and override the preset; strings are converted.
 
-    Raises ConfigurationError where something that it needs is missing or a setting is unknown or unfit.
+    Raises ConfigurationError if a required part is missing, or if a setting is unknown or has an invalid value.
     """
     cls = method_class(name)
     fields = {f.name for f in dataclasses.fields(_as_dataclass(cls))}
@@ -189,7 +189,10 @@ def build_method(
 
 
 def setting_defaults(name: str) -> dict[str, object]:
-    """A method's own settings and their defaults, those of the preset where one is named; prompts and other objects left out."""
+    """A method's settings with their defaults, or with the preset's values if one is named.
+
+    Prompts and other objects are left out.
+    """
     defaults = {
         f.name: _default(f)
         for f in dataclasses.fields(_as_dataclass(method_class(name)))
@@ -199,13 +202,13 @@ def setting_defaults(name: str) -> dict[str, object]:
 
 
 def setting_meanings(name: str) -> dict[str, str]:
-    """What each of a method's settings means, in its author's words."""
+    """The description of each setting of a method, from the method's source."""
     words = meanings(method_class(name))
     return {key: words[key] for key in setting_defaults(name) if key in words}
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:
-    """What a field is when it is not given; MISSING where it has to be."""
+    """A field's default; MISSING for a required field."""
     return field.default if field.default_factory is dataclasses.MISSING else field.default_factory()
 
 
@@ -249,9 +252,9 @@ _LENGTHS = ("tokens", "words", "word_budget", "lookahead")
 
 
 def _check_bounds(name: str, key: str, value: object) -> None:
-    """Refuse what no run could ever end with: each kind of setting, known by its name, has one upper bound.
+    """Refuse a value so large that no run could end. Each kind of setting has one upper bound; its name tells the kind.
 
-    Lower bounds are the method's own. Raises ConfigurationError.
+    The method itself checks the lower bound. Raises ConfigurationError.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
         return
@@ -266,13 +269,14 @@ def _check_bounds(name: str, key: str, value: object) -> None:
 
 
 def _prompts(name: str, cls: type[Any], given: object) -> object:
-    """The method's prompts with the templates given by name in the place of its own."""
+    """The method's prompts, with the given templates in place of its own."""
     (field,) = (f for f in dataclasses.fields(cls) if f.name == "prompts")
     own = _default(field)
     known = [f.name for f in dataclasses.fields(own)]
     if not isinstance(given, Mapping) or not all(isinstance(text, str) for text in given.values()):
         raise ConfigurationError(
-            f"the prompts of {name} are templates by name ({', '.join(known)}), not {given!r}: --set 'prompts={{{known[0]} = \"...\"}}'"
+            f"the prompts of {name} are templates by name ({', '.join(known)}), not {given!r}: "
+            f"--set 'prompts={{{known[0]} = \"...\"}}'"
         )
     for key in given:
         if key not in known:
@@ -289,7 +293,7 @@ def _takes_none(adapter: TypeAdapter[Any]) -> bool:
 
 
 def provider_module(spec: str) -> tuple[ModuleType, str]:
-    """The provider's module and the rest of `provider/model`. Raises ConfigurationError with near names."""
+    """Split `provider/model` into the provider's module and the model. Raises ConfigurationError with similar names."""
     provider, slash, model = spec.partition("/")
     if provider == "scripted":
         raise ConfigurationError(
@@ -304,7 +308,7 @@ def provider_module(spec: str) -> tuple[ModuleType, str]:
 
 
 def _no_provider(spec: str) -> str:
-    """What to say of a model's name that begins with no provider."""
+    """The error message for a model's name that begins with no known provider."""
     from reground.models.pull import ALIASES
 
     provider, slash, _ = spec.partition("/")
@@ -323,7 +327,7 @@ def _no_provider(spec: str) -> str:
 
 
 def load_model(spec: str, options: ModelOptions | None = None) -> LanguageModel:
-    """The model behind `provider/model`, wrapped with limits, retries and, where asked for, the cache."""
+    """Load the model `provider/model`, wrapped with limits, retries and, if set, the cache."""
     from reground.models.options import ModelOptions
     from reground.models.wrappers.stack import wrap
 
@@ -334,7 +338,7 @@ def load_model(spec: str, options: ModelOptions | None = None) -> LanguageModel:
 
 
 def load_rewriter(spec: str, options: ModelOptions | None = None) -> LanguageModel:
-    """A model that works for another, as a rewriter or a critic, and is reached like it, without its adapter."""
+    """Load a helper model (a rewriter or a critic) with the main model's options, but without its adapter."""
     from reground.models.options import ModelOptions
 
     options = options if options is not None else ModelOptions()
@@ -343,7 +347,7 @@ def load_rewriter(spec: str, options: ModelOptions | None = None) -> LanguageMod
 
 
 def check_rewriter(rewriter: object, names: Sequence[str]) -> None:
-    """Refuse a rewriter where no method has a place for it, before anything is spent."""
+    """Refuse a rewriter that no method would use, before any cost arises."""
     if rewriter is None:
         return
     if not any(f.name == "rewriter" for name in names for f in dataclasses.fields(_as_dataclass(method_class(name)))):
@@ -353,7 +357,7 @@ def check_rewriter(rewriter: object, names: Sequence[str]) -> None:
 
 
 def check_price(spec: str, options: ModelOptions | None, budget: Budget | None) -> None:
-    """Refuse a budget in USD for a model whose price nobody has said, before anything is spent."""
+    """Refuse a budget in USD for a model without a known price, before any cost arises."""
     if budget is None or budget.usd is None or not spec.startswith("openai/"):  # the others cost nothing
         return
     if options is None or options.price is None:
@@ -361,7 +365,7 @@ def check_price(spec: str, options: ModelOptions | None, budget: Budget | None) 
 
 
 async def model_listings(options: ModelOptions) -> dict[str, list[Listing]]:
-    """What every provider could run here, and why not where it could not."""
+    """The models of every provider: which ones can run here, and why the others cannot."""
     listings: dict[str, list[Listing]] = {}
     for name, entry in providers().items():
         available = getattr(_load(entry), "available", None)

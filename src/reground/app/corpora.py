@@ -1,4 +1,4 @@
-"""From what a user names as a corpus to a retriever: an index is opened, anything else is indexed once and kept."""
+"""Turns a corpus into a retriever: opens an index, or indexes documents once and caches the index."""
 
 from __future__ import annotations
 
@@ -22,12 +22,15 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 BACKGROUND = "reground-index"
-"""The name of the threads that index."""
+"""The name of the indexing threads."""
 _MOMENT = 0.3
-"""Seconds that work which was cancelled has for tidying up."""
+"""Seconds that cancelled work has to clean up."""
 
 _SOON, _LATE = 0.2, 5.0
-"""Seconds between two looks at an index that another process builds: at first, and at most, for every look reads the corpus's folder."""
+"""First and longest pause, in seconds, between checks of an index that another process builds.
+
+The pause grows because every check reads the folder of the corpus.
+"""
 
 
 async def corpus_retriever(
@@ -38,11 +41,11 @@ async def corpus_retriever(
     language: str | None = None,
     on_report: Callable[[IndexReport], None] | None = None,
 ) -> Retriever:
-    """A retriever over `corpus`: one of your own as it is, an index opened, documents indexed into the cache.
+    """Return a retriever over `corpus`: a retriever unchanged, an index opened, documents indexed into the cache.
 
-    The cached index is updated on every call, which reads only what has changed. While another process does that, this one waits.
-    `language` is that of documents to be indexed, "en" unless said; an index must have been made with it. `on_report` gets
-    what an indexing came to. Raises ConfigurationError for a language that the corpus does not have.
+    Every call updates the cached index and reads only what has changed. While another process updates it, this call
+    waits. `language` is the language of the documents, "en" by default; an existing index must have been built with it.
+    `on_report` receives the report of the indexing. Raises ConfigurationError if `language` does not match the corpus.
     """
     if not isinstance(corpus, str | Path):
         if language is not None:
@@ -68,10 +71,10 @@ def _waiting() -> Progress:
 async def stoppable(
     work: Callable[[Callable[[Progress], None]], T], on_index: Callable[[Progress], None] | None = None
 ) -> T:
-    """What `work` returns, done in a thread of its own; it must call what it gets with its progress now and then.
+    """Run `work` in a thread and return its result. `work` must regularly call its argument with its progress.
 
-    Cancelled, as by Ctrl-C, the work ends at its next report. It is not waited for longer than a moment: a library's
-    call that takes longer goes on in the background, and what it has written so far is cleared away by the next build.
+    After a cancellation, such as Ctrl-C, the work ends at its next report. This function waits only a moment for that:
+    a longer library call continues in the background, and the next build removes what it has written.
     """
     result: Future[T] = Future()
     stopped = threading.Event()
@@ -89,7 +92,7 @@ async def stoppable(
         except BaseException as error:
             result.set_exception(error)
 
-    # A daemon, unlike the threads of asyncio: those are joined when the loop and the interpreter end.
+    # A daemon thread, because the loop and the interpreter wait for asyncio's own threads when they end.
     thread = threading.Thread(target=run, name=BACKGROUND, daemon=True)
     thread.start()
     try:
@@ -132,13 +135,13 @@ def _open(
 
 
 def default_settings() -> IndexSettings:
-    """Chunks short enough that a small model can read several of them."""
+    """Settings with chunks so short that a small model can read several of them."""
     from reground.retrieval.settings import IndexSettings
 
     return replace(IndexSettings(), chunk_tokens=400, overlap=50)
 
 
 def cached_index_path(corpus: Path, settings: IndexSettings) -> Path:
-    """Where the index of a corpus is kept: one for each path and each choice of settings."""
+    """The folder of a corpus's cached index: one per path and settings."""
     key = hashlib.sha256(f"{corpus.resolve()}\n{settings!r}".encode()).hexdigest()[:12]
     return indexes_dir() / f"{corpus.resolve().stem or 'corpus'}-{key}"

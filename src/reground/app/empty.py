@@ -1,4 +1,4 @@
-"""Answers without a word in them: a failure with a reason, not a blank line."""
+"""Turns an empty answer into a failure with a reason."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WHYS = {
 
 
 def nothing_said(trajectory: Trajectory) -> EmptyAnswer | None:
-    """The error that an answer without text is, with its reason from the last call; None where there is text."""
+    """The error for an answer without text, with the reason from the last call; None if there is text."""
     if trajectory.failure is not None or trajectory.answer is None or trajectory.answer.text.strip():
         return None
     calls = [step for step in trajectory.steps if isinstance(step, GenerateStep) and step.replies]

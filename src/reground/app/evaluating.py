@@ -1,4 +1,4 @@
-"""What an evaluation is put together from: the task, the model, the documents, the methods at their budgets."""
+"""Builds the parts of an evaluation: the task, the model, the documents and the methods at their budgets."""
 
 from __future__ import annotations
 
@@ -38,9 +38,9 @@ RUNS_CODE = frozenset({"program", "pal"})
 
 @dataclass(frozen=True)
 class Bench:
-    """Everything that the cells of an evaluation share.
+    """The parts that all cells of an evaluation share.
 
-    settings: each method's own. judge: a model's name. tuned: the sizes that tuning chose, by their index.
+    settings: the settings of each method. judge: the name of a model. tuned: the index of the size that tuning chose.
     """
 
     task: Task
@@ -54,13 +54,13 @@ class Bench:
     tuned: Mapping[Cell, int] = dataclasses.field(default_factory=dict)
 
     def method(self, cell: Cell) -> Method:
-        """A cell's method, cut to fit its budget or in the size that tuning chose. What the user has set stays."""
+        """A cell's method, scaled to its budget or in the size that tuning chose. Settings of the user never change."""
         if cell in self.tuned:
             return self._sizes(cell)[self.tuned[cell]]
         return scaled(self._built(cell), cell.tokens, keep=self.settings.get(cell.method, {}))
 
     def candidates(self, cell: Cell, base: EvalSettings, budget: Budget) -> list[Configured]:
-        """Every size of a cell's method, for tuning to choose from."""
+        """Every size of a cell's method, as candidates for tuning."""
         benches = [dataclasses.replace(self, tuned={cell: index}) for index in range(len(self._sizes(cell)))]
         return [bench.configure(cell, base, budget) for bench in benches]
 
@@ -68,7 +68,7 @@ class Bench:
         return fitting(self._built(cell), cell.tokens, keep=self.settings.get(cell.method, {}))
 
     def _built(self, cell: Cell) -> Method:
-        """A cell's method as its settings say. Raises ConfigurationError where something that it needs is missing."""
+        """A cell's method with its settings, unscaled. Raises ConfigurationError if a required part is missing."""
         settings = dict(self.settings.get(cell.method, {}))
         shots = self.task.demonstrations()
         if shots and "demonstrations" in fields_of(cell.method):
@@ -84,7 +84,7 @@ class Bench:
         )
 
     def configure(self, cell: Cell, base: EvalSettings, budget: Budget) -> Configured:
-        """A cell's method, and the run's settings for it, every setting of the method resolved."""
+        """A cell's method with the settings of its run; these record the value of every setting."""
         method = self.method(cell)
         named = identity(
             cell.method, method, self.model, self.options,
@@ -104,9 +104,9 @@ async def open_bench(
     on_index: Callable[[Progress], None] | None = None,
     on_report: Callable[[IndexReport], None] | None = None,
 ) -> Bench:
-    """Open the documents, those of the task unless others are named, and a sandbox where code is to be run.
+    """Open the documents (by default the task's own) and, if code has to run, a sandbox.
 
-    models: by their roles: model, judge, rewriter. settings: each method's own.
+    models: the models by role (model, judge, rewriter). settings: the settings of each method.
     """
     _check_corpus(order.corpus)
     documents = order.corpus if order.corpus is not None else getattr(task, "corpus", None)
@@ -125,16 +125,16 @@ async def open_bench(
 
 
 def _check_corpus(corpus: Path | None) -> None:
-    """Refuse documents that are not there, also where no method would search them."""
+    """Refuse a corpus that does not exist, even if no method would search it."""
     if corpus is not None and not expanded(corpus).exists():
         raise DataError("there is no such corpus", path=corpus)
 
 
 @contextmanager
 def judged(task: Task, judge: LanguageModel | None, out: Path) -> Iterator[Task]:
-    """The task with its answers rated by a model; the ratings have a journal of their own in the run's folder.
+    """The task, with answers rated by a judge model. The ratings have their own journal in the run's folder.
 
-    The task itself without a judge.
+    Without a judge, the task itself.
     """
     from reground.core.journal import SqliteJournal
     from reground.core.run import Run
@@ -157,19 +157,19 @@ def judged(task: Task, judge: LanguageModel | None, out: Path) -> Iterator[Task]
 
 
 def takes(method: str, part: str) -> bool:
-    """Whether the method has a place for a retriever, a sandbox, ..."""
+    """Whether the method accepts a part, such as a retriever or a sandbox."""
     return part in fields_of(method)
 
 
 def fields_of(method: str) -> frozenset[str]:
-    """The names that a method can be set up with."""
+    """The names of the method's fields, both parts and settings."""
     return frozenset(field_names(catalogue.method_class(method)))
 
 
 def settings_by_method(given: Mapping[str, object], methods: Sequence[str]) -> dict[str, dict[str, object]]:
-    """Share settings out: KEY goes to every method that has it, METHOD.KEY to that one alone.
+    """Assign settings to methods: KEY goes to every method that has it, METHOD.KEY only to that method.
 
-    Raises ConfigurationError for a key that no method here has.
+    Raises ConfigurationError for a key that none of the methods has.
     """
     shared: dict[str, dict[str, object]] = {name: {} for name in methods}
     for key, value in given.items():

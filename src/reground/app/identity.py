@@ -1,4 +1,7 @@
-"""What makes a run another run: one function for a question, an evaluation and a collection of trees."""
+"""The identity of a run: what has to be equal for two runs to be the same.
+
+Questions, evaluations and tree collections all use it.
+"""
 
 from __future__ import annotations
 
@@ -21,10 +24,10 @@ if TYPE_CHECKING:
     from reground.models.options import ModelOptions
 
 PARTS = frozenset({"model", "retriever", "sandbox", "rewriter", "form"})
-"""The fields of a method that are given, and are no settings."""
+"""The fields of a method that are parts, not settings."""
 _OPENAI = "https://api.openai.com/v1"
 _SAMPLES, _SAMPLE = 64, 1 << 16
-"""How many pieces of a large file are read for its fingerprint, and their bytes."""
+"""For the fingerprint of a large file: the number of pieces that are read, and the bytes of each."""
 
 
 def identity(
@@ -37,9 +40,10 @@ def identity(
     rewriter: LanguageModel | None = None,
     judge: str | None = None,
 ) -> dict[str, Any]:
-    """What names a run beside its questions, as `EvalSettings` calls it: what the method, called `name`, was built from.
+    """What identifies a run, apart from its questions: the parts and settings of the method called `name`.
 
-    A part that the method has no place for is left out; what was left at its default has no place in `model_settings`.
+    The keys are fields of `EvalSettings`. A part that the method does not use is left out, and `model_settings` leaves
+    out default values.
     """
     places = field_names(type(method))
     helpers = {
@@ -58,7 +62,7 @@ def identity(
 
 
 def resolved(method: Method) -> dict[str, JsonValue]:
-    """All settings of a method as plain data, defaults included; prompts and worked examples by their fingerprint."""
+    """All settings of a method as plain data, including defaults; prompts and demonstrations as fingerprints."""
     settings: dict[str, JsonValue] = {}
     for name in sorted(field_names(type(method))):
         value = getattr(method, name)
@@ -70,7 +74,7 @@ def resolved(method: Method) -> dict[str, JsonValue]:
 
 
 def plain(value: object) -> Any:
-    """A value as JSON holds it: a part, such as a model or a critic, by its name, anything else by its fields."""
+    """Convert a value to JSON data. A part, such as a model, becomes its name; any other object becomes its fields."""
     return json.loads(json.dumps(value, default=_plain))
 
 
@@ -86,14 +90,14 @@ def _plain(value: object) -> object:
 
 
 def _own_file(method: str) -> dict[str, JsonValue]:
-    """The fingerprint of a method file of the user's own: with another content it is another method."""
+    """The fingerprint of the user's own method file, because a changed file is a different method."""
     return {"file": files_fingerprint(Path(method))} if method.endswith(".py") else {}
 
 
 def model_settings(options: ModelOptions, model: object = None) -> dict[str, str]:
-    """What changes a model's replies besides its name, without what was left at its default.
+    """The options that change a model's replies, without those at their defaults.
 
-    Where the key is kept is nobody's business, and a base URL's user, password and query are left out.
+    The place of the API key is left out, and so are the user, password and query of a base URL.
     """
     found = {
         "base_url": getattr(model, "served_at", None) or _shown(options.base_url),
@@ -108,7 +112,7 @@ def model_settings(options: ModelOptions, model: object = None) -> dict[str, str
 
 
 def _shown(url: str | None) -> str | None:
-    """A URL without what may be secret in it."""
+    """A URL without its possibly secret parts: user, password and query."""
     if url is None:
         return None
     scheme, _, rest = url.partition("://")
@@ -116,7 +120,7 @@ def _shown(url: str | None) -> str | None:
 
 
 def weights_of(name: str) -> str | None:
-    """The fingerprint of the file or folder that a model's name leads to; None where it is an alias or on a server."""
+    """The fingerprint of a model's file or folder; None for an alias or a model on a server."""
     provider, _, place = name.partition("/")
     if provider not in {"gguf", "hf"} or not place:
         return None
@@ -124,9 +128,9 @@ def weights_of(name: str) -> str | None:
 
 
 def files_fingerprint(path: Path) -> str | None:
-    """128 bits over the names, sizes and contents of a file or of a folder's files; None where there are none.
+    """A 128-bit hash of the names, sizes and contents of a file or of a folder's files; None if there are none.
 
-    Of files above four megabytes pieces spread over the whole are read: enough to notice that weights were trained on.
+    A file above 4 MiB is sampled in evenly spread pieces, which is enough to notice that weights were trained further.
     """
     files = sorted(p for p in path.iterdir() if p.is_file()) if path.is_dir() else [path] if path.is_file() else []
     if not files:

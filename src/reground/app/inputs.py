@@ -1,4 +1,4 @@
-"""What a caller in Python may hand in instead of the exact thing: a number, a function, a list of texts."""
+"""Converts what a Python caller may pass for convenience: a number, a function, a list of texts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def as_budget(given: object) -> Budget | None:
-    """A Budget; a whole number is tokens, a mapping names the limits. Raises ConfigurationError for anything else."""
+    """Convert to a Budget: a whole number means tokens, a mapping names limits. Otherwise raises ConfigurationError."""
     if given is None or isinstance(given, Budget):
         return given
     if isinstance(given, int) and not isinstance(given, bool):
@@ -37,7 +37,7 @@ def as_budget(given: object) -> Budget | None:
 
 
 def as_options(given: object) -> ModelOptions | None:
-    """ModelOptions, or a mapping of them. Raises ConfigurationError for anything else."""
+    """Convert a mapping to ModelOptions. Raises ConfigurationError for anything else."""
     from reground.models.options import ModelOptions
 
     if given is None or isinstance(given, ModelOptions):
@@ -48,7 +48,7 @@ def as_options(given: object) -> ModelOptions | None:
 
 
 def from_mapping(kind: type[T], given: Mapping[Any, Any], what: str) -> T:
-    """A dataclass or a pydantic model of the values by name, without those that are None. Raises ConfigurationError."""
+    """Build a dataclass or a pydantic model from named values, ignoring None. Raises ConfigurationError."""
     known = field_names(kind)
     for key in given:
         if key not in known:
@@ -63,7 +63,7 @@ def from_mapping(kind: type[T], given: Mapping[Any, Any], what: str) -> T:
 
 
 def as_model(given: object, options: ModelOptions | None) -> str | LanguageModel:
-    """A model's name, a language model, or a function from prompt to reply as one. Raises ConfigurationError."""
+    """Return a model's name or a language model; wrap a function from prompt to reply. Raises ConfigurationError."""
     from reground.models.function import FunctionModel
 
     if isinstance(given, str | LanguageModel):
@@ -71,14 +71,15 @@ def as_model(given: object, options: ModelOptions | None) -> str | LanguageModel
     if callable(given) and not isinstance(given, type):
         return FunctionModel(given, price=None if options is None else options.price)
     raise ConfigurationError(
-        f"a model is 'provider/model', a function from prompt to reply, or an object with a name and generate(), not {given!r}"
+        "a model is 'provider/model', a function from prompt to reply, "
+        f"or an object with a name and generate(), not {given!r}"
     )
 
 
 async def as_corpus(given: object) -> str | Path | Retriever | None:
-    """A place of documents or a retriever; texts, passages and paths in a list are gathered in one file of the cache.
+    """Return a path or a retriever unchanged; write a list of texts, passages and paths to one file in the cache.
 
-    Raises ConfigurationError for what is none of these, DataError for a path that leads nowhere.
+    Raises ConfigurationError for anything else, and DataError for a path that does not exist.
     """
     if given is None or isinstance(given, str | Path | Retriever):
         return given
@@ -118,7 +119,7 @@ def _records(number: int, each: object) -> Iterator[dict[str, str | None]]:
 
 
 def _path(each: object) -> Path | None:
-    """The path that an item is; None for a text. A single word with a slash or a suffix is meant as a path."""
+    """The item as a path; None for a text. One word with a slash or a known suffix counts as a path."""
     if isinstance(each, Path):
         return expanded(each)
     if not isinstance(each, str) or any(c.isspace() for c in each) or len(each) > 1000:

@@ -1,4 +1,4 @@
-"""Orders as keywords: a function of one dataclass, as one of the dataclass's fields."""
+"""Turns a function of one dataclass into a function of the dataclass's fields."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Order = TypeVar("Order")
 
 
 def spread(order: Callable[P, Order]) -> Callable[[Callable[[Order], T]], Callable[P, T]]:
-    """Let a function of one order take the order's fields: keywords, types and help come from there alone."""
+    """Let a function of one order take the order's fields as keywords. Their types and help come from the dataclass."""
     cls: Any = order
     fields = inspect.signature(cls).parameters
     told = "\n".join(

@@ -1,4 +1,4 @@
-"""What a field means, as its author wrote it: the one text behind help, listings and the reference."""
+"""Reads the descriptions of fields from the source; help, listings and the reference all use them."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 
 @cache
 def meanings(cls: type) -> dict[str, str]:
-    """Each field of a dataclass or a pydantic model with its meaning, in one line; a field without one is left out.
+    """The description of each field of a dataclass or a pydantic model, in one line. Fields without one are left out.
 
-    The meaning is the text under the field, as in `reground.treesearch.settings`, or its entry `name: text` in the
-    class's docstring, as in the methods. A class's own words go over those of its bases. Without sources there are none.
+    A description is the text under the field, as in `reground.treesearch.settings`, or the entry `name: text` in the
+    docstring of the class, as in the methods. A class overrides its bases. Texts under fields need the source file.
     """
     names = field_names(cls)
     found: dict[str, str] = {}
@@ -27,9 +27,9 @@ def meanings(cls: type) -> dict[str, str]:
 
 
 def field_names(cls: type) -> list[str]:
-    """The fields of a dataclass or a pydantic model: those of its bases, from left to right, then its own.
+    """The fields of a dataclass or a pydantic model: first those of its bases, from left to right, then its own.
 
-    None of any other class.
+    Empty for any other class.
     """
     inherited = [name for base in cls.__bases__ for name in field_names(base)]
     own = getattr(cls, "__dataclass_fields__", None) or getattr(cls, "model_fields", {})
@@ -37,7 +37,7 @@ def field_names(cls: type) -> list[str]:
 
 
 def _entries(docstring: str, names: list[str]) -> dict[str, str]:
-    """The entries `name: text` and `name, name: text`; each ends with its paragraph."""
+    """The entries `name: text` and `name, name: text`; an entry ends with its paragraph."""
     if not any(f"{name}: " in docstring for name in names):
         return {}
     one = "|".join(sorted(map(re.escape, names), key=len, reverse=True))
@@ -50,7 +50,7 @@ def _entries(docstring: str, names: list[str]) -> dict[str, str]:
 
 
 def _under_fields(cls: type) -> dict[str, str]:
-    """The strings that stand under the fields of a class."""
+    """The strings under the fields of a class."""
     for node in _module(getattr(sys.modules.get(cls.__module__), "__file__", None)):
         if isinstance(node, ast.ClassDef) and node.name == cls.__name__:
             return dict(_documented(node.body))
@@ -68,7 +68,7 @@ def _documented(body: list[ast.stmt]) -> list[tuple[str, str]]:
 
 @cache
 def _module(file: str | None) -> list[ast.stmt]:
-    """A module's statements; none where there is no source."""
+    """The statements of a module; none if there is no source."""
     try:
         return ast.parse(Path(file).read_text(encoding="utf-8")).body if file is not None else []
     except (OSError, SyntaxError, ValueError):

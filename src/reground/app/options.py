@@ -1,8 +1,8 @@
-"""Every option once: an option of the command line, a key of the configuration file, a keyword in Python.
+"""Every option, defined once for the command line, the configuration file and Python.
 
-A class holds the options of one subject; a command's order is put together from them. The words under a field are all
-that is said of it anywhere: `app.meanings` reads them for the help, for `reground.ask` and for the reference. The
-metadata of a field is what the command line cannot tell from its name and type (`app.cli.flags.Look`).
+Each class holds the options of one subject. A command's order combines several of them. The text under a field is its
+only description: `app.meanings` reads it for the help, for `reground.ask` and for the reference. A field's metadata
+says what the command line cannot infer from its name and type (`app.cli.flags.Look`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from reground.core.language import LanguageModel
 from reground.evaluation.questions import Questions, Sample
 from reground.models.options import ModelOptions
 
-if TYPE_CHECKING:  # types of what only Python can give
+if TYPE_CHECKING:  # types of options that exist only in Python
     from reground.core.events import Observer
     from reground.retrieval.settings import IndexReport, Progress
 
@@ -34,59 +34,59 @@ AnyModel = str | LanguageModel | Callable[[str], str | Awaitable[str]]
 
 @dataclass(frozen=True, kw_only=True)
 class MethodName:
-    """Which method."""
+    """The method."""
 
     method: str = field(default=DEFAULT_METHOD, metadata={"short": "-m"})
-    """A method's name, name+preset, or a file of your own that ends in .py; see `reground methods`."""
+    """A method's name, name+preset, or the path of your own .py file; see `reground methods`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class ModelName:
-    """Which model."""
+    """The model."""
 
     model: AnyModel = DEFAULT_MODEL
-    """provider/model; see `reground models`. In Python also a function from prompt to reply, plain or async, or a
-    LanguageModel of your own."""
+    """provider/model; see `reground models`. In Python also a function from prompt to reply, plain or async, or your
+    own LanguageModel."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rewriter:
-    """Who rewrites queries."""
+    """The model that rewrites queries."""
 
     rewriter: AnyModel | None = field(default=None, metadata=_MODEL)
-    """A model (provider/model) that rewrites queries, for methods that take one; same server options. Without it the
-    model itself does."""
+    """The model (provider/model) that rewrites queries, for methods that have a rewriter. It uses the same server
+    options. By default --model rewrites them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Language:
-    """What the documents are written in."""
+    """The language of the documents."""
 
     language: str | None = None
-    """The documents' language, by code or English name: de, ja, ...; English unless said."""
+    """The language of the documents, as a code or an English name: de, ja, German, ...; English by default."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Fresh:
-    """Whether what is recorded counts."""
+    """Whether to reuse a recorded run."""
 
     fresh: bool = False
-    """Ask again from the beginning, whatever was recorded before."""
+    """Start from the beginning and discard what an earlier run recorded."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Work(ModelName, Language):
-    """Who works, on what, and for how much."""
+    """The model, the documents, the settings and the budget."""
 
     corpus: Path | str | Retriever | Sequence[str | Path | Passage] | None = field(
         default=None, metadata={"short": "-c"}
     )
-    """Documents (a folder), a JSONL file or an index. In Python also a Retriever of your own, or a list of texts,
-    passages and paths."""
+    """A folder of documents, a JSONL file or an index. In Python also your own Retriever, or a list of texts, passages
+    and paths."""
 
     settings: Mapping[str, object] | None = field(default=None, metadata={"name": "--set", "metavar": "KEY=VALUE"})
-    """A setting of the method, e.g. k=3; `reground methods NAME` lists them. May be repeated. What is set stays as it
-    is when a token budget scales the method."""
+    """A setting of the method, e.g. k=3; `reground methods NAME` lists them. May be repeated. A token budget scales the
+    method, but never changes a value set here."""
 
     model_options: ModelOptions | Mapping[str, Any] | None = field(default=None, metadata=_MODEL)
     """Where and how to reach the model."""
@@ -94,27 +94,27 @@ class Work(ModelName, Language):
     budget: Budget | int | Mapping[str, Any] | None = field(
         default=None, metadata={"prefix": "budget_", "min": 1, "panel": "Budget"}
     )
-    """The most that a question may cost; a number is tokens. A limit on tokens scales the method to it."""
+    """The most that one question may cost; a plain number means tokens. A token limit also scales the method to fit."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Ask(MethodName, Work, Rewriter, Fresh):
-    """All that can be said of one question."""
+    """The options of `ask`."""
 
     question: str = field(kw_only=False, metadata={"argument": True})
     """The question."""
 
     form: str | None = None
-    """What an answer looks like: text, phrase, choice, number, program, pal, plan; else what suits the method."""
+    """The form of the answer: text, phrase, choice, number, program, pal or plan; by default the method's own."""
 
     trace: Path | str | None = None
-    """Add the trajectory to this JSONL file."""
+    """Append the trajectory to this JSONL file."""
 
     seed: int | None = None
-    """What the seeds of sampled calls come from, where a method draws any; without it they are left to the model."""
+    """The seed for sampled calls, in methods that sample; by default the model draws its own."""
 
     home: Path | None = field(default=None, metadata=_PYTHON)
-    """Where runs are kept, instead of the user's state folder."""
+    """The folder for runs; the user's state folder by default."""
 
     observer: Observer | None = field(default=None, metadata=_PYTHON)
     """Called with every event while the method works."""
@@ -123,38 +123,38 @@ class Ask(MethodName, Work, Rewriter, Fresh):
     """Called with progress while the corpus is indexed."""
 
     on_report: Callable[[IndexReport], None] | None = field(default=None, metadata=_PYTHON)
-    """Called with what the indexing came to, before the method begins."""
+    """Called with the report of the indexing, before the method begins."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Demo(MethodName, ModelName, Fresh):
-    """What the demonstration can be told."""
+    """The options of `demo`."""
 
     question: str | None = field(default=None, metadata={"argument": True})
-    """A question of your own about the demo's articles."""
+    """Your own question about the demo's articles."""
 
     model: str = DEFAULT_MODEL
 
 
 @dataclass(frozen=True, kw_only=True)
 class Baseline:
-    """What is compared with what."""
+    """The baseline of a comparison."""
 
     baseline: str | None = None
-    """What others are tested against; the first method unless said."""
+    """The method that the others are tested against; the first one by default."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Data:
-    """Where benchmarks are."""
+    """The place of the benchmarks."""
 
     data: Path | None = None
-    """The benchmarks' folder, or hub; else REGROUND_DATA, else ./data."""
+    """The folder of the benchmarks, or hub; by default REGROUND_DATA, then ./data."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Benchmark(Data, Work, Sample):
-    """What every command on a benchmark asks for; its model and documents have names."""
+    """The options of every command on a benchmark; the model and the documents are given by name or path."""
 
     task: str = field(metadata={"short": "-t"})
     """A benchmark's name, or scheme:DIR."""
@@ -163,13 +163,13 @@ class Benchmark(Data, Work, Sample):
     """provider/model; see `reground models`."""
 
     corpus: Path | None = None
-    """Documents or an index; else the task's own corpus."""
+    """Documents or an index; the task's own corpus by default."""
 
     sandbox: str = "bubblewrap"
-    """Where generated code runs: bubblewrap or docker."""
+    """The sandbox that runs generated code: bubblewrap or docker."""
 
     out: Path | None = field(default=None, metadata={"short": "-o"})
-    """The run's folder; below ./runs unless said."""
+    """The folder of the run; a folder in ./runs by default."""
 
     settings: Mapping[str, object] = field(default_factory=dict)
     model_options: ModelOptions = field(default_factory=ModelOptions)
@@ -178,89 +178,89 @@ class Benchmark(Data, Work, Sample):
 
 @dataclass(frozen=True, kw_only=True)
 class Measuring(Benchmark, Questions, Rewriter):
-    """What `eval` and `compare` ask for."""
+    """The options that `eval` and `compare` share."""
 
     limit: int | None = None
-    """How many questions, drawn by the seed; 0 is all. 100 unless said; all of --ids."""
+    """The number of questions, drawn by the seed; 0 means all. The default is 100, or all questions of --ids."""
 
     rewriter: str | None = None
 
     judge: str | None = field(default=None, metadata=_MODEL)
-    """A model (provider/model) that rates long answers; same server options."""
+    """The model (provider/model) that rates long answers. It uses the same server options."""
 
     dry_run: bool = field(default=False, metadata=_COST)
-    """Say what it would cost and stop."""
+    """Print the estimated cost and stop."""
 
     speed: float | None = field(default=None, metadata={"min": 0.001, **_COST})
-    """Tokens a second, to estimate the time."""
+    """Tokens per second, to estimate the time."""
 
     yes: bool = field(default=False, metadata={"short": "-y", **_COST})
-    """Do not ask before spending over 1 USD."""
+    """Do not ask for confirmation before spending more than 1 USD."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Evaluate(MethodName, Measuring):
-    """What `eval` asks for."""
+    """The options of `eval`."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Compare(Measuring, Baseline):
-    """What `compare` asks for."""
+    """The options of `compare`."""
 
     methods: str = field(default="direct,cot,rag,rar", metadata={"short": "-m"})
-    """Names, with commas between."""
+    """The methods to compare, separated by commas."""
 
     budgets: str = field(default="1k,2k,4k", metadata={"short": "-b"})
-    """Tokens a question, with commas: 1k,2k,4k; none is no budget."""
+    """Token budgets per question, separated by commas: 1k,2k,4k; none means no budget."""
 
     budget: Budget = field(default_factory=Budget, metadata={"only": ("calls", "seconds", "usd")})
 
     tune: int = field(default=0, metadata={"min": 0})
-    """Choose each method's size on this number of training questions; 0 takes its defaults, cut to fit."""
+    """Choose each method's size on this number of training questions; 0 uses the defaults, reduced to fit."""
 
     tune_task: str | None = None
-    """The training split to tune on; the task's own unless said."""
+    """The training split to tune on; the task's own by default."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Report(Baseline):
-    """What `report` asks for."""
+    """The options of `report`."""
 
     folders: list[Path] = field(metadata={"argument": True})
-    """Run folders, or folders that hold some."""
+    """Run folders, or folders that contain run folders."""
 
     out: Path | None = field(default=None, metadata={"short": "-o"})
-    """Where report.md and the plots go; the first folder unless said."""
+    """The folder for report.md and the plots; the first folder by default."""
 
     by: str | None = None
-    """Also by this field of the questions' metadata."""
+    """Also group the results by this field of the questions' metadata."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Trees(Benchmark):
-    """What `train trees` asks for."""
+    """The options of `train trees`."""
 
     limit: int = 20
-    """How many questions, drawn by the seed; 0 is all."""
+    """The number of questions, drawn by the seed; 0 means all."""
 
     concurrency: int = 4
 
     simulations: int = field(default=32, metadata={"min": 1, **_SEARCH})
-    """Simulations a tree."""
+    """Simulations per tree."""
 
     in_flight: int = field(default=4, metadata={"min": 1, **_SEARCH})
-    """Simulations of a tree at once."""
+    """Simulations of one tree that run at once."""
 
     exploration: float = field(default=2**0.5, metadata={"min": 0, **_SEARCH})
-    """c of UCB1: how much untried moves are preferred."""
+    """The constant c of UCB1: a higher value explores untried moves more."""
 
     rollout: Literal["answer", "first"] = field(default="answer", metadata=_SEARCH)
-    """How a simulation ends: with the answer at once, or planning on with the first of all candidates."""
+    """How a simulation ends: answer forces the answer at once; first plans on with the first candidate each time."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Served:
-    """Where a server is, for commands that need no more of it."""
+    """The address of a server, for commands that need no other model option."""
 
     model_options: ModelOptions = field(default_factory=ModelOptions, metadata={"only": ("base_url",)})
     """Where and how to reach the model."""
@@ -268,41 +268,41 @@ class Served:
 
 @dataclass(frozen=True, kw_only=True)
 class Index(Language, Data, Served):
-    """What `index` asks for."""
+    """The options of `index`."""
 
     source: Path = field(metadata={"argument": True})
     """A folder of documents, a JSONL file or a BEIR folder."""
 
     out: Path = field(metadata={"short": "-o"})
-    """Where the index goes (a folder)."""
+    """The folder for the index."""
 
     kind: str = "bm25"
-    """bm25, dense or hybrid."""
+    """The kind of index: bm25, dense or hybrid."""
 
     chunk_tokens: int = field(default=2000, metadata={"min": 16})
-    """Most tokens a piece."""
+    """The most tokens in one chunk."""
 
     overlap: int = field(default=100, metadata={"min": 0})
-    """Tokens shared by neighbouring pieces."""
+    """Tokens that neighbouring chunks share."""
 
     embedder: str | None = None
-    """openai/<model> or st/<model>."""
+    """The embedding model, for dense and hybrid: openai/<model> or st/<model>."""
 
     decontaminate: list[str] | None = field(default=None, metadata={"metavar": "TASK"})
-    """Drop pieces that hold this benchmark's solutions; may be repeated."""
+    """Drop chunks that contain solutions of this benchmark; may be repeated."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Quiet:
-    """How much is said."""
+    """Whether to show progress."""
 
     quiet: bool = field(default=False, metadata={"short": "-q"})
-    """No progress."""
+    """Show no progress."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Json:
-    """For whom results are printed."""
+    """Whether results are printed as JSON."""
 
     as_json: bool = field(default=False, metadata={"name": "--json"})
-    """Print JSON and nothing else."""
+    """Print only JSON."""

@@ -1,8 +1,8 @@
-"""The command line: one file a group of commands, and one place where errors become exit codes.
+"""The command line: one file per group of commands, and one place that turns errors into exit codes.
 
-Exit codes: 0 done; 1 no answer, or an empty one; 2 something in the command, the configuration or the surroundings is
-wrong; 3 an evaluation finished with failed questions; 4 an answer, but no document
-is behind it; 70 a bug of ours; 130 interrupted (everything is kept, the same command goes on).
+Exit codes: 0 done; 1 no answer, or an empty one; 2 the command, the configuration or the environment is wrong; 3 an
+evaluation finished with failed questions; 4 an answer that rests on no document; 70 a bug in reground; 130 interrupted
+(everything is kept, and the same command resumes).
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from reground.app.cli.codes import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SURROUNDINGS
 from reground.app.cli.streams import steady_streams, to_nowhere
 
 _LONGEST = 1_000
-"""Characters of an error's line."""
+"""The most characters in an error message."""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line and leave the process with a meaningful exit code."""
+    """Run the command line and end the process with its exit code."""
     steady_streams()
     code = run(arguments)
     if code == EXIT_INTERRUPTED and _is_indexing():
-        # It is inside a library's call, which nothing can stop; the interpreter must not be taken down under it.
+        # The thread is in a library call that nothing can stop, and a normal exit would break the interpreter under it.
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
     try:
         sys.stdout.flush()
-    except OSError as error:  # it is on a full disk; what waits would fail once more when the interpreter ends
+    except OSError as error:  # the disk is full; the buffered rest would fail again at exit
         to_nowhere(sys.stdout.fileno())
         if code == 0:
             _say(f"error: the output cannot be written: {error.strerror}; what was recorded is kept")
@@ -46,10 +46,10 @@ def _is_indexing() -> bool:
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns its exit code. No error a user can act on shows a stack trace."""
+    """Run one command and return its exit code. An error that the user can fix shows no stack trace."""
     try:
         return _run(arguments)
-    except KeyboardInterrupt:  # while modules were loaded, which is most of a short command's time
+    except KeyboardInterrupt:  # during the imports, which take most of a short command's time
         return _interrupted()
 
 
@@ -62,7 +62,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
     try:
         code = cli(args=None if arguments is None else list(arguments), prog_name="reground", standalone_mode=False)
-        # typer makes a Ctrl-C that no command has dealt with into this code
+        # typer turns a Ctrl-C that no command handled into this code
         return _interrupted() if code == EXIT_INTERRUPTED else code if isinstance(code, int) else 0
     except typer.Exit as leave:
         return leave.exit_code
@@ -92,14 +92,17 @@ def _interrupted() -> int:
 
 
 def _is_usage(error: Exception) -> bool:
-    """Whether it is the option parser's complaint; the parser's base class has no public name in every release of typer."""
+    """Whether the option parser raised it.
+
+    The check is by name, because some releases of typer have no public name for the parser's base class.
+    """
     return any(base.__name__ == "ClickException" for base in type(error).__mro__)
 
 
 def _show_usage(error: Any) -> int:
     error.message = _short(str(error.message))
     error.show()
-    if type(error).__name__ == "NoArgsIsHelpError":  # it shows the help alone
+    if type(error).__name__ == "NoArgsIsHelpError":  # it shows only the help
         _say("error: a command is missing: name one of those above")
     return int(error.exit_code)
 
@@ -111,5 +114,5 @@ def _say(line: str) -> None:
 
 
 def _short(line: str) -> str:
-    """What is said of a value that fills pages, without its middle."""
+    """Cut the middle out of a message that is too long."""
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST * 2 // 3]} ... {line[-_LONGEST // 3 :]}"

@@ -1,4 +1,4 @@
-"""What several commands share: consoles, and how numbers are told."""
+"""What several commands share: the consoles, and the format of numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`reground ask` and `reground demo`: a question in, a grounded answer out, with what it rests on."""
+"""`reground ask` and `reground demo`: answer a question and show the evidence."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 @flattened
 def ask(order: Ask, output: Json, voice: Quiet, config: ConfigFile = None) -> None:
-    """Answer a question, step by step, going back over every step with evidence from your documents.
+    """Answer a question step by step, and revise each step with evidence from your documents.
 
-    Interrupted? The same command goes on where it was and pays for no call twice. Finished? It is replayed; --fresh asks
-    again from the beginning.
+    The same command resumes an interrupted run and pays for no call twice. It replays a finished run; --fresh starts
+    from the beginning.
 
-    Exit codes: 0 answered from your documents (or by a method that reads none), 4 answered with no document behind it,
-    1 no answer, 2 the command or the surroundings are wrong, 130 interrupted.
+    Exit codes: 0 answered from your documents (or by a method that reads none), 4 the answer rests on no document,
+    1 no answer, 2 the command or the environment is wrong, 130 interrupted.
 
     Example:  reground ask "Which came first, the Eiffel Tower or the Brooklyn Bridge?" --corpus docs/ --method rar
     """
@@ -36,7 +36,7 @@ def ask(order: Ask, output: Json, voice: Quiet, config: ConfigFile = None) -> No
 
 @flattened
 def demo(order: Demo) -> None:
-    """Index the articles that come with reground, ask a question that needs several of them, and show every step.
+    """Index the articles that come with reground, answer a question that needs several of them, and show every step.
 
     Example:  reground demo --method rat
     """
@@ -50,7 +50,7 @@ def demo(order: Demo) -> None:
         f"[bold]Question[/]  {escape(asked)}\n[dim]method {order.method}, model {order.model}, "
         f"corpus: the {corpus_path().name} that comes with reground[/]\n"
     )
-    short = {"max_rounds": 1} if order.method == DEFAULT_METHOD else {}  # a demonstration is short
+    short = {"max_rounds": 1} if order.method == DEFAULT_METHOD else {}  # keeps the demonstration short
     _answer(Ask(asked, method=order.method, model=order.model, corpus=corpus_path(), settings=short, fresh=order.fresh))
     if order.model == DEFAULT_MODEL:
         err.print(
@@ -66,7 +66,7 @@ def _answer(order: Ask, *, as_json: bool = False, quiet: bool = False) -> None:
     from reground.app.cli.progress import AskProgress
     from reground.core.errors import ConfigurationError
 
-    catalogue.method_class(order.method)  # before a model is brought
+    catalogue.method_class(order.method)  # check the name before a model is downloaded
     if order.corpus is None and "retriever" in catalogue.needs(order.method):
         raise ConfigurationError(f"the method {order.method} needs documents: give --corpus DIR")
     out, err = common.consoles()
@@ -90,7 +90,7 @@ def _answer(order: Ask, *, as_json: bool = False, quiet: bool = False) -> None:
 
 
 def _leave_quietly(result: Result) -> None:
-    """Say on exit that a budget ended the work or that nothing was read, for scripts that read standard error."""
+    """Note on standard error, for scripts, that a budget ended the work or that the answer rests on no document."""
     if os.environ.get("REGROUND_QUIET"):
         return
     from reground.app.cli.terminal import say

@@ -1,4 +1,4 @@
-"""The exit codes that commands share."""
+"""The exit codes of the commands, apart from 0 and 1."""
 
 EXIT_SURROUNDINGS = 2
 EXIT_FAILED_QUESTIONS = 3

@@ -1,4 +1,4 @@
-"""The tree of commands. Each group registers itself; what a command needs is imported when it runs."""
+"""The tree of commands. Each group registers its own; a command imports what it needs when it runs."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def root(
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
     ] = False,
 ) -> None:
-    """Hard questions in, grounded answers out: reason step by step, go back over each step with evidence.
+    """Answer hard questions from your documents: reason step by step and revise each step with evidence.
 
     First steps:  reground demo   ·   reground ask "..." --corpus DIR   ·   reground models
     """

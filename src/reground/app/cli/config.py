@@ -1,4 +1,4 @@
-"""The configuration file: the same names as the options, heeded where an option is not given; and `--set`."""
+"""The configuration file, whose values apply where an option is not given, and `--set`."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import typer
 from reground.core.errors import ConfigurationError, DataError, did_you_mean
 
 SETTINGS = "settings"
-"""The table of a method's own settings, and the parameter behind --set."""
+"""The table of the method's settings, and the name of the parameter behind --set."""
 DEFAULT = "reground.toml"
 _INNER = "__"
 _NO_KEYS = {"config", "set", "help", "version", "install_completion", "show_completion"}
@@ -21,7 +21,7 @@ _NONE = frozenset({"none", "null"})
 
 
 def _heed(context: typer.Context, path: Path | None) -> Path | None:
-    """Let the file's values stand where an option is not given."""
+    """Use the file's values for options that are not given."""
     if not context.resilient_parsing:
         config = read_config(path)
         check_config(config, config_keys(context.find_root().command))
@@ -43,7 +43,7 @@ ConfigFile = Annotated[
 
 
 def read_config(path: Path | None) -> dict[str, Any]:
-    """The configuration file's content; {} when none is named and there is no reground.toml here."""
+    """The content of the configuration file; {} if none is named and the current folder has no reground.toml."""
     if path is None:
         path = Path(DEFAULT)
         if not path.is_file():
@@ -57,7 +57,7 @@ def read_config(path: Path | None) -> dict[str, Any]:
 
 
 def config_keys(root: Any) -> dict[str, set[str]]:
-    """What a configuration file may hold: every option of a command that reads one, and the tables with their keys."""
+    """The keys that a configuration file may have: the options of every command that reads one, and the tables."""
     commands, keys = [root], {SETTINGS: set[str]()}
     while commands:
         command = commands.pop()
@@ -72,7 +72,7 @@ def config_keys(root: Any) -> dict[str, set[str]]:
 
 
 def check_config(config: Mapping[str, Any], known: Mapping[str, set[str]]) -> None:
-    """Refuse a configuration with keys that no command reads."""
+    """Refuse a configuration with keys that no command reads. Raises ConfigurationError."""
     tables = {key for key, inner in known.items() if inner} | {SETTINGS}
     for key, value in config.items():
         if key not in known:
@@ -87,7 +87,7 @@ def check_config(config: Mapping[str, Any], known: Mapping[str, set[str]]) -> No
 
 
 def _options(command: Any) -> Iterator[tuple[str, Any]]:
-    """A command's options as a configuration writes them, and the parameters behind them."""
+    """The options of a command, as keys of a configuration, with their parameters."""
     for parameter in command.params:
         for option in parameter.opts:
             if option.startswith("--"):
@@ -95,7 +95,7 @@ def _options(command: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _given(context: typer.Context, config: Mapping[str, Any], path: Path) -> Iterator[tuple[str, Any]]:
-    """The values for a command's parameters; the option's own name goes over the one in a table."""
+    """The values for a command's parameters. A top-level key overrides the key in a table."""
     for key, parameter in _options(context.command):
         table, _, inner = parameter.name.partition(_INNER)
         if key in config and key not in _NO_KEYS:
@@ -105,7 +105,7 @@ def _given(context: typer.Context, config: Mapping[str, Any], path: Path) -> Ite
 
 
 def _fit(context: typer.Context, value: Any, parameter: Any, where: str) -> Any:
-    """The value as the command line would give it, if it is one that the option takes. Raises ConfigurationError."""
+    """The value as the command line would give it. Raises ConfigurationError if the option does not accept it."""
     if isinstance(value, list) or isinstance(value, bool) != bool(getattr(parameter, "is_flag", False)):
         what = "true or false" if getattr(parameter, "is_flag", False) else "one text or number"
         raise ConfigurationError(f"{where} is {what}, not {json.dumps(value, default=str)}")
@@ -118,7 +118,7 @@ def _fit(context: typer.Context, value: Any, parameter: Any, where: str) -> Any:
 
 
 def parse_settings(config: Mapping[str, object], given: list[str] | None) -> dict[str, object]:
-    """A method's settings: the configuration's [settings], and over them --set KEY=VALUE."""
+    """A method's settings: [settings] of the configuration, overridden by --set KEY=VALUE."""
     settings = dict(config)
     for item in given or []:
         key, equals, value = item.partition("=")
@@ -129,7 +129,7 @@ def parse_settings(config: Mapping[str, object], given: list[str] | None) -> dic
 
 
 def _read_value(value: str) -> object:
-    """TOML's reading of a value where it has one (3, 0.5, true, [1, 2], {draft = "..."}), else the text itself."""
+    """Read a value as TOML (3, 0.5, true, [1, 2], {draft = "..."}); return the text itself if it is not TOML."""
     try:
         return tomllib.loads(f"value = {value}")["value"]
     except (ValueError, RecursionError):
@@ -137,7 +137,7 @@ def _read_value(value: str) -> object:
 
 
 def setting_text(value: object) -> str:
-    """A setting as --set reads it back: a plain word as it is, anything else as TOML, and none."""
+    """Write a setting so that --set can read it: a plain word unchanged, None as none, anything else as TOML."""
     if isinstance(value, str) and value == value.strip() and _read_value(value) == value and value.lower() not in _NONE:
         return value
     if isinstance(value, tuple | list):

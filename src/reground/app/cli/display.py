@@ -1,7 +1,7 @@
-"""Results for people: the answer, the steps that led to it, the evidence, the cost.
+"""Prints results for people: the answer, its steps, the evidence and the cost.
 
-Everything that comes from a model or a document is printed as plain text: markup in it means nothing,
-and control characters that could move a terminal's cursor are taken out.
+Text from a model or a document is printed as plain text: markup has no effect, and control characters that could move
+the cursor are removed.
 """
 
 from __future__ import annotations
@@ -37,12 +37,12 @@ if TYPE_CHECKING:
 
 
 def plain(text: str, style: str = "") -> Text:
-    """Outside text, harmless to a terminal."""
+    """Text from a model or a document, made harmless to a terminal."""
     return Text(harmless(text), style=style)
 
 
 def show_result(console: Console, result: Result) -> None:
-    """The answer first, then how it came about and what it cost."""
+    """Print the answer, then its steps, its evidence and its cost."""
     console.print(Rule("Answer", style="green", align="left"))
     console.print(plain(result.text))
     if result.ungrounded is not None:
@@ -105,12 +105,12 @@ def cost_line(usage: Usage, seconds: float, replayed_calls: int = 0) -> str:
 
 
 def replayed(trajectory: Trajectory) -> int:
-    """How many model calls came out of the journal."""
+    """The number of model calls that came from the journal."""
     return sum(1 for step in trajectory.steps if isinstance(step, GenerateStep) and step.replayed)
 
 
 def show_line(console: Console, number: int, trajectory: Trajectory) -> None:
-    """One trajectory in one line."""
+    """Print one trajectory in one line."""
     end = trajectory.failure.message if trajectory.failure else trajectory.answer.text if trajectory.answer else ""
     style = "red" if trajectory.failure else ""
     console.print(
@@ -128,7 +128,7 @@ def show_line(console: Console, number: int, trajectory: Trajectory) -> None:
 
 
 def show_trajectory(console: Console, trajectory: Trajectory) -> None:
-    """Every step of one trajectory, in the order in which they ended."""
+    """Print every step of one trajectory, in the order in which the steps ended."""
     console.print(plain(trajectory.question, "bold"))
     for step in trajectory.steps:
         console.print(Rule(f"{step.span or '/'} {step.name}  {step.elapsed:.1f} s", style="dim", align="left"))
@@ -176,7 +176,7 @@ def _show_call(console: Console, step: GenerateStep) -> None:
 
 
 def _candidate_line(candidate: Candidate, *, chosen: bool) -> str:
-    """One line of a choice: a mark, the score or why it was out, the text."""
+    """One candidate of a choice in one line: a mark if chosen, the score or the reason for its removal, the text."""
     worth = candidate.score if candidate.score is not None else candidate.logprob
     said = candidate.discarded or ("" if worth is None else f"{worth:.3f}")
     return f"  {'>' if chosen else ' '} {said}{'  ' if said else ''}{_short(candidate.text)}"

@@ -16,7 +16,7 @@ from reground.app.options import Compare, Evaluate, Quiet, Report
 
 @flattened
 def evaluate(order: Evaluate, voice: Quiet, config: ConfigFile = None) -> None:
-    """Evaluate one method on a benchmark. The same command again goes on where it was; no call is paid twice.
+    """Evaluate one method on a benchmark. The same command resumes an interrupted run and pays for no call twice.
 
     Exit code 3: finished, but some questions failed; --retry-failed runs them again.
 
@@ -33,11 +33,11 @@ def evaluate(order: Evaluate, voice: Quiet, config: ConfigFile = None) -> None:
 def compare(order: Compare, voice: Quiet, config: ConfigFile = None) -> None:
     """Compare methods at the same token budgets, each in a size that fits, and write report.md with plots.
 
-    A method runs with its defaults where they fit, else in its largest size that does. With --tune N it runs in the
-    size that did best on N questions of a training split, among all that fit; that may use less than the budget.
+    A method runs with its defaults if they fit the budget, otherwise in the largest size that fits. With --tune N it
+    runs in the size that did best on N questions of a training split; that size may use less than the budget.
 
-    A setting goes to every method that has it, or to one: --set rar.k=3. The same command again goes on where it
-    was; more methods and budgets may be added to the same folder. Exit code 3: some questions failed.
+    A setting applies to every method that has it, or to a single one: --set rar.k=3. The same command resumes an
+    interrupted run. You can add methods and budgets to the same folder later. Exit code 3: some questions failed.
 
     Example:  reground compare --task hotpotqa --methods direct,cot,rag,rar --budgets 1k,2k,4k --dry-run
     """
@@ -54,7 +54,7 @@ def compare(order: Compare, voice: Quiet, config: ConfigFile = None) -> None:
 
 @flattened
 def report(order: Report) -> None:
-    """Write the report on finished or unfinished runs again, also over several models; calls no model.
+    """Write the report on finished or unfinished runs again, even of several models. This calls no model.
 
     Example:  reground report runs/small-model runs/large-model --out runs/both
     """
@@ -63,7 +63,7 @@ def report(order: Report) -> None:
 
 
 def slug(*names: str) -> str:
-    """A folder's name made of names."""
+    """Join names into a folder's name."""
     return "-".join("".join(c if c.isalnum() or c in "@._" else "-" for c in name).strip("-") for name in names)
 
 

@@ -1,4 +1,4 @@
-"""What an evaluation would cost, before it costs: the estimate, its table, and the question whether to go on."""
+"""Estimates the cost of an evaluation in advance, prints it as a table and asks whether to continue."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CONFIRM_USD = 1.0
 
 
 def estimates(task: Task, job: Job) -> list[Estimate]:
-    """What is left to do in each cell."""
+    """Estimate the remaining cost of each cell."""
     from reground.evaluation.estimate import estimate
     from reground.evaluation.results import read_run
     from reground.evaluation.runner import choose
@@ -48,7 +48,7 @@ def estimates(task: Task, job: Job) -> list[Estimate]:
 
 
 def estimate_table(estimates: Sequence[Estimate]) -> Any:
-    """The estimates as a table for a terminal."""
+    """The estimates as a table for the terminal."""
     from rich.table import Table
 
     from reground.app.cli.eval_progress import human_time
@@ -76,7 +76,10 @@ def estimate_table(estimates: Sequence[Estimate]) -> Any:
 
 
 def confirm(err: Console, found: Sequence[Estimate], *, sure: bool) -> None:
-    """Ask before real money is spent; only a known price can be asked about."""
+    """Ask before an evaluation spends more than CONFIRM_USD; without a price there is nothing to ask.
+
+    Raises ConfigurationError if nobody can be asked, typer.Exit if the answer is no.
+    """
     from reground.core.errors import ConfigurationError
     from reground.evaluation.estimate import total
 

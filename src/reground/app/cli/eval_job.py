@@ -1,4 +1,4 @@
-"""What `eval` and `compare` have been told, in one place."""
+"""The job of `eval` and `compare`: the order with what follows from it."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ DEFAULT_LIMIT = 100
 
 @dataclass(frozen=True)
 class Job:
-    """What `eval` and `compare` have been told. baseline: None where one method is evaluated by itself."""
+    """An evaluation to run. baseline: None if a single method is evaluated."""
 
     order: Measuring
     cells: list[Cell]
@@ -28,12 +28,12 @@ class Job:
 
     @property
     def methods(self) -> list[str]:
-        """Every method once."""
+        """The methods of all cells, without duplicates."""
         return list(dict.fromkeys(cell.method for cell in self.cells))
 
     @property
     def base(self) -> EvalSettings:
-        """What the runs of all cells have in common."""
+        """The settings that the runs of all cells share."""
         from reground.app.meanings import field_names
         from reground.evaluation.questions import Questions
         from reground.evaluation.runner import EvalSettings

@@ -1,4 +1,4 @@
-"""Live progress of an evaluation: on a terminal one moving line, elsewhere a plain line now and then."""
+"""Progress of an evaluation: one live line on a terminal, otherwise a plain line from time to time."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ if TYPE_CHECKING:
     from rich.console import Console
 
 LINES = 10
-"""Plain lines a cell."""
+"""Plain lines per cell."""
 
 
 @dataclass(frozen=True)
 class Work:
-    """A cell and its questions x repeats. A run at twice the budget is taken to last twice as long."""
+    """A cell and its number of runs (questions x repeats). The time of a run is taken to grow with its budget."""
 
     cell: Cell
     runs: int
 
     @property
     def weight(self) -> float:
-        """What one question counts for in the estimated end."""
+        """The weight of one run in the estimated end."""
         return float(self.cell.tokens or 1)
 
 
 class EvalProgress:
-    """Done, tokens, USD, estimated end, over all cells."""
+    """Shows the finished runs, tokens, USD and estimated end over all cells."""
 
     def __init__(self, console: Console, works: Sequence[Work], *, shown: bool = True) -> None:
         self._console, self._works = console, works
@@ -62,16 +62,16 @@ class EvalProgress:
 
     @property
     def done(self) -> int:
-        """Questions x repeats that are finished."""
+        """Finished runs (questions x repeats)."""
         return sum(progress.done for progress in self._now.values())
 
     @property
     def total(self) -> int:
-        """Questions x repeats in all."""
+        """All runs (questions x repeats)."""
         return sum(work.runs for work in self._works)
 
     def on_progress(self, index: int, progress: Progress) -> None:
-        """Take in where a cell stands."""
+        """Record the progress of a cell, and print a line if one is due."""
         if index != self._index:
             self._told = -1
         self._index = index
@@ -82,7 +82,7 @@ class EvalProgress:
             self._console.print(Text(self.line(), style="dim"), soft_wrap=True)
 
     def line(self) -> str:
-        """Where it stands, in one line."""
+        """The progress in one line."""
         if not self._now:
             return "starting"
         work, here = self._works[self._index], self._now[self._index]
@@ -100,7 +100,7 @@ class EvalProgress:
         return "  ".join(parts)
 
     def seconds_left(self) -> float | None:
-        """Estimated time to the end of all cells, from this attempt's pace; None until something has finished."""
+        """Estimated seconds until all cells are done, from the pace of this attempt; None until a run has finished."""
         elapsed = sum(progress.elapsed for progress in self._now.values())
         done = sum((p.done - p.resumed) * self._works[i].weight for i, p in self._now.items())
         if not done:
@@ -124,7 +124,7 @@ class EvalProgress:
 
 
 def human_time(seconds: float) -> str:
-    """Seconds in the unit that a person would choose."""
+    """Seconds as text, in seconds, minutes or hours."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

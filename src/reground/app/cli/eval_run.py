@@ -1,4 +1,4 @@
-"""How an evaluation goes on the command line: estimate, ask, tune, run with progress, report, exit code."""
+"""Runs an evaluation for the command line: estimate, ask, tune, run with progress, report, exit code."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 
 def go(job: Job) -> None:
-    """Estimate, ask, run, report, and leave with an exit code that says how it went."""
+    """Estimate, ask, run and report. Raises typer.Exit if questions failed or a cell was not run."""
     from reground.app import catalogue
     from reground.app.cli.eval_costs import confirm, estimate_table, estimates
     from reground.app.evaluating import settings_by_method
@@ -48,7 +48,7 @@ def go(job: Job) -> None:
 
 
 def _tuning_task(job: Job) -> list[Task]:
-    """The training split that sizes are chosen on: the one named, else the task's own. Its questions are never measured."""
+    """The training split for tuning: the named one, else the task's own. Its questions never count as results."""
     from reground.evaluation.splits import SUFFIX
     from reground.evaluation.tasks import load_training_task, task_names
 
@@ -60,7 +60,11 @@ def _tuning_task(job: Job) -> list[Task]:
 
 
 def _spare_the_collector() -> None:
-    """Thousands of calls make many objects and few cycles: with the default thresholds collecting took a fifth of the client's time."""
+    """Make the garbage collector run less often.
+
+    Thousands of calls make many objects but few cycles. With the default thresholds, collection took a fifth of the
+    client's time.
+    """
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
@@ -78,7 +82,7 @@ async def _run(tasks: Sequence[Task], job: Job, err: Console) -> CompareResult:
 
 
 async def _tune(bench: Bench, job: Job, err: Console) -> dict[Cell, int]:
-    """The size of each method that does best on the tuning questions, with progress."""
+    """Find the size of each method that does best on the tuning questions, and show progress."""
     from reground.app.cli.eval_progress import EvalProgress, Work
     from reground.evaluation.tuning import tune
 
@@ -141,7 +145,7 @@ def _finish(console: Console, err: Console, job: Job, result: CompareResult) -> 
 
 
 def print_report(console: Console, folders: Sequence[Path], out: Path, baseline: str | None, by: str | None) -> None:
-    """Write the report, and print its tables and notes."""
+    """Write the report and print its tables and notes."""
     from reground.evaluation.report import build_reports, write_report
 
     reports = build_reports(folders, baseline=baseline, by=by)

@@ -1,7 +1,7 @@
-"""Orders as options: a command that takes dataclasses, as one whose options are their fields.
+"""Turns a command that takes dataclasses into a command whose options are their fields.
 
-A field's name is the option and the key, its type says how a value is read, and its meaning is the help. A field that
-holds a record of its own (`budget`, `model_options`) gives an option for each of the record's fields.
+A field's name gives the option and the key, its type says how to read a value, and its description is the help. A
+field that holds a record (`budget`, `model_options`) gives one option for each field of the record.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ from reground.app.inputs import from_mapping
 from reground.app.meanings import field_names, meanings
 
 INNER = "__"
-"""Between a field's name and that of a field of its record, in a parameter's name."""
+"""Separates, in a parameter's name, the name of a field from the name of a field of its record."""
 _SIMPLE = (bool, int, float, Path, str)
 
 
 @dataclass(frozen=True)
 class Look:
-    """What the command line needs to know of a field beside its name, type and meaning: the field's metadata."""
+    """A field's metadata: what the command line needs beyond its name, type and description."""
 
     name: str | None = None
-    """The option, where it is not the field's name."""
+    """The option, if it differs from the field's name."""
     short: str | None = None
-    """The option in one letter."""
+    """The one-letter option, such as -m."""
     metavar: str | None = None
-    """What stands for the value in the help."""
+    """The placeholder of the value in the help."""
     panel: str | None = None
-    """The part of the help that it stands in."""
+    """The panel of the help that lists the option."""
     min: float | None = None
-    """The least value; of a record, of its whole numbers."""
+    """The smallest value; for a record, the smallest value of its whole numbers."""
     prefix: str = ""
-    """What the options of a record begin with."""
+    """The prefix of a record's options."""
     only: tuple[str, ...] = ()
-    """The fields of a record that are options; all where empty."""
+    """The fields of a record that become options; empty means all."""
     argument: bool = False
-    """Whether it is given without a name."""
+    """Whether it is a positional argument."""
     python_only: bool = False
-    """Whether the command line leaves it out."""
+    """Whether only Python has it."""
 
 
 @dataclass(frozen=True)
 class Part:
-    """One option: the parameter behind it, and how typer is told of it."""
+    """One option, and its parameter for typer."""
 
     key: str
     type: Any
@@ -64,11 +64,11 @@ class Part:
 
     @property
     def optional(self) -> bool:
-        """Whether there is a value without it."""
+        """Whether the option has a default."""
         return self.default is not dataclasses.MISSING
 
     def parameter(self) -> inspect.Parameter:
-        """The parameter as typer reads it."""
+        """The parameter for typer."""
         look, more = self.look, {}
         if (parse := getattr(self.type, "parse", None)) is not None:
             more["parser"] = parse
@@ -91,7 +91,7 @@ _KEYWORD = inspect.Parameter.KEYWORD_ONLY
 
 
 def flattened(command: Callable[..., None]) -> Callable[..., None]:
-    """A command whose parameters that are dataclasses are given by their fields, each an option or an argument."""
+    """Replace the dataclass parameters of a command by their fields, each an option or an argument."""
     hints = typing.get_type_hints(command, include_extras=True)
     orders = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
     own = inspect.signature(command).parameters
@@ -114,7 +114,7 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def parts(order: Any, prefix: str = "", outer: Look | None = None) -> Iterator[Part]:
-    """The options that a dataclass or a pydantic model has."""
+    """The options of a dataclass or a pydantic model."""
     outer, words = outer or Look(), meanings(order)
     for name in field_names(order):
         look = _look(order, name)
@@ -132,7 +132,7 @@ def parts(order: Any, prefix: str = "", outer: Look | None = None) -> Iterator[P
 
 
 def _look(cls: Any, name: str) -> Look:
-    """A field's metadata, and that of the fields which it redefines; of a pydantic field, its least value."""
+    """A field's metadata, merged with the metadata of the fields that it overrides; for pydantic, its lower bound."""
     limits = cls.model_fields[name].metadata if hasattr(cls, "model_fields") else ()
     merged: dict[str, Any] = {"min": next((limit.ge for limit in limits if hasattr(limit, "ge")), None)}
     for base in reversed(cls.__mro__):
@@ -151,7 +151,7 @@ def _default(cls: Any, name: str, kind: Any) -> Any:
 
 
 def _hint(cls: type, name: str) -> Any:
-    """A field's type. Only its own names have to be there, so that the others need not be imported for help."""
+    """A field's type. It resolves only the names in this field, so that help needs no import for the others."""
     return _own_hint(next(base for base in cls.__mro__ if name in inspect.get_annotations(base)), name)
 
 
@@ -166,7 +166,7 @@ def _members(hint: Any) -> tuple[Any, ...]:
 
 
 def record_in(hint: Any) -> Any:
-    """The record that a value of this type may be; None where it is none. What can be parsed from text is no record."""
+    """The record class in a type; None if there is none. A class that parses text is not a record."""
     for each in _members(hint):
         if hasattr(each, "model_fields") or (dataclasses.is_dataclass(each) and not hasattr(each, "parse")):
             return each
@@ -174,7 +174,7 @@ def record_in(hint: Any) -> Any:
 
 
 def _kind(hint: Any) -> Any:
-    """What the command line reads for a type, the first of several that it can; None for what only Python can give."""
+    """The first member of a type that the command line can read; None if only Python can give a value."""
     for each in _members(hint):
         if each in _SIMPLE or typing.get_origin(each) is typing.Literal or hasattr(each, "parse"):
             return each
@@ -186,7 +186,7 @@ def _kind(hint: Any) -> Any:
 
 
 def _made(order: Any, given: dict[str, Any], settings: Mapping[str, object]) -> Any:
-    """The order that was given; what belongs to it is taken out of `given`."""
+    """Build the order from the given values, and remove these from `given`."""
     made: dict[str, Any] = {}
     for name in field_names(order):
         inner = {key: given.pop(key) for key in list(given) if key.startswith(name + INNER)}

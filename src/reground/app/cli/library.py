@@ -1,4 +1,4 @@
-"""`reground index`, `reground models`, `reground methods`: what there is to work with."""
+"""`reground index`, `reground models` and `reground methods`: prepare documents, list models and methods."""
 
 from __future__ import annotations
 
@@ -18,13 +18,14 @@ if TYPE_CHECKING:
     from reground.retrieval.settings import IndexReport
 
 models_app = typer.Typer(
-    help="List the models that can be used here, and why the others cannot; bring a model.\n\nExample:  reground models pull smollm2"
+    help="List the models that can be used here, and why the others cannot; bring a model."
+    "\n\nExample:  reground models pull smollm2"
 )
 
 
 @flattened
 def index(order: Index, output: Json) -> None:
-    """Index documents, or bring an index up to date: only what has changed is read again.
+    """Index documents, or update an index. An update reads only what has changed.
 
     Example:  reground index docs/ --out docs.idx --chunk-tokens 400
     """
@@ -60,7 +61,8 @@ def _show_report(console: Any, report: IndexReport, out: Path) -> None:
 
     console.print(
         f"{report.passages} passages from {report.documents} documents in {out} "
-        f"[dim]({report.read} documents read, {report.kept} unchanged, {report.removed} removed, {report.seconds:.1f} s)[/]"
+        f"[dim]({report.read} documents read, {report.kept} unchanged, {report.removed} removed, "
+        f"{report.seconds:.1f} s)[/]"
     )
     for skipped in report.skipped:
         console.print(plain(f"skipped {skipped.path}: {skipped.why}", "yellow"))
@@ -89,7 +91,7 @@ def _decontaminator(tasks: list[str], data: Path | None) -> Decontaminator:
 def methods(
     output: Json, name: Annotated[str | None, typer.Argument(help="One method, with its settings.")] = None
 ) -> None:
-    """List the methods, or one method's settings, their defaults and what they mean.
+    """List the methods, or the settings of one method with their defaults and meanings.
 
     Example:  reground methods rar
     """
@@ -177,7 +179,7 @@ def models(context: typer.Context, order: Served, output: Json) -> None:
 def pull_model(
     alias: Annotated[str, typer.Argument(help="smollm2, qwen2.5-coder-1.5b, or org/repo:file.gguf on a model hub.")],
 ) -> None:
-    """Bring a model once, with progress and a checksum.
+    """Download a model once, show progress and verify its checksum.
 
     Example:  reground models pull smollm2
     """

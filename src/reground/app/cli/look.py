@@ -1,4 +1,4 @@
-"""`reground show`: trajectories, read back for a person."""
+"""`reground show`: prints trajectories for a person to read."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def _trajectories(place: Path) -> Iterator[Trajectory]:
 
 
 def _files(place: Path) -> list[Path]:
-    """The trajectory files that a path leads to: itself, a run folder's, or those of a comparison's runs."""
+    """The trajectory files of a path: the file itself, the file of a run folder, or those of a comparison's runs."""
     from reground.core.errors import DataError
 
     if not place.is_dir():

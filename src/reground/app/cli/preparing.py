@@ -1,4 +1,4 @@
-"""What a command opens before its work begins, with progress: models, critics, documents, a sandbox."""
+"""Opens what a command needs before its work begins, with progress: models, critics, documents, a sandbox."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def bring_model(model: str, on_pull: Callable[[str, int, int | None], None]) -> None:
-    """First use of an alias pulls it, with progress, before anything is asked."""
+    """Download a gguf model on first use, with progress, before any question is asked."""
     from reground.core.places import expanded
 
     provider, _, name = model.partition("/")
@@ -44,7 +44,7 @@ async def open_benches(
     *,
     quiet: bool,
 ) -> list[Bench]:
-    """A bench for each task, all with the same models; what is open is closed with `opened`."""
+    """Open a bench for each task, all with the same models. Everything that it opens is closed with `opened`."""
     from reground.app import catalogue
     from reground.app.asking import close, critic_model, open_critics
     from reground.app.cli.progress import AskProgress

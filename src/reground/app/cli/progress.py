@@ -1,4 +1,4 @@
-"""Live progress: on a terminal one moving line, elsewhere one plain line a step."""
+"""Progress of a question: one live line on a terminal, otherwise one plain line per step."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 
 
 _NAMED = 3  # skipped files
-_FIRST_LINE_SECONDS, _LINE_SECONDS = 2.0, 5.0  # of indexing, where no line moves
+_FIRST_LINE_SECONDS, _LINE_SECONDS = 2.0, 5.0  # for indexing, without a live line
 
 
 class AskProgress:
-    """Which step is at work, calls and tokens so far, seconds."""
+    """Shows the current step, the calls and tokens so far, and the seconds."""
 
     def __init__(self, console: Console, *, shown: bool) -> None:
         self._console = console
@@ -58,7 +58,7 @@ class AskProgress:
         return self._spinner
 
     def on_event(self, event: Event) -> None:
-        """Show what a method begins and what it has done."""
+        """Show the step that a method begins, or has finished."""
         usage = event.usage
         self._counts = f"{usage.calls} calls, {human_tokens(usage.tokens)} tokens"
         if event.type == "begin":
@@ -67,7 +67,7 @@ class AskProgress:
             self._line(f"{event.span or '/'} {event.name}: {self._counts}")
 
     def on_index(self, progress: Progress) -> None:
-        """Show how far the indexing is."""
+        """Show the progress of the indexing."""
         if progress.waiting:
             self._doing = "waiting for another process that builds this index"
             return
@@ -81,7 +81,7 @@ class AskProgress:
             self._next_line = time.monotonic() + _LINE_SECONDS
 
     def on_report(self, report: IndexReport) -> None:
-        """Name the files that the corpus had to do without, and say what else is to be known; also where no progress is shown."""
+        """Print the skipped files and the notes of an indexing, even if no progress is shown."""
         if report.skipped:
             named = ", ".join(f"{skipped.path} ({skipped.why})" for skipped in report.skipped[:_NAMED])
             more = f" and {len(report.skipped) - _NAMED} more" if len(report.skipped) > _NAMED else ""
@@ -91,7 +91,7 @@ class AskProgress:
             self._console.print(plain(note, "yellow"), soft_wrap=True)
 
     def on_pull(self, what: str, done: int, total: int | None) -> None:
-        """Show how much of a model has come."""
+        """Show the progress of a model's download."""
         size = f"{done / 1e6:.0f}" + (f" of {total / 1e6:.0f}" if total else "") + " MB"
         if self._shown and not self._moving and not self._doing.startswith(what):
             self._line(f"{what} ...")

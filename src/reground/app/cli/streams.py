@@ -1,4 +1,4 @@
-"""Standard streams as a user's shell gives them: closed, left by their reader (`| head`), or of an encoding that lacks characters."""
+"""Makes the standard streams robust: closed ones, a reader that has left (`| head`), encodings that lack characters."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 
 class _Unread(io.FileIO):
-    """Writes to a descriptor; when its reader has left, to nowhere, so that the command ends with its own exit code."""
+    """Writes to a descriptor, and to nowhere once its reader has left, so that the command keeps its own exit code."""
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Write as much as the system takes."""
+        """Write as much as the system accepts, and return the number of bytes."""
         try:
             return super().write(data)
         except BrokenPipeError:
@@ -24,7 +24,7 @@ class _Unread(io.FileIO):
 
 
 def to_nowhere(descriptor: int) -> None:
-    """Let a descriptor lead to the null device."""
+    """Redirect a descriptor to the null device."""
     nowhere = os.open(os.devnull, os.O_RDWR)
     os.dup2(nowhere, descriptor)
     if nowhere != descriptor:
@@ -32,11 +32,11 @@ def to_nowhere(descriptor: int) -> None:
 
 
 def steady_streams() -> None:
-    """Replace the process's standard streams. Those that a caller has put in their place stay as they are."""
+    """Replace the standard streams of the process. A stream that a caller has replaced stays unchanged."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
-        except OSError:  # closed: else the next file would get this number, a journal say, and what is printed with it
+        except OSError:  # closed; otherwise the next open file, say a journal, gets this number and all that is printed
             to_nowhere(descriptor)
     if sys.stdin is None:
         sys.stdin = io.TextIOWrapper(io.FileIO(0, closefd=False))

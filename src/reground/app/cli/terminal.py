@@ -1,4 +1,4 @@
-"""The one place where text meets a terminal: nothing that moves a cursor or turns text round comes through."""
+"""The only way for text to reach a terminal: removes what moves the cursor or changes the text's direction."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ if TYPE_CHECKING:
     from rich.console import ConsoleOptions, RenderableType
 
 _ACTS = re.compile(
-    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 but tab and newline, delete, C1
-    r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks that turn the direction of a text round
-    r"\u2028\u2029\ud800-\udfff]"  # other line ends, and halves of characters, which cannot be written
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f"  # C0 except tab and newline, delete, C1
+    r"\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069"  # marks that change the direction of text
+    r"\u2028\u2029\ud800-\udfff]"  # other line ends; lone surrogates, which cannot be encoded
 )
 
 
 def harmless(text: str) -> str:
-    """The text without characters that do something to a terminal instead of standing in it."""
+    """Remove the characters that act on a terminal instead of appearing in it."""
     return _ACTS.sub("", text)
 
 
 def json_text(value: object, **options: Any) -> str:
-    """A value as JSON that is safe to look at: such characters are written as escapes, so nothing is lost."""
+    """A value as JSON that is safe to print: characters that act on a terminal are escaped, so nothing is lost."""
     written = json.dumps(value, ensure_ascii=False, **options)
     return _ACTS.sub(lambda found: f"\\u{ord(found.group()):04x}", written)
 
 
 def say(text: str, *, error: bool = False) -> None:
-    """Print a line as it stands, without what acts on a terminal; every line that no console prints goes this way."""
+    """Print a line without the characters that act on a terminal. Every line printed without a console uses this."""
     print(harmless(text), file=sys.stderr if error else sys.stdout, flush=True)
 
 
 class HarmlessConsole(Console):
-    """A console that passes all that it is given to print through `harmless`; its own colours stay."""
+    """A console that passes all printed text through `harmless`; its own colours stay."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """The segments of what is printed."""
+        """The segments to print, made harmless."""
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else harmless(text), style, control)

@@ -1,4 +1,4 @@
-"""`reground train`: what helper models learn from, and their training."""
+"""`reground train`: collects the data that helper models learn from."""
 
 from __future__ import annotations
 
@@ -31,11 +31,11 @@ train_app = typer.Typer(no_args_is_help=True, help="Collect what helper models a
 @train_app.command()
 @flattened
 def trees(order: Trees, voice: Quiet, config: ConfigFile = None) -> None:
-    """Search CR-Planner's decisions with gold answers as reward: a tree a question, values and visits at every node.
+    """Search CR-Planner's decisions with gold answers as reward. Each question gets a tree with values and visits.
 
-    The task is a training split, such as hotpotqa_train; for tasks of rankings the planner ranks. The same command
-    again goes on where it was; no call is paid twice. Budgets are for one tree. Exit code 3: some questions have no
-    tree; the same command tries them again.
+    The task is a training split, such as hotpotqa_train; for a ranking task the planner ranks. The same command
+    resumes an interrupted run and pays for no call twice. A budget applies to one tree. Exit code 3: some questions
+    have no tree; the same command tries them again.
 
     Example:  reground train trees --task hotpotqa_train --limit 20 --simulations 32 --set candidates=2 --out trees
     """
@@ -62,7 +62,7 @@ async def _collect(order: Trees, task: Task, err: Console, *, quiet: bool) -> Co
     async with AsyncExitStack() as opened:
         (bench,) = await open_benches(order, [task], [cell.method], out, err, opened, quiet=quiet)
         ready = bench.configure(cell, base, order.budget)
-        settings = replace(ready.settings, budget=order.budget)  # a tree's limit, to which no method is scaled
+        settings = replace(ready.settings, budget=order.budget)  # limits one tree; no method is scaled to it
         assert isinstance(ready.method, CRPlanner)
 
         def tell(grown: Grown, total: int) -> None:
