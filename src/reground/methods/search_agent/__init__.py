@@ -187,7 +187,7 @@ class _Agent:
             self.run.propose(self._answer(as_markers(self._found())))
 
     async def _take(self, step: Step, view: View, run: Run, legal: Legal) -> Action | None:
-        """The chosen action; None also if the step does not fit beside the budget kept for the answer."""
+        """The chosen action; None also if the step does not fit beside what is kept for the answer."""
         with run.optional():
             return await self.taker.take(step, view, run, legal)
         return None
