@@ -40,9 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 def _is_indexing() -> bool:
-    from reground.app.corpora import BACKGROUND
-
-    return any(thread.name == BACKGROUND for thread in threading.enumerate())
+    corpora = sys.modules.get("reground.app.corpora")  # not loaded, it has begun nothing
+    return corpora is not None and any(thread.name == corpora.BACKGROUND for thread in threading.enumerate())
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
