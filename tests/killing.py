@@ -37,7 +37,7 @@ class Bell:
         self._left = 0
 
     def ring_after(self, replies: int) -> None:
-        """Ring once so many more replies are given."""
+        """Ring after this many more replies."""
         self._left = replies
         self.rung.clear()
 

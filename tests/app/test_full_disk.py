@@ -20,7 +20,7 @@ KIB = 1024
 
 @pytest.fixture
 def disk(tmp_path):
-    """Makes a folder on a disk of so many KiB."""
+    """Makes a folder on a disk of the given KiB."""
     mounted = []
 
     def make(kib):

@@ -36,7 +36,7 @@ _ONCE = b"attempts = 1\n"
 DOCUMENTED = {0, 1, 2, 3, 4}
 _LONGEST_LINE = 2_000
 _SUBPROCESS = 97
-"""One attempt in so many is a process of its own, as a user starts it."""
+"""One attempt in this many is a process of its own, as a user starts it."""
 _SAID = (
     "Answer: A [1].",
     "The Danube is longer.\n\nAnswer: yes",

@@ -105,7 +105,7 @@ class DryRun(Run):
 
 
 def steps(tokens: int, numbers: Iterable[int]) -> str:
-    """A reasoning of about so many tokens, no step of which is like another."""
+    """A reasoning of about this many tokens. No two of its steps are alike."""
     written: list[str] = []
     for number in numbers:
         written.append(_STEP.replace("{number}", str(number)))
@@ -116,10 +116,7 @@ def steps(tokens: int, numbers: Iterable[int]) -> str:
 
 def cost(method: Method) -> int:
     """The prompt and completion tokens that a question usually takes. What a method refuses half way counts so far."""
-    return _in_a_loop_of_its_own(method)
 
-
-def _in_a_loop_of_its_own(method: Method) -> int:
     async def run() -> int:
         dry = DryRun.of(method)
         with contextlib.suppress(RegroundError):
@@ -157,7 +154,6 @@ def fitting(method: Method, tokens: int | None, *, keep: Iterable[str] = ()) -> 
 
 def scaled(method: Method, tokens: int | None, *, keep: Iterable[str] = ()) -> Method:
     """The method as it is, or its largest size that fits the limit where it does not."""
-    if tokens is None:
+    if tokens is None or cost(method) <= tokens:
         return method
-    found = fitting(method, tokens, keep=keep)
-    return found[0] if found[0] == method else found[-1]
+    return fitting(method, tokens, keep=keep)[-1]

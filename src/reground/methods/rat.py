@@ -16,7 +16,7 @@ from reground.core.evidence import Passage, Retriever
 from reground.core.language import LEAST_REPLY, LanguageModel, Sampling, tokens_of
 from reground.core.run import Run
 from reground.methods.shared import prompts as shared_prompts
-from reground.methods.shared.evidence import Evidence, clean_query, find
+from reground.methods.shared.evidence import SHORT_PASSAGE, Evidence, clean_query, find
 from reground.methods.shared.prompts import QUOTED, cite, layout, render, require, style
 from reground.methods.shared.revision import accepted, readable, with_lost_steps
 from reground.methods.shared.steps import align_steps, join_steps, split_steps
@@ -51,9 +51,6 @@ class Prompts(shared_prompts.Prompts):
         "Question:\n{question}\n\nThoughts, checked step by step:\n{text}\n\n"
         "Task: Follow the thoughts and give the final answer. {form}"
     )
-
-
-_SHORT = "passage " * 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -163,7 +160,7 @@ class _Solving:
             return None, []
 
         def revising() -> str:
-            return render(self.config.prompts.revise, passages=_SHORT, **self._revised_with(draft))
+            return render(self.config.prompts.revise, passages=SHORT_PASSAGE, **self._revised_with(draft))
 
         branches = []
         for i in range(len(self.thoughts)):

@@ -103,7 +103,7 @@ class _Reader:
         raise ValueError(f"the value of {key} has the wrong type")
 
     def _step(self, size: int) -> int:
-        """Go on by so many bytes; returns where they begin."""
+        """Skip this many bytes; returns where they begin."""
         start, self._at = self._at, self._at + size
         if self._at > self._end:
             raise ValueError("it ends too early, or its header is too long")

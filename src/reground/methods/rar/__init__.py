@@ -19,12 +19,10 @@ from reground.core.run import Run
 from reground.methods.rar.prompts import Prompts
 from reground.methods.rar.rounds import Idle, Rounds
 from reground.methods.rar.steps import Step
-from reground.methods.shared.evidence import Evidence, clean_query, find
+from reground.methods.shared.evidence import SHORT_PASSAGE, Evidence, clean_query, find
 from reground.methods.shared.prompts import cite, layout, render, require, require_choices, style
 from reground.methods.shared.revision import accepted, errors_of, kept_whole, readable, sound, with_answer
 from reground.methods.shared.steps import align_steps, join_steps, split_answer, split_draft, split_steps
-
-_SHORT = "passage " * 40
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,7 +180,7 @@ class _Solving:
 
     def _first_refinement(self) -> str:
         """Roughly what the first step's reflection and refinement read. Without these two calls a query is useless."""
-        return f"{self.config.prompts.reflect}{self.question}{self.steps[0].draft}{_SHORT}"
+        return f"{self.config.prompts.reflect}{self.question}{self.steps[0].draft}{SHORT_PASSAGE}"
 
     def _hold(self, step: Step, found: Sequence[Passage]) -> None:
         step.markers = self.evidence.add(found)
@@ -193,16 +191,16 @@ class _Solving:
         template, drafts = self.config.prompts.reflect_draft, [step.draft for step in self.steps]
 
         async def reflect(i: int, step: Step) -> None:
-            prompt = self._about(template, step, step.run, before=join_steps(drafts[:i]), step=step.draft)
+            prompt = self._about(template, step, before=join_steps(drafts[:i]), step=step.draft)
             step.reflection = await self._reflect(prompt, step.run)
 
         await gather(*(reflect(i, step) for i, step in enumerate(self.steps) if step.markers))
 
-    def _about(self, template: str, at: Step, run: Run, **values: str) -> str:
+    def _about(self, template: str, at: Step, **values: str) -> str:
         """A prompt about a step with its passages. As much again is read by its other call, and by every later step."""
         uses = 2 * (len(self.steps) - self.steps.index(at))
         parts = values | {"question": self.question}
-        return self.evidence.fill(template, parts, at.markers, run, tokens=self.config.passage_tokens, uses=uses)
+        return self.evidence.fill(template, parts, at.markers, at.run, tokens=self.config.passage_tokens, uses=uses)
 
     async def _refine_step(self, step: Step, verified: str, raw: str | None) -> str:
         """y_i^reflection, then y_i^RaR (Eq. 5). `raw` is y^raw at the last step and None before it."""
@@ -211,7 +209,7 @@ class _Solving:
         if not step.markers:
             return unrefined
         if step.reflection is None:
-            prompt = self._about(prompts.reflect, step, step.run, verified=verified, step=step.draft)
+            prompt = self._about(prompts.reflect, step, verified=verified, step=step.draft)
             with step.run.keeping(lambda: f"{prompt}\n{unrefined}", reply=tokens_of(unrefined)):
                 step.reflection = await self._reflect(prompt, step.run)
         if step.reflection is None or (config.skip_if_sound and sound(step.reflection)):
@@ -221,7 +219,7 @@ class _Solving:
             template, common = prompts.refine_last, common | {"step": unrefined, "form": config.form.instruction}
         else:
             template, common = prompts.refine, common | {"step": step.draft}
-        refined = await self._refine(template, self._about(template, step, step.run, **common), step.run, unrefined)
+        refined = await self._refine(template, self._about(template, step, **common), step.run, unrefined)
         if refined is None:
             return unrefined
         self._support(self.evidence.held)

@@ -24,6 +24,9 @@ LEAST_PASSAGE = 64
 USUAL_REPLY = 64
 """Tokens reserved for a reply beside the passages of its prompt."""
 
+SHORT_PASSAGE = "passage " * 40
+"""Stands for a passage where a prompt is measured before its passages are found."""
+
 _MARKER = re.compile(r"\[(\d+(?:\s*[,;]\s*\d+)*)\]")
 _LABEL = re.compile(r"^\W*+(?:search\s++)?+query(?:\s++\d++)?\s*+[:：]\W*+", re.IGNORECASE)
 
@@ -83,7 +86,8 @@ class Evidence:
         values: the values of the template's other places. tokens: the maximum length of a passage. reply: tokens of
         the reply. uses: how many prompts of this length are still to be read; this one may take 1 / uses of the room.
         """
-        beside = tokens_of(render(template, passages="", **values)) + reply
+        limited = run.room() is not None  # without a limit nothing has to be measured
+        beside = tokens_of(render(template, passages="", **values)) + reply if limited else 0
         self.held = self.fit(markers, run, tokens=tokens, beside=beside, uses=uses)
         return render(template, passages=self.show(self.held, tokens=tokens), **values)
 
