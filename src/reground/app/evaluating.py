@@ -61,8 +61,7 @@ class Bench:
 
     def candidates(self, cell: Cell, base: EvalSettings, budget: Budget) -> list[Configured]:
         """Every size of a cell's method, as candidates for tuning."""
-        benches = [dataclasses.replace(self, tuned={cell: index}) for index in range(len(self._sizes(cell)))]
-        return [bench.configure(cell, base, budget) for bench in benches]
+        return [self._configured(cell, method, base, budget) for method in self._sizes(cell)]
 
     def _sizes(self, cell: Cell) -> list[Method]:
         return fitting(self._built(cell), cell.tokens, keep=self.settings.get(cell.method, {}))
@@ -85,7 +84,9 @@ class Bench:
 
     def configure(self, cell: Cell, base: EvalSettings, budget: Budget) -> Configured:
         """A cell's method with the settings of its run; these record the value of every setting."""
-        method = self.method(cell)
+        return self._configured(cell, self.method(cell), base, budget)
+
+    def _configured(self, cell: Cell, method: Method, base: EvalSettings, budget: Budget) -> Configured:
         named = identity(
             cell.method, method, self.model, self.options,
             retriever=self.retriever, rewriter=self.rewriter, judge=self.judge,
