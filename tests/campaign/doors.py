@@ -135,7 +135,7 @@ def _calls() -> dict[str, str]:
 def _files() -> dict[str, str]:
     read = (
         "HOST['folder'] + '/secret'", "'/proc/1/root' + HOST['folder'] + '/secret'", "'/../..' + HOST['folder'] + '/secret'",
-        "'/proc/1/cwd/..' + HOST['folder'] + '/secret'", "'/etc/passwd'", "'/etc/shadow'", "'/etc/hostname'", "'/root/.bashrc'",
+        "'/proc/1/cwd/..' + HOST['folder'] + '/secret'", "'/etc/passwd'", "'/etc/shadow'", "'/etc/hostname'", "HOST['home'] + '/.bashrc'",
         "'/etc/resolv.conf'", "'/proc/1/environ'", "'/proc/1/mem'", "'/proc/1/maps'", "'/proc/kcore'", "'/proc/kmsg'",
         "'/proc/1/fd/0'", "'/proc/1/stack'", "'/proc/1/auxv'", "'/dev/mem'", "'/dev/kmsg'", "'/dev/sda'", "'/dev/vda'",
         "'/dev/kvm'", "'/dev/fuse'", "'/dev/loop-control'", "'/dev/net/tun'", "'/dev/port'", "'/dev/nvidia0'",

@@ -88,6 +88,7 @@ async def _host() -> AsyncIterator[dict[str, int | str]]:
         assert unix and abstract
         yield {
             "folder": str(folder),
+            "home": str(Path.home()),
             "port": tcp.getsockname()[1],
             "port6": tcp6.getsockname()[1],
             "abstract": name,
