@@ -57,7 +57,7 @@ def tiny_t5(path: Path, *, seed: int = 2) -> Path:
         decoder_start_token_id=0,
         eos_token_id=1,
         pad_token_id=0,
-        initializer_factor=3.0,
+        initializer_factor=1.0,
     )
     T5ForConditionalGeneration(config).save_pretrained(path)
     tokenizer.save_pretrained(path)

@@ -99,14 +99,18 @@ class Policy(nn.Module):  # type: ignore[misc]
         return Prompts(made["input_ids"], made["attention_mask"])
 
     def sample(self, prompts: Prompts, *, most: int, temperature: float = 1.0, beams: int = 1) -> Replies:
-        """One reply a prompt, at most `most` tokens; with beams, the best one instead of a sample (not on-policy)."""
-        how = {"temperature": temperature, "top_k": 0, "top_p": 1.0} if beams == 1 else {"num_beams": beams}
+        """One reply a prompt, at most `most` tokens; with beams, the best one instead of a sample (not on-policy).
+
+        Temperature 0 is greedy.
+        """
+        drawn = beams == 1 and temperature > 0
+        how = {"temperature": temperature, "top_k": 0, "top_p": 1.0} if drawn else {"num_beams": beams}
         with torch.no_grad():
             out = self.model.generate(
                 input_ids=prompts.ids,
                 attention_mask=prompts.mask,
                 max_new_tokens=most,
-                do_sample=beams == 1,
+                do_sample=drawn,
                 **how,
                 repetition_penalty=1.0,
                 eos_token_id=self.ends,
