@@ -40,7 +40,7 @@ _CONTROL = re.compile(
     r"|<(?=(?-i:SPECIAL|TOKENS_UNUSED)_\d{1,6}>)"
     r"|<(?=(?:loc|seg)\d{3,4}>)"  # those of PaliGemma
     r"|<(?=</?SYS>>)"
-    rf"|\[(?=/?(?:{_SQUARE})\])"
+    rf"|\[(?!\d)(?=/?(?:{_SQUARE})\])"  # no name begins with a digit, as citation markers do
     r"|\[(?=\|/?[\w ]{1,60}\|\])"  # [|user|] of EXAONE
     r"|\[(?=e~\[)|\](?=~!?[a-z][\[\]])|\](?=![a-z]~?[\[\]])|\](?=<\][\w ]{1,60}\[>\[)"  # those of MiniMax
     r"|>(?=>[A-Z_]{1,20}<<)"  # >>QUESTION<< of Falcon
