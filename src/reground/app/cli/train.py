@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from reground.evaluation.task import Task
-    from reground.training.trees import Collected, Grown
+    from reground.training.critics.collect import Collected, Grown
 
 METHOD = "cr_planner"
 
@@ -52,7 +52,7 @@ async def _collect(order: Trees, task: Task, err: Console, *, quiet: bool) -> Co
     from reground.evaluation.compare import Cell
     from reground.evaluation.runner import EvalSettings
     from reground.methods.cr_planner import CRPlanner
-    from reground.training.trees import collect_trees, ranks
+    from reground.training.critics.collect import collect_trees, ranks
     from reground.treesearch.settings import Settings
 
     cell = Cell(method=f"{METHOD}+ranking" if ranks(task) else METHOD, tokens=None)
@@ -91,7 +91,7 @@ def _line(grown: Grown, total: int) -> str:
 
 
 def _finish(console: Console, err: Console, collected: Collected) -> None:
-    from reground.training.trees import rewards
+    from reground.training.critics.collect import rewards
     from reground.treesearch.tree import pairs
 
     trees = [grown.tree for grown in collected.grown]
