@@ -27,8 +27,8 @@ from reground.evaluation.task import Task
 from reground.evaluation.tasks._retrieved import document_id
 from reground.evaluation.tasks.qa import QuestionAnswering
 from reground.evaluation.tasks.retrieval import Retrieval
+from reground.methods.cr_planner.actions import judged
 from reground.methods.cr_planner.states import State
-from reground.methods.cr_planner.tree import judged
 from reground.training.critics.collect import read_trees
 from reground.training.rows import Preference, write_rows
 from reground.treesearch.tree import Node, Tree, walk
