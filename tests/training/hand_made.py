@@ -37,15 +37,26 @@ def waiting(parent: State, goal: Goal) -> State:
     return parent.after(Observation(goal, SAYS[goal]))
 
 
-def planted(out: Path, questions: int = 10) -> None:
-    """A training folder with one tree a question: the next step that mentions a river is right, one of a hill wrong."""
-    rivers, hills = ("Danube", "Seine", "Rhine", "Elbe"), ("Zugspitze", "Brocken", "Snowdon", "Feldberg")
+def planted(out: Path, questions: int = 10, *, spelled: bool = False) -> None:
+    """A training folder with one tree a question: a next step about a river is right, one about a hill is wrong.
+
+    spelled: with every letter by itself.
+    """
     for number in range(questions):
         question = State(f"Where does the boat number {number} sail?")
+        right, wrong = planted_steps(number, spelled=spelled)
         tree = grown(
             waiting(question, "REASON"),
-            (Observation("RATIONALE", f"It sails on the river {rivers[number % 4]}."), 1.0, 4, {"logprob": -0.5}),
-            (Observation("RATIONALE", f"It stands on the hill {hills[number % 4]}."), 0.0, 4, {"logprob": -0.2}),
+            (Observation("RATIONALE", right), 1.0, 4, {"logprob": -0.5}),
+            (Observation("RATIONALE", wrong), 0.0, 4, {"logprob": -0.2}),
             example=f"q{number}",
         )
         write_tree(out / "trees" / f"q{number}.json", tree, encode)
+
+
+def planted_steps(number: int, *, spelled: bool = False) -> tuple[str, str]:
+    """A right and a wrong step."""
+    rivers, hills = ("Danube", "Seine", "Rhine", "Elbe"), ("Zugspitze", "Brocken", "Snowdon", "Feldberg")
+    right = f"It sails on the river {rivers[number % 4]}."
+    wrong = f"It stands on the hill {hills[number % 4]}."
+    return (" ".join(right.lower()), " ".join(wrong.lower())) if spelled else (right, wrong)

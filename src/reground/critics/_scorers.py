@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -74,7 +75,8 @@ def encoder_scores(model: Any, max_length: int, items: Sequence[Item]) -> list[f
 
     texts = EncoderTexts(model.tokenizer, max_length)
     read = [texts(kind, pair) for kind, pair in items]
-    return [float(score) for score in model.predict(read, _BATCH, activation_fn=Identity(), show_progress_bar=False)]
+    scores = model.predict(read, batch_size=_BATCH, activation_fn=Identity(), show_progress_bar=False)
+    return [float(score) for score in scores]
 
 
 class LmScorer:
@@ -172,18 +174,22 @@ def _loaded(folder: Path, load: Callable[[], Any]) -> Any:
 
 @contextmanager
 def quietly() -> Iterator[None]:
-    """Silence progress bars and advice while loading."""
-    from transformers.utils import logging
+    """Silence progress bars and advice while weights are loaded or saved."""
+    from transformers.utils import logging as transformers_logging
 
-    verbosity, bars = logging.get_verbosity(), logging.is_progress_bar_enabled()
-    logging.set_verbosity_error()
-    logging.disable_progress_bar()
+    encoders = logging.getLogger("sentence_transformers")
+    level, verbosity = encoders.level, transformers_logging.get_verbosity()
+    bars = transformers_logging.is_progress_bar_enabled()
+    encoders.setLevel(logging.ERROR)
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
     try:
         yield
     finally:
-        logging.set_verbosity(verbosity)
+        encoders.setLevel(level)
+        transformers_logging.set_verbosity(verbosity)
         if bars:
-            logging.enable_progress_bar()
+            transformers_logging.enable_progress_bar()
 
 
 @dataclass

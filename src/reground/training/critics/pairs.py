@@ -20,7 +20,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from reground.core.errors import ConfigurationError
+from reground.core.errors import ConfigurationError, DataError
 from reground.critics import KINDS, Kind
 from reground.evaluation.results import write_text
 from reground.evaluation.task import Task
@@ -79,6 +79,7 @@ class Sorted:
     dropped: dict[Kind, Counter[Why]] = field(default_factory=lambda: {kind: Counter() for kind in KINDS})
     questions: dict[Part, int] = field(default_factory=dict)
     trees: int = 0
+    passage_tokens: int = 0
 
     def report(self, settings: PairSettings) -> dict[str, JsonValue]:
         """The content of data/report.json."""
@@ -86,6 +87,7 @@ class Sorted:
         return {
             "settings": dataclasses.asdict(settings),
             "trees": self.trees,
+            "passage_tokens": self.passage_tokens,
             "questions": {part: self.questions.get(part, 0) for part in parts},
             "kinds": {
                 kind: {
@@ -115,7 +117,10 @@ def make_pairs(out: Path, settings: PairSettings, gold: Gold | None = None) -> S
 
 def sort_pairs(trees: Sequence[Tree[State]], settings: PairSettings, gold: Gold | None = None) -> Sorted:
     """Every pair of the trees in its set, and the reasons of those that are in none."""
-    found = Sorted(trees=len(trees))
+    cuts = {int(tree.metadata["passage_tokens"]) for tree in trees}
+    if len(cuts) > 1:
+        raise DataError(f"these trees cut documents at different lengths ({', '.join(map(str, sorted(cuts)))} tokens)")
+    found = Sorted(trees=len(trees), passage_tokens=max(cuts, default=0))
     aside = held_out((tree.root.state.question for tree in trees), settings)
     seen = {part_key(tree.root.state.question) for tree in trees}
     found.questions = {"training": len(seen - aside), "held out": len(aside)}
