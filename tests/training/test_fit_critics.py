@@ -20,28 +20,14 @@ from reground.core.errors import ConfigurationError, DataError, TrainingFailed
 from reground.core.pairs import Pair
 from reground.critics._folder import read_manifest
 from reground.critics._scorers import open_scorer
-from reground.training.critics.fit import CriticFit, estimate, fit_critics, minilm
+from reground.training.critics.fit import CriticFit, estimate, fit_critics
 from reground.training.critics.pairs import PairSettings, make_pairs
 from reground.training.fitting import METRICS, Step
 from tests.training.hand_made import planted, planted_steps
 from tests.training.tiny import tiny_llama
+from tests.training.tiny_encoder import small_encoder
 
 FITTING = {"epochs": 2, "batch": 8, "max_length": 48, "checkpoint_every": 3, "threads": 1, "seed": 1}
-
-
-def small_encoder(path: Path, *, padding: bool = True) -> Path:
-    """A BERT of two layers with random weights and the words of MiniLM."""
-    import torch
-    from transformers import AutoTokenizer, BertConfig, BertModel
-
-    torch.manual_seed(3)
-    tokenizer = AutoTokenizer.from_pretrained(minilm())
-    shape = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 64}
-    BertModel(BertConfig(vocab_size=len(tokenizer), max_position_embeddings=64, **shape)).save_pretrained(path)
-    if not padding:
-        tokenizer.pad_token = None
-    tokenizer.save_pretrained(path)
-    return path
 
 
 def encoder(base: Path, **more: object) -> CriticFit:
@@ -126,7 +112,7 @@ def test_the_same_seed_gives_the_same_weights_and_a_killed_fit_those_of_a_whole_
         assert told[0] == (4 if name == "cut" else 1)
         assert losses(tmp_path / name) == losses(tmp_path / "whole")
     assert found["whole"] == found["again"] == found["cut"]
-    with pytest.raises(ConfigurationError, match="seed .*--fresh"):
+    with pytest.raises(ConfigurationError, match=r"seed .*--fresh"):
         fit_critics(tmp_path / "whole", encoder(base, seed=2))
     fit_critics(tmp_path / "whole", encoder(base, seed=2), fresh=True)
     assert json.loads((tmp_path / "whole" / "critic" / "critic.json").read_text())["weights"] != found["again"]

@@ -167,7 +167,7 @@ def _loaded(folder: Path, load: Callable[[], Any]) -> Any:
     try:
         with quietly():
             return load()
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
+    except Exception as error:  # each library has its own errors for damaged weights
         why = " ".join(str(error).split())[:300]
         raise ModelError(f"the trained critic in {folder} could not be loaded: {why}") from error
 

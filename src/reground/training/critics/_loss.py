@@ -1,4 +1,4 @@
-"""The pairwise ranking loss for cross-encoders. sentence-transformers has it for lists without margins (RankNetLoss)."""
+"""The pairwise ranking loss for cross-encoders; RankNetLoss of sentence-transformers has no margin."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def pair_loss(model: Any) -> Any:
     from sentence_transformers.util import batch_to_device
 
     class PairLoss(torch.nn.Module):
-        """The columns are what is known and the candidate, of the better one and of the worse; the label is the margin."""
+        """Columns: what is known and the candidate, of the better one and of the worse. The label is the margin."""
 
         def __init__(self) -> None:
             super().__init__()
