@@ -11,8 +11,9 @@ import pytest
 
 from reground.critics._scorers import Item
 from reground.training.critics.evaluate import baselines, calibration, constant_goals, evaluate, measure
-from reground.training.critics.pairs import PairSettings, make_pairs
-from reground.training.critics.report import write_report
+from reground.training.critics.pairs import make_pairs
+from reground.training.critics.report import pairs_table, rates_table
+from reground.training.critics.settings import PairSettings
 from reground.training.rows import Preference
 from tests.training.hand_made import planted
 
@@ -100,7 +101,8 @@ def test_a_folder_is_measured_and_reported(tmp_path: Path) -> None:
 
     out = random_critic(tmp_path / "out", small_encoder(tmp_path / "base"))
     planted(out, 20)
-    make_pairs(out, PairSettings(held_out=0.5))
+    settings = PairSettings(held_out=0.5)
+    found = make_pairs(out, settings)
     report = evaluate(out)
     assert list(report.kinds) == ["rationale"]
     measured = report.kinds["rationale"]
@@ -109,6 +111,6 @@ def test_a_folder_is_measured_and_reported(tmp_path: Path) -> None:
     assert measured.baselines["log-probability"].pairs == 0.0
     written = json.loads((out / "eval.json").read_text())
     assert written["kinds"]["rationale"]["critic"]["by_question"]["mean"] == measured.critic.by_question.mean
-    page = write_report(out, report).read_text()
-    assert "| rationale | 10 | 10 | 0 | 0 | 0 | 0 |" in page
-    assert "| rationale | first | 1.000 | 1.000–1.000 | 1.000 |" in page
+    table = rates_table(report).markdown()
+    assert "| rationale | first | 1.000 | 1.000–1.000 | 1.000 |" in table
+    assert "| rationale | 10 | 10 | 0 | 0 | 0 | 0 |" in pairs_table(found.report(settings)).markdown()

@@ -21,7 +21,8 @@ from reground.core.pairs import Pair
 from reground.critics._folder import read_manifest
 from reground.critics._scorers import open_scorer
 from reground.training.critics.fit import CriticFit, estimate, fit_critics
-from reground.training.critics.pairs import PairSettings, make_pairs
+from reground.training.critics.pairs import make_pairs
+from reground.training.critics.settings import PairSettings
 from reground.training.fitting import METRICS, Step
 from tests.training.hand_made import planted, planted_steps
 from tests.training.tiny import tiny_llama

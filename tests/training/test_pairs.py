@@ -19,7 +19,6 @@ from reground.evaluation.tasks.qa import QuestionAnswering
 from reground.evaluation.tasks.retrieval import Retrieval
 from reground.methods.cr_planner.states import NOTHING, SAYS, Observation, State
 from reground.training.critics.pairs import (
-    PairSettings,
     gold_passages,
     held_out,
     make_pairs,
@@ -27,6 +26,7 @@ from reground.training.critics.pairs import (
     sort_pairs,
     tree_pairs,
 )
+from reground.training.critics.settings import PairSettings
 from reground.training.rows import Preference, read_rows
 from reground.treesearch.mcts import search
 from reground.treesearch.settings import Settings

@@ -28,7 +28,8 @@ from reground.methods.cr_planner.states import SAYS, Observation, State
 from reground.methods.cr_planner.tree import Rollout, encode
 from reground.models.scripted import ScriptedModel
 from reground.training.critics.collect import Grown, collect_trees, read_trees, rewards
-from reground.training.critics.pairs import PairSettings, tree_pairs
+from reground.training.critics.pairs import tree_pairs
+from reground.training.critics.settings import PairSettings
 from reground.training.rows import Preference
 from reground.treesearch.files import write_tree
 from reground.treesearch.settings import Settings

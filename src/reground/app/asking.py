@@ -39,7 +39,7 @@ from reground.core.trajectory import (
     append_trajectory,
     write_trajectories,
 )
-from reground.critics import load, own_models
+from reground.critics import load, of_files, own_models
 from reground.models.options import ModelOptions
 
 if TYPE_CHECKING:
@@ -269,17 +269,18 @@ def critic_models(settings: Mapping[str, object]) -> tuple[str, ...]:
 def open_critics(
     settings: Mapping[str, object], options: ModelOptions | None, opened: AsyncExitStack, model: LanguageModel
 ) -> dict[str, object]:
-    """Return the settings, with loaded critics if some have models of their own, which are closed with `opened`.
+    """Return the settings, with loaded critics if their names in a run's identity would say too little.
 
-    model: the method's own, which the other critics are asked of.
+    These have models of their own, which are closed with `opened`, or are made of files. model: the method's own, which
+    the other critics are asked of.
     """
-    named = critic_models(settings)
-    if not named:
+    named, spec = critic_models(settings), settings.get("critic")
+    if not named and not (isinstance(spec, str) and settings.get("critics") is None and of_files(spec)):
         return dict(settings)
     judges = {name: catalogue.load_rewriter(name, options) for name in named}
     for judge in judges.values():
         opened.push_async_callback(close, judge)
-    return {**settings, "critics": load(str(settings["critic"]), model=model, own=judges)}
+    return {**settings, "critics": load(str(spec), model=model, own=judges)}
 
 
 async def close(part: object) -> None:

@@ -5,8 +5,9 @@ A critic module has `create(kind, *, model, detail) -> Critic`: `kind` says what
 whenever a planner is set up, also to scale it or to show its settings, so it must be cheap. A critic loads what is
 expensive, such as weights, at its first score and keeps it for all questions of the planner. One that calls a
 model is an `AskingCritic`. A module whose critics may be asked of another model than the method's has `model_of(detail)
--> (detail, model)`: the detail without the model, and the model as `provider/model` or None. Other packages add critics
-through the entry point group `reground.critics`.
+-> (detail, model)`: the detail without the model, and the model as `provider/model` or None. One whose critics are
+made of files has `FILES = True`: the files may change while the name stays, so a run's identity holds the critics' own
+names. Other packages add critics through the entry point group `reground.critics`.
 
 One name stands for all four critics. `doc=trained:FOLDER,subgoal=prompted` names them one by one; those that are not
 named are prompted.
@@ -111,6 +112,11 @@ def own_models(spec: str) -> tuple[str, ...]:
     """The models that a list of critics names for judging, each once, as `provider/model`. Raises as `load` does."""
     named = (own_model(each)[1] for each in by_kind(spec).values())
     return tuple(dict.fromkeys(model for model in named if model is not None))
+
+
+def of_files(spec: str) -> bool:
+    """Whether a critic among those named is made of files. Raises as `load` does."""
+    return any(getattr(_module(each.partition(":")[0]), "FILES", False) for each in by_kind(spec).values())
 
 
 def own_model(spec: str) -> tuple[str, str | None]:

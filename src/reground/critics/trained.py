@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from reground.critics._folder import Manifest
 
 
+FILES = True
+
+
 @dataclass(frozen=True)
 class TrainedCritic:
     """Weights in this process. name: with a fingerprint of the weights. passage_tokens: where documents are cut."""

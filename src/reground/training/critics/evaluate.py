@@ -98,6 +98,12 @@ def evaluate(out: Path, *, on_kind: Callable[[Kind, KindReport], None] = lambda 
     return report
 
 
+def held_out_texts(out: Path) -> dict[Kind, int]:
+    """The number of texts that evaluating scores, by kind."""
+    _, manifest = read_manifest(out)
+    return {kind: 4 * len(pairs_of(out, kind, held_out=True)) for kind in manifest.kinds}
+
+
 def measure(rows: Sequence[Preference], scorer: Scorer, table: Mapping[str, str]) -> KindReport:
     """A critic and the baselines on the pairs of one kind. table: a sub-goal for each stage."""
     better = scorer.scores([_item(row, row.chosen) for row in rows])

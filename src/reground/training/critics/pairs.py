@@ -20,7 +20,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from reground.core.errors import ConfigurationError, DataError
+from reground.core.errors import DataError
 from reground.critics import KINDS, Kind
 from reground.evaluation.results import write_text
 from reground.evaluation.task import Task
@@ -30,6 +30,7 @@ from reground.evaluation.tasks.retrieval import Retrieval
 from reground.methods.cr_planner.actions import judged
 from reground.methods.cr_planner.states import State
 from reground.training.critics.collect import read_trees
+from reground.training.critics.settings import PairSettings
 from reground.training.rows import Preference, write_rows
 from reground.treesearch.tree import Node, Tree, walk
 
@@ -42,33 +43,8 @@ DROPPED: tuple[Why, ...] = ("few visits", "tie", "small margin", "against gold")
 GOLD_MARGIN = 1.0
 """The margin of a pair that the gold passages order: a whole reward."""
 
+_SETTINGS = tuple(each.name for each in dataclasses.fields(PairSettings))
 _KEPT = ("goal", "logprob", "passage", "score")
-
-
-@dataclass(frozen=True, kw_only=True)
-class PairSettings:
-    """Which pairs of siblings are kept."""
-
-    min_visits: int = 2
-    """The fewest simulations through each of the two. The mean of one is mostly noise."""
-
-    min_margin: float = 0.0
-    """The smallest difference of their mean rewards. Equal means never make a pair."""
-
-    held_out: float = 0.2
-    """The share of the questions whose pairs measure the critics and are not trained on."""
-
-    gold_documents: bool = False
-    """Also put a gold passage above a sibling that is none, where the task knows the gold passages."""
-
-    seed: int = 0
-    """Draws the held-out questions."""
-
-    def __post_init__(self) -> None:
-        if self.min_visits < 1:
-            raise ConfigurationError(f"min_visits must be at least 1, not {self.min_visits}")
-        if not 0 <= self.held_out < 1:
-            raise ConfigurationError(f"held_out is a share from 0 to below 1, not {self.held_out}")
 
 
 @dataclass
@@ -85,7 +61,7 @@ class Sorted:
         """The content of data/report.json."""
         parts: tuple[Part, ...] = ("training", "held out")
         return {
-            "settings": dataclasses.asdict(settings),
+            "settings": {name: getattr(settings, name) for name in _SETTINGS},
             "trees": self.trees,
             "passage_tokens": self.passage_tokens,
             "questions": {part: self.questions.get(part, 0) for part in parts},

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reground.evaluation.results import write_text
 from reground.evaluation.statistics import Interval
 from reground.evaluation.tables import Table, interval, number
 from reground.training.critics.evaluate import Baseline, CriticReport, KindReport
+from reground.training.critics.fit import Estimate
 
 
 def pairs_table(data: Mapping[str, Any]) -> Table:
@@ -26,7 +24,11 @@ def pairs_table(data: Mapping[str, Any]) -> Table:
 
 
 def rates_table(report: CriticReport) -> Table:
-    """How often held-out pairs are ordered right: the mean over questions with its interval, and the share of pairs."""
+    """How often held-out pairs are ordered right.
+
+    right: the mean of the questions' shares, with its interval. of pairs: the share of all pairs. swapped: the share of
+    pairs whose order is the same when the two are given the other way round.
+    """
     rows = []
     for kind, found in report.kinds.items():
         rows.append([kind, "critic", *_rate(found.critic.by_question, found.critic.pairs), *_size(found), "", ""])
@@ -57,22 +59,14 @@ def calibration_table(report: CriticReport) -> Table:
     return Table("Calibration", ["Kind", "said", "won", "pairs", "error of the kind"], rows, words=1)
 
 
-def write_report(out: Path, report: CriticReport) -> Path:
-    """Write report.md and return its path."""
-    data = json.loads((out / "data" / "report.json").read_text(encoding="utf-8"))
-    parts = [
-        f"# Critics of {out.name}",
-        f"Engine {report.engine}, base {report.base}. {data['questions']['training']} questions to train on, "
-        f"{data['questions']['held out']} held out.",
-        *(table.markdown() for table in (pairs_table(data), rates_table(report), calibration_table(report))),
-        "*right* is the mean of the questions' shares, *of pairs* the share of all pairs. *swapped* is the share of "
-        "pairs whose order is the same when the two are given the other way round, *said* the sigmoid of the "
-        "difference of scores. A critic that is no better than *first* or *constant* knows no more than a rule.",
+def cost_table(found: Sequence[Estimate]) -> Table:
+    """What a fit costs: seconds by two measured steps, and the megabytes of weights and optimizer."""
+    rows = [
+        [each.name, str(each.pairs), str(each.steps), f"{each.seconds:.0f}", f"{each.bytes / 1e6:.0f}"]
+        for each in found
     ]
-    if report.constant is not None:
-        parts.append(f"The best constant sub-goals of the training pairs: `--set critic={report.constant}`")
-    write_text(out / "report.md", "\n\n".join(parts) + "\n")
-    return out / "report.md"
+    headers = ["Model", "pairs", "steps", "seconds", "MB"]
+    return Table("What a fit costs, about", headers, rows, words=1)
 
 
 def _rate(found: Interval, pairs: float) -> list[str]:
