@@ -105,7 +105,7 @@ def test_a_plan_with_the_trained_critics(tmp_path: Path, server: Server, data: P
     plan = ("eval", "--method", "cr_planner", "--set", "retrieval=false", "--set", "candidates=2", "--limit", "2")
     assert call(server, data, *plan, "--set", "critic=trained:out", "--out", "plan") == 2
     assert "judges rationale and not subgoal: name it for these alone" in capfd.readouterr().err
-    assert call(server, data, *plan, "--set", "critic=rationale=trained:out", "--out", "plan") == 0
+    assert call(server, data, *plan, "--critic", "rationale=trained:out", "--out", "plan") == 0
     config = json.loads(Path("plan/config.json").read_text())
     weights = json.loads(Path("out/critic/critic.json").read_text())["weights"]["rationale"]
     assert config["settings"]["critics"]["rationale"] == f"trained:encoder {weights[:12]}"
