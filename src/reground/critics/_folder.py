@@ -14,7 +14,7 @@ from reground.core.places import expanded
 from reground.critics import Kind
 from reground.critics._texts import TEMPLATE
 
-FORMAT = 1
+FORMAT: Literal[1] = 1
 FILE = "critic.json"
 
 Engine = Literal["encoder", "lm"]

@@ -139,19 +139,15 @@ def estimate(out: Path, settings: CriticFit) -> list[Estimate]:
     require(settings.engine)
     found = []
     for name, rows in planned(out, settings).items():
-        seconds: list[float] = []
+        steps: list[Step] = []
         with quietly(), tempfile.TemporaryDirectory() as folder:
             trainer, _ = _trainer(settings, rows, Path(folder), max_steps=2, save_strategy="no")
-            fit(
-                trainer,
-                Path(folder),
-                on_step=lambda step, seconds=seconds: seconds.append(1 / step.examples_per_second),
-            )
+            fit(trainer, Path(folder), on_step=steps.append)
             sizes = [(each.numel(), each.requires_grad) for each in trainer.model.parameters()]
         examples = settings.fitting.batch * settings.fitting.accumulate
-        steps = max(1, round(settings.fitting.epochs * -(-len(rows) // examples)))
+        count = max(1, round(settings.fitting.epochs * -(-len(rows) // examples)))
         memory = sum(4 * size + 12 * size * trained for size, trained in sizes)
-        found.append(Estimate(name, len(rows), steps, seconds[-1] * examples * steps, memory))
+        found.append(Estimate(name, len(rows), count, count * examples / steps[-1].examples_per_second, memory))
     return found
 
 
