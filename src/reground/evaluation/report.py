@@ -56,6 +56,8 @@ def build_reports(paths: Sequence[Path], *, baseline: str | None = None, by: str
     tunings = [tuning for path in paths if (tuning := read_tuning(path)) is not None]
     names = {row.config.method for row in rows}
     if baseline is not None and baseline not in names:
+        baseline = baseline.replace("-", "_")
+    if baseline is not None and baseline not in names:
         raise ConfigurationError(f"the baseline {baseline!r} has no run here; there are {', '.join(sorted(names))}")
     reports = [
         _report(task, [row for row in rows if row.config.task == task], baseline, plans, by)
