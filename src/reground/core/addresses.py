@@ -1,4 +1,4 @@
-"""Addresses of servers as settings: no key, user or password stands in one, for settings are written down and shown."""
+"""Checks servers' addresses for keys, users and passwords, because settings are recorded and shown."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _SECRET = re.compile(r"key|token|secret|passw|auth|credential|sig\b|signature", 
 
 
 def check_address(url: str, what: str = "the base URL") -> None:
-    """Refuse an address that holds a user, a password or a key, from whichever setting or variable `what` it comes.
+    """Refuse an address that contains a user, a password or a key.
 
-    Raises ConfigurationError, which does not repeat them.
+    what: the setting or variable that holds it. Raises ConfigurationError, without repeating the address.
     """
     try:
         parts = urlsplit(url)

@@ -20,7 +20,7 @@ from typing import Protocol
 from reground.core.errors import JournalError
 
 SCHEMA_VERSION = 2
-"""Version 1 had no `sum`; its rows are read as they are, and what is added to such a file has one."""
+"""Version 1 had no `sum`. Its rows are still read, and new rows in such a file get one."""
 _log = logging.getLogger(__name__)
 
 
