@@ -1,7 +1,7 @@
-"""Brings one file from a model hub (HF_ENDPOINT, HF_TOKEN) to its place, going on where an earlier attempt stopped.
+"""Downloads one file from a model hub (HF_ENDPOINT, HF_TOKEN), continuing an interrupted download.
 
-The hub's own client keeps no part of a file whose download was interrupted, checks the length alone, and takes 23 s
-to find that nobody answers (version 2.4); so the file is fetched here.
+The hub's own client (version 2.4) restarts interrupted downloads, checks only the length, and takes 23 s to notice that
+no server answers, so the file is fetched here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_o
 from reground.core.errors import ConfigurationError, RegroundError
 
 Progress = Callable[[str, int, int | None], None]
-"""Called with what is being done, the bytes done, and the bytes in all if known. What it raises ends the work."""
+"""Called with the current work, the bytes done, and the total bytes if known. An exception from it ends the work."""
 
 _BLOCK = 1 << 20
 _TIMEOUT = 10.0  # seconds without a byte
@@ -30,7 +30,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class PullError(RegroundError):
-    """A file could not be brought here; nothing half-done is left in its place."""
+    """A file could not be downloaded; no partial file is left in its place."""
 
     exit_code = 2
 
@@ -38,12 +38,11 @@ class PullError(RegroundError):
 def download(
     repository: str, file: str, path: Path, *, begins: bytes, sha256: str = "", progress: Progress | None = None
 ) -> None:
-    """Bring `file` of `repository` ("datasets/org/name" for a data set) to `path`, unless it is there already.
+    """Download `file` of `repository` ("datasets/org/name" for a data set) to `path`, unless it is already there.
 
-    `begins` are the first bytes that the file must have; `sha256` the checksum that it must have, by default the one
-    that the hub states. Of several processes one downloads and the others wait. Raises PullError, and
-    ConfigurationError for an endpoint that is no web address. What was downloaded stays for the next attempt, unless
-    it is wrong.
+    begins: the file's required first bytes. sha256: its required checksum; by default the one that the hub states. Of
+    several processes one downloads and the others wait. A partial download is kept for the next attempt, unless it is
+    wrong. Raises PullError, and ConfigurationError for an endpoint that is not a web address.
     """
     told = progress if progress is not None else silent
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
@@ -65,7 +64,7 @@ def download(
 
 
 def silent(what: str, done: int, total: int | None) -> None:
-    """Progress that nobody watches."""
+    """Ignore progress."""
 
 
 class _Redirects(HTTPRedirectHandler):

@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 def create(model: str, options: ModelOptions) -> LanguageModel:
     """The adapter for `openai/<model>`, without wrappers.
 
-    Raises ConfigurationError, also where OpenAI itself is meant without a key.
+    Raises ConfigurationError, also for OpenAI's own server without a key.
     """
     adapter = OpenAIModel(model, options)
     if adapter.server.key is None and adapter.server.url == DEFAULT_BASE_URL:
@@ -279,7 +279,7 @@ class OpenAIModel:
         return self._sessions.setdefault(asyncio.get_running_loop(), session)
 
     def _lost(self, error: Exception) -> ModelError:
-        """What a failure of the connection means."""
+        """The error for a failed connection."""
         url = self.server.url
         if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
             return ModelError(f"{url} offers no trusted TLS: {getattr(error, 'strerror', None) or error}")
@@ -299,7 +299,7 @@ class OpenAIModel:
         return TransientModelError(f"{url} cut the connection ({type(error).__name__})")
 
     async def offered(self) -> list[str]:
-        """The models that the server lists. Raises ModelError where it cannot be asked within two seconds."""
+        """The models that the server lists. Raises ModelError if it does not answer within two seconds."""
         try:
             status, headers, body = await self._get(_beneath(self.base_url, "models"))
         except BadBody as error:
@@ -359,7 +359,7 @@ def _beneath(base: URL, path: str) -> URL:
 
 
 def _connections(wanted: int) -> int:
-    """The number of sockets that the process may open: with a low `ulimit -n` calls wait instead of failing."""
+    """The number of connections, limited by the process's open files, so that calls wait instead of failing."""
     try:
         import resource
     except ImportError:  # not on Windows
@@ -369,7 +369,7 @@ def _connections(wanted: int) -> int:
 
 
 def _proxy(url: URL) -> str | None:
-    """The proxy that the environment names, looked up once; never for this machine."""
+    """The environment's proxy for a URL; None for this machine."""
     host = url.host or ""
     with suppress(ValueError):
         if ipaddress.ip_address(host).is_loopback:
