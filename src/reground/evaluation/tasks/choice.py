@@ -177,9 +177,9 @@ def _mmlu_file(root: Path, file: str, groups: Sequence[str]) -> list[Example]:
 
 
 def load_mmlu(name: str, groups: Sequence[str], root: Path) -> Task:
-    """MMLU's test questions of some groups, with five of its dev questions, of as many subjects, to show.
+    """MMLU's test questions of some groups. The demonstrations are five dev questions from five subjects.
 
-    A dev question that is in the test set too (there are such) is not shown.
+    Dev questions that are also in the test set are not used.
     """
     loaded = _mmlu_file(root, "test.jsonl", groups)
     tested = {example.question for example in loaded}
@@ -210,7 +210,7 @@ def _agieval_example(group: str, path: Path, line: int, record: Record) -> Examp
 
 
 def letters_of(label: object) -> str:
-    """The right options of a label, which is a letter, several in one text, or a list of them; "" for none."""
+    """The right options of a label, which is one letter, several in a text, or a list; "" for none."""
     text = " ".join(map(str, label)) if isinstance(label, list) else str(label or "")
     return "".join(sorted(set(re.findall("[A-H]", text))))
 

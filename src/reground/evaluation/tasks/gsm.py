@@ -19,7 +19,7 @@ LIMITS = Limits(seconds=10.0, memory_mib=512)
 
 @dataclass(frozen=True)
 class GradeSchoolTask:
-    """Word problems with one number as the answer; `by_program` decides whether a program or a sentence gives it."""
+    """Word problems with one number as the answer. by_program: whether a program gives it, or a sentence."""
 
     name: str
     items: tuple[Example, ...]
@@ -42,7 +42,7 @@ class GradeSchoolTask:
         return self.items
 
     def demonstrations(self) -> Sequence[Demonstration]:
-        """Problems of our own."""
+        """Original problems."""
         return PROGRAM_DEMONSTRATIONS if self.by_program else WRITTEN_DEMONSTRATIONS
 
     def solutions(self) -> Sequence[str]:
@@ -50,7 +50,7 @@ class GradeSchoolTask:
         return self.texts
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
-        """Accuracy: the number is less than 1e-3 from the target."""
+        """Accuracy: whether the number is less than 1e-3 from the target."""
         answer, target = (trajectory.answer.text if trajectory.answer else ""), self.targets[example.id]
         if self.by_program:
             return {"accuracy": await _score_program(self.form.extract(answer), target, sandbox)}
