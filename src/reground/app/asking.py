@@ -190,9 +190,7 @@ def _checked(order: Ask) -> Ask:
     options = as_options(order.model_options)
     as_budget(order.budget)
     rewriter = None if order.rewriter is None else as_model(order.rewriter, options)
-    order = replace(
-        order, question=question, method=method, model=as_model(order.model, options), rewriter=rewriter
-    )
+    order = replace(order, question=question, method=method, model=as_model(order.model, options), rewriter=rewriter)
     catalogue.check_rewriter(rewriter, [method])
     _check_trace(order.trace)
     return order

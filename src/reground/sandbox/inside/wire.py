@@ -16,7 +16,7 @@ _TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 
 
 class WireError(BaseException):
-    """The other side has gone or violates the protocol. Not an Exception, so that `except Exception` does not catch it."""
+    """The other side has gone or violates the protocol. It is no Exception, so that `except Exception` misses it."""
 
 
 class Channel:
