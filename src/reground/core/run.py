@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from typing import Literal, TypeVar
 
 from pydantic import JsonValue
@@ -27,6 +27,7 @@ from reground.core.language import (
     as_messages,
     tokens_of,
 )
+from reground.core.optional import Optional
 from reground.core.pairs import Pair, Scorer, comparable
 from reground.core.programs import Execution, Program, Sandbox
 from reground.core.reasoning import separate
@@ -41,8 +42,6 @@ from reground.core.trajectory import (
 from reground.core.untrusted import neutralise, unfence
 
 T = TypeVar("T")
-REFUSING = frozenset({"tokens", "calls"})
-"""The limits that refuse one call and may still admit a smaller one."""
 _log = logging.getLogger(__name__)
 
 
@@ -110,7 +109,7 @@ class Run(Recording):
     def __exit__(self, *error: object) -> None:
         """Do nothing: a span only names its effects."""
 
-    def keeping(self, prompt: Callable[[], Prompt] | None, *, reply: int) -> AbstractContextManager[None, bool | None]:
+    def keeping(self, prompt: Callable[[], Prompt] | None, *, reply: int) -> Optional:
         """A block that keeps enough of the budget for the call after it.
 
         If a call inside needs that, the block ends early, with a note.
@@ -119,22 +118,15 @@ class Run(Recording):
         reply: tokens of the later call's reply.
         """
         if prompt is None:
-            return nullcontext()
-        return self._ending(self.meter.holding(lambda: tokens_of(prompt()) + reply))
+            return Optional(self._note_end, nullcontext(), frozenset())
+        return Optional(self._note_end, self.meter.holding(lambda: tokens_of(prompt()) + reply))
 
-    def optional(self) -> AbstractContextManager[None, bool | None]:
+    def optional(self) -> Optional:
         """A block that ends early, with a note, if a limit of tokens or calls refuses a call in it."""
-        return self._ending(nullcontext())
+        return Optional(self._note_end, nullcontext())
 
-    @contextmanager
-    def _ending(self, held: AbstractContextManager[None]) -> Iterator[None]:
-        try:
-            with held:
-                yield
-        except BudgetExceeded as refused:
-            if refused.limit not in REFUSING:
-                raise
-            self.note("ended early", why=str(refused))
+    def _note_end(self, why: str) -> None:
+        self.note("ended early", why=why)
 
     def room(self) -> int | None:
         """The estimated tokens that a prompt and its reply may still take together; None without a limit."""
