@@ -26,16 +26,12 @@ class GradeSchoolTask:
     targets: Mapping[str, float]
     texts: tuple[str, ...]
     by_program: bool
+    primary: str = "accuracy"
 
     @property
     def form(self) -> AnswerForm:
         """A function solution(), or an "Answer:" line."""
         return PAL if self.by_program else NUMBER
-
-    @property
-    def primary(self) -> str:
-        """Accuracy."""
-        return "accuracy"
 
     def examples(self) -> Sequence[Example]:
         """The problems in the data's order."""

@@ -27,6 +27,7 @@ from reground.evaluation.splits import part
 from reground.evaluation.task import Example, Score, Task
 from reground.evaluation.tasks._demonstrations import MULTI_HOP, SINGLE_HOP, YES_NO
 from reground.evaluation.tasks._hub import hub_file
+from reground.evaluation.tasks._loaded import Loaded
 from reground.evaluation.tasks._questions import merge_wordings, read_questions, split_alternatives
 from reground.evaluation.tasks._retrieved import document_id, retrieve_steps, retrieved_passages, shown_texts
 
@@ -60,8 +61,8 @@ def subject_id(example: Example) -> tuple[str, ...] | str:
 
 
 @dataclass(frozen=True)
-class QuestionAnswering:
-    """A loaded question-answering task. `corpus` is the passages that belong to it, where there are any."""
+class QuestionAnswering(Loaded):
+    """A loaded question-answering task. shots: original questions. corpus: the dataset's own passages, if any."""
 
     name: str
     primary: str
@@ -70,23 +71,7 @@ class QuestionAnswering:
     corpus: Path | None = None
     evidence: Evidence = gold_ids
     metrics: tuple[str, ...] = ("exact match", "cover-EM", "token F1", "hit", "gold recall")
-
-    @property
-    def form(self) -> AnswerForm:
-        """A phrase on one "Answer:" line."""
-        return PHRASE
-
-    def examples(self) -> Sequence[Example]:
-        """All questions of the split."""
-        return self.loaded
-
-    def demonstrations(self) -> Sequence[Demonstration]:
-        """Our own worked questions."""
-        return self.shots
-
-    def solutions(self) -> Sequence[str]:
-        """The questions: a page that quotes one is a leak. A corpus may hold the answers."""
-        return [example.question for example in self.loaded]
+    form: AnswerForm = PHRASE
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
         """Score the answer phrase and what was retrieved."""
@@ -111,14 +96,10 @@ class QuestionAnswering:
 
 @dataclass(frozen=True)
 class YesNo(QuestionAnswering):
-    """A task whose answers are yes and no alone."""
+    """A task whose answers are yes or no."""
 
     metrics: tuple[str, ...] = ("accuracy",)
-
-    @property
-    def form(self) -> AnswerForm:
-        """Yes or no on one "Answer:" line."""
-        return YES_NO_FORM
+    form: AnswerForm = YES_NO_FORM
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
         """Accuracy; an answer that is neither yes nor no is wrong."""
