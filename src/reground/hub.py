@@ -84,7 +84,7 @@ class _Redirects(HTTPRedirectHandler):
         return following
 
     def note(self, headers: Any) -> None:
-        """A large file's ETag on a hub is its SHA-256; another file than the one wanted need not be downloaded."""
+        """Note the SHA-256, which is a large file's ETag on a hub. A wrong file need not be downloaded."""
         stated = (headers.get("X-Linked-Etag") or "").strip('"')
         if _SHA256.fullmatch(stated):
             self.sha256 = stated
@@ -104,11 +104,11 @@ def _transfer(url: str, part: Path, progress: Progress, wanted: str) -> str:
         request.add_header("Range", f"bytes={done}-")
     with _open(opener, request, redirects) as response:
         if response.status != 206:
-            done = 0  # the server starts from the beginning, or all of it is here already
+            done = 0  # the server starts from the beginning, or the file is complete
         length = response.headers.get("Content-Length")
         total = done + int(length) if length else None
         with part.open("ab" if done else "wb") as out:
-            while block := response.read1(_BLOCK):  # what there is: a slow line must not hold back an interrupt
+            while block := response.read1(_BLOCK):  # only available data, so that an interrupt need not wait
                 out.write(block)
                 done += len(block)
                 progress(f"downloading {part.stem}", done, total)
@@ -123,12 +123,12 @@ def _open(opener: OpenerDirector, request: Request, redirects: _Redirects) -> An
         redirects.note(response.headers)
         if response.status != 206 or redirects.sha256 or redirects.wanted:
             return response
-        # Without a checksum nobody would see that the part is of another version of the file.
+        # Without a checksum a part of another version of the file would go unnoticed.
         response.close()
     except HTTPError as error:
         if error.code != 416:
             raise
-        error.close()  # nothing is missing, or the part is of another version of the file
+        error.close()  # the file is complete, or the part is of another version
     request.remove_header("Range")
     return opener.open(request, timeout=_TIMEOUT)
 

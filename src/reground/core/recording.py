@@ -111,7 +111,7 @@ class Recording:
         *,
         keep: Callable[[], bool] = lambda: True,
     ) -> tuple[T, float | None]:
-        """What was recorded and when it ended; else what the effect gives now, recorded if `keep` says so, and None."""
+        """The recorded result and its time, or the effect's new result, recorded if `keep` allows it, and None."""
         recorded = self._replay(ordinal, mark, adapter, name)
         if recorded is not None:
             return recorded

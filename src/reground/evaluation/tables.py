@@ -1,4 +1,4 @@
-"""The report's tables: what stands in which column."""
+"""The report's tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Table:
     words: int = 3
 
     def markdown(self) -> str:
-        """The table in GitHub's Markdown, numbers to the right."""
+        """The table in GitHub's Markdown, with numbers aligned right."""
         marks = ["---" if i < self.words else "---:" for i in range(len(self.headers))]
         lines = [self.headers, marks, *([cell.replace("|", "\\|") for cell in row] for row in self.rows)]
         return f"## {self.title}\n\n" + "\n".join("| " + " | ".join(line) + " |" for line in lines)

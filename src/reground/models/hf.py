@@ -136,7 +136,7 @@ def _quietly() -> Iterator[None]:
 
 @dataclass
 class _Job:
-    """A call that waits for its turn or is in it."""
+    """A call that waits or runs."""
 
     turns: list[dict[str, str]]
     sampling: Sampling
@@ -144,7 +144,7 @@ class _Job:
     cancelled: threading.Event = field(default_factory=threading.Event)
 
     def goes_with(self, other: _Job) -> bool:
-        """Whether both may be decoded in one batch; a call with a seed must not depend on the others."""
+        """Whether both may be decoded in one batch. A call with a seed must not depend on others."""
         alone = self.sampling.seed is not None and self.sampling.temperature > 0
         return not alone and self.sampling == other.sampling
 
@@ -180,7 +180,7 @@ class HfModel:
         return self._priced(replies)
 
     async def aclose(self) -> None:
-        """Free the weights after the batch that is being decoded. A later call loads them again."""
+        """Free the weights after the current batch. A later call loads them again."""
         await asyncio.wrap_future(self._thread.submit(self._unload))
 
     def _unload(self) -> None:
@@ -195,7 +195,7 @@ class HfModel:
         return [replies[0].model_copy(update={"usage": usage.model_copy(update={"usd": usd})}), *replies[1:]]
 
     def _next(self) -> None:
-        """Decode the call that has waited longest and those that go with it."""
+        """Decode the call that has waited longest, together with those that fit it."""
         batch = self._take()
         if not batch:
             return
@@ -205,7 +205,7 @@ class HfModel:
             for job in batch:
                 _settle(job, error)
             return
-        # After a failed batch each goes alone: the fault of one call is not to be the others'.
+        # After a failed batch each call runs alone, so that the fault of one does not fail the others.
         if len(batch) == 1 or not _decode(decoder, batch, last=False):
             for job in batch:
                 _decode(decoder, [job], last=True)

@@ -81,8 +81,8 @@ async def available(options: ModelOptions) -> list[Listing]:
 class Provider:
     """The wording of messages about a kind of server.
 
-    name: what its models' names begin with. start: what to do where nobody answers. bring: how it gets a {model}.
-    patient: whether a server that has never answered may still be starting, so that the call is tried again.
+    name: the prefix of its models' names. start: what to do if the server does not answer. bring: how to get a {model}.
+    patient: whether to try a server again that has never answered, because it may still be starting.
     """
 
     name: str = "openai"
@@ -94,11 +94,11 @@ class Provider:
 class OpenAIModel:
     """One model of one server.
 
-    Raises TransientModelError for what may pass (408, 409, 429, 5xx, lost connections, timeouts, malformed
-    replies), AuthenticationError, ContextLengthExceeded, CapabilityError (no log-probabilities), else ModelError.
-    Parameters that the server refuses are remembered: the name of the length limit, and temperature, top_p, seed
-    or stop where a reasoning model takes none (stop strings are then cut on this side). If a server returns fewer
-    samples than requested, the rest is requested at once.
+    Raises TransientModelError for passing faults (408, 409, 429, 5xx, lost connections, timeouts, malformed replies),
+    AuthenticationError, ContextLengthExceeded, CapabilityError (no log-probabilities), else ModelError. Parameters that
+    the server refuses are remembered: the name of the length limit, and temperature, top_p, seed or stop for reasoning
+    models that accept none (replies are then cut here at stop strings). If a server returns fewer samples than
+    requested, the others are requested at once.
     """
 
     def __init__(self, model: str, options: ModelOptions | None = None, *, provider: Provider | None = None) -> None:
@@ -148,9 +148,9 @@ class OpenAIModel:
         return replies[: sampling.n] if len(replies) > sampling.n else replies
 
     async def _harmless(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """The messages without the server's own control tokens, which it is asked for before the first call.
+        """The messages without the server's own control tokens, which are requested before the first call.
 
-        What names a run and its calls is taken from what the method asked for, so this changes no record.
+        Records use the method's own messages, so this changes none.
         """
         if self._special is None:
             if self._asking is None or self._asking.get_loop() is not asyncio.get_running_loop():
@@ -162,7 +162,7 @@ class OpenAIModel:
         return [Message(role=m.role, content=neutralise(m.content, self._special)) for m in messages]
 
     async def _control_tokens(self) -> tuple[str, ...] | None:
-        """What the server says of its control tokens; None where it cannot be asked yet, so that the next call asks."""
+        """The server's control tokens; None if it cannot be asked yet, so that the next call asks again."""
         for place in places(self.base_url):
             try:
                 status, _, body = await self._get(place)
@@ -180,7 +180,7 @@ class OpenAIModel:
         return ()
 
     async def _get(self, place: URL) -> tuple[int, Any, bytes]:
-        """A short question. Raises BadBody and what aiohttp raises."""
+        """A short request. Raises BadBody and aiohttp's errors."""
         session = self._sessions.get(asyncio.get_running_loop()) or await self._open()
         limit = aiohttp.ClientTimeout(total=LISTING_SECONDS)
         async with session.get(place, proxy=self._proxy, allow_redirects=False, timeout=limit) as response:
@@ -211,7 +211,7 @@ class OpenAIModel:
             body = dialect.body(self._model, messages, sampling)
             status, headers, reply = await self._post(body, most_bytes(sampling))
             if status == 200:
-                large = len(reply) > LARGE  # then other calls go on meanwhile
+                large = len(reply) > LARGE  # so that other calls continue meanwhile
                 data = await asyncio.to_thread(self._parsed, reply) if large else self._parsed(reply)
                 if not (isinstance(data, dict) and data.get("error")):
                     asked = (data, messages, sampling, dialect)
@@ -239,7 +239,7 @@ class OpenAIModel:
         return cut_at_stop(replies, sampling.stop) if sampling.stop and "stop" in dialect.without else replies
 
     def _learn(self, spoken: Dialect, complaint: Complaint) -> bool:
-        """Whether to try another dialect; a concurrent call may have found it already."""
+        """Whether to try another dialect, which a concurrent call may have found already."""
         if complaint.status not in (400, 422) or is_about_context(complaint):
             return False
         better = spoken.learn(complaint)

@@ -1,7 +1,7 @@
 """Multiple choice with one right option or several: MMLU by its four groups, AGIEval's gaokao subjects, JEC-QA.
 
 Metrics: exact match of the set of chosen options (accuracy, where one option is right) and option F1.
-`metadata["group"]` is what results are grouped by.
+Results are grouped by `metadata["group"]`.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class MultipleChoice(Loaded):
     form: AnswerForm = CHOICE
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
-        """Compare the chosen letters; a question that the data give no right option for is unscored."""
+        """Compare the chosen letters. A question without a right option in the data is unscored."""
         if not example.golden_answers:
             return dict.fromkeys(self.metrics, Score(value=None, why="the data give no right option"))
         if trajectory.answer is None:

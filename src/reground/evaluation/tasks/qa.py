@@ -1,8 +1,8 @@
 """Open-domain questions with short answers: HotpotQA, 2WikiMultihopQA, MuSiQue, Bamboogle, NQ and their kin.
 
-Metrics: exact match, cover-EM and token F1 of the answer phrase, best over all aliases; hit (a gold answer stands
-in what was retrieved and a prompt showed) and gold recall (the part of the gold passages that was retrieved). The
-metric that ranks methods is the one each benchmark's own papers rank by.
+Metrics: exact match, cover-EM and token F1 of the answer phrase, best over all aliases; hit (whether a prompt showed a
+retrieved text with a gold answer) and gold recall (the share of the gold passages that was retrieved). Methods are
+ranked by the metric of each benchmark's own papers.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ NO_ANSWER = Score(value=None, why="there is no answer")
 
 
 Evidence = Callable[[Example], tuple[str, ...] | str]
-"""The part of an example's gold passages that can be trusted, by id, or the reason why none can."""
+"""The reliable gold passages of an example, by id, or the reason why there are none."""
 
 
 def gold_ids(example: Example) -> tuple[str, ...] | str:
-    """The gold passages' ids, or why there are none to go by."""
+    """The gold passages' ids, or the reason why there are none."""
     if example.metadata.get("gold_titles_from") == "derived_incomplete":
         return "the gold passages of this question are known only in part"
     ids = example.metadata.get("gold_ids")
@@ -55,7 +55,7 @@ def gold_ids(example: Example) -> tuple[str, ...] | str:
 
 
 def subject_id(example: Example) -> tuple[str, ...] | str:
-    """PopQA: only the subject's passage, because the object's can be found only with the answer."""
+    """PopQA: only the subject's passage, because the object's cannot be found without the answer."""
     ids = gold_ids(example)
     return ids if isinstance(ids, str) else ids[:1]
 
@@ -74,7 +74,7 @@ class QuestionAnswering(Loaded):
     form: AnswerForm = PHRASE
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
-        """Score the answer phrase and what was retrieved."""
+        """Score the answer phrase and the retrievals."""
         steps = retrieve_steps(trajectory)
         return {
             **self._answer_scores(example, trajectory),

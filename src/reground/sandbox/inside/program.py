@@ -111,7 +111,7 @@ class ProgramSession(Session):
         return reply
 
     def load(self, exports: list[str]) -> list[Any]:
-        """Run the source and give what the tests want of it, in their order."""
+        """Run the source, and return the tests' names from it, in their order."""
         names = run_source(self._source, "program")
         missing = [name for name in exports if name not in names]
         if missing:
@@ -147,7 +147,7 @@ class ProgramSession(Session):
 
 
 class _Taken:
-    """An iterator that keeps an error until the items before it have been handed out."""
+    """An iterator that raises an error only after the items before it were taken."""
 
     def __init__(self, items: Any) -> None:
         self._items = iter(items)
@@ -215,7 +215,7 @@ def run_source(source: str, name: str) -> dict[str, Any]:
 
 
 def main(job: Message) -> None:
-    """Be the program: alone, for a value, or for tests."""
+    """Run the program: alone, for a value, or for tests."""
     if job["mode"] == "alone":
         _alone(job["source"])
     channel = Channel(os.dup(0), os.dup(1))
@@ -258,7 +258,7 @@ def _value(job: Message) -> Message:
 
 
 def plain_json(value: Any, depth: int = 0) -> Any:
-    """What JSON can hold: other numbers as floats, other containers as lists, anything else as its repr."""
+    """The value as JSON data: other numbers as floats, other containers as lists, anything else as its repr."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -276,7 +276,7 @@ def plain_json(value: Any, depth: int = 0) -> Any:
 
 
 def _quiet_streams(stdin: str) -> None:
-    """Standard input holds the given text; what is printed goes where errors go; the channel is out of the way."""
+    """Give standard input the text, send output to standard error, and move the channel to other descriptors."""
     text = os.open("/tmp", os.O_TMPFILE | os.O_RDWR, 0o600)  # noqa: S108
     os.write(text, stdin.encode())
     os.lseek(text, 0, os.SEEK_SET)
@@ -294,7 +294,7 @@ def _serve(session: ProgramSession) -> None:
 
 
 def flush() -> None:
-    """Push out what a program has printed."""
+    """Flush the program's output."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
