@@ -52,8 +52,8 @@ class Bucket:
 class Limit(Wrapper):
     """Holds a model to `connections` calls at once and to a provider's rates.
 
-    A call's tokens are estimated in advance (the prompt and all of `max_tokens`) and corrected by its usage afterwards. A
-    call keeps its slot while it waits for its rates, because slots are not scarce then.
+    A call's tokens are estimated in advance (the prompt and all of `max_tokens`) and corrected by its usage afterwards.
+    A call keeps its slot while it waits for its rates, because slots are not scarce then.
     """
 
     def __init__(
