@@ -58,7 +58,7 @@ def download(
             raise PullError(_refusal(error.code, f"{repository}:{file}", endpoint)) from error
         except (URLError, HTTPException, OSError) as error:
             why = getattr(error, "reason", None) or error
-            raise PullError(f"could not download {file} from {endpoint}: {why}; run it again to go on") from error
+            raise PullError(f"could not download {file} from {endpoint}: {why}; run it again to continue") from error
         _check(part, begins, sha256 or stated, file)
         part.replace(path)
 

@@ -106,7 +106,7 @@ def load_world(folder: Path, *, version: str = VERSION, fuel: bool = False) -> W
     path = data_path(folder, "minecraft", f"recipes_{version}.jsonl")
     recipes = [_recipe(record, path, line) for line, record in enumerate(read_records(path), start=1)]
     if not recipes:
-        raise DataError("holds no recipe", path=path)
+        raise DataError("has no recipe", path=path)
     named = {name for recipe in recipes for name in (recipe.result, *recipe.names())}
     display = _display(path.with_name(f"items_{version}.jsonl"))
     return build_world(recipes, display, named, version=version, fuel=fuel)

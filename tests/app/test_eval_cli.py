@@ -139,7 +139,7 @@ def test_eval_takes_the_questions_that_are_named_and_keeps_their_ids(server: Ser
     assert json.loads(Path("out/config.json").read_text())["ids"] == ["b1", "b4", "b5"]
     capfd.readouterr()
     assert call(server, data, *command, "--ids", "b4") == 2
-    assert "holds another run: ids was" in capfd.readouterr().err
+    assert "contains another run: ids was" in capfd.readouterr().err
     assert call(server, data, *command, "--ids", "b9") == 2
     assert "bamboogle has no question with the id 'b9'; ids look like b0" in " ".join(capfd.readouterr().err.split())
 
@@ -381,7 +381,7 @@ def test_ctrl_c_keeps_everything_and_says_how_to_go_on(server: Server, data: Pat
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130, err.decode()
-    assert b"the same command goes on from here" in err
+    assert b"the same command continues from here" in err
     assert b"Traceback" not in err
     kept = len(Path("out/scores.jsonl").read_text().splitlines())
     assert kept >= 1

@@ -240,7 +240,7 @@ def _is_plain(value: object) -> bool:
 
 def _as_dataclass(cls: type[Any]) -> type[Any]:
     if not dataclasses.is_dataclass(cls):
-        raise ConfigurationError(f"{cls.__module__}.{cls.__name__} is no dataclass, so it has no settings to read")
+        raise ConfigurationError(f"{cls.__module__}.{cls.__name__} is not a dataclass, so it has no settings to read")
     return cls
 
 

@@ -22,6 +22,6 @@ def check_address(url: str, what: str = "the base URL") -> None:
         raise ConfigurationError(f"{what} cannot be read; it looks like http://localhost:8000/v1") from None
     if "@" in parts.netloc or any(_SECRET.search(name) for name, _ in query):
         raise ConfigurationError(
-            f"{what} holds a user, a password or a key, and addresses are written down and shown: put the key into "
+            f"{what} holds a user, a password or a key, and addresses are recorded and shown: put the key into "
             "OPENAI_API_KEY, or into another environment variable that --api-key-env names"
         )

@@ -144,7 +144,9 @@ class SqliteJournal:
 
     def _name(self, damaged: Iterable[int]) -> None:
         for row in damaged:
-            notice = f"{self.path}, row {row}: its checksum does not fit, so the record is damaged; it is asked again"
+            notice = (
+                f"{self.path}, row {row}: its checksum does not match, so the record is damaged; the call is made again"
+            )
             _log.warning("%s", notice)
             self.notices.append(notice)
 

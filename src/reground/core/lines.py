@@ -33,7 +33,7 @@ def without_sum(line: bytes) -> bytes:
         return data
     data = data[: found.start()] + b"}"
     if zlib.crc32(data) != int(found[1], 16):
-        raise ValueError("its checksum does not fit, so the line is damaged")
+        raise ValueError("its checksum does not match, so the line is damaged")
     return data
 
 
@@ -133,7 +133,7 @@ def set_aside(path: Path, check: Callable[[bytes], object]) -> list[str]:
             what = f"the line cannot be read and has been set aside in {aside.name}"
         else:
             what = "the last line was cut short and has been taken off"
-        notices.append(f"{path}:{number}: {what}; its question is done again")
+        notices.append(f"{path}:{number}: {what}; its question is run again")
     good = (line for number, line in read_lines(path, "lines") if number not in broken)
     replace_lines(path, (line if line.endswith(b"\n") else line + b"\n" for line in good))
     return notices

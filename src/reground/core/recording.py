@@ -137,7 +137,7 @@ class Recording:
             return adapter.validate_json(effect.result), effect.elapsed
         except ValidationError as error:
             why = f"{effect.where or 'the journal'}: {error.errors()[0]['msg']}"
-            _log.warning("a recorded effect (%s) cannot be read and is asked again: %s", name, why)
+            _log.warning("a recorded effect (%s) cannot be read, so the call is made again: %s", name, why)
             self.note("record set aside", of=name, why=why)
             return None
 

@@ -118,7 +118,7 @@ async def compare(
 ) -> CompareResult:
     """Run every cell, or resume the unfinished ones.
 
-    Raises ConfigurationError before anything is run if a cell's folder holds another run. A cell that cannot run here
+    Raises ConfigurationError before anything is run if a cell's folder contains another run. A cell that cannot run
     (CapabilityError, SandboxUnavailable) is refused with the reason, and the others continue.
     """
     result = CompareResult()

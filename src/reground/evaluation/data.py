@@ -55,7 +55,7 @@ def data_root(given: Path | None = None) -> Path:
 def data_path(root: Path, *parts: str) -> Path:
     """A file or folder of the data root, with `.gz` if only the compressed file exists. Raises DataError if missing."""
     if is_hub(root):
-        raise DataError(f"{'/'.join(parts)} cannot be had from the hub; {WHERE}")
+        raise DataError(f"{'/'.join(parts)} is not available from the hub; {WHERE}")
     path = root.joinpath(*parts)
     if path.exists():
         return path
@@ -141,4 +141,4 @@ def parsed_code(source: str, what: str, path: Path, line: int) -> ast.Module:
         with warnings.catch_warnings(action="ignore"):  # about escapes in patterns
             return ast.parse(source)
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        raise DataError(f"the field {what} is no Python code: {error}", path=path, line=line) from None
+        raise DataError(f"the field {what} is not Python code: {error}", path=path, line=line) from None

@@ -129,7 +129,7 @@ def write_text(path: Path, text: str) -> None:
 def open_run(path: Path, config: RunConfig) -> Iterator[RunFolder]:
     """Start or resume a run folder. Only one process can have it open.
 
-    Raises ConfigurationError if the folder holds another run or is in use, DataError if a file in it is broken.
+    Raises ConfigurationError if the folder contains another run or is in use, DataError if a file in it is broken.
     """
     _refuse_foreign(path)
     try:
@@ -202,10 +202,10 @@ def _refuse_foreign(path: Path) -> None:
     files = sorted(p.name for p in path.iterdir() if p.name != ".lock" and not p.name.endswith(".part"))
     ours = [name for name in files if name in _OURS]
     if ours:
-        raise DataError(f"config.json is missing beside {ours[0]}: put it back or choose another --out", path=path)
+        raise DataError(f"config.json is missing next to {ours[0]}: put it back or choose another --out", path=path)
     if files:
         raise ConfigurationError(
-            f"{path} holds other files ({files[0]}, ...) and is no run folder: choose another --out"
+            f"{path} holds other files ({files[0]}, ...) and is not a run folder: choose another --out"
         )
 
 
@@ -250,7 +250,7 @@ def _agree(path: Path, old: RunConfig, new: RunConfig) -> RunConfig:
     if differing:
         said = "; ".join(f"{name} was {_brief(before.get(name))}, now {_brief(after.get(name))}" for name in differing)
         raise ConfigurationError(
-            f"{path} holds another run: {said}. Give the same options to resume it, or another --out"
+            f"{path} contains another run: {said}. Give the same options to resume it, or another --out"
         )
     return new
 

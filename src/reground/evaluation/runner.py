@@ -135,7 +135,7 @@ async def evaluate(
     """Run a method on a task, or resume an interrupted run.
 
     A failed question is recorded as failed and the others continue. An error of the run itself (see FATAL) stops the
-    run. Raises ConfigurationError when `out` holds another run, DataError when a file in it is broken.
+    run. Raises ConfigurationError when `out` contains another run, DataError when a file in it is broken.
     """
     if settings.repeats < 1 or settings.concurrency < 1 or (settings.limit is not None and settings.limit < 1):
         raise ConfigurationError("limit, repeats and concurrency must be at least 1")
@@ -212,7 +212,9 @@ class _Session:
         orphans = frozenset(records.keys() - solved)
         if orphans:
             self._folder.drop(orphans, trajectories=False)
-            self._folder.notices.append(f"{self._folder.scores}: {len(orphans)} scores had no trajectory; done again")
+            self._folder.notices.append(
+                f"{self._folder.scores}: {len(orphans)} scores had no trajectory; their questions are run again"
+            )
 
     def _forget(self, records: dict[str, Record]) -> dict[str, Record]:
         """Drop, here and on disk, the records to be run or scored again."""

@@ -114,7 +114,7 @@ class OpenAIModel:
         self.base_url = _base_url(options)
         key = os.environ.get(options.api_key_env, "").strip() or None
         if key is not None and not (key.isascii() and key.isprintable()):
-            raise ConfigurationError(f"{options.api_key_env} holds characters that no key has")
+            raise ConfigurationError(f"{options.api_key_env} has characters that no key has")
         self.server = Server(str(self.base_url.with_query(None)).rstrip("/"), options.api_key_env, key)
         self.served_at = self.server.url
         self._chat = _beneath(self.base_url, "chat/completions")

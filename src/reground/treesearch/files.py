@@ -136,7 +136,7 @@ def _without_sum(data: bytes) -> bytes:
     if found is None:
         return data
     data = data[: found.start()] + b"}"
-    _check(zlib.crc32(data) == int(found[1], 16), "its checksum does not fit, so the file is damaged")
+    _check(zlib.crc32(data) == int(found[1], 16), "its checksum does not match, so the file is damaged")
     return data
 
 

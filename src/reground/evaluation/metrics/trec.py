@@ -53,7 +53,7 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     for number, columns in _rows(path, 3 if beir else 4, header=beir):
         query, document, text = columns[0], columns[-2], columns[-1]
         if not _is_integer(text):
-            raise DataError(f"the relevance {text!r} is no whole number", path=path, line=number)
+            raise DataError(f"the relevance {text!r} is not a whole number", path=path, line=number)
         qrels.setdefault(query, {})[document] = int(text)
     return qrels
 
@@ -102,13 +102,13 @@ def _number(text: str, path: Path, line: int) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise DataError(f"the score {text!r} is no number", path=path, line=line)
+        raise DataError(f"the score {text!r} is not a number", path=path, line=line)
     return number
 
 
 def _name(path: Path, name: str) -> str:
     if not name or name.split() != [name]:
-        raise DataError(f"{name!r} cannot stand in a TREC file: it is empty or holds white space", path=path)
+        raise DataError(f"{name!r} cannot be in a TREC file: it is empty or has white space", path=path)
     return name
 
 

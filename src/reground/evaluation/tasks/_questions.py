@@ -28,7 +28,7 @@ def read_questions(path: Path, split: str | None = None) -> list[Example]:
         fields = {"id": record["id"], "question": record["question"], "golden_answers": golds, "metadata": metadata}
         examples.append(example_of(fields, path, line))
     if not examples:
-        raise DataError(f"holds no question of the split {split}" if split else "holds no question", path=path)
+        raise DataError(f"has no questions of the split {split}" if split else "has no questions", path=path)
     return examples
 
 

@@ -97,7 +97,7 @@ def _task(name: str, path: Path, rows: Sequence[tuple[int, str, str, str, str]],
     for line, identity, question, gold, _ in rows:
         target = as_number(gold)
         if target is None:
-            raise DataError(f"the answer {gold!r} is no number", path=path, line=line)
+            raise DataError(f"the answer {gold!r} is not a number", path=path, line=line)
         items.append(Example(id=identity, question=question, golden_answers=(gold,)))
         targets[identity] = target
     texts = tuple(f"{question}\n{worked}" for _, _, question, _, worked in rows)

@@ -201,7 +201,7 @@ def read_labels(path: Path) -> dict[str, float]:
     for line, record in numbered_records(path, ("id", "rating")):
         rating = record["rating"]
         if not isinstance(rating, bool | int | float) or not isfinite(rating):
-            raise DataError(f"the rating {rating!r} is no number", path=path, line=line)
+            raise DataError(f"the rating {rating!r} is not a number", path=path, line=line)
         ratings.setdefault(str(record["id"]), []).append(float(rating))
     return {item: fmean(values) for item, values in ratings.items()}
 

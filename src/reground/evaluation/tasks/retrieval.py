@@ -174,7 +174,7 @@ def _judge(
     qrels: dict[str, dict[str, int]], query: str, document: str, grade: JsonValue, path: Path, line: int
 ) -> None:
     if not isinstance(grade, int):
-        raise DataError(f"the relevance {grade!r} is no whole number", path=path, line=line)
+        raise DataError(f"the relevance {grade!r} is not a whole number", path=path, line=line)
     qrels.setdefault(query, {})[document] = grade
 
 
@@ -195,7 +195,7 @@ def _existing(folder: Path, *names: str) -> Path:
     for name in names:
         if (folder / name).is_file():
             return folder / name
-    raise DataError(f"is no BEIR folder: {names[0]} is missing", path=folder)
+    raise DataError(f"is not a BEIR folder: {names[0]} is missing", path=folder)
 
 
 TASKS: dict[str, Callable[[Path], Task]] = {"scifact": load_scifact}

@@ -90,7 +90,7 @@ class Cache(Wrapper):
             if row is None:
                 return None
             if row[1] is not None and row[1] != checksum(key, row[0]):
-                _log.warning("the cache %s cannot be read at key %s: its checksum does not fit", self.path, key)
+                _log.warning("the cache %s cannot be read at key %s: its checksum does not match", self.path, key)
                 return None
             return _REPLIES.validate_json(row[0])
         except sqlite3.Error as error:
