@@ -119,7 +119,7 @@ def test_scifact_takes_the_test_split(tmp_path: Path) -> None:
     path = write_jsonl(folder / "qrels.jsonl", judgements)
     assert [example.id for example in load_scifact(tmp_path).examples()] == ["1"]
     write_jsonl(path, [{"query_id": "1", "doc_id": "a", "score": "high"}])
-    with pytest.raises(DataError, match="no whole number"):
+    with pytest.raises(DataError, match="not a whole number"):
         load_scifact(tmp_path)
 
 
