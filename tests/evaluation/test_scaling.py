@@ -11,7 +11,7 @@ from reground.core.answers import PHRASE
 from reground.core.budget import Budget
 from reground.core.language import Reply, TokenLogprob
 from reground.core.run import Run
-from reground.evaluation.scaling import cost, fitting, scaled, sizes
+from reground.evaluation.scaling import cost, scaled, sizes
 from reground.methods.direct import Direct
 from reground.methods.rag import DOCUMENTS, RAG
 from reground.methods.rat import RAT
@@ -41,15 +41,6 @@ def test_the_default_stays_where_it_fits_and_else_the_largest_size_that_does() -
     small = scaled(rag(), cost(rag(k=3)))
     assert small == rag(k=3)
     assert scaled(rag(), 1) == rag(k=1), "the smallest, where nothing fits"
-
-
-def test_what_fits_is_the_default_first_and_then_every_size_from_small_to_large() -> None:
-    limit = cost(rag(k=8))
-    found = fitting(rag(), limit)
-    assert [one.k for one in found] == [5, 1, 2, 3, 8]
-    assert [one.k for one in fitting(rag(k=24), limit)] == [1, 2, 3, 5, 8], "a default that does not fit is none"
-    assert fitting(rag(), None) == [rag()]
-    assert fitting(Direct(model=SILENT), 80) == [Direct(model=SILENT)]
 
 
 def test_what_the_user_has_set_stays() -> None:

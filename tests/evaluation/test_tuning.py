@@ -11,8 +11,8 @@ from reground.core.errors import CapabilityError, DataError
 from reground.core.run import Run
 from reground.evaluation.compare import Cell, Configured
 from reground.evaluation.runner import EvalSettings
-from reground.evaluation.scaling import fitting
-from reground.evaluation.tuning import CHOICES, Tuning, read_tuning, tune
+from reground.evaluation.scaling import cost
+from reground.evaluation.tuning import CHOICES, Candidate, Tuning, read_tuning, tune
 from reground.models.scripted import ScriptedModel
 from tests.evaluation.fakes import Chain, SumTask, adds
 
@@ -39,25 +39,47 @@ class Unable(Reader):
         raise CapabilityError("the model gives no log-probabilities")
 
 
-def candidates(method: Reader) -> list[Configured]:
+def candidates(method: Reader, price: float = 1.0) -> list[Candidate]:
+    """The default and the other sizes. price: by how much the dry run is wrong."""
     return [
-        Configured(one, EvalSettings("reader", "scripted", method_settings={"k": one.k}, budget=Budget(tokens=500)))
-        for one in fitting(method, CELL.tokens)
+        Candidate(
+            Configured(
+                one, EvalSettings("reader", "scripted", method_settings={"k": one.k}, budget=Budget(tokens=500))
+            ),
+            round(price * cost(one)),
+        )
+        for one in (method, *method.sizes())
     ]
 
 
 async def test_the_best_size_is_chosen_and_among_equals_the_cheapest(tmp_path: Path) -> None:
     method = Reader(ScriptedModel(adds))
     chosen = await tune(SumTask(6), {CELL: candidates(method)}, tmp_path, questions=4)
-    assert chosen == {CELL: 1}
+    assert chosen == {CELL: 1}  # the first is the default
     found = Tuning.model_validate_json((tmp_path / CHOICES).read_text())
     (choice,) = found.choices
-    assert [(trial.settings["k"], trial.mean) for trial in choice.trials] == [(3, 0), (1, 1), (2, 1), (4, 0), (8, 0)]
-    assert choice.trials[1].tokens < choice.trials[2].tokens
-    assert (choice.questions, choice.chosen) == (4, 1)
+    assert [(trial.settings["k"], trial.mean) for trial in choice.trials] == [(1, 1), (2, 1), (3, 0), (4, 0), (8, 0)]
+    assert choice.trials[0].tokens < choice.trials[1].tokens
+    assert (choice.questions, choice.chosen) == (4, 0)
     assert choice.describe() == (
-        "reader@400 has k=1: the best of 5 sizes on 4 other questions (0.000, 1.000, 1.000, 0.000, 0.000)."
+        "reader@400 has k=1: the best of 5 sizes on 4 other questions (1.000, 1.000, 0.000, 0.000, 0.000)."
     )
+
+
+@pytest.mark.parametrize(("price", "tried"), [(1.0, 5), (30.0, 5), (0.5, 5)])
+async def test_what_a_size_used_corrects_the_dry_run(tmp_path: Path, price: float, tried: int) -> None:
+    """However wrong the dry run is, the sizes that stay under the limit are tried."""
+    await tune(SumTask(6), {CELL: candidates(Reader(ScriptedModel(adds)), price)}, tmp_path, questions=4)
+    (choice,) = Tuning.model_validate_json((tmp_path / CHOICES).read_text()).choices
+    assert len(choice.trials) == tried
+
+
+async def test_sizes_that_would_go_over_the_limit_are_not_tried(tmp_path: Path) -> None:
+    tight = Cell(method="reader", tokens=1)
+    chosen = await tune(SumTask(6), {tight: candidates(Reader(ScriptedModel(adds)))}, tmp_path, questions=4)
+    (choice,) = Tuning.model_validate_json((tmp_path / CHOICES).read_text()).choices
+    assert [trial.settings["k"] for trial in choice.trials] == [1]
+    assert chosen == {tight: 1}
 
 
 async def test_tuning_goes_on_where_it_was_and_pays_nothing_twice(tmp_path: Path) -> None:

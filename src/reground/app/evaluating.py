@@ -18,7 +18,8 @@ from reground.core.errors import ConfigurationError, DataError, did_you_mean
 from reground.core.journal import fingerprint
 from reground.core.places import expanded
 from reground.evaluation.compare import Cell, Configured
-from reground.evaluation.scaling import fitting, scaled
+from reground.evaluation.scaling import cost, scaled, sizes
+from reground.evaluation.tuning import Candidate
 
 if TYPE_CHECKING:
     from reground.app.options import Benchmark
@@ -59,12 +60,15 @@ class Bench:
             return self._sizes(cell)[self.tuned[cell]]
         return scaled(self._built(cell), cell.tokens, keep=self.settings.get(cell.method, {}))
 
-    def candidates(self, cell: Cell, base: EvalSettings, budget: Budget) -> list[Configured]:
+    def candidates(self, cell: Cell, base: EvalSettings, budget: Budget) -> list[Candidate]:
         """Every size of a cell's method, as candidates for tuning."""
-        return [self._configured(cell, method, base, budget) for method in self._sizes(cell)]
+        return [Candidate(self._configured(cell, size, base, budget), cost(size)) for size in self._sizes(cell)]
 
     def _sizes(self, cell: Cell) -> list[Method]:
-        return fitting(self._built(cell), cell.tokens, keep=self.settings.get(cell.method, {}))
+        """The method with its defaults, and under a limit its other sizes."""
+        built = self._built(cell)
+        others = [] if cell.tokens is None else sizes(built, keep=self.settings.get(cell.method, {}))
+        return [built, *(size for size in others if size != built)]
 
     def _built(self, cell: Cell) -> Method:
         """A cell's method with its settings, unscaled. Raises ConfigurationError if a required part is missing."""

@@ -143,17 +143,10 @@ def sizes(method: Method, *, keep: Iterable[str] = ()) -> list[Method]:
     return found
 
 
-def fitting(method: Method, tokens: int | None, *, keep: Iterable[str] = ()) -> list[Method]:
-    """The method unchanged, if it fits the limit, then its other sizes that fit; at least one."""
-    if tokens is None:
-        return [method]
-    others = [size for size in sizes(method, keep=keep) if size != method]
-    found = [one for one in (method, *others) if cost(one) <= tokens]
-    return found or [min(others or [method], key=cost)]
-
-
 def scaled(method: Method, tokens: int | None, *, keep: Iterable[str] = ()) -> Method:
-    """The method unchanged if it fits the limit, otherwise its largest size that fits."""
+    """The method unchanged if it fits the limit, otherwise its largest size that fits, or else the smallest."""
     if tokens is None or cost(method) <= tokens:
         return method
-    return fitting(method, tokens, keep=keep)[-1]
+    costs = [(cost(size), size) for size in sizes(method, keep=keep) if size != method] or [(0, method)]
+    fits = [size for price, size in costs if price <= tokens]
+    return fits[-1] if fits else min(costs, key=lambda each: each[0])[1]

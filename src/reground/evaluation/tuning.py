@@ -7,7 +7,7 @@ section 4.1). A method that fills the limit may do worse than with fewer tokens.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import Field, JsonValue, model_validator
@@ -23,6 +23,14 @@ from reground.evaluation.task import Task
 
 FOLDER = "tuning"
 CHOICES = "tuning.json"
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """One size of a cell's method. expected: the tokens of a question, by a dry run."""
+
+    configured: Configured
+    expected: int
 
 
 class Trial(Value):
@@ -69,33 +77,41 @@ class Tuning(Value):
 
 async def tune(
     task: Task,
-    candidates: Mapping[Cell, Sequence[Configured]],
+    candidates: Mapping[Cell, Sequence[Candidate]],
     out: Path,
     *,
     questions: int,
     sandbox: Sandbox | None = None,
     observer: Callable[[Cell, int, Progress], None] | None = None,
 ) -> dict[Cell, int]:
-    """Run every candidate on `questions` questions of the task. Returns each cell's index of the best one.
+    """Run candidates on `questions` questions of the task. Returns each cell's index of the best one.
 
-    The best has the highest mean of the primary metric, and among equals the fewest tokens. Every run is durable, below
-    `out`/tuning. Trials and choices are written to tuning.json. A cell with one candidate is not run.
+    The smallest is run first, and then the next ones while they are expected to stay under the limit; what a candidate
+    used corrects the dry run's estimate of the next. The best has the highest mean of the primary metric, and among
+    equals the fewest tokens. Every run is durable, below `out`/tuning. Trials and choices are written to tuning.json. A
+    cell with one candidate is not run.
     """
     chosen: dict[Cell, int] = {}
     choices: list[Choice] = []
     for cell, several in candidates.items():
-        chosen[cell] = 0
+        order = sorted(range(len(several)), key=lambda index: several[index].expected)
+        chosen[cell] = order[0]
         if len(several) == 1:
             continue
+        trials: list[Trial] = []
+        used = 1.0  # of what the dry run expects
         try:
-            trials = [
-                await _try(task, cell, index, one, out, questions, sandbox, observer)
-                for index, one in enumerate(several)
-            ]
+            for index in order:
+                if trials and cell.tokens is not None and used * several[index].expected > cell.tokens:
+                    break
+                trials.append(
+                    await _try(task, cell, index, several[index].configured, out, questions, sandbox, observer)
+                )
+                used = trials[-1].tokens / max(1, several[index].expected)
         except (CapabilityError, SandboxUnavailable):
             continue  # the comparison refuses the cell with the reason
         best = max(range(len(trials)), key=lambda i: (trials[i].mean or 0.0, -trials[i].tokens))
-        chosen[cell] = best
+        chosen[cell] = order[best]
         choices.append(Choice(cell=cell, questions=questions, trials=tuple(trials), chosen=best))
     _write(out, task.name, choices)
     return chosen
