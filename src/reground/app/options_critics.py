@@ -51,6 +51,9 @@ class Fit(Fresh):
     models: Literal["each", "shared"] = "each"
     """each fits one model for each kind of choice, shared one for all."""
 
+    kinds: str = "subgoal,rationale,query,doc"
+    """The kinds of choice to fit critics for, separated by commas."""
+
     margin: bool = False
     """Ask for scores that differ by the pairs' margins."""
 

@@ -133,10 +133,13 @@ def _collected(console: Console, order: Trees, *, quiet: bool) -> bool:
     if isinstance(order, CriticsFolder) and order.dry_run:
         from reground.evaluation.runner import EvalSettings, choose
         from reground.evaluation.tasks import load_training_task
+        from reground.methods.cr_planner import CRPlanner
 
         base = EvalSettings("cr_planner", order.model, limit=order.limit or None, seed=order.seed)
         trees = len(choose(load_training_task(order.task, order.data), base))
-        calls = 2 * trees * order.simulations  # a simulation expands one node at most, and answers once
+        steps = int(str(order.settings.get("max_steps", CRPlanner.max_steps)))
+        each = 2 if order.rollout == "answer" else 2 + steps // 2  # expands one node at most, plans on, and answers
+        calls = each * trees * order.simulations
         most = f", {common.human_tokens(trees * order.budget.tokens)} tokens" if order.budget.tokens else ""
         _say(console, f"collect: {trees} trees of {order.simulations} simulations, at most {calls} calls{most}")
         return True
@@ -200,7 +203,9 @@ def _settings(order: CriticsFit | TrainCritics) -> CriticFit:
     from reground.training.fitting import Fitting
 
     numbers = {name: getattr(order, name) for name in Fitting.__dataclass_fields__ if hasattr(order, name)}
-    return CriticFit.of(order.engine, base=order.base, models=order.models, margin=order.margin, fitting=numbers)
+    kinds = tuple(name.strip() for name in order.kinds.split(",") if name.strip())
+    chosen = {"models": order.models, "margin": order.margin, "kinds": kinds}
+    return CriticFit.of(order.engine, base=order.base, fitting=numbers, **chosen)
 
 
 def _evaluate(console: Console, order: CriticsEval | TrainCritics) -> None:

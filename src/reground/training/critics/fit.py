@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import JsonValue
 
-from reground.core.errors import ConfigurationError, DataError, MissingExtra
+from reground.core.errors import ConfigurationError, DataError, MissingExtra, did_you_mean
 from reground.core.pairs import Pair
 from reground.critics import KINDS, Kind
 from reground.critics._folder import FILE, Engine, Manifest, read_manifest
@@ -78,6 +78,9 @@ class CriticFit:
     def __post_init__(self) -> None:
         if self.engine == "encoder" and self.fitting.lora_rank:
             raise ConfigurationError("LoRA is for the engine lm: an encoder is fitted whole (lora_rank 0)")
+        for kind in self.kinds:
+            if kind not in KINDS:
+                raise ConfigurationError(f"no critic judges {kind!r}; {did_you_mean(kind, KINDS)}")
 
 
 @dataclass(frozen=True)
