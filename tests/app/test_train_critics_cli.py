@@ -86,6 +86,7 @@ def test_all_stages_on_trees_that_are_there(tmp_path: Path, monkeypatch: pytest.
     said = capfd.readouterr()
     assert "the critics are in out/critic: --set critic=trained:out" in said.out
     assert "fitting rationale: step 12 of 12" in said.err
+    assert all(line.startswith("fitting rationale: ") for line in said.err.splitlines()), said.err
     report = json.loads((tmp_path / "out" / "eval.json").read_text())
     assert report["kinds"]["rationale"]["critic"]["pairs"] == 1.0
     page = (tmp_path / "out" / "report.md").read_text()

@@ -211,7 +211,7 @@ def _settings(order: CriticsFit | TrainCritics) -> CriticFit:
 def _evaluate(console: Console, order: CriticsEval | TrainCritics) -> None:
     from reground.training.critics.evaluate import evaluate as measure
     from reground.training.critics.evaluate import held_out_texts
-    from reground.training.critics.report import calibration_table, rates_table
+    from reground.training.critics.report import calibration_table, rates_table, trust_table
     from reground.training.report import write_section
 
     if order.dry_run:
@@ -219,7 +219,7 @@ def _evaluate(console: Console, order: CriticsEval | TrainCritics) -> None:
         _say(console, ", ".join(f"{kind}: {count} texts to score" for kind, count in counts.items()))
         return
     report = measure(order.out)
-    tables = rates_table(report), calibration_table(report)
+    tables = rates_table(report), trust_table(report), calibration_table(report)
     constant = [] if report.constant is None else [f"The best constant sub-goals: `--set critic={report.constant}`"]
     write_section(order.out, "eval", "\n\n".join([*map(_part, tables), *constant]))
     for table in tables:

@@ -318,6 +318,7 @@ def _opened(settings: CriticFit, family: Callable[[str], Any]) -> Any:
         raise ConfigurationError(f"{settings.base} cannot be loaded as an {settings.engine}: {why}") from error
     if model.tokenizer.pad_token_id is None:
         raise ConfigurationError(f"{settings.base} has no padding token: choose another base, or the engine lm")
+    model.model_card_data.widget = ["no card is written"]  # else examples for one are computed
     return model
 
 
