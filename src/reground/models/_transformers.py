@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Protocol
 
 import torch
@@ -34,7 +35,6 @@ class Decoder:
         self._tokenizer = tokenizer
         self._context: int = getattr(weights.config, "max_position_embeddings", None) or 1 << 30
         self._apart: bool = weights.config.is_encoder_decoder  # prompt and reply are sequences of their own
-        self._special = _special(tokenizer)
         ends = weights.generation_config.eos_token_id
         known = ends if isinstance(ends, list) else [ends]
         self._ends = sorted({end for end in (*known, tokenizer.eos_token_id) if end is not None})
@@ -42,7 +42,7 @@ class Decoder:
     def decode(self, calls: Sequence[Call]) -> list[list[Reply]]:
         """Replies for calls of one sampling, in their order."""
         sampling = calls[0].sampling
-        prompts = [self._prompt(call.turns) for call in calls]
+        prompts = [prompt_text(self._tokenizer, call.turns, apart=self._apart) for call in calls]
         encoded = self._tokenizer(prompts, add_special_tokens=self._apart, padding=True, return_tensors="pt")
         lengths: list[int] = encoded["attention_mask"].sum(dim=1).tolist()
         room = self._context - (1 if self._apart else max(lengths))
@@ -62,16 +62,6 @@ class Decoder:
                 stopping_criteria=StoppingCriteriaList([watch]),
             )
         return self._replies(calls, lengths, out, start)
-
-    def _prompt(self, turns: list[dict[str, str]]) -> str:
-        harmless = [{**turn, "content": neutralise(turn["content"], extra=self._special)} for turn in turns]
-        if self._apart or self._tokenizer.chat_template is None:  # a base model continues plain text
-            return "\n\n".join(turn["content"] for turn in harmless)
-        try:
-            text: str = self._tokenizer.apply_chat_template(harmless, tokenize=False, add_generation_prompt=True)
-        except Exception as error:  # templates raise errors of their own, such as for a role that they do not know
-            raise ModelError(f"{self._name}: its chat template refuses the conversation: {error}") from error
-        return text
 
     def _config(self, sampling: Sampling, length: int) -> Any:
         """Every setting is given, because the model's own defaults replace any that is missing."""
@@ -178,6 +168,23 @@ def _chosen(out: Any, start: int) -> list[list[float]]:
     return scores
 
 
+def prompt_text(tokenizer: Any, turns: Sequence[Mapping[str, str]], *, apart: bool = False) -> str:
+    """What a model reads of a conversation, up to the place where its reply begins; control tokens in it are broken.
+
+    apart: whether the model is an encoder-decoder; those, and models without a chat template, read plain text.
+    """
+    special = _special(tokenizer)
+    harmless = [{**turn, "content": neutralise(turn["content"], extra=special)} for turn in turns]
+    if apart or tokenizer.chat_template is None:  # a base model continues plain text
+        return "\n\n".join(turn["content"] for turn in harmless)
+    try:
+        text: str = tokenizer.apply_chat_template(harmless, tokenize=False, add_generation_prompt=True)
+    except Exception as error:  # templates raise errors of their own, such as for a role that they do not know
+        raise ModelError(f"{tokenizer.name_or_path}: its chat template refuses the conversation: {error}") from error
+    return text
+
+
+@cache
 def _special(tokenizer: Any) -> tuple[str, ...]:
     added = {str(token.content) for token in tokenizer.added_tokens_decoder.values()}
     markup = {token for token in added if token[:1] in "<[" and token[-1:] in ">]" and len(token) > 2}
