@@ -64,6 +64,9 @@ def test_an_option_before_a_stage_is_not_lost(tmp_path: Path, monkeypatch: pytes
 def test_collect_is_train_trees(server: Server, data: Path, capfd) -> None:
     assert call(server, data, "train", "critics", "collect", *SMALL, "--dry-run") == 0
     assert "collect: 2 trees of 4 simulations, at most 16 calls" in capfd.readouterr().out
+    plan_on = ("--rollout", "first", "--set", "max_steps=6", "--budget-tokens", "1000")
+    assert call(server, data, "train", "critics", "collect", *SMALL, *plan_on, "--dry-run") == 0
+    assert "at most 40 calls, 2.0k tokens" in capfd.readouterr().out
     assert not server.asked
     assert call(server, data, "train", "critics", "collect", *SMALL) == 0
     assert "2 trees in out/trees" in capfd.readouterr().out
@@ -83,6 +86,7 @@ def test_all_stages_on_trees_that_are_there(tmp_path: Path, monkeypatch: pytest.
     said = capfd.readouterr()
     assert "the critics are in out/critic: --set critic=trained:out" in said.out
     assert "fitting rationale: step 12 of 12" in said.err
+    assert all(line.startswith("fitting rationale: ") for line in said.err.splitlines()), said.err
     report = json.loads((tmp_path / "out" / "eval.json").read_text())
     assert report["kinds"]["rationale"]["critic"]["pairs"] == 1.0
     page = (tmp_path / "out" / "report.md").read_text()
@@ -130,5 +134,7 @@ def test_what_is_missing_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     assert run(["train", "critics", "eval", "--out", "out"]) == 2
     assert "no trained critic" in capfd.readouterr().err
     planted(tmp_path / "out", 3)
+    assert run(["train", "critics", "fit", "--out", "out", "--kinds", "docs"]) == 2
+    assert "no critic judges 'docs'; did you mean doc" in capfd.readouterr().err
     assert run(["train", "critics", "data", "--out", "out", "--gold-documents"]) == 2
     assert "there are no questions here: collect trees first" in capfd.readouterr().err

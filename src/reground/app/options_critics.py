@@ -40,16 +40,18 @@ class CriticsData(CriticsFolder, PairSettings, Data):
 class Fit(Fresh):
     """How critics are fitted."""
 
-    engine: Literal["encoder", "lm"] = "encoder"
-    """encoder is a cross-encoder, small enough for a processor; lm is a language model with a score head, as in the
-    paper."""
+    engine: Literal["encoder", "embedder", "lm"] = "encoder"
+    """encoder is a cross-encoder, small enough for a processor; embedder compares context and candidate by their
+    vectors, and needs the fewest pairs; lm is a language model with a score head, as in the paper."""
 
     base: str | None = None
-    """The weights to begin with: for an encoder a hub's name or a folder (minilm by default), for lm as in hf/ (smollm2
-    by default)."""
+    """The weights to begin with: a hub's name or a folder, minilm by default; for lm as in hf/, smollm2 by default."""
 
     models: Literal["each", "shared"] = "each"
     """each fits one model for each kind of choice, shared one for all."""
+
+    kinds: str = "subgoal,rationale,query,doc"
+    """The kinds of choice to fit critics for, separated by commas."""
 
     margin: bool = False
     """Ask for scores that differ by the pairs' margins."""
@@ -58,16 +60,17 @@ class Fit(Fresh):
     """Passes over the pairs; 1 by default."""
 
     learning_rate: float | None = field(default=None, metadata={"min": 0})
-    """The highest learning rate; 5e-5 for an encoder and 1e-4 for lm by default."""
+    """The highest learning rate; by default 1e-4 for lm, 5e-5 for the others."""
 
     batch: int | None = field(default=None, metadata={"min": 1})
-    """Pairs that are computed together; 16 for an encoder and 8 for lm by default."""
+    """Pairs that are computed together; by default 8 for lm, 16 for the others."""
 
     accumulate: int | None = field(default=None, metadata={"min": 1})
     """Batches whose gradients are added up before a step; 1 by default."""
 
     max_length: int | None = field(default=None, metadata={"min": 16})
-    """The most tokens of a text, context and candidate together; 256 for an encoder and 512 for lm by default."""
+    """The most tokens of a text, context and candidate together, or each for an embedder; by default 512 for lm,
+    256 for the others."""
 
     lora_rank: int | None = field(default=None, metadata={"min": 0})
     """The rank of lm's LoRA matrices, 16 by default; 0 trains all weights."""

@@ -17,8 +17,8 @@ from reground.critics._texts import TEMPLATE
 FORMAT: Literal[1] = 1
 FILE = "critic.json"
 
-Engine = Literal["encoder", "lm"]
-"""A cross-encoder of sentence-transformers, or a decoder of transformers with a score head."""
+Engine = Literal["encoder", "embedder", "lm"]
+"""A cross-encoder or an embedder of sentence-transformers, or a decoder of transformers with a score head."""
 
 
 class Manifest(Value):

@@ -18,10 +18,12 @@ from reground.core.errors import MissingExtra, ModelError
 from reground.core.pairs import Pair
 from reground.critics import Kind
 from reground.critics._folder import Engine, Manifest, folder_of
-from reground.critics._texts import EncoderTexts, LmTokens
+from reground.critics._texts import EmbedderTexts, EncoderTexts, LmTokens
 
 Item: TypeAlias = tuple[Kind, Pair]
 
+SCALE = 20.0
+"""What an embedder's cosine is multiplied by, so that small differences can mean sure choices."""
 _BATCH = 32  # texts that are computed together
 _ROUND = 256  # texts of waiting calls that are taken together
 
@@ -36,8 +38,7 @@ class Scorer(Protocol):
 
 def require(engine: Engine) -> None:
     """Raise MissingExtra where what the engine needs is not installed."""
-    needed = {"encoder": ("embed", "sentence_transformers"), "lm": ("train", "transformers")}
-    extra, package = needed[engine]
+    extra, package = ("train", "transformers") if engine == "lm" else ("embed", "sentence_transformers")
     if importlib.util.find_spec(package) is None or importlib.util.find_spec("torch") is None:
         raise MissingExtra(f"a trained critic ({engine})", extra)
 
@@ -45,28 +46,28 @@ def require(engine: Engine) -> None:
 def open_scorer(folder: Path, manifest: Manifest) -> Scorer:
     """The scorer of a critic folder; each kind's weights are loaded when it is first asked."""
     require(manifest.engine)
-    return EncoderScorer(folder, manifest) if manifest.engine == "encoder" else LmScorer(folder, manifest)
+    return LmScorer(folder, manifest) if manifest.engine == "lm" else EncoderScorer(folder, manifest)
 
 
 class EncoderScorer:
-    """Cross-encoders of sentence-transformers."""
+    """Cross-encoders and embedders of sentence-transformers."""
 
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self._folder, self._manifest = folder, manifest
         self._models: dict[Path, Any] = {}
 
     def scores(self, items: Sequence[Item]) -> list[float]:
-        """The logits."""
+        """The logits, or the scaled cosines."""
         return _by_folder(items, self._folder, self._manifest, self._score)
 
     def _score(self, folder: Path, items: Sequence[Item]) -> list[float]:
+        crossed, longest = self._manifest.engine == "encoder", self._manifest.max_length
         if folder not in self._models:
-            from sentence_transformers import CrossEncoder
+            from sentence_transformers import CrossEncoder, SentenceTransformer
 
-            self._models[folder] = _loaded(
-                folder, lambda: CrossEncoder(str(folder), max_length=self._manifest.max_length, local_files_only=True)
-            )
-        return encoder_scores(self._models[folder], self._manifest.max_length, items)
+            family = CrossEncoder if crossed else SentenceTransformer
+            self._models[folder] = _loaded(folder, lambda: family(str(folder), local_files_only=True))
+        return (encoder_scores if crossed else embedder_scores)(self._models[folder], longest, items)
 
 
 def encoder_scores(model: Any, max_length: int, items: Sequence[Item]) -> list[float]:
@@ -77,6 +78,15 @@ def encoder_scores(model: Any, max_length: int, items: Sequence[Item]) -> list[f
     read = [texts(kind, pair) for kind, pair in items]
     scores = model.predict(read, batch_size=_BATCH, activation_fn=Identity(), show_progress_bar=False)
     return [float(score) for score in scores]
+
+
+def embedder_scores(model: Any, max_length: int, items: Sequence[Item]) -> list[float]:
+    """The scaled cosines of what is known and the candidates; each text is embedded once."""
+    texts = EmbedderTexts(model.tokenizer, max_length)
+    read = [texts(kind, pair) for kind, pair in items]
+    places = {text: place for place, text in enumerate(dict.fromkeys(text for pair in read for text in pair))}
+    vectors = model.encode(list(places), batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False)
+    return [SCALE * float(vectors[places[known]] @ vectors[places[candidate]]) for known, candidate in read]
 
 
 class LmScorer:

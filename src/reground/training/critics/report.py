@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from reground.evaluation.statistics import Interval
 from reground.evaluation.tables import Table, interval, number
-from reground.training.critics.evaluate import Baseline, CriticReport, KindReport
+from reground.training.critics.evaluate import CriticReport, Rate
 from reground.training.critics.fit import Estimate
 
 
@@ -19,44 +18,46 @@ def pairs_table(data: Mapping[str, Any]) -> Table:
         + [str(counts["dropped"][why]) for why in reasons]
         for kind, counts in data["kinds"].items()
     ]
-    title = f"Pairs of {data['trees']} trees"
-    return Table(title, ["Kind", "training", "held out", *(f"dropped: {why}" for why in reasons)], rows, words=1)
+    title = f"Pairs of {data['trees']} trees: kept, then dropped by the reason"
+    return Table(title, ["Kind", "training", "held out", *reasons], rows, words=1)
 
 
 def rates_table(report: CriticReport) -> Table:
-    """How often held-out pairs are ordered right.
+    """How often held-out pairs are ordered right, and by how much the critics are better than the baselines.
 
-    right: the mean of the questions' shares, with its interval. of pairs: the share of all pairs. swapped: the share of
-    pairs whose order is the same when the two are given the other way round.
+    right: the mean of the questions' shares, with its interval. of pairs: the share of all pairs.
     """
     rows = []
     for kind, found in report.kinds.items():
-        rows.append([kind, "critic", *_rate(found.critic.by_question, found.critic.pairs), *_size(found), "", ""])
+        rows.append([kind, "critic", *_rate(found.critic), "", "", ""])
         for name, other in found.baselines.items():
-            rows.append([kind, name, *_rate(other.by_question, other.pairs), "", "", "", *_difference(other)])
-    headers = [
-        "Kind",
-        "Order by",
-        "right",
-        "95 %",
-        "of pairs",
-        "pairs",
-        "questions",
-        "swapped",
-        "critic better by",
-        "p",
-    ]
+            behind = [number(other.behind.mean, sign=True), interval(other.behind.low, other.behind.high)]
+            rows.append([kind, name, *_rate(other), *behind, f"{other.p:.3f}"])
+    headers = ["Kind", "Order by", "right", "95 %", "of pairs", "critic better", "95 %", "p"]
     return Table("Held-out pairs that are ordered right", headers, rows, words=2)
 
 
-def calibration_table(report: CriticReport) -> Table:
-    """How sure the critics were of their order, and how often they were right."""
+def trust_table(report: CriticReport) -> Table:
+    """On how much the rates rest, and how far to trust the scores.
+
+    swapped: the share of pairs whose order is the same when the two are given the other way round. error: the expected
+    calibration error.
+    """
     rows = [
-        [kind, f"{each.said:.2f}", f"{each.won:.2f}", str(each.pairs), f"{found.error:.3f}"]
+        [kind, str(found.pairs), str(found.questions), number(found.swapped), number(found.error)]
+        for kind, found in report.kinds.items()
+    ]
+    return Table("Critics", ["Kind", "pairs", "questions", "swapped", "error"], rows, words=1)
+
+
+def calibration_table(report: CriticReport) -> Table:
+    """How sure the critics were of their order, by the sigmoid of the scores' difference, and how often they won."""
+    rows = [
+        [kind, f"{each.said:.2f}", f"{each.won:.2f}", str(each.pairs)]
         for kind, found in report.kinds.items()
         for each in found.bins
     ]
-    return Table("Calibration", ["Kind", "said", "won", "pairs", "error of the kind"], rows, words=1)
+    return Table("Calibration", ["Kind", "said", "won", "pairs"], rows, words=1)
 
 
 def cost_table(found: Sequence[Estimate]) -> Table:
@@ -69,14 +70,6 @@ def cost_table(found: Sequence[Estimate]) -> Table:
     return Table("What a fit costs, about", headers, rows, words=1)
 
 
-def _rate(found: Interval, pairs: float) -> list[str]:
-    return [number(found.mean), interval(found.low, found.high), number(pairs)]
-
-
-def _size(found: KindReport) -> list[str]:
-    return [str(found.pairs), str(found.questions), number(found.swapped)]
-
-
-def _difference(other: Baseline) -> list[str]:
-    span = interval(other.behind.low, other.behind.high)
-    return [f"{number(other.behind.mean, sign=True)} {span}", f"{other.p:.3f}"]
+def _rate(found: Rate) -> list[str]:
+    span = found.by_question
+    return [number(span.mean), interval(span.low, span.high), number(found.pairs)]
