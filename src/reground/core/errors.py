@@ -113,6 +113,10 @@ class StorageError(RegroundError):
     exit_code = 2
 
 
+class TrainingFailed(RegroundError):
+    """A fit cannot go on, for example because its loss is not finite; its checkpoints are kept."""
+
+
 class JournalError(RegroundError):
     """The journal cannot be read or written."""
 

@@ -54,8 +54,12 @@ def _missing() -> bool:
     return any(importlib.util.find_spec(name) is None for name in ("torch", "transformers"))
 
 
-def load_weights(model: str, *, adapter: Path | None = None) -> tuple[Any, Any]:
-    """A language model, decoder-only or encoder-decoder, ready to use, and its tokenizer. Blocks for seconds."""
+def load_weights(model: str, *, adapter: Path | None = None, dtype: Any = None, family: Any = None) -> tuple[Any, Any]:
+    """A language model, decoder-only or encoder-decoder, ready to use, and its tokenizer. Blocks for seconds.
+
+    dtype: of the weights; bfloat16 on a GPU and float32 elsewhere unless given. family: the class of transformers that
+    loads them, if it is not that of a language model.
+    """
     import torch
     from transformers import AutoConfig, AutoTokenizer
 
@@ -66,9 +70,10 @@ def load_weights(model: str, *, adapter: Path | None = None) -> tuple[Any, Any]:
         with _quietly():
             config = AutoConfig.from_pretrained(where, **how)
             read = {"config": config, **how}  # a GGUF file's takes seconds to read
-            family, side = _family(config)
+            usual, side = _family(config)
             tokenizer = AutoTokenizer.from_pretrained(where, padding_side=side, **read)
-            weights = family.from_pretrained(where, dtype=torch.bfloat16 if device == "cuda" else torch.float32, **read)
+            dtype = dtype or (torch.bfloat16 if device == "cuda" else torch.float32)
+            weights = (family or usual).from_pretrained(where, dtype=dtype, **read)
             if adapter is not None:
                 weights = _adapted(weights, adapter)
     except (OSError, ValueError, RuntimeError) as error:

@@ -1,0 +1,252 @@
+"""Fitting a model with any trainer that descends from transformers' Trainer, such as those of TRL.
+
+What a fit adds to the trainer: it resumes from the newest whole checkpoint, records its metrics in metrics.jsonl,
+reports each step, and stops at a loss that is not finite. The result is put in place whole (`result`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic import JsonValue
+
+from reground.core.errors import ConfigurationError, MissingExtra, TrainingFailed
+from reground.core.lines import replace_lines, writing
+
+if TYPE_CHECKING:
+    import transformers
+
+WHOLE = "whole"
+"""The file that marks a checkpoint as completely written."""
+METRICS = "metrics.jsonl"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitting:
+    """The settings that every fit has."""
+
+    epochs: float = 1.0
+    """Passes over the data."""
+
+    learning_rate: float = 1e-4
+    """The highest learning rate; it rises over the warm-up and then falls linearly to zero."""
+
+    warmup: float = 0.1
+    """The share of the steps over which the learning rate rises."""
+
+    batch: int = 8
+    """Examples that are computed together on one device."""
+
+    accumulate: int = 1
+    """Batches whose gradients are added up before a step."""
+
+    max_length: int = 512
+    """The most tokens of an example; what is longer is cut."""
+
+    lora_rank: int = 16
+    """The rank of the LoRA matrices; 0 trains all weights."""
+
+    seed: int = 0
+    """Seeds the order of the examples, dropout and new weights."""
+
+    checkpoint_every: int = 50
+    """Steps between checkpoints."""
+
+    threads: int | None = None
+    """Processor threads; by default all cores. Results can differ in the last digits between numbers of threads."""
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "learning_rate", "batch", "accumulate", "max_length", "checkpoint_every"):
+            if not (math.isfinite(value := getattr(self, name)) and value > 0):
+                raise ConfigurationError(f"{name} must be above 0, not {value}")
+        if self.lora_rank < 0:
+            raise ConfigurationError(f"lora_rank must be at least 0, not {self.lora_rank}")
+        if not 0 <= self.warmup <= 1:
+            raise ConfigurationError(f"warmup is a share between 0 and 1, not {self.warmup}")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One optimizer step. loss: of the step's examples. seconds_left: an estimate, None in the first steps."""
+
+    number: int
+    total: int
+    loss: float
+    learning_rate: float
+    examples_per_second: float
+    seconds_left: float | None
+
+
+def require_training() -> None:
+    """Raise MissingExtra where the libraries for training are not installed."""
+    try:
+        import accelerate  # noqa: F401
+        import transformers  # noqa: F401
+    except ImportError:
+        raise MissingExtra("training", "train") from None
+
+
+def arguments(fitting: Fitting, out: Path) -> dict[str, Any]:
+    """Keyword arguments for transformers' TrainingArguments and its subclasses (RewardConfig, SFTConfig, ...).
+
+    bfloat16 on a GPU that has it, float32 elsewhere. The same settings and seed give the same weights.
+    """
+    import torch
+
+    gpu = torch.cuda.is_available()
+    if fitting.threads is not None:
+        torch.set_num_threads(fitting.threads)
+    return {
+        "output_dir": str(out),
+        "num_train_epochs": fitting.epochs,
+        "learning_rate": fitting.learning_rate,
+        "lr_scheduler_type": "linear",
+        "warmup_steps": fitting.warmup,  # below 1 it is a share
+        "per_device_train_batch_size": fitting.batch,
+        "gradient_accumulation_steps": fitting.accumulate,
+        "seed": fitting.seed,
+        "data_seed": fitting.seed,
+        "bf16": gpu and torch.cuda.is_bf16_supported(),
+        "use_cpu": not gpu,
+        "dataloader_pin_memory": gpu,
+        "logging_strategy": "steps",
+        "logging_steps": 1,
+        "logging_nan_inf_filter": False,  # it would hide the losses that `_Recorder` stops at
+        "save_strategy": "steps",
+        "save_steps": fitting.checkpoint_every,
+        "save_total_limit": 2,  # the older one stays until the newer one is marked as whole
+        "disable_tqdm": True,
+        "report_to": "none",
+    }
+
+
+def fit(trainer: transformers.Trainer, out: Path, *, on_step: Callable[[Step], None] = lambda step: None) -> None:
+    """Train to the end, from the newest whole checkpoint in `out` if there is one.
+
+    trainer: made with `arguments(fitting, out)`. on_step: called after each optimizer step. Raises TrainingFailed when
+    a loss is not finite; the checkpoints before it stay.
+    """
+    from transformers import PrinterCallback
+
+    out.mkdir(parents=True, exist_ok=True)
+    newest = newest_checkpoint(out)
+    recorder = _recorder(out, on_step)
+    trainer.remove_callback(PrinterCallback)
+    trainer.add_callback(recorder)
+    try:
+        trainer.train(resume_from_checkpoint=None if newest is None else str(newest))
+    finally:
+        trainer.remove_callback(recorder)
+
+
+def newest_checkpoint(out: Path) -> Path | None:
+    """The newest whole checkpoint of a fit. Those that a kill left half written are removed."""
+    whole: list[tuple[int, Path]] = []
+    for folder in out.glob("checkpoint-*"):
+        number = folder.name.rpartition("-")[2]
+        if number.isdecimal() and (folder / WHOLE).exists():
+            whole.append((int(number), folder))
+        else:
+            shutil.rmtree(folder, ignore_errors=True)
+    return max(whole)[1] if whole else None
+
+
+def begin(out: Path, settings: Mapping[str, JsonValue], *, fresh: bool = False) -> None:
+    """Write down what a fit is made with, or check that an interrupted one was made with the same.
+
+    fresh: discard what is there. Raises ConfigurationError that names the settings that differ.
+    """
+    if fresh:
+        shutil.rmtree(out, ignore_errors=True)
+    file = out / "settings.json"
+    if file.exists():
+        recorded = json.loads(file.read_text(encoding="utf-8"))
+        differ = sorted(key for key in {*recorded, *settings} if recorded.get(key) != settings.get(key))
+        if differ:
+            was = ", ".join(f"{key} (was {recorded.get(key)!r})" for key in differ)
+            raise ConfigurationError(f"the fit in {out} has other settings: {was}; use them, or begin again: --fresh")
+    replace_lines(file, [json.dumps(dict(settings), indent=2, ensure_ascii=False).encode() + b"\n"])
+
+
+@contextmanager
+def result(folder: Path) -> Iterator[Path]:
+    """A folder to write a result into, which takes its place when the block ends well: whole, or not at all."""
+    part = folder.with_name(f".{folder.name}.part")
+    shutil.rmtree(part, ignore_errors=True)
+    with writing(folder):
+        part.mkdir(parents=True)
+    try:
+        yield part
+        with writing(folder):
+            for file in part.rglob("*"):
+                _sync(file)
+            old = folder.with_name(f".{folder.name}.old")
+            shutil.rmtree(old, ignore_errors=True)
+            if folder.exists():
+                folder.rename(old)
+            part.rename(folder)
+            shutil.rmtree(old, ignore_errors=True)
+    except BaseException:
+        shutil.rmtree(part, ignore_errors=True)
+        raise
+
+
+def _sync(file: Path) -> None:
+    if not file.is_file():
+        return
+    handle = os.open(file, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some file systems cannot
+            os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _recorder(out: Path, on_step: Callable[[Step], None]) -> Any:
+    """The callback that records a fit; its class is made here because transformers is imported only for training."""
+    from transformers import TrainerCallback
+
+    class Recorder(TrainerCallback):  # type: ignore[misc]
+        """Writes metrics.jsonl, marks whole checkpoints, reports steps, refuses losses that are not finite."""
+
+        def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+            self.began, self.first = time.monotonic(), state.global_step
+            keep = [line for line in _lines(out / METRICS) if json.loads(line)["step"] <= state.global_step]
+            (out / METRICS).write_text("".join(keep), encoding="utf-8")
+
+        def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **others: Any) -> None:
+            if "loss" not in (logs or {}):
+                return  # the summary at the end
+            with (out / METRICS).open("a", encoding="utf-8") as file:
+                file.write(json.dumps({"step": state.global_step, **logs}, default=float) + "\n")
+            loss, rate = float(logs["loss"]), float(logs.get("learning_rate", math.nan))
+            if not math.isfinite(loss):
+                raise TrainingFailed(
+                    f"the loss is {loss} at step {state.global_step}: begin again with a lower learning rate "
+                    f"(it was {args.learning_rate:.2g} at its highest); what was finished before is kept in {out}"
+                )
+            done, seconds = state.global_step - self.first, time.monotonic() - self.began
+            each = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
+            left = seconds / done * (state.max_steps - state.global_step) if done > 1 else None
+            on_step(Step(state.global_step, state.max_steps, loss, rate, done * each / max(seconds, 1e-9), left))
+
+        def on_save(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+            (out / f"checkpoint-{state.global_step}" / WHOLE).touch()
+
+    return Recorder()
+
+
+def _lines(path: Path) -> list[str]:
+    """Whole lines of metrics; one that a kill cut short is left out."""
+    if not path.exists():
+        return []
+    return [line for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line.endswith("}\n")]

@@ -1,0 +1,102 @@
+"""The page of a training: report.md from what its stages left behind, with a plot of every fit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from reground.core.errors import MissingExtra
+from reground.evaluation.plots import COLOURS
+from reground.evaluation.results import write_text
+from reground.training.fitting import METRICS
+
+SECTIONS = "sections"
+"""The folder of the stages' own parts of the page, one Markdown file each."""
+_NOT_PLOTTED = frozenset({"step", "epoch", "num_tokens", "total_flos"})
+
+
+def write_section(out: Path, stage: str, text: str) -> None:
+    """Keep what a stage reports (Markdown without a heading), and write the page again."""
+    write_text(out / SECTIONS / f"{stage}.md", text.strip() + "\n")
+    write_report(out)
+
+
+def write_report(out: Path) -> Path:
+    """Write report.md: every stage's section in the order of the stages, then the fits."""
+    stages = sorted((out / SECTIONS).glob("*.md"), key=_place)
+    fits = sorted((out / "fit").glob(f"**/{METRICS}"))
+    parts = [
+        f"# Training in {out.name}",
+        *(f"## {file.stem.capitalize()}\n\n{file.read_text(encoding='utf-8').strip()}" for file in stages),
+        *(_fit(out, file.parent, rows) for file in fits if (rows := read_metrics(file))),
+    ]
+    write_text(out / "report.md", "\n\n".join(parts) + "\n")
+    return out / "report.md"
+
+
+def read_metrics(file: Path) -> list[dict[str, float]]:
+    """The whole lines of a metrics.jsonl, each with its step."""
+    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
+    return [json.loads(line) for line in lines if line.endswith("}")]
+
+
+def smoothed(values: Sequence[float], share: float = 0.1) -> list[float]:
+    """Running means over this share of the values: the trend of a noisy curve."""
+    width = max(1, round(len(values) * share))
+    sums = [0.0]
+    for value in values:
+        sums.append(sums[-1] + value)
+    return [(sums[end] - sums[max(0, end - width)]) / min(width, end) for end in range(1, len(sums))]
+
+
+def _place(file: Path) -> tuple[int, str]:
+    order = ("collect", "warmup", "data", "fit", "ppo", "eval")
+    return (order.index(file.stem) if file.stem in order else len(order), file.stem)
+
+
+def _fit(out: Path, folder: Path, rows: Sequence[Mapping[str, float]]) -> str:
+    losses = smoothed([row["loss"] for row in rows if "loss" in row])
+    name = folder.relative_to(out)
+    lines = [f"## {name}", f"{len(rows)} steps; smoothed loss {losses[0]:.4f} at first, {losses[-1]:.4f} at last."]
+    try:
+        plot_metrics(rows, folder / "metrics", title=str(name))
+        lines.append(f"![metrics of {name}]({name}/metrics.svg)")
+    except MissingExtra as error:
+        lines.append(f"(No plot: {error})")
+    return "\n\n".join(lines)
+
+
+def plot_metrics(rows: Sequence[Mapping[str, float]], stem: Path, *, title: str) -> list[Path]:
+    """Draw every recorded metric over the steps, raw and smoothed, as SVG and PNG. Raises MissingExtra."""
+    try:
+        import matplotlib as mpl
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtra("plots", "eval") from error
+    names = sorted({key for row in rows for key in row} - _NOT_PLOTTED)
+    columns = min(3, len(names))
+    height = -(-len(names) // columns)
+    with mpl.rc_context({"svg.hashsalt": "reground", "svg.fonttype": "path", "font.family": "DejaVu Sans"}):
+        figure = Figure(figsize=(3.6 * columns, 2.4 * height), layout="constrained")
+        FigureCanvasAgg(figure)
+        for place, name in enumerate(names, start=1):
+            _curve(figure.add_subplot(height, columns, place), rows, name)
+        figure.suptitle(title, fontsize=11)
+        files = [stem.with_suffix(".svg"), stem.with_suffix(".png")]
+        figure.savefig(files[0], metadata={"Date": None})
+        figure.savefig(files[1], dpi=120, metadata={"Software": None})
+    return files
+
+
+def _curve(axes: Any, rows: Sequence[Mapping[str, float]], name: str) -> None:
+    steps = [row["step"] for row in rows if name in row]
+    values = [row[name] for row in rows if name in row]
+    axes.plot(steps, values, color=COLOURS[0], alpha=0.35, linewidth=0.8)
+    axes.plot(steps, smoothed(values), color=COLOURS[1], linewidth=1.6)
+    axes.set_title(name.replace("_", " "), fontsize=9)
+    axes.tick_params(labelsize=7)
+    axes.grid(True, linewidth=0.4, alpha=0.5)
+    axes.spines[["top", "right"]].set_visible(False)

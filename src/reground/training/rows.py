@@ -1,0 +1,82 @@
+"""Training data as JSON lines in TRL's formats, so that other trainers can read them.
+
+A preference has `prompt`, `chosen` and `rejected`; a demonstration has `messages`. The other fields say where a row is
+from. Files are plain JSON without checksums, because users edit and mix them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+from pydantic import Field, JsonValue, ValidationError
+
+from reground.core.errors import DataError
+from reground.core.language import Message, Value
+from reground.core.lines import read_lines, replace_lines, without_sum
+from reground.core.storable import Text
+
+
+class Row(Value):
+    """What every row has. question: the id of the question that it comes from; rows are split by it."""
+
+    question: Text
+
+
+class Preference(Row):
+    """Two texts that may follow a prompt, the better one first (TRL's preference format).
+
+    kind: what is judged, such as `doc`. margin: by how much the better one is better, as a difference of mean rewards.
+    visits: simulations through the chosen and the rejected one, 0 where the label is not from a search. extra: what
+    else is known, such as scores of a retriever.
+    """
+
+    kind: Text
+    prompt: Text
+    chosen: Text
+    rejected: Text
+    margin: float = 0.0
+    visits: tuple[int, int] = (0, 0)
+    extra: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+class Demonstration(Row):
+    """A conversation whose last message is to be learned (TRL's conversational format)."""
+
+    messages: tuple[Message, ...] = Field(min_length=1)
+    extra: dict[str, JsonValue] = Field(default_factory=dict)
+
+
+R = TypeVar("R", bound=Row)
+
+
+def write_rows(path: Path, rows: Iterable[Row]) -> None:
+    """Replace a file by rows, one a line. Raises StorageError."""
+    replace_lines(path, (row.model_dump_json().encode() + b"\n" for row in rows))
+
+
+def read_rows(path: Path, kind: type[R]) -> list[R]:
+    """All rows of a file. Raises DataError, with the line, for one that is broken, and for a file without rows."""
+    rows: list[R] = []
+    for number, line in read_lines(path, "training data"):
+        try:
+            rows.append(kind.model_validate(json.loads(without_sum(line))))
+        except (ValidationError, ValueError) as error:
+            raise DataError(f"this is no {kind.__name__.lower()}: {_why(error)}", path=path, line=number) from None
+    if not rows:
+        raise DataError("there are no rows here: run the data stage first", path=path)
+    return rows
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        first = error.errors()[0]
+        return f"{'.'.join(map(str, first['loc'])) or 'the line'}: {first['msg']}"
+    return str(error)
+
+
+def columns(rows: Sequence[Row], *names: str) -> dict[str, list[object]]:
+    """Some fields of all rows as columns, as `datasets.Dataset.from_dict` takes them."""
+    return {name: [getattr(row, name) for row in rows] for name in names}

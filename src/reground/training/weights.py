@@ -1,0 +1,82 @@
+"""Weights for training: loaded from a hub, a folder or a GGUF file, and saved as an adapter or whole."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, Literal
+
+from reground.core.errors import ConfigurationError, ModelError
+from reground.models.hf import load_weights
+
+Head = Literal["lm", "score"]
+"""What a model gives: the next token, or one number for the whole text."""
+
+
+def load_base(name: str, *, head: Head = "lm", whole: bool = True) -> tuple[Any, Any]:
+    """A model to train, in training mode on the GPU if there is one, and its tokenizer.
+
+    name: as in `hf/`: a repository, a folder, or a GGUF file or alias, whose weights are dequantised. head: `score`
+    gives a sequence classifier with one output; a new head is zero, so that an untrained critic prefers nothing.
+    whole: whether all weights will be trained; they are kept in float32 then, because bfloat16 would lose small steps.
+    Raises ModelError when the model cannot be loaded, ConfigurationError when it has no token for padding.
+    """
+    import torch
+
+    dtype = torch.float32 if whole or not torch.cuda.is_available() else torch.bfloat16
+    model, tokenizer = load_weights(name, dtype=dtype) if head == "lm" else _scorer(name, dtype)
+    if tokenizer.pad_token_id is None:
+        raise ConfigurationError(f"{name} has neither a padding token nor an end token: choose another base")
+    model.config.pad_token_id = tokenizer.pad_token_id
+    return model.train(), tokenizer
+
+
+def _scorer(name: str, dtype: Any) -> tuple[Any, Any]:
+    """A sequence classifier: the folder's own if it is one, else the language model's trunk with a new head."""
+    import torch
+    from transformers import AutoModelForSequenceClassification
+
+    config = Path(name) / "config.json"
+    named = json.loads(config.read_text(encoding="utf-8")).get("architectures") if config.is_file() else None
+    if any(str(each).endswith("ForSequenceClassification") for each in named or ()):
+        return load_weights(name, dtype=dtype, family=AutoModelForSequenceClassification)
+    model, tokenizer = load_weights(name, dtype=dtype)
+    if model.config.is_encoder_decoder:
+        raise ConfigurationError(f"{name} is an encoder-decoder: choose a decoder or an encoder as a critic's base")
+    model.config.num_labels = 1
+    model.config.pad_token_id = tokenizer.pad_token_id
+    try:
+        scorer = AutoModelForSequenceClassification.from_config(model.config, dtype=dtype)
+        scorer.base_model.load_state_dict(model.base_model.state_dict())
+    except (ValueError, RuntimeError) as error:
+        raise ModelError(f"{name} cannot be made a critic: {' '.join(str(error).split())[:300]}") from error
+    with torch.no_grad():
+        scorer.score.weight.zero_()
+    return scorer.to(model.device), tokenizer
+
+
+def lora(rank: int, *, head: Head = "lm") -> Any:
+    """The configuration of a LoRA adapter on every linear layer (Hu et al. 2021), scaled by 2; None for rank 0."""
+    if not rank:
+        return None
+    from peft import LoraConfig
+
+    kind = "CAUSAL_LM" if head == "lm" else "SEQ_CLS"
+    return LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.05, target_modules="all-linear", task_type=kind)
+
+
+def save(model: Any, tokenizer: Any, folder: Path, *, base: str) -> None:
+    """Write a model and its tokenizer into a folder; of an adapter, only the adapter and the name of its base."""
+    for adapter in getattr(model, "peft_config", {}).values():
+        path = Path(base)
+        adapter.base_model_name_or_path = str(path.resolve()) if path.exists() else base
+    model.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+
+
+def merged(name: str) -> tuple[Any, Any]:
+    """A model with its adapter merged into its weights, in float32, and its tokenizer."""
+    import torch
+
+    model, tokenizer = load_weights(name, dtype=torch.float32)
+    return (model.merge_and_unload() if hasattr(model, "merge_and_unload") else model), tokenizer

@@ -1,0 +1,132 @@
+"""Fits: resumed after a kill as if nothing had happened, recorded, stopped at a loss that is not finite."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="needs the extra [train]")
+pytest.importorskip("transformers", reason="needs the extra [train]")
+
+import torch
+from torch import nn
+
+from reground.core.errors import ConfigurationError, TrainingFailed
+from reground.training.fitting import METRICS, Fitting, Step, arguments, begin, fit, newest_checkpoint, result
+
+SETTINGS = Fitting(epochs=2, batch=2, learning_rate=0.01, checkpoint_every=5, threads=1, seed=3)
+
+
+class Line(nn.Module):
+    """A straight line with dropout, so that the random state matters."""
+
+    def __init__(self, poison: bool = False) -> None:
+        super().__init__()
+        self.weights, self.drop, self.poison = nn.Linear(4, 1), nn.Dropout(0.2), poison
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> dict[str, torch.Tensor]:
+        loss = ((self.weights(self.drop(x))[:, 0] - labels) ** 2).mean()
+        return {"loss": loss * (float("nan") if self.poison else 1.0)}
+
+
+def trainer(out: Path, settings: Fitting = SETTINGS, poison: bool = False):
+    from transformers import Trainer, TrainingArguments
+
+    torch.manual_seed(settings.seed)
+    noise = torch.Generator().manual_seed(1)
+    rows = [{"x": torch.randn(4, generator=noise), "labels": torch.tensor(float(n % 3))} for n in range(24)]
+    return Trainer(Line(poison), TrainingArguments(**arguments(settings, out)), train_dataset=rows)
+
+
+def weights(made) -> list[float]:
+    return [value for each in made.model.parameters() for value in each.flatten().tolist()]
+
+
+def test_a_fit_lowers_the_loss_and_tells_of_every_step(tmp_path: Path) -> None:
+    told: list[Step] = []
+    fit(trainer(tmp_path / "fit"), tmp_path / "fit", on_step=told.append)
+    assert [step.number for step in told] == list(range(1, 25))
+    assert {step.total for step in told} == {24}
+    assert told[-1].seconds_left == 0
+    losses = [json.loads(line)["loss"] for line in (tmp_path / "fit" / METRICS).read_text().splitlines()]
+    assert losses == pytest.approx([step.loss for step in told])
+    assert sum(losses[-6:]) < sum(losses[:6])
+
+
+def test_the_same_seed_gives_the_same_weights_and_another_one_others(tmp_path: Path) -> None:
+    found = []
+    for name, seed in (("a", 3), ("b", 3), ("c", 4)):
+        made = trainer(tmp_path / name, Fitting(**{**vars(SETTINGS), "seed": seed}))
+        fit(made, tmp_path / name)
+        found.append(weights(made))
+    assert found[0] == found[1] != found[2]
+
+
+def test_a_killed_fit_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
+    fit(whole := trainer(tmp_path / "whole"), tmp_path / "whole")
+    killed = subprocess.run([sys.executable, __file__, str(tmp_path / "cut")], check=False, timeout=120)
+    assert killed.returncode == -signal.SIGKILL
+    newest = newest_checkpoint(tmp_path / "cut")
+    assert newest is not None
+    assert newest.name == "checkpoint-10"
+    (tmp_path / "cut" / "checkpoint-15").mkdir()  # half written: not marked as whole
+    told: list[int] = []
+    fit(resumed := trainer(tmp_path / "cut"), tmp_path / "cut", on_step=lambda step: told.append(step.number))
+    assert told == list(range(11, 25))
+    assert weights(resumed) == weights(whole)
+    steps = [json.loads(line)["step"] for line in (tmp_path / "cut" / METRICS).read_text().splitlines()]
+    assert steps == list(range(1, 25))
+    again: list[int] = []
+    fit(trainer(tmp_path / "cut"), tmp_path / "cut", on_step=lambda step: again.append(step.number))
+    assert again == []  # it is finished
+
+
+def test_a_loss_that_is_not_finite_stops_the_fit(tmp_path: Path) -> None:
+    with pytest.raises(TrainingFailed, match=r"loss is nan at step 1: begin again with a lower learning rate"):
+        fit(trainer(tmp_path, poison=True), tmp_path)
+
+
+def test_an_interrupted_fit_goes_on_only_with_the_same_settings(tmp_path: Path) -> None:
+    out = tmp_path / "fit"
+    begin(out, {"base": "a", "seed": 1})
+    begin(out, {"base": "a", "seed": 1})
+    with pytest.raises(ConfigurationError, match=r"other settings: seed \(was 1\).*--fresh"):
+        begin(out, {"base": "a", "seed": 2})
+    (out / "checkpoint-5").mkdir()
+    begin(out, {"base": "a", "seed": 2}, fresh=True)
+    assert sorted(file.name for file in out.iterdir()) == ["settings.json"]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"epochs": 0}, {"learning_rate": float("nan")}, {"batch": -1}, {"lora_rank": -1}, {"warmup": 2}]
+)
+def test_settings_that_cannot_be(wrong: dict[str, float]) -> None:
+    with pytest.raises(ConfigurationError, match=next(iter(wrong))):
+        Fitting(**wrong)
+
+
+def test_a_result_is_whole_or_absent(tmp_path: Path) -> None:
+    with pytest.raises(ZeroDivisionError), result(tmp_path / "critic") as part:
+        (part / "weights").write_text("half")
+        _ = 1 / 0
+    assert list(tmp_path.iterdir()) == []
+    for text in ("first", "second"):
+        with result(tmp_path / "critic") as part:
+            (part / "weights").write_text(text)
+    assert [file.name for file in tmp_path.iterdir()] == ["critic"]
+    assert (tmp_path / "critic" / "weights").read_text() == "second"
+
+
+if __name__ == "__main__":  # the process that is killed
+
+    def die(step: Step) -> None:
+        if step.number == 13:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    fit(trainer(Path(sys.argv[1])), Path(sys.argv[1]), on_step=die)

@@ -1,0 +1,114 @@
+"""Weights: loaded with a head for scores, adapted, and exported so that the other adapters answer alike."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="needs the extra [train]")
+pytest.importorskip("peft", reason="needs the extra [train]")
+
+import torch
+
+from reground.core.errors import ConfigurationError
+from reground.models import gguf, hf
+from reground.models.options import ModelOptions
+from reground.training.export import export_folder, export_gguf
+from reground.training.weights import load_base, lora, merged, save
+from tests.models import small_model
+from tests.models.conversing import sampling, says
+from tests.training.tiny import tiny_llama
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tiny_llama(tmp_path_factory.mktemp("tiny"))
+
+
+def encoded(tokenizer, *texts: str):
+    return tokenizer(list(texts), return_tensors="pt", padding=True)
+
+
+def test_a_new_critic_prefers_nothing(folder: Path) -> None:
+    model, tokenizer = load_base(str(folder), head="score")
+    with torch.no_grad():
+        scores = model(**encoded(tokenizer, "a b c", "d e")).logits
+    assert scores.tolist() == [[0.0], [0.0]]
+    assert model.training
+    assert model.config.pad_token_id == tokenizer.pad_token_id
+
+
+def test_a_critics_trunk_is_the_language_model(folder: Path) -> None:
+    model, _ = load_base(str(folder))
+    scorer, _ = load_base(str(folder), head="score")
+    ours, theirs = scorer.base_model.state_dict(), model.base_model.state_dict()
+    assert ours.keys() == theirs.keys()
+    assert all(torch.equal(ours[key], theirs[key]) for key in ours)
+
+
+def test_a_folder_that_has_a_head_for_scores_keeps_it(folder: Path, tmp_path: Path) -> None:
+    model, tokenizer = load_base(str(folder), head="score")
+    with torch.no_grad():
+        model.score.weight.fill_(0.5)
+    save(model, tokenizer, tmp_path / "scorer", base=str(folder))
+    again, _ = load_base(str(tmp_path / "scorer"), head="score")
+    assert torch.equal(again.score.weight, model.score.weight)
+
+
+def test_an_adapter_names_its_base_and_is_merged(folder: Path, tmp_path: Path) -> None:
+    from peft import get_peft_model
+
+    model, tokenizer = load_base(str(folder), whole=False)
+    adapted = get_peft_model(model, lora(4))
+    torch.manual_seed(0)
+    with torch.no_grad():
+        for name, values in adapted.named_parameters():
+            if "lora_B" in name:
+                values.normal_(std=0.5)
+    adapted.eval()
+    inputs = encoded(tokenizer, "a b c d")
+    before = adapted(**inputs).logits
+    save(adapted, tokenizer, tmp_path / "adapter", base=str(folder))
+    named = json.loads((tmp_path / "adapter" / "adapter_config.json").read_text())["base_model_name_or_path"]
+    assert named == str(folder.resolve())
+    whole, _ = merged(str(tmp_path / "adapter"))
+    assert torch.allclose(whole(**inputs).logits, before, atol=1e-4)
+    export_folder(str(tmp_path / "adapter"), tmp_path / "merged")
+    again, _ = hf.load_weights(str(tmp_path / "merged"))
+    assert torch.allclose(again(**inputs).logits, before, atol=1e-4)
+
+
+def test_a_base_without_a_token_for_padding(folder: Path, tmp_path: Path) -> None:
+    bare = tiny_llama(tmp_path, end=None)
+    with pytest.raises(ConfigurationError, match="neither a padding token nor an end token"):
+        load_base(str(bare), head="score")
+
+
+@pytest.mark.timeout(300)  # transformers takes its time over a GGUF file
+async def test_an_exported_gguf_file_is_the_same_model(tmp_path: Path) -> None:
+    """With the smallest real model: what was read from a file and written again has its numbers, and answers."""
+    import numpy as np
+    from gguf import GGUFReader
+    from gguf.quants import dequantize
+
+    file, out = small_model(), tmp_path / "out.gguf"
+    export_gguf(str(file), out, like=file)
+    before, after = ({tensor.name: tensor for tensor in GGUFReader(str(path)).tensors} for path in (file, out))
+    assert before.keys() == after.keys()
+    for name in before:
+        old, new = (dequantize(tensors[name].data, tensors[name].tensor_type) for tensors in (before, after))
+        assert np.abs(old - new).max() <= np.abs(old).max() / 127  # a step of 8 bits
+    model = gguf.create(str(out), ModelOptions(threads=1, context=256, slots=1))
+    try:
+        (reply,) = await model.generate(says("Name three primary colours."), sampling(max_tokens=12))
+    finally:
+        await model.aclose()
+    assert "primary colours" in reply.text
+
+
+def test_a_gguf_file_of_another_model_is_no_template(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="not of the same model"):
+        export_gguf(str(folder), tmp_path / "out.gguf", like=small_model())
+    assert not list(tmp_path.iterdir())
