@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from reground.app.cli import _common as common
+from reground.app.cli import train_export
 from reground.app.cli.codes import EXIT_FAILED_QUESTIONS
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.eval import slug
@@ -110,5 +111,6 @@ def _finish(console: Console, err: Console, collected: Collected) -> None:
 
 
 def register(cli: typer.Typer) -> None:
-    """Add the commands of this file."""
+    """Add the commands of this file, and of those beside it."""
+    train_export.register(train_app)
     cli.add_typer(train_app, name="train")

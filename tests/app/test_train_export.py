@@ -1,0 +1,43 @@
+"""`reground train export` from the outside."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="needs the extra [train]")
+pytest.importorskip("peft", reason="needs the extra [train]")
+
+from reground.app.cli import run
+from reground.models import hf
+from tests.training.tiny import tiny_llama
+
+
+def test_a_model_becomes_a_folder_of_whole_weights(tmp_path: Path, capfd) -> None:
+    base = tiny_llama(tmp_path / "base")
+    assert run(["train", "export", str(base), "--out", str(tmp_path / "out")]) == 0
+    assert capfd.readouterr().out.strip() == str(tmp_path / "out")
+    weights, _ = hf.load_weights(str(tmp_path / "out"))
+    wanted, _ = hf.load_weights(str(base))
+    assert weights.state_dict()["lm_head.weight"].equal(wanted.state_dict()["lm_head.weight"])
+
+
+@pytest.mark.parametrize(
+    ("source", "out", "why"),
+    [
+        ("./absent", "out", "transformers could not load ./absent"),
+        ("absent", "there", "there exists already: name another --out"),
+        ("absent", "out.gguf", "a GGUF file needs --like"),
+    ],
+)
+def test_what_cannot_be_exported(
+    source: str, out: str, why: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "there").mkdir()
+    assert run(["train", "export", source, "--out", out]) in (1, 2)
+    err = capfd.readouterr().err
+    assert why in err
+    assert "Traceback" not in err
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["there"]
