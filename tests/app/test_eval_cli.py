@@ -122,7 +122,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def call(server: Server, data: Path, *command: str) -> int:
     options = ["--task", "bamboogle", "--data", str(data), "--model", "openai/m"]
-    words = 2 if command[0] == "train" else 1
+    words = next((place for place, word in enumerate(command) if word.startswith("-")), len(command))
     return run(
         [*command[:words], *options, "--base-url", f"http://127.0.0.1:{server.server_port}/v1", *command[words:]]
     )

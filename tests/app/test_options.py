@@ -20,6 +20,7 @@ from reground.app.cli.flags import flattened, parts
 from reground.app.keywords import spread
 from reground.app.meanings import field_names, meanings
 from reground.app.options import Ask, Compare, Demo, Evaluate, Index, Report, Served, Trees
+from reground.app.options_critics import CriticsCollect, CriticsData, CriticsEval, CriticsFit, TrainCritics
 from reground.app.options_training import Export
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError
@@ -178,7 +179,11 @@ def test_a_misspelt_option_is_answered_with_the_nearest(
     assert near in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("order", [Ask, Demo, Evaluate, Compare, Trees, Index, Report, Served, Export, Budget])
+ORDERS = [Ask, Demo, Evaluate, Compare, Trees, Index, Report, Served, Export, Budget]
+ORDERS += [CriticsCollect, CriticsData, CriticsFit, CriticsEval, TrainCritics]
+
+
+@pytest.mark.parametrize("order", ORDERS)
 def test_every_field_of_an_order_says_what_it_means(order: type) -> None:
     assert meanings(order).keys() == set(field_names(order))
     assert all(text[-1] == "." for text in meanings(order).values())

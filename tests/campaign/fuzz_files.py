@@ -36,7 +36,7 @@ from reground.methods.cr_planner.tree import encode
 from reground.models.gguf import read_header
 from reground.models.wrappers.cache import Cache
 from reground.retrieval.index import build_index, open_index
-from reground.training.trees import LABELS, read_trees
+from reground.training.critics.collect import LABELS, read_trees
 from reground.treesearch.files import write_tree
 from reground.treesearch.settings import Settings
 from reground.treesearch.tree import Node, Tree

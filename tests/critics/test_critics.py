@@ -13,17 +13,20 @@ from reground.core.critic import Critic
 from reground.core.errors import ConfigurationError
 from reground.core.pairs import Pair
 from reground.core.run import Run
-from reground.critics import KINDS, Critics, load, names, own_model
+from reground.critics import KINDS, Critics, by_kind, load, names, own_model, own_models
 from reground.critics.first import FirstCritic
+from reground.critics.fixed import stage_of
+from reground.methods.cr_planner.states import GOALS, SAYS, context
 from reground.models.scripted import ScriptedModel
+from tests.methods.test_cr_planner_states import walked
 
 PAIRS = [Pair(context="c", candidate=text) for text in ("a", "b", "c", "d")]
 
 
 def test_every_file_is_a_critic_by_its_name() -> None:
-    files = {path.stem for path in Path(reground.critics.__file__).parent.glob("*.py") if path.stem != "__init__"}
+    files = {path.stem for path in Path(reground.critics.__file__).parent.glob("[!_]*.py")}
     assert files <= set(names())
-    assert {"prompted", "random", "first"} <= files
+    assert {"prompted", "random", "first", "trained", "fixed"} <= files
     assert all(importlib.util.find_spec(module) for module in names().values())
 
 
@@ -56,17 +59,68 @@ def test_a_critic_may_name_the_model_that_judges(spec: str, bare: str, model: st
     ("spec", "complaint"),
     [
         ("promted", "there are prompted"),
-        ("", "there are first, prompted, random"),
+        ("", "there are first, fixed, prompted, random, trained"),
         ("prompted:best", "pointwise or rank"),
         ("prompted:openai/large", r"nobody has opened the model openai/large.*critics=load\('prompted:pointwise'"),
         ("random:x", "a seed, not 'x'"),
         ("first:2", "takes no detail"),
         ("../../etc", "no critic is called"),
+        ("dok=first", "no critic judges 'dok'; did you mean doc"),
+        ("doc=first,subgaol=random", "did you mean subgoal"),
+        ("doc=first,doc=random", "the critic for doc is named twice"),
+        ("doc=fisrt", "no critic is called 'fisrt'"),
+        ("doc=", "no critic is called ''"),
+        ("trained", "needs a folder"),
+        ("fixed:ROOT", "STAGE=GOAL,..., not 'ROOT'"),
+        ("fixed:ROOT=GENQEURY", "did you mean GENQUERY"),
+        ("fixed:REASON=REASON", "there are DOC, QUERY, RATIONALE, ROOT|did you mean"),
     ],
 )
 def test_a_name_or_detail_that_does_not_fit_is_refused(spec: str, complaint: str) -> None:
     with pytest.raises(ConfigurationError, match=complaint):
         load(spec, model=ScriptedModel([]))
+
+
+def test_each_kind_may_have_a_critic_of_its_own_and_the_others_are_prompted() -> None:
+    critics = load("doc=random:7,subgoal=fixed:ROOT=GENQUERY,QUERY=RETRIEVE", model=ScriptedModel([]))
+    assert [critics.of(kind).name for kind in KINDS] == [
+        "fixed:QUERY=RETRIEVE,ROOT=GENQUERY",
+        "prompted:pointwise scripted",
+        "prompted:pointwise scripted",
+        "random:7",
+    ]
+    assert by_kind("first") == dict.fromkeys(KINDS, "first")
+
+
+def test_each_kind_may_be_asked_of_another_model() -> None:
+    spec = "doc=prompted:openai/large,query=prompted:rank:openai/small,subgoal=first"
+    assert own_models(spec) == ("openai/small", "openai/large")
+    assert own_models("first") == ()
+    judges = {name: ScriptedModel([], name=name) for name in own_models(spec)}
+    critics = load(spec, model=ScriptedModel([]), own=judges)
+    assert [critics.of(kind).name for kind in KINDS] == [
+        "first",
+        "prompted:pointwise scripted",
+        "prompted:rank openai/small",
+        "prompted:pointwise openai/large",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("stages", "stage"),
+    [("", "ROOT"), ("R", "RATIONALE"), ("RQ", "QUERY"), ("RQD", "DOC"), ("QN", "DOC"), ("QDR", "RATIONALE")],
+)
+async def test_a_fixed_critic_knows_the_state_by_its_last_observation(stages: str, stage: str) -> None:
+    state = walked(*stages)
+    seen = context(state, "subgoal", tokens=100)
+    assert stage_of(seen) == stage == state.stage
+    pairs = [Pair(context=seen, candidate=SAYS[goal]) for goal in GOALS]
+    fixed = load(f"fixed:{stage}=RETRIEVE", model=ScriptedModel([]))
+    assert list(await fixed.subgoal.score(pairs, Run())) == [0.0, -1.0, 1.0]
+    assert list(await fixed.doc.score(pairs, Run())) == [0.0, -1.0, -2.0]
+    other = "ROOT" if stage != "ROOT" else "DOC"
+    elsewhere = load(f"fixed:{other}=RETRIEVE", model=ScriptedModel([]))
+    assert list(await elsewhere.subgoal.score(pairs, Run())) == [0.0, -1.0, -2.0]
 
 
 async def test_the_first_is_best() -> None:

@@ -18,8 +18,9 @@ from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.run import Run
 from reground.core.trajectory import GenerateStep, RetrieveStep
 from reground.methods.cr_planner import CRPlanner
+from reground.methods.cr_planner.actions import judged
 from reground.methods.cr_planner.states import SAYS, Observation, State, legal
-from reground.methods.cr_planner.tree import PlannerProblem, decode, encode, judged
+from reground.methods.cr_planner.tree import PlannerProblem, decode, encode
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.treesearch.files import read_tree, tree_from_dict, tree_to_dict, write_tree
 from reground.treesearch.mcts import search

@@ -24,15 +24,18 @@ from reground.evaluation.runner import EvalSettings
 from reground.evaluation.task import Example, Score
 from reground.evaluation.tasks.retrieval import Retrieval
 from reground.methods.cr_planner import CRPlanner
-from reground.methods.cr_planner.states import NOTHING, SAYS, Observation, State
+from reground.methods.cr_planner.states import SAYS, Observation, State
 from reground.methods.cr_planner.tree import Rollout, encode
 from reground.models.scripted import ScriptedModel
-from reground.training.trees import Comparison, Grown, collect_trees, comparisons, read_trees, rewards
+from reground.training.critics.collect import Grown, collect_trees, read_trees, rewards
+from reground.training.critics.pairs import tree_pairs
+from reground.training.critics.settings import PairSettings
+from reground.training.rows import Preference
 from reground.treesearch.files import write_tree
 from reground.treesearch.settings import Settings
-from reground.treesearch.tree import Node, Tree, pairs, walk
+from reground.treesearch.tree import pairs, walk
 from tests.evaluation.fakes import SumTask
-from tests.methods.test_cr_planner_states import DANUBE, SEINE, walked
+from tests.training.hand_made import grown
 
 SETTINGS = EvalSettings(method="cr_planner", model="scripted", limit=3, concurrency=2)
 SEARCH = Settings(simulations=8, in_flight=2, seed=1)
@@ -233,90 +236,6 @@ async def test_a_reward_sees_what_its_sandbox_has(tmp_path: Path) -> None:
     assert not having.failed
 
 
-# What critics are trained on (CR-Planner, section 2.3)
-
-
-def grown(parent: State, *following: tuple[Observation, float, int]) -> Tree[State]:
-    """A tree whose root is the parent and whose children are worth what is given, so many times each."""
-    children = tuple(
-        Node(state=parent.after(seen), label=seen.stage, visits=visits, value=mean * visits, rewards=(mean,) * visits)
-        for seen, mean, visits in following
-    )
-    value, visits = sum(child.value for child in children), sum(child.visits for child in children)
-    root = Node(state=parent, visits=visits, value=value, expanded=True, children=children)
-    return Tree(root=root, settings=Settings(), metadata={"passage_tokens": 100, "labels": 2})
-
-
-def waiting(parent: State, goal: str) -> State:
-    return parent.after(Observation(goal, SAYS[goal]))  # type: ignore[arg-type,index]
-
-
-def test_the_best_child_is_compared_with_each_lower_sibling_and_with_no_other() -> None:
-    tree = grown(
-        waiting(walked("R"), "REASON"),
-        (Observation("RATIONALE", "good"), 0.75, 4),
-        (Observation("RATIONALE", "as good"), 0.75, 2),
-        (Observation("RATIONALE", "poor"), 0.5, 2),
-        (Observation("RATIONALE", "bad"), 0.0, 1),
-        (Observation("RATIONALE", "never tried"), 0.0, 0),
-    )
-    found = list(comparisons(tree))
-    assert [(c.kind, c.chosen, c.rejected, c.margin, c.visits) for c in found] == [
-        ("rationale", "good", "poor", 0.25, (4, 2)),
-        ("rationale", "good", "bad", 0.75, (4, 1)),
-    ]
-    assert [c.rejected for c in comparisons(tree, min_visits=2)] == ["poor"]
-    assert [c.rejected for c in comparisons(tree, min_margin=0.5)] == ["bad"]
-
-
-LONG = ("R", "Q", "D", "R", "Q", "D", "R", "Q")
-"""Rationales 1, 4 and 7, queries 2, 5 and 8, documents 3 and 6."""
-
-
-def one(tree: Tree[State]) -> Comparison:
-    (found,) = comparisons(tree)
-    return found
-
-
-def test_d_rationale_has_all_previous_rationales_and_nothing_else_of_the_trajectory() -> None:
-    made = (Observation("RATIONALE", "right"), 1.0, 1), (Observation("RATIONALE", "wrong"), 0.0, 1)
-    found = one(grown(waiting(walked(*LONG), "REASON"), *made))
-    assert (found.kind, found.chosen, found.rejected) == ("rationale", "right", "wrong")
-    assert found.context == (
-        "Question:\nHow long?\n\nReasoning so far:\nStep 1: thought 1\n\nStep 2: thought 4\n\nStep 3: thought 7"
-    )
-
-
-def test_d_query_has_the_rationale_right_before() -> None:
-    made = (Observation("QUERY", "right"), 1.0, 1), (Observation("QUERY", "wrong"), 0.0, 1)
-    found = one(grown(waiting(walked(*LONG), "GENQUERY"), *made))
-    assert (found.kind, found.chosen, found.rejected) == ("query", "right", "wrong")
-    assert found.context == "Question:\nHow long?\n\nStep of reasoning:\nthought 7"
-
-
-def test_d_doc_has_the_rationale_and_the_query_right_before() -> None:
-    made = (Observation("DOC", DANUBE.text, DANUBE), 1.0, 1), (Observation("DOC", SEINE.text, SEINE), 0.0, 1)
-    found = one(grown(waiting(walked(*LONG), "RETRIEVE"), *made))
-    assert found.kind == "doc"
-    assert found.context.startswith(
-        "Question:\nHow long?\n\nStep of reasoning:\nthought 7\n\nSearch query: query 8\n\n"
-    )
-    assert found.chosen.startswith('<passage number="3" title="Danube">') and "2850 km" in found.chosen
-    assert found.rejected.startswith('<passage number="3" title="Seine">')
-    nothing = one(grown(waiting(walked("Q"), "RETRIEVE"), made[0], (Observation("DOC", NOTHING), 0.0, 1)))
-    assert nothing.rejected == NOTHING
-
-
-def test_d_subgoal_has_all_previous_observations_of_any_kind() -> None:
-    parent = walked(*LONG)
-    made = (Observation("RETRIEVE", SAYS["RETRIEVE"]), 1.0, 1), (Observation("REASON", SAYS["REASON"]), 0.0, 1)
-    found = one(grown(parent, *made))
-    assert (found.kind, found.chosen, found.rejected) == ("subgoal", SAYS["RETRIEVE"], SAYS["REASON"])
-    place = 0
-    for observation in parent.observations:
-        place = found.context.index(observation.text, place) + len(observation.text)
-
-
 # Rankings
 
 
@@ -357,9 +276,10 @@ async def test_a_task_of_rankings_has_trees_with_ndcg_as_the_reward(tmp_path: Pa
     assert (tree.metadata["reward"], tree.metadata["passage_tokens"]) == ("nDCG@10", made.passage_tokens)
     worth = {reward for _, node in walk(tree.root) for reward in node.rewards}
     assert worth == {1.0, 1 / math.log2(9)}
-    queries = [found for found in comparisons(tree) if found.kind == "query"]
+    made_pairs = [row for _, row in tree_pairs(tree, PairSettings(min_visits=1)) if isinstance(row, Preference)]
+    queries = [row for row in made_pairs if row.kind == "query"]
     assert queries
-    assert all((found.chosen, found.rejected) == ("river delta", "river bed") for found in queries)
+    assert all((row.chosen, row.rejected) == ("river delta", "river bed") for row in queries)
 
 
 async def test_a_task_of_rankings_needs_a_planner_that_ranks(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ from reground.core.trajectory import (
     append_trajectory,
     write_trajectories,
 )
-from reground.critics import load, own_model
+from reground.critics import load, of_files, own_models
 from reground.models.options import ModelOptions
 
 if TYPE_CHECKING:
@@ -167,7 +167,7 @@ async def answer(order: Ask) -> Result:
             sandbox=_sandbox_if_needed(order.method),
             rewriter=rewriter,
             form=None if order.form is None else FORMS[order.form],
-            settings=open_critics(order.settings or {}, options, opened),
+            settings=open_critics(order.settings or {}, options, opened, model),
         )
         named = identity(order.method, method, model, options, retriever=retriever, rewriter=rewriter)
         result = await _solved(order, method, named, budget)
@@ -260,22 +260,27 @@ def _result(solved: Solved, path: Path, trace: Path | str | None) -> Result:
     )
 
 
-def critic_model(settings: Mapping[str, object]) -> str | None:
-    """The model that the setting `critic` names for the critics only, as in prompted:openai/large."""
+def critic_models(settings: Mapping[str, object]) -> tuple[str, ...]:
+    """The models that the setting `critic` names for the critics only, as in prompted:openai/large."""
     spec = settings.get("critic")
-    return own_model(spec)[1] if isinstance(spec, str) and settings.get("critics") is None else None
+    return own_models(spec) if isinstance(spec, str) and settings.get("critics") is None else ()
 
 
 def open_critics(
-    settings: Mapping[str, object], options: ModelOptions | None, opened: AsyncExitStack
+    settings: Mapping[str, object], options: ModelOptions | None, opened: AsyncExitStack, model: LanguageModel
 ) -> dict[str, object]:
-    """Return the settings, with loaded critics if these have their own model. The model is closed with `opened`."""
-    named = critic_model(settings)
-    if named is None:
+    """Return the settings, with loaded critics if their names in a run's identity would say too little.
+
+    These have models of their own, which are closed with `opened`, or are made of files. model: the method's own, which
+    the other critics are asked of.
+    """
+    named, spec = critic_models(settings), settings.get("critic")
+    if not named and not (isinstance(spec, str) and settings.get("critics") is None and of_files(spec)):
         return dict(settings)
-    model = catalogue.load_rewriter(named, options)
-    opened.push_async_callback(close, model)
-    return {**settings, "critics": load(own_model(str(settings["critic"]))[0], model=model)}
+    judges = {name: catalogue.load_rewriter(name, options) for name in named}
+    for judge in judges.values():
+        opened.push_async_callback(close, judge)
+    return {**settings, "critics": load(str(spec), model=model, own=judges)}
 
 
 async def close(part: object) -> None:

@@ -98,7 +98,20 @@ class Work(ModelName, Language):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask(MethodName, Work, Rewriter, Fresh):
+class Planning(Work):
+    """The critics of methods that plan."""
+
+    critic: str | None = None
+    """The critics of a planning method: prompted, random, first, trained:FOLDER or fixed:STATE=GOAL,...; for single
+    kinds doc=trained:FOLDER,subgoal=prompted. It is the setting `critic` under another name."""
+
+    def __post_init__(self) -> None:
+        if self.critic is not None:
+            object.__setattr__(self, "settings", {**(self.settings or {}), "critic": self.critic})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ask(MethodName, Planning, Rewriter, Fresh):
     """The options of `ask`."""
 
     question: str = field(kw_only=False, metadata={"argument": True})
@@ -177,7 +190,7 @@ class Benchmark(Data, Work, Sample):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measuring(Benchmark, Questions, Rewriter):
+class Measuring(Benchmark, Planning, Questions, Rewriter):
     """The options that `eval` and `compare` share."""
 
     limit: int | None = None

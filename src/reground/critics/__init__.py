@@ -5,8 +5,12 @@ A critic module has `create(kind, *, model, detail) -> Critic`: `kind` says what
 whenever a planner is set up, also to scale it or to show its settings, so it must be cheap. A critic loads what is
 expensive, such as weights, at its first score and keeps it for all questions of the planner. One that calls a
 model is an `AskingCritic`. A module whose critics may be asked of another model than the method's has `model_of(detail)
--> (detail, model)`: the detail without the model, and the model as `provider/model` or None. Other packages add critics
-through the entry point group `reground.critics`.
+-> (detail, model)`: the detail without the model, and the model as `provider/model` or None. One whose critics are
+made of files has `FILES = True`: the files may change while the name stays, so a run's identity holds the critics' own
+names. Other packages add critics through the entry point group `reground.critics`.
+
+One name stands for all four critics. `doc=trained:FOLDER,subgoal=prompted` names them one by one; those that are not
+named are prompted.
 """
 
 from __future__ import annotations
@@ -14,20 +18,26 @@ from __future__ import annotations
 import difflib
 import importlib
 import pkgutil
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
 from types import ModuleType
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, get_args
 
 from pydantic import ConfigDict
 
 from reground.core.critic import Critic
-from reground.core.errors import ConfigurationError
+from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.language import LanguageModel
 
 Kind = Literal["subgoal", "rationale", "query", "doc"]
-KINDS: tuple[Kind, ...] = ("subgoal", "rationale", "query", "doc")
+KINDS: tuple[Kind, ...] = get_args(Kind)
+OTHERWISE = "prompted"
+"""The critic of the kinds that a list of critics does not name."""
+
+_EACH = re.compile(r"(?:^|,)([a-z_]+)=")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,18 +68,59 @@ def names() -> dict[str, str]:
     return here | {point.name: point.value for point in entry_points(group=__name__)}
 
 
-def load(spec: str, *, model: LanguageModel) -> Critics:
-    """All four critics of one kind by name, `name` or `name:detail`.
+def by_kind(spec: str) -> dict[Kind, str]:
+    """The critic's name for each kind: the same `name` or `name:detail` for all, or `kind=name:detail,...`.
 
+    Raises ConfigurationError for a kind that there is not, or one that is named twice.
+    """
+    if not _EACH.match(spec):
+        return dict.fromkeys(KINDS, spec)
+    _, *parts = _EACH.split(spec)
+    found: dict[str, str] = {}
+    for kind, name in zip(parts[::2], parts[1::2], strict=True):
+        if kind not in KINDS:
+            raise ConfigurationError(f"no critic judges {kind!r}; {did_you_mean(kind, KINDS)}")
+        if kind in found:
+            raise ConfigurationError(f"the critic for {kind} is named twice in {spec!r}")
+        found[kind] = name
+    return {kind: found.get(kind, OTHERWISE) for kind in KINDS}
+
+
+def load(spec: str, *, model: LanguageModel, own: Mapping[str, LanguageModel] | None = None) -> Critics:
+    """All four critics by name, as `by_kind` reads it.
+
+    own: the models that critics of this name are asked of instead of `model`, by their names (`own_models`).
     Raises ConfigurationError for an unknown name, a module that cannot be imported, or an invalid detail.
     """
+    made = {}
+    for kind, named in by_kind(spec).items():
+        bare, judge = own_model(named)
+        if judge is not None and judge in (own or {}):
+            made[kind] = _create(kind, bare, (own or {})[judge])
+        else:
+            made[kind] = _create(kind, named, model)
+    return Critics(**made)
+
+
+def _create(kind: Kind, spec: str, model: LanguageModel) -> Critic:
     name, _, detail = spec.partition(":")
-    create = _module(name).create
-    return Critics(**{kind: create(kind, model=model, detail=detail) for kind in KINDS})
+    critic: Critic = _module(name).create(kind, model=model, detail=detail)
+    return critic
+
+
+def own_models(spec: str) -> tuple[str, ...]:
+    """The models that a list of critics names for judging, each once, as `provider/model`. Raises as `load` does."""
+    named = (own_model(each)[1] for each in by_kind(spec).values())
+    return tuple(dict.fromkeys(model for model in named if model is not None))
+
+
+def of_files(spec: str) -> bool:
+    """Whether a critic among those named is made of files. Raises as `load` does."""
+    return any(getattr(_module(each.partition(":")[0]), "FILES", False) for each in by_kind(spec).values())
 
 
 def own_model(spec: str) -> tuple[str, str | None]:
-    """Split a critic's name into the name without a model, and the model as `provider/model` or None.
+    """Split one critic's name into the name without a model, and the model as `provider/model` or None.
 
     Raises ConfigurationError as `load` does.
     """

@@ -61,7 +61,7 @@ def demo(order: Demo) -> None:
 
 def _answer(order: Ask, *, as_json: bool = False, quiet: bool = False) -> None:
     from reground.app import catalogue
-    from reground.app.asking import answer, critic_model
+    from reground.app.asking import answer, critic_models
     from reground.app.cli.preparing import bring_model
     from reground.app.cli.progress import AskProgress
     from reground.core.errors import ConfigurationError
@@ -71,7 +71,7 @@ def _answer(order: Ask, *, as_json: bool = False, quiet: bool = False) -> None:
         raise ConfigurationError(f"the method {order.method} needs documents: give --corpus DIR")
     out, err = common.consoles()
     with AskProgress(err, shown=not quiet and not as_json) as progress:
-        for spec in (order.model, order.rewriter, critic_model(order.settings or {})):
+        for spec in (order.model, order.rewriter, *critic_models(order.settings or {})):
             if isinstance(spec, str):
                 bring_model(spec, progress.on_pull)
         watched = replace(order, observer=progress.on_event, on_index=progress.on_index, on_report=progress.on_report)

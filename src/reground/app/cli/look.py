@@ -1,4 +1,4 @@
-"""`reground show`: prints trajectories for a person to read."""
+"""`reground show`: prints trajectories and trees for a person to read."""
 
 from __future__ import annotations
 
@@ -11,29 +11,44 @@ import typer
 from reground.app.cli import _common as common
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from reground.core.trajectory import Trajectory
 
+_HEAD = 64  # bytes, in which a tree's file says what it is
 _NAMES = ("trajectories.jsonl", "trajectory.jsonl")
 
 
 def show(
     place: Annotated[
-        Path, typer.Argument(help="A trajectory file (JSONL), or the folder of a run.", show_default=False)
+        Path,
+        typer.Argument(
+            help="A trajectory file (JSONL), a tree (JSON), or the folder of a run or a training.", show_default=False
+        ),
     ],
     id: Annotated[
-        str | None, typer.Argument(help="Only the trajectory of this question, in full.", show_default=False)
+        str | None, typer.Argument(help="Only the trajectory or tree of this question, in full.", show_default=False)
     ] = None,
     number: Annotated[
-        int | None, typer.Option("--number", "-n", min=1, help="Only the n-th trajectory, in full.")
+        int | None, typer.Option("--number", "-n", min=1, help="Only the n-th trajectory or tree, in full.")
     ] = None,
+    depth: Annotated[
+        int | None, typer.Option(min=0, help="The levels of a tree that are shown; 6 by default, all with --full.")
+    ] = None,
+    full: Annotated[bool, typer.Option("--full", help="Show the texts of a tree whole.")] = False,
 ) -> None:
-    """Show trajectories: one line each, or one of them step by step.
+    """Show trajectories or trees: one line each, or one of them step by step or node by node.
 
-    Example:  reground show trace.jsonl -n 1   ·   reground show runs/hotpotqa-rar q12~0
+    A node's line has its mean reward, its visits and what it says; the branch that UCB1 would try next comes first.
+
+    Example:  reground show trace.jsonl -n 1   ·   reground show runs/rar q12~0   ·   reground show runs/critics q7
     """
     from reground.app.cli.display import show_line, show_trajectory
 
     console, _ = common.consoles()
+    if trees := _trees(place):
+        _show_trees(console, place, trees, id, number, depth=depth, full=full)
+        return
     seen: list[str] = []
     shown = 0
     for count, trajectory in enumerate(_trajectories(place), start=1):
@@ -45,6 +60,50 @@ def show(
             shown += 1
     if not seen or (not shown and not (id is None and number is None)):
         raise _absent(place, seen, id)
+
+
+def _trees(place: Path) -> list[Path]:
+    """The tree files of a path: the file itself, or those of a training's folder."""
+    from reground.treesearch.files import FORMAT
+
+    if place.is_dir():
+        return sorted((place if place.name == "trees" else place / "trees").glob("*.json"))
+    if place.suffix != ".json" or not place.is_file():
+        return []
+    with place.open("rb") as file:
+        return [place] if FORMAT.encode() in file.read(_HEAD) else []
+
+
+def _show_trees(
+    console: Console,
+    place: Path,
+    files: list[Path],
+    id: str | None,
+    number: int | None,
+    *,
+    depth: int | None,
+    full: bool,
+) -> None:
+    from urllib.parse import unquote
+
+    from reground.app.cli.tree_display import DEPTH, show_tree, tree_line
+    from reground.core.errors import DataError
+    from reground.treesearch.files import TreeFileError, read_tree
+
+    names = [unquote(file.stem) for file in files]
+    alone = not place.is_dir()
+    try:
+        if not alone and id is None and number is None:
+            for name, file in zip(names, files, strict=True):
+                tree_line(console, name, read_tree(file))
+            return
+        wanted = [i for i, name in enumerate(names, start=1) if (alone and id is None) or name == id or i == number]
+        if not wanted:
+            raise _absent(place, names, id)
+        for i in wanted:
+            show_tree(console, read_tree(files[i - 1]), depth=depth if depth is not None or full else DEPTH, full=full)
+    except TreeFileError as error:
+        raise DataError(str(error)) from None
 
 
 def _trajectories(place: Path) -> Iterator[Trajectory]:
@@ -71,8 +130,8 @@ def _absent(place: Path, seen: list[str], id: str | None) -> Exception:
     from reground.core.errors import DataError, did_you_mean
 
     if id is None or not seen:
-        return DataError(f"holds {len(seen)} trajectories", path=place)
-    return DataError(f"holds no trajectory {id!r}; {did_you_mean(id, seen)[:300]}", path=place)
+        return DataError(f"holds {len(seen)} trajectories or trees", path=place)
+    return DataError(f"holds nothing of {id!r}; {did_you_mean(id, seen)[:300]}", path=place)
 
 
 def register(cli: typer.Typer) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -46,7 +47,7 @@ async def open_benches(
 ) -> list[Bench]:
     """Open a bench for each task, all with the same models. Everything that it opens is closed with `opened`."""
     from reground.app import catalogue
-    from reground.app.asking import close, critic_model, open_critics
+    from reground.app.asking import close, critic_models, open_critics
     from reground.app.cli.progress import AskProgress
     from reground.app.evaluating import judged, open_bench, settings_by_method
 
@@ -55,14 +56,14 @@ async def open_benches(
     named = {role: getattr(order, role, None) for role in ("model", "judge", "rewriter")}
     models: dict[str, LanguageModel] = {}
     with AskProgress(err, shown=not quiet) as preparing:
-        for name in filter(None, [*named.values(), *map(critic_model, settings.values())]):
+        for name in filter(None, [*named.values(), *chain.from_iterable(map(critic_models, settings.values()))]):
             await asyncio.to_thread(bring_model, name, preparing.on_pull)
         for role, name in named.items():
             if name is not None:
                 load = catalogue.load_rewriter if role == "rewriter" else catalogue.load_model
                 models[role] = load(name, options)
                 opened.push_async_callback(close, models[role])
-        critical = {method: open_critics(own, options, opened) for method, own in settings.items()}
+        critical = {method: open_critics(own, options, opened, models["model"]) for method, own in settings.items()}
         benches = []
         for task in tasks:
             bench = await open_bench(

@@ -1,4 +1,4 @@
-"""`reground train`: collects the data that helper models learn from."""
+"""`reground train`: trains helper models; here, how the trees are collected that critics learn from."""
 
 from __future__ import annotations
 
@@ -22,29 +22,28 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from reground.evaluation.task import Task
-    from reground.training.trees import Collected, Grown
+    from reground.training.critics.collect import Collected, Grown
 
 METHOD = "cr_planner"
 
-train_app = typer.Typer(no_args_is_help=True, help="Collect what helper models are trained on.")
+train_app = typer.Typer(no_args_is_help=True, help="Train helper models on training splits.")
 
 
-@train_app.command()
+@train_app.command(hidden=True)
 @flattened
 def trees(order: Trees, voice: Quiet, config: ConfigFile = None) -> None:
-    """Search CR-Planner's decisions with gold answers as reward. Each question gets a tree with values and visits.
+    """The former name of `train critics collect`."""
+    if not collect_trees_of(order, quiet=voice.quiet):
+        raise typer.Exit(EXIT_FAILED_QUESTIONS)
 
-    The task is a training split, such as hotpotqa_train; for a ranking task the planner ranks. The same command
-    resumes an interrupted run and pays for no call twice. A budget applies to one tree. Exit code 3: some questions
-    have no tree; the same command tries them again.
 
-    Example:  reground train trees --task hotpotqa_train --limit 20 --simulations 32 --set candidates=2 --out trees
-    """
+def collect_trees_of(order: Trees, *, quiet: bool) -> bool:
+    """Collect trees and report them. Returns False where some questions have none."""
     from reground.evaluation.tasks import load_training_task
 
     task = load_training_task(order.task, order.data)
     console, err = common.consoles()
-    _finish(console, err, asyncio.run(_collect(order, task, err, quiet=voice.quiet)))
+    return _told(console, err, asyncio.run(_collect(order, task, err, quiet=quiet)))
 
 
 async def _collect(order: Trees, task: Task, err: Console, *, quiet: bool) -> Collected:
@@ -53,7 +52,7 @@ async def _collect(order: Trees, task: Task, err: Console, *, quiet: bool) -> Co
     from reground.evaluation.compare import Cell
     from reground.evaluation.runner import EvalSettings
     from reground.methods.cr_planner import CRPlanner
-    from reground.training.trees import collect_trees, ranks
+    from reground.training.critics.collect import collect_trees, ranks
     from reground.treesearch.settings import Settings
 
     cell = Cell(method=f"{METHOD}+ranking" if ranks(task) else METHOD, tokens=None)
@@ -91,8 +90,8 @@ def _line(grown: Grown, total: int) -> str:
     return f"{grown.example} (of {total}): {root.visits} visits, mean reward {root.mean or 0.0:.3f}, {cost}{stopped}"
 
 
-def _finish(console: Console, err: Console, collected: Collected) -> None:
-    from reground.training.trees import rewards
+def _told(console: Console, err: Console, collected: Collected) -> bool:
+    from reground.training.critics.collect import rewards
     from reground.treesearch.tree import pairs
 
     trees = [grown.tree for grown in collected.grown]
@@ -106,11 +105,13 @@ def _finish(console: Console, err: Console, collected: Collected) -> None:
     )
     for example, why in collected.failed.items():
         err.print(f"{example} has no tree: {why}", soft_wrap=True, markup=False, highlight=False)
-    if collected.failed:
-        raise typer.Exit(EXIT_FAILED_QUESTIONS)
+    return not collected.failed
 
 
 def register(cli: typer.Typer) -> None:
     """Add the commands of this file, and of those beside it."""
+    from reground.app.cli import train_critics
+
+    train_critics.register(train_app)
     train_export.register(train_app)
     cli.add_typer(train_app, name="train")

@@ -18,12 +18,11 @@ from reground.core.critic import Critic
 from reground.core.errors import ContextLengthExceeded
 from reground.core.pairs import Pair
 from reground.core.run import Run
-from reground.critics import Kind
 from reground.methods.cr_planner import endings
-from reground.methods.cr_planner.actions import Option, options
+from reground.methods.cr_planner.actions import Option, judged, options
 from reground.methods.cr_planner.prompts import Prompts as Prompts
 from reground.methods.cr_planner.settings import Settings
-from reground.methods.cr_planner.states import JUDGES, Goal, State, context, legal, onward
+from reground.methods.cr_planner.states import Goal, State, context, kind_of, legal, onward
 
 LADDER = ((1, 6), (2, 6), (3, 6), (3, 8), (3, 10), (3, 12), (3, 16))
 """Candidates a choice, and observations. Six observations are one of each sub-goal and its execution."""
@@ -74,13 +73,15 @@ class CRPlanner(Settings):
         """Equation 1: on to the option of the highest expected reward, the first of equals; None if none can go on."""
         if not offered:
             return None
-        kind: Kind = "subgoal" if state.goal is None else JUDGES[state.goal]
-        critic, seen = self.judges.of(kind), context(state, kind, tokens=self.passage_tokens)
+        kind = kind_of(state)
+        critic = self.judges.of(kind)
+        cut = getattr(critic, "passage_tokens", self.passage_tokens)  # a trained critic's is that of its training
         candidates = [option.candidate for option in offered]
         live = [place for place, option in enumerate(offered) if option.state is not None]
         best, why = (live[0], "only one") if live else (None, "all were discarded")
         if len(live) > 1:
-            pairs = [Pair(context=seen, candidate=candidates[place].text) for place in live]
+            following = (offered[place].state for place in live)
+            pairs = [judged(state, each, tokens=cut)[1] for each in following if each is not None]
             scores = await _scores(critic, pairs, run)
             for place, score in zip(live, scores or [], strict=scores is not None):
                 candidates[place] = candidates[place].model_copy(update={"score": score})
@@ -88,6 +89,7 @@ class CRPlanner(Settings):
                 best, why = live[scores.index(max(scores))], "highest score"
             else:
                 why = "the first: the context is too long for the critic"
+        seen = context(state, kind, tokens=cut)
         run.choose(kind, by=critic.name, context=seen, candidates=candidates, chosen=best, why=why)
         return None if best is None else offered[best].state
 

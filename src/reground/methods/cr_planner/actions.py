@@ -13,12 +13,25 @@ from typing import TYPE_CHECKING
 
 from reground.core.errors import ContextLengthExceeded
 from reground.core.language import Reply, Sampling
+from reground.core.pairs import Pair
 from reground.core.run import Run
 from reground.core.trajectory import Candidate
 from reground.core.untrusted import clip, fence
+from reground.critics import Kind
 from reground.methods.cr_planner.parsing import END, key, read_step
 from reground.methods.cr_planner.settings import Settings
-from reground.methods.cr_planner.states import GOALS, NOTHING, SAYS, Goal, Observation, State, legal, search_query
+from reground.methods.cr_planner.states import (
+    GOALS,
+    NOTHING,
+    SAYS,
+    Goal,
+    Observation,
+    State,
+    context,
+    kind_of,
+    legal,
+    search_query,
+)
 from reground.methods.shared.evidence import clean_query, find
 
 if TYPE_CHECKING:
@@ -134,6 +147,17 @@ def _document(planner: Settings, state: State, passage: Passage, why: str | None
 def shown_document(state: State, passage: Passage, *, tokens: int) -> str:
     """A document as a candidate in a state: fenced, cut, with the number that it would be cited by."""
     return fence([passage], markers=[len(state.passages) + 1], tokens=tokens)
+
+
+def judged(parent: State, child: State, *, tokens: int) -> tuple[Kind, Pair]:
+    """Which critic chooses between a parent's children, and what it is shown for this one, in solving and in training.
+
+    tokens: where documents are cut.
+    """
+    kind = kind_of(parent)
+    last = child.observations[-1]
+    text = last.text if last.passage is None else shown_document(parent, last.passage, tokens=tokens)
+    return kind, Pair(context=context(parent, kind, tokens=tokens), candidate=text)
 
 
 async def _sample(

@@ -156,6 +156,11 @@ def history(state: State, *, tokens: int, goals: bool = True) -> str:
     return "\n\n".join(parts)
 
 
+def kind_of(state: State) -> Kind:
+    """Which critic chooses what follows a state (equation 2)."""
+    return "subgoal" if state.goal is None else JUDGES[state.goal]
+
+
 def context(state: State, kind: Kind, *, tokens: int) -> str:
     """What a critic sees besides the candidate, and what it is trained on (section 2.3).
 

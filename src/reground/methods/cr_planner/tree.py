@@ -11,13 +11,10 @@ from typing import Literal
 from pydantic import JsonValue, TypeAdapter
 
 from reground.core.answers import Answer
-from reground.core.pairs import Pair
 from reground.core.run import Run
 from reground.core.trajectory import Candidate
-from reground.critics import Kind
 from reground.methods.cr_planner import CRPlanner
-from reground.methods.cr_planner.actions import shown_document
-from reground.methods.cr_planner.states import JUDGES, Observation, State, context
+from reground.methods.cr_planner.states import Observation, State
 from reground.treesearch.mcts import Child
 from reground.treesearch.tree import Path, address
 
@@ -71,17 +68,6 @@ def _data(candidate: Candidate) -> dict[str, JsonValue]:
     """What training may want to know of a candidate beside its text."""
     logprob = candidate.logprob
     return {**({} if logprob is None or not math.isfinite(logprob) else {"logprob": logprob}), **candidate.data}
-
-
-def judged(parent: State, child: State, *, tokens: int) -> tuple[Kind, Pair]:
-    """Which critic chooses between a parent's children, and what it is shown for this one: the same as in solving.
-
-    tokens: where the planner cuts a document.
-    """
-    kind: Kind = "subgoal" if parent.goal is None else JUDGES[parent.goal]
-    last = child.observations[-1]
-    text = last.text if last.passage is None else shown_document(parent, last.passage, tokens=tokens)
-    return kind, Pair(context=context(parent, kind, tokens=tokens), candidate=text)
 
 
 def encode(state: State, parent: State | None) -> JsonValue:

@@ -1,7 +1,6 @@
 """Collecting what critics are trained on: trees of planning with gold answers as reward (CR-Planner, section 2.3).
 
-A node's value says what came of the answers found from there. `comparisons` gives the paper's training pairs: at each
-parent the best child against every lower one, with the critic's context.
+A node's value says what came of the answers found from there. `pairs` makes the training pairs of them.
 
 One folder a collection, kept like an evaluation's run: config.json, journal.sqlite, questions.json (which questions),
 and trees/<question>.json as `reground.treesearch.files` writes them. The same call again goes on where it was, and no
@@ -24,7 +23,6 @@ from reground.core.language import Usage
 from reground.core.programs import Execution, Program, Sandbox
 from reground.core.run import Run
 from reground.core.trajectory import Trajectory
-from reground.critics import Kind
 from reground.evaluation.results import open_run
 from reground.evaluation.runner import FATAL, EvalSettings, choose, configuration
 from reground.evaluation.splits import record_questions
@@ -32,11 +30,11 @@ from reground.evaluation.task import Example, Task
 from reground.evaluation.tasks.retrieval import Retrieval
 from reground.methods.cr_planner import CRPlanner
 from reground.methods.cr_planner.states import State
-from reground.methods.cr_planner.tree import PlannerProblem, Reward, Rollout, decode, encode, judged
+from reground.methods.cr_planner.tree import PlannerProblem, Reward, Rollout, decode, encode
 from reground.treesearch.files import TreeFileError, read_tree, write_tree
 from reground.treesearch.mcts import search
 from reground.treesearch.settings import Settings
-from reground.treesearch.tree import Tree, pairs
+from reground.treesearch.tree import Tree
 
 RUN_ID = "trees"
 
@@ -52,21 +50,6 @@ class Grown:
     path: Path
     tree: Tree[State]
     usage: Usage = field(default_factory=Usage)
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """A pair to train a critic on (section 2.3). context: what the critic sees besides the candidates.
-
-    margin: the difference of their mean rewards, above 0. visits: simulations through the chosen and the rejected one.
-    """
-
-    kind: Kind
-    context: str
-    chosen: str
-    rejected: str
-    margin: float
-    visits: tuple[int, int]
 
 
 @dataclass
@@ -123,21 +106,11 @@ def ranks(task: Task) -> bool:
     return isinstance(task, Retrieval)
 
 
-def comparisons(tree: Tree[State], *, min_visits: int = 1, min_margin: float = 0.0) -> Iterator[Comparison]:
-    """D_SUBGOAL, D_RATIONALE, D_QUERY and D_DOC of one tree, told apart by `kind`; settings as in `tree.pairs`."""
-    tokens = int(tree.metadata["passage_tokens"])
-    for found in pairs(tree.root, min_visits=min_visits, min_margin=min_margin):
-        kind, chosen = judged(found.parent.state, found.chosen.state, tokens=tokens)
-        _, rejected = judged(found.parent.state, found.rejected.state, tokens=tokens)
-        visits = (found.chosen.visits, found.rejected.visits)
-        yield Comparison(kind, chosen.context, chosen.candidate, rejected.candidate, found.margin, visits)
-
-
 def read_trees(out: Path) -> Iterator[Tree[State]]:
     """Every tree of a collection, by file name. Raises DataError where a file is broken or there is none."""
     files = sorted((out / "trees").glob("*.json"))
     if not files:
-        raise DataError("no trees here: collect some with reground train trees", path=out)
+        raise DataError("no trees here: collect some with reground train critics collect", path=out)
     for file in files:
         yield _read(file)
 

@@ -1,0 +1,106 @@
+"""The options of `train critics`, a class for each stage; see `reground.app.options`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from reground.app.options import Data, Fresh, Trees
+from reground.training.critics.settings import PairSettings
+
+FOLDER = Path("runs/critics")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticsFolder:
+    """The folder that the stages of a training share."""
+
+    out: Path = field(default=FOLDER, metadata={"short": "-o"})
+    """The folder of the training."""
+
+    dry_run: bool = False
+    """Print what the stage would do, or cost, and stop."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticsCollect(CriticsFolder, Trees):
+    """The options of `train critics collect`."""
+
+    out: Path = field(default=FOLDER, metadata={"short": "-o"})
+    """The folder of the training."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticsData(CriticsFolder, PairSettings, Data):
+    """The options of `train critics data`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fit(Fresh):
+    """How critics are fitted."""
+
+    engine: Literal["encoder", "lm"] = "encoder"
+    """encoder is a cross-encoder, small enough for a processor; lm is a language model with a score head, as in the
+    paper."""
+
+    base: str | None = None
+    """The weights to begin with: for an encoder a hub's name or a folder (minilm by default), for lm as in hf/ (smollm2
+    by default)."""
+
+    models: Literal["each", "shared"] = "each"
+    """each fits one model for each kind of choice, shared one for all."""
+
+    margin: bool = False
+    """Ask for scores that differ by the pairs' margins."""
+
+    epochs: float | None = field(default=None, metadata={"min": 0})
+    """Passes over the pairs; 1 by default."""
+
+    learning_rate: float | None = field(default=None, metadata={"min": 0})
+    """The highest learning rate; 5e-5 for an encoder and 1e-4 for lm by default."""
+
+    batch: int | None = field(default=None, metadata={"min": 1})
+    """Pairs that are computed together; 16 for an encoder and 8 for lm by default."""
+
+    accumulate: int | None = field(default=None, metadata={"min": 1})
+    """Batches whose gradients are added up before a step; 1 by default."""
+
+    max_length: int | None = field(default=None, metadata={"min": 16})
+    """The most tokens of a text, context and candidate together; 256 for an encoder and 512 for lm by default."""
+
+    lora_rank: int | None = field(default=None, metadata={"min": 0})
+    """The rank of lm's LoRA matrices, 16 by default; 0 trains all weights."""
+
+    checkpoint_every: int | None = field(default=None, metadata={"min": 1})
+    """Steps between checkpoints; 50 by default."""
+
+    threads: int | None = field(default=None, metadata={"min": 1})
+    """Processor threads; all by default."""
+
+    fresh: bool = False
+    """Begin the fit again and discard its checkpoints."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticsFit(CriticsFolder, Fit):
+    """The options of `train critics fit`."""
+
+    seed: int = 0
+    """Seeds the order of the pairs, dropout and new weights."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticsEval(CriticsFolder):
+    """The options of `train critics eval`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainCritics(CriticsCollect, PairSettings, Fit):
+    """The options of `train critics`: those of all stages."""
+
+    task: str | None = field(default=None, metadata={"short": "-t"})  # type: ignore[assignment]
+    """A training split to collect trees of, such as hotpotqa_train; without one, the folder's trees are taken."""
+
+    seed: int = 0
+    """Draws the questions, the samples, the held-out questions and the order of the pairs."""

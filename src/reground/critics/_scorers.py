@@ -1,0 +1,265 @@
+"""The weights of a trained critic at work: texts in, scores out, one batch at a time."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import logging
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+from reground.core.errors import MissingExtra, ModelError
+from reground.core.pairs import Pair
+from reground.critics import Kind
+from reground.critics._folder import Engine, Manifest, folder_of
+from reground.critics._texts import EncoderTexts, LmTokens
+
+Item: TypeAlias = tuple[Kind, Pair]
+
+_BATCH = 32  # texts that are computed together
+_ROUND = 256  # texts of waiting calls that are taken together
+
+
+class Scorer(Protocol):
+    """Weights in memory. One thread at a time may ask."""
+
+    def scores(self, items: Sequence[Item]) -> list[float]:
+        """One score an item, higher is better."""
+        ...
+
+
+def require(engine: Engine) -> None:
+    """Raise MissingExtra where what the engine needs is not installed."""
+    needed = {"encoder": ("embed", "sentence_transformers"), "lm": ("train", "transformers")}
+    extra, package = needed[engine]
+    if importlib.util.find_spec(package) is None or importlib.util.find_spec("torch") is None:
+        raise MissingExtra(f"a trained critic ({engine})", extra)
+
+
+def open_scorer(folder: Path, manifest: Manifest) -> Scorer:
+    """The scorer of a critic folder; each kind's weights are loaded when it is first asked."""
+    require(manifest.engine)
+    return EncoderScorer(folder, manifest) if manifest.engine == "encoder" else LmScorer(folder, manifest)
+
+
+class EncoderScorer:
+    """Cross-encoders of sentence-transformers."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self._folder, self._manifest = folder, manifest
+        self._models: dict[Path, Any] = {}
+
+    def scores(self, items: Sequence[Item]) -> list[float]:
+        """The logits."""
+        return _by_folder(items, self._folder, self._manifest, self._score)
+
+    def _score(self, folder: Path, items: Sequence[Item]) -> list[float]:
+        if folder not in self._models:
+            from sentence_transformers import CrossEncoder
+
+            self._models[folder] = _loaded(
+                folder, lambda: CrossEncoder(str(folder), max_length=self._manifest.max_length, local_files_only=True)
+            )
+        return encoder_scores(self._models[folder], self._manifest.max_length, items)
+
+
+def encoder_scores(model: Any, max_length: int, items: Sequence[Item]) -> list[float]:
+    """The logits of a cross-encoder."""
+    from torch.nn import Identity
+
+    texts = EncoderTexts(model.tokenizer, max_length)
+    read = [texts(kind, pair) for kind, pair in items]
+    scores = model.predict(read, batch_size=_BATCH, activation_fn=Identity(), show_progress_bar=False)
+    return [float(score) for score in scores]
+
+
+class LmScorer:
+    """Decoders with a score head; adapters of one base share it."""
+
+    def __init__(self, folder: Path, manifest: Manifest) -> None:
+        self._folder, self._manifest = folder, manifest
+        self._models: dict[Path, tuple[Any, Any]] = {}
+        self._bases: dict[str, Any] = {}
+
+    def scores(self, items: Sequence[Item]) -> list[float]:
+        """The score head's output at the last token."""
+        return _by_folder(items, self._folder, self._manifest, self._score)
+
+    def _score(self, folder: Path, items: Sequence[Item]) -> list[float]:
+        if folder not in self._models:
+            self._models[folder] = _loaded(folder, lambda: self._load(folder))
+        model, tokenizer = self._models[folder]
+        if hasattr(model, "set_adapter"):
+            model.set_adapter(folder.name)
+        return lm_scores(model, tokenizer, self._manifest.max_length, items)
+
+    def _load(self, folder: Path) -> tuple[Any, Any]:
+        import torch
+        from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+        gpu = torch.cuda.is_available()
+        how = {"num_labels": 1, "dtype": torch.bfloat16 if gpu else torch.float32}
+        tokenizer = AutoTokenizer.from_pretrained(folder)
+        adapter = folder / "adapter_config.json"
+        if not adapter.is_file():
+            model = AutoModelForSequenceClassification.from_pretrained(folder, **how)
+        else:
+            from peft import PeftModel
+
+            base = str(json.loads(adapter.read_text(encoding="utf-8"))["base_model_name_or_path"])
+            if base in self._bases:
+                model = self._bases[base]
+                model.load_adapter(folder, adapter_name=folder.name)
+            else:
+                weights = AutoModelForSequenceClassification.from_pretrained(base, **how)
+                model = self._bases[base] = PeftModel.from_pretrained(weights, folder, adapter_name=folder.name)
+        model.config.pad_token_id = tokenizer.pad_token_id
+        return model.to("cuda" if gpu else "cpu").eval(), tokenizer
+
+
+def lm_scores(model: Any, tokenizer: Any, max_length: int, items: Sequence[Item]) -> list[float]:
+    """The output of a score head; texts of a like length are computed together."""
+    import torch
+
+    tokens = LmTokens(tokenizer, max_length)
+    read = [tokens(kind, pair) for kind, pair in items]
+    order = sorted(range(len(read)), key=lambda place: len(read[place]))
+    scores = [0.0] * len(read)
+    for start in range(0, len(order), _BATCH):
+        places = order[start : start + _BATCH]
+        longest = len(read[places[-1]])
+        ids = [read[place] + [tokenizer.pad_token_id] * (longest - len(read[place])) for place in places]
+        mask = [[1] * len(read[place]) + [0] * (longest - len(read[place])) for place in places]
+        device = next(model.parameters()).device
+        with torch.inference_mode():
+            found = model(
+                input_ids=torch.tensor(ids, device=device), attention_mask=torch.tensor(mask, device=device)
+            ).logits
+        for place, score in zip(places, found[:, 0].float().tolist(), strict=True):
+            scores[place] = score
+    return scores
+
+
+def _by_folder(
+    items: Sequence[Item],
+    folder: Path,
+    manifest: Manifest,
+    score: Callable[[Path, Sequence[Item]], list[float]],
+) -> list[float]:
+    """Score the items of each sub-folder together."""
+    groups: dict[Path, list[int]] = {}
+    for place, (kind, _) in enumerate(items):
+        groups.setdefault(folder_of(folder, manifest, kind), []).append(place)
+    scores = [0.0] * len(items)
+    for sub, places in groups.items():
+        for place, found in zip(places, score(sub, [items[place] for place in places]), strict=True):
+            scores[place] = found
+    return scores
+
+
+def _loaded(folder: Path, load: Callable[[], Any]) -> Any:
+    try:
+        with quietly():
+            return load()
+    except Exception as error:  # each library has its own errors for damaged weights
+        why = " ".join(str(error).split())[:300]
+        raise ModelError(f"the trained critic in {folder} could not be loaded: {why}") from error
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Silence progress bars and advice while weights are loaded or saved."""
+    from transformers.utils import logging as transformers_logging
+
+    encoders = logging.getLogger("sentence_transformers")
+    level, verbosity = encoders.level, transformers_logging.get_verbosity()
+    bars = transformers_logging.is_progress_bar_enabled()
+    encoders.setLevel(logging.ERROR)
+    transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        encoders.setLevel(level)
+        transformers_logging.set_verbosity(verbosity)
+        if bars:
+            transformers_logging.enable_progress_bar()
+
+
+@dataclass
+class _Job:
+    items: Sequence[Item]
+    scored: Future[list[float]] = field(default_factory=Future)
+    cancelled: threading.Event = field(default_factory=threading.Event)
+
+
+class Queue:
+    """Scores in a thread of its own; calls that wait at the same time are computed together."""
+
+    def __init__(self, load: Callable[[], Scorer]) -> None:
+        self._load = load
+        self._scorer: Scorer | None = None
+        self._waiting: list[_Job] = []
+        self._lock = threading.Lock()
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="critic")
+
+    async def score(self, items: Sequence[Item]) -> list[float]:
+        """One score an item. Raises ModelError when the weights cannot be loaded or fail."""
+        job = _Job(items)
+        with self._lock:
+            self._waiting.append(job)
+        self._thread.submit(self._next)
+        try:
+            return await asyncio.wrap_future(job.scored)
+        except asyncio.CancelledError:
+            job.cancelled.set()
+            raise
+
+    def _next(self) -> None:
+        jobs = self._take()
+        # after a failed round each goes alone: the fault of one call is not to be the others'
+        if jobs and (not self._settle(jobs, last=len(jobs) == 1)):
+            for job in jobs:
+                self._settle([job], last=True)
+
+    def _take(self) -> list[_Job]:
+        with self._lock:
+            waiting = [job for job in self._waiting if not job.cancelled.is_set()]
+            taken, size = [], 0
+            for job in waiting:
+                if taken and size + len(job.items) > _ROUND:
+                    break
+                taken.append(job)
+                size += len(job.items)
+            self._waiting = waiting[len(taken) :]
+        return taken
+
+    def _settle(self, jobs: Sequence[_Job], *, last: bool) -> bool:
+        try:
+            self._scorer = self._scorer or self._load()
+            scores = self._scorer.scores([item for job in jobs for item in job.items])
+        except Exception as error:
+            if last:
+                fault = ModelError(f"the trained critic: {error}") if isinstance(error, RuntimeError) else error
+                _deliver(jobs[0], fault)
+            return last
+        start = 0
+        for job in jobs:
+            _deliver(job, scores[start : start + len(job.items)])
+            start += len(job.items)
+        return True
+
+
+def _deliver(job: _Job, outcome: list[float] | Exception) -> None:
+    if not job.scored.set_running_or_notify_cancel():
+        return
+    if isinstance(outcome, Exception):
+        job.scored.set_exception(outcome)
+    else:
+        job.scored.set_result(outcome)

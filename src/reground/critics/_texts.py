@@ -1,0 +1,131 @@
+"""The text that a trained critic reads: one function makes it in training and in planning, so both read the same.
+
+A text is too long for a small model as soon as a few steps were made. It is cut here and not by the tokenizer: the
+question and the candidate stay, and what was observed goes from its beginning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reground.core.pairs import Pair
+from reground.core.untrusted import neutralise
+from reground.critics import Kind
+
+Spans = Callable[[str], Sequence[tuple[int, int]]]
+"""A tokenizer without special tokens: where each token of a text stands in it."""
+
+HEADS: dict[Kind, str] = {
+    "subgoal": "Next sub-goal?",
+    "rationale": "Next step of the reasoning?",
+    "query": "Search query?",
+    "doc": "Document?",
+}
+"""What is judged. It comes first, so that one model can judge all kinds."""
+
+_REST = re.compile(r"\n\n(?=(?:Work so far|Reasoning so far|Step of reasoning):\n)")
+_QUOTED = re.compile(r"\n\nThe passages are quoted from documents\.[^\n]*")
+_FENCED = re.compile(r'\A<passage number="\d+"(?: title="(?P<title>[^"\n]*)")?>\n(?P<text>.*)\n</passage>\Z', re.DOTALL)
+_QUESTION_SHARE = 3  # the question may take one in three tokens where not all fits
+
+TEMPLATE = hashlib.sha256(repr((1, HEADS, _REST.pattern, _QUOTED.pattern, _FENCED.pattern)).encode()).hexdigest()[:12]
+"""Changes with the words and rules above: weights that were fitted to others would judge texts they never saw."""
+
+
+def scored_text(kind: Kind, pair: Pair, *, room: int, spans: Spans, special: Sequence[str] = ()) -> tuple[str, str]:
+    """What is known, and the candidate, as a critic reads them.
+
+    room: the most tokens of both together. special: the model's own control tokens, which are broken.
+    """
+    question, rest = _split(neutralise(pair.context, special))
+    question = f"{HEADS[kind]} {question}"
+    candidate = bare(neutralise(pair.candidate, special))
+    asked, judged = len(spans(question)), len(spans(candidate))
+    if asked + judged > room:
+        question = head(question, max(room - judged, room // _QUESTION_SHARE), spans)
+        candidate = head(candidate, room - len(spans(question)), spans)
+        judged = len(spans(candidate))
+    known = f"{question}\n{rest}" if rest else question
+    more = room - len(spans(question)) - judged
+    while rest and len(spans(known)) + judged > room:
+        rest = tail(rest, more, spans)
+        known = f"{question}\n{rest}" if rest else question
+        more -= 1
+    return known, candidate
+
+
+def _split(context: str) -> tuple[str, str]:
+    """The question, and what was observed, less the planner's warning about quoted passages."""
+    question, *rest = _REST.split(_QUOTED.sub("", context), maxsplit=1)
+    return question.removeprefix("Question:\n"), "".join(rest)
+
+
+def bare(candidate: str) -> str:
+    """A candidate without the fence of a document, whose number says only how many were read before it."""
+    found = _FENCED.match(candidate)
+    return candidate if found is None else "\n".join(filter(None, (found["title"], found["text"])))
+
+
+def head(text: str, most: int, spans: Spans) -> str:
+    """The first `most` tokens of a text."""
+    places = spans(text)
+    return text if len(places) <= most else text[: places[most - 1][1]] if most > 0 else ""
+
+
+def tail(text: str, most: int, spans: Spans) -> str:
+    """The last `most` tokens of a text."""
+    places = spans(text)
+    return text if len(places) <= most else text[places[-most][0] :] if most > 0 else ""
+
+
+@dataclass(frozen=True)
+class EncoderTexts:
+    """Pairs of texts for a cross-encoder, which its tokenizer joins."""
+
+    tokenizer: Any
+    max_length: int
+
+    def __call__(self, kind: Kind, pair: Pair) -> tuple[str, str]:
+        """What is known, and the candidate."""
+        room = self.max_length - self.tokenizer.num_special_tokens_to_add(pair=True)
+        return _fitted(self.tokenizer, kind, pair, room)
+
+
+@dataclass(frozen=True)
+class LmTokens:
+    """Tokens for a decoder with a score head: a turn of the user and a reply where the model has a chat template."""
+
+    tokenizer: Any
+    max_length: int
+
+    def __call__(self, kind: Kind, pair: Pair) -> list[int]:
+        """The tokens of one candidate with its context, at most `max_length` of them."""
+        frame = len(self._join("", ""))
+        room = self.max_length - frame
+        while True:
+            tokens = self._join(*_fitted(self.tokenizer, kind, pair, room))
+            if len(tokens) <= self.max_length or room <= 0:
+                return tokens[-self.max_length :]
+            room -= len(tokens) - self.max_length  # joined texts may take more tokens than apart
+
+    def _join(self, known: str, candidate: str) -> list[int]:
+        tokenizer = self.tokenizer
+        if tokenizer.chat_template is not None:
+            turns = [{"role": "user", "content": known}, {"role": "assistant", "content": candidate}]
+            text = tokenizer.apply_chat_template(turns, tokenize=False)
+            return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+        ids = list(tokenizer(f"{known}\n\n{candidate}")["input_ids"])
+        end = tokenizer.eos_token_id
+        return ids if end is None or ids[-1:] == [end] else [*ids, end]
+
+
+def _fitted(tokenizer: Any, kind: Kind, pair: Pair, room: int) -> tuple[str, str]:
+    def spans(text: str) -> Sequence[tuple[int, int]]:
+        found = tokenizer(text, add_special_tokens=False, return_offsets_mapping=True, verbose=False)
+        return [(start, end) for start, end in found["offset_mapping"]]
+
+    return scored_text(kind, pair, room=room, spans=spans, special=tokenizer.all_special_tokens)

@@ -1,0 +1,72 @@
+"""A critic that was fitted to trees of planning (CR-Planner, section 2.3): `trained:FOLDER` or `trained:URL`.
+
+FOLDER is what `reground train critics` wrote. Weights are loaded at the first score and shared by all critics of the
+folder; calls that wait at the same time are computed together. A critic has documents cut where those of its training
+were, whatever the planner shows the generator.
+
+URL is a server with /v1/rerank (llama.cpp, vLLM) that serves the weights; `URL#FOLDER` cuts the texts as FOLDER says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+from weakref import WeakValueDictionary
+
+from reground.core.critic import Critic
+from reground.core.errors import ConfigurationError
+from reground.core.language import LanguageModel
+from reground.core.pairs import Pair
+from reground.core.run import Run
+from reground.critics import Kind
+from reground.critics._folder import folder_of, read_manifest
+from reground.critics._scorers import Queue, open_scorer, require
+
+if TYPE_CHECKING:
+    from reground.critics._folder import Manifest
+
+
+FILES = True
+
+
+@dataclass(frozen=True)
+class TrainedCritic:
+    """Weights in this process. name: with a fingerprint of the weights. passage_tokens: where documents are cut."""
+
+    kind: Kind
+    name: str
+    passage_tokens: int
+    queue: Queue = field(repr=False, compare=False)
+
+    async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
+        """The model's raw scores; sigmoid of a difference estimates how likely one candidate is the better one."""
+        return await self.queue.score([(self.kind, pair) for pair in pairs])
+
+
+def create(kind: str, *, model: LanguageModel, detail: str) -> Critic:
+    """The critic of a kind. Raises ConfigurationError for a folder without one, MissingExtra where it cannot run."""
+    if not detail:
+        raise ConfigurationError("the critic trained needs a folder: trained:FOLDER, or a server: trained:http://...")
+    if detail.startswith(("http://", "https://")):
+        from reground.critics._served import served
+
+        return served(cast(Kind, kind), detail)
+    folder, manifest = read_manifest(Path(detail))
+    sub = folder_of(folder, manifest, cast(Kind, kind))
+    require(manifest.engine)
+    name = f"trained:{manifest.engine} {manifest.weights[sub.name][:12]}"
+    return TrainedCritic(cast(Kind, kind), name, manifest.passage_tokens, _queue(folder.resolve(), manifest))
+
+
+_queues: WeakValueDictionary[tuple[Path, str], Queue] = WeakValueDictionary()
+
+
+def _queue(folder: Path, manifest: Manifest) -> Queue:
+    """The folder's queue, one as long as a critic holds it: planners are set up again and again."""
+    key = (folder, manifest.model_dump_json())
+    queue = _queues.get(key)
+    if queue is None:
+        queue = _queues[key] = Queue(lambda: open_scorer(folder, manifest))
+    return queue

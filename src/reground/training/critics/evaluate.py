@@ -1,0 +1,207 @@
+"""Measures critics on held-out pairs: how often they order them right, how sure they should have been, and baselines.
+
+A question's pairs are not independent of each other: intervals resample questions (`evaluation.statistics`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pydantic import Field
+
+from reground.core.language import Value
+from reground.core.pairs import Pair
+from reground.critics import Kind
+from reground.critics._folder import read_manifest
+from reground.critics._scorers import Item, Scorer, open_scorer
+from reground.evaluation.results import write_text
+from reground.evaluation.statistics import Interval, bootstrap_interval, compare, question_means
+from reground.training.critics.fit import pairs_of
+from reground.training.rows import Preference
+
+BINS = 5
+"""Bins of the calibration, between a probability of one half and one."""
+RANDOM, FIRST, LIKELY, CONSTANT = "random", "first", "log-probability", "constant"
+
+Wins: TypeAlias = Sequence[float]
+"""For each pair 1 where it is ordered right, 0 where wrong, 0.5 where it is a tie."""
+
+
+class Bin(Value):
+    """Pairs on whose order a critic was about as sure. said: the mean probability; won: the share ordered right."""
+
+    pairs: int
+    said: float
+    won: float
+
+
+class Rate(Value):
+    """How often pairs are ordered right. by_question: the mean of the questions' rates, with its 95 % interval."""
+
+    pairs: float
+    by_question: Interval
+
+
+class Baseline(Rate):
+    """Another way to order the same pairs. behind: by how much the critic is better; p: two-sided."""
+
+    behind: Interval
+    p: float
+
+
+class KindReport(Value):
+    """What was measured of the critic of one kind."""
+
+    pairs: int
+    questions: int
+    critic: Rate
+    swapped: float
+    """The share of pairs whose order is the same when the two are given the other way round."""
+    error: float
+    """Expected calibration error: the mean distance between what was said and what was won."""
+    bins: tuple[Bin, ...]
+    baselines: dict[str, Baseline]
+
+
+class CriticReport(Value):
+    """eval.json. constant: the best constant sub-goal of each state in the training pairs, as a critic's name."""
+
+    engine: str
+    base: str
+    weights: dict[str, str]
+    kinds: dict[Kind, KindReport] = Field(default_factory=dict)
+    constant: str | None = None
+
+
+def evaluate(out: Path, *, on_kind: Callable[[Kind, KindReport], None] = lambda kind, report: None) -> CriticReport:
+    """Measure the critics of a training folder, and write eval.json.
+
+    Kinds without held-out pairs are left out. Raises ConfigurationError where there is no critic.
+    """
+    folder, manifest = read_manifest(out)
+    scorer = open_scorer(folder, manifest)
+    table = constant_goals(pairs_of(out, "subgoal"))
+    kinds: dict[Kind, KindReport] = {}
+    for kind in manifest.kinds:
+        if rows := pairs_of(out, kind, held_out=True):
+            kinds[kind] = measure(rows, scorer, table)
+            on_kind(kind, kinds[kind])
+    constant = "fixed:" + ",".join(f"{stage}={goal}" for stage, goal in sorted(table.items())) if table else None
+    report = CriticReport(
+        engine=manifest.engine, base=manifest.base, weights=manifest.weights, kinds=kinds, constant=constant
+    )
+    write_text(out / "eval.json", report.model_dump_json(indent=2) + "\n")
+    return report
+
+
+def held_out_texts(out: Path) -> dict[Kind, int]:
+    """The number of texts that evaluating scores, by kind."""
+    _, manifest = read_manifest(out)
+    return {kind: 4 * len(pairs_of(out, kind, held_out=True)) for kind in manifest.kinds}
+
+
+def measure(rows: Sequence[Preference], scorer: Scorer, table: Mapping[str, str]) -> KindReport:
+    """A critic and the baselines on the pairs of one kind. table: a sub-goal for each stage."""
+    better = scorer.scores([_item(row, row.chosen) for row in rows])
+    worse = scorer.scores([_item(row, row.rejected) for row in rows])
+    turned = scorer.scores([_item(row, text) for row in reversed(rows) for text in (row.rejected, row.chosen)])
+    pairs = list(zip(better, worse, strict=True))
+    same = [
+        _won(one, other) == _won(after, before)
+        for (one, other), before, after in zip(pairs, turned[-2::-2], turned[::-2], strict=True)
+    ]
+    wins = [_won(one, other) for one, other in pairs]
+    sure = [
+        (1 / (1 + math.exp(-min(abs(one - other), 700))), won) for (one, other), won in zip(pairs, wins, strict=True)
+    ]
+    bins = calibration(sure)
+    return KindReport(
+        pairs=len(rows),
+        questions=len({row.question for row in rows}),
+        critic=_rate(rows, wins),
+        swapped=sum(same) / len(same),
+        error=sum(each.pairs * abs(each.said - each.won) for each in bins) / len(rows),
+        bins=bins,
+        baselines={name: _baseline(rows, wins, other) for name, other in baselines(rows, table).items()},
+    )
+
+
+def baselines(rows: Sequence[Preference], table: Mapping[str, str]) -> dict[str, Wins]:
+    """How others order the pairs.
+
+    random: by lot. first: in the order of the planner, for documents that of the retriever. log-probability: what the
+    generator was surer of, where it told. constant: the sub-goal of the table.
+    """
+    found: dict[str, Wins] = {
+        RANDOM: [0.5] * len(rows),
+        FIRST: [_won(-_of(row, "chosen", "place", 0), -_of(row, "rejected", "place", 0)) for row in rows],
+    }
+    sure = [(_of(row, "chosen", "logprob"), _of(row, "rejected", "logprob")) for row in rows]
+    if any(None not in both for both in sure):
+        found[LIKELY] = [0.5 if one is None or other is None else _won(one, other) for one, other in sure]
+    if table and rows[0].kind == "subgoal":
+        found[CONSTANT] = [_constant(row, table) for row in rows]
+    return found
+
+
+def constant_goals(rows: Iterable[Preference]) -> dict[str, str]:
+    """The sub-goal that wins most pairs, less those that it loses, in states of each stage."""
+    net: dict[str, Counter[str]] = {}
+    for row in rows:
+        counts = net.setdefault(str(row.extra.get("stage")), Counter())
+        counts[str(_of(row, "chosen", "goal"))] += 1
+        counts[str(_of(row, "rejected", "goal"))] -= 1
+    return {stage: max(sorted(counts), key=counts.__getitem__) for stage, counts in sorted(net.items())}
+
+
+def calibration(sure: Sequence[tuple[float, float]]) -> tuple[Bin, ...]:
+    """Pairs binned by the probability that the critic gave to its own order; empty bins are left out."""
+    groups: dict[int, list[tuple[float, float]]] = {}
+    for said, won in sure:
+        groups.setdefault(min(BINS - 1, int((said - 0.5) * 2 * BINS)), []).append((said, won))
+    return tuple(
+        Bin(pairs=len(group), said=sum(s for s, _ in group) / len(group), won=sum(w for _, w in group) / len(group))
+        for _, group in sorted(groups.items())
+    )
+
+
+def _item(row: Preference, candidate: str) -> Item:
+    return row.kind, Pair(context=row.prompt, candidate=candidate)  # type: ignore[return-value]
+
+
+def _sigmoid(difference: float) -> float:
+    return 1 / (1 + math.exp(-min(difference, 700)))
+
+
+def _won(one: float, other: float) -> float:
+    return 1.0 if one > other else 0.0 if one < other else 0.5
+
+
+def _of(row: Preference, side: str, name: str, otherwise: Any = None) -> Any:
+    about = row.extra.get(side)
+    return about.get(name, otherwise) if isinstance(about, dict) else otherwise
+
+
+def _constant(row: Preference, table: Mapping[str, str]) -> float:
+    goal = table.get(str(row.extra.get("stage")))
+    return _won(_of(row, "chosen", "goal") == goal, _of(row, "rejected", "goal") == goal)
+
+
+def _by_question(rows: Sequence[Preference], wins: Wins) -> dict[str, float]:
+    found: dict[str, list[float]] = {}
+    for row, won in zip(rows, wins, strict=True):
+        found.setdefault(row.question, []).append(won)
+    return question_means(found)
+
+
+def _rate(rows: Sequence[Preference], wins: Wins) -> Rate:
+    return Rate(pairs=sum(wins) / len(wins), by_question=bootstrap_interval([*_by_question(rows, wins).values()]))
+
+
+def _baseline(rows: Sequence[Preference], critic: Wins, other: Wins) -> Baseline:
+    rate, against = _rate(rows, other), compare(_by_question(rows, critic), _by_question(rows, other))
+    return Baseline(pairs=rate.pairs, by_question=rate.by_question, behind=against.difference, p=against.p)

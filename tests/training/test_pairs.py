@@ -1,0 +1,261 @@
+"""The four sets of preferences, by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reground.core.errors import ConfigurationError, DataError
+from reground.core.evidence import Passage
+from reground.critics import KINDS
+from reground.evaluation.task import Example
+from reground.evaluation.tasks.qa import QuestionAnswering
+from reground.evaluation.tasks.retrieval import Retrieval
+from reground.methods.cr_planner.states import NOTHING, SAYS, Observation, State
+from reground.training.critics.pairs import (
+    gold_passages,
+    held_out,
+    make_pairs,
+    part_key,
+    sort_pairs,
+    tree_pairs,
+)
+from reground.training.critics.settings import PairSettings
+from reground.training.rows import Preference, read_rows
+from reground.treesearch.mcts import search
+from reground.treesearch.settings import Settings
+from reground.treesearch.tree import Node, Tree, pairs
+from tests.evaluation.fakes import SumTask
+from tests.methods.test_cr_planner_states import DANUBE, SEINE, walked
+from tests.training.hand_made import grown, planted, waiting
+from tests.treesearch.games import Leaves, trees
+
+ALL = PairSettings(min_visits=1)
+
+
+def rows(tree: Tree[State], settings: PairSettings = ALL, gold: frozenset[str] = frozenset()) -> list[Preference]:
+    return [made for _, made in tree_pairs(tree, settings, gold) if isinstance(made, Preference)]
+
+
+def faults(tree: Tree[State], settings: PairSettings, gold: frozenset[str] = frozenset()) -> Counter[str]:
+    return Counter(made for _, made in tree_pairs(tree, settings, gold) if isinstance(made, str))
+
+
+SIBLINGS = grown(
+    waiting(walked("R"), "REASON"),
+    (Observation("RATIONALE", "good"), 0.75, 4, {"logprob": -0.25, "finish_reason": "stop"}),
+    (Observation("RATIONALE", "as good"), 0.75, 2),
+    (Observation("RATIONALE", "poor"), 0.5, 2, {"logprob": -0.125}),
+    (Observation("RATIONALE", "bad"), 0.0, 1),
+    (Observation("RATIONALE", "never tried"), 0.0, 0),
+)
+
+
+def test_the_best_child_is_compared_with_each_lower_sibling_and_with_no_other() -> None:
+    found = rows(SIBLINGS)
+    assert [(row.kind, row.chosen, row.rejected, row.margin, row.visits) for row in found] == [
+        ("rationale", "good", "poor", 0.25, (4, 2)),
+        ("rationale", "good", "bad", 0.75, (4, 1)),
+    ]
+    assert {row.question for row in found} == {"q"}
+    assert [row.rejected for row in rows(SIBLINGS, PairSettings(min_visits=2))] == ["poor"]
+    assert [row.rejected for row in rows(SIBLINGS, PairSettings(min_visits=1, min_margin=0.5))] == ["bad"]
+
+
+def test_what_is_dropped_is_counted_by_its_reason() -> None:
+    assert faults(SIBLINGS, ALL) == {"tie": 1, "few visits": 1}
+    assert faults(SIBLINGS, PairSettings(min_visits=2)) == {"tie": 1, "few visits": 2}
+    assert faults(SIBLINGS, PairSettings(min_visits=5)) == {"few visits": 4}
+    strict = PairSettings(min_visits=2, min_margin=0.5)
+    assert faults(SIBLINGS, strict) == {"tie": 1, "few visits": 2, "small margin": 1}
+
+
+def test_a_thin_node_is_never_chosen_however_good_it_looks() -> None:
+    tree = grown(
+        waiting(State("Q?"), "REASON"),
+        (Observation("RATIONALE", "lucky"), 1.0, 1),
+        (Observation("RATIONALE", "sound"), 0.5, 2),
+        (Observation("RATIONALE", "poor"), 0.0, 2),
+    )
+    assert [(row.chosen, row.rejected) for row in rows(tree, PairSettings(min_visits=2))] == [("sound", "poor")]
+
+
+def test_a_row_tells_the_place_among_siblings_and_the_log_probability() -> None:
+    (row, _) = rows(SIBLINGS)
+    assert row.extra == {
+        "label": "visits",
+        "stage": "REASON",
+        "chosen": {"place": 0, "logprob": -0.25},
+        "rejected": {"place": 2, "logprob": -0.125},
+    }
+
+
+@settings(max_examples=40)
+@given(trees, st.integers(1, 4), st.sampled_from([0.0, 0.2]))
+def test_pairs_are_those_of_the_tree_search_and_every_sibling_is_accounted_for(game, visits, margin) -> None:
+    played = asyncio.run(search(Leaves(), game, Settings(simulations=40))).root
+
+    def planned(node: Node[object], state: State) -> Node[State]:
+        below = tuple(
+            planned(child, state.after(Observation("RATIONALE", f"{place}")))
+            for place, child in enumerate(node.children)
+        )
+        return Node(state=state, visits=node.visits, value=node.value, expanded=True, children=below)
+
+    root = planned(played, State("Q?"))
+    tree = Tree(root=root, settings=Settings(), metadata={"passage_tokens": 9, "example": "q"})
+    chosen = PairSettings(min_visits=visits, min_margin=margin)
+    wanted = [(p.margin, p.chosen.visits, p.rejected.visits) for p in pairs(root, min_visits=visits, min_margin=margin)]
+    assert [(row.margin, *row.visits) for row in rows(tree, chosen)] == wanted
+
+    def siblings(node: Node[State]) -> int:
+        return max(0, len(node.children) - 1) + sum(map(siblings, node.children))
+
+    assert len(list(tree_pairs(tree, chosen))) == siblings(root)
+
+
+# What each critic is shown
+
+LONG = ("R", "Q", "D", "R", "Q", "D", "R", "Q")
+"""Rationales 1, 4 and 7, queries 2, 5 and 8, documents 3 and 6."""
+
+
+def one(tree: Tree[State]) -> Preference:
+    (found,) = rows(tree)
+    return found
+
+
+def test_d_rationale_has_all_previous_rationales_and_nothing_else_of_the_trajectory() -> None:
+    made = (Observation("RATIONALE", "right"), 1.0, 1), (Observation("RATIONALE", "wrong"), 0.0, 1)
+    found = one(grown(waiting(walked(*LONG), "REASON"), *made))
+    assert (found.kind, found.chosen, found.rejected) == ("rationale", "right", "wrong")
+    assert found.prompt == (
+        "Question:\nHow long?\n\nReasoning so far:\nStep 1: thought 1\n\nStep 2: thought 4\n\nStep 3: thought 7"
+    )
+
+
+def test_d_query_has_the_rationale_right_before() -> None:
+    made = (Observation("QUERY", "right"), 1.0, 1), (Observation("QUERY", "wrong"), 0.0, 1)
+    found = one(grown(waiting(walked(*LONG), "GENQUERY"), *made))
+    assert (found.kind, found.chosen, found.rejected) == ("query", "right", "wrong")
+    assert found.prompt == "Question:\nHow long?\n\nStep of reasoning:\nthought 7"
+
+
+def test_d_doc_has_the_rationale_and_the_query_right_before() -> None:
+    made = (Observation("DOC", DANUBE.text, DANUBE), 1.0, 1), (Observation("DOC", SEINE.text, SEINE), 0.0, 1)
+    found = one(grown(waiting(walked(*LONG), "RETRIEVE"), *made))
+    assert found.kind == "doc"
+    assert found.prompt.startswith("Question:\nHow long?\n\nStep of reasoning:\nthought 7\n\nSearch query: query 8\n\n")
+    assert found.chosen.startswith('<passage number="3" title="Danube">') and "2850 km" in found.chosen
+    assert found.rejected.startswith('<passage number="3" title="Seine">')
+    nothing = one(grown(waiting(walked("Q"), "RETRIEVE"), made[0], (Observation("DOC", NOTHING), 0.0, 1)))
+    assert nothing.rejected == NOTHING
+
+
+def test_d_subgoal_has_all_previous_observations_of_any_kind() -> None:
+    parent = walked(*LONG)
+    made = (
+        (Observation("RETRIEVE", SAYS["RETRIEVE"]), 1.0, 1, {"goal": "RETRIEVE"}),
+        (Observation("REASON", SAYS["REASON"]), 0.0, 1, {"goal": "REASON"}),
+    )
+    found = one(grown(parent, *made))
+    assert (found.kind, found.chosen, found.rejected) == ("subgoal", SAYS["RETRIEVE"], SAYS["REASON"])
+    assert found.extra["stage"] == "QUERY"
+    assert found.extra["chosen"] == {"place": 0, "goal": "RETRIEVE"}
+    place = 0
+    for observation in parent.observations:
+        place = found.prompt.index(observation.text, place) + len(observation.text)
+
+
+# Gold documents
+
+DOCUMENTS = grown(
+    waiting(walked("R", "Q"), "RETRIEVE"),
+    (Observation("DOC", SEINE.text, SEINE), 1.0, 2, {"passage": SEINE.id, "score": 9.5}),
+    (Observation("DOC", "Rhine", Passage(id="rhine", text="Rhine")), 0.0, 3),
+    (Observation("DOC", DANUBE.text, DANUBE), 0.0, 1, {"passage": DANUBE.id, "score": 7.0}),
+)
+
+
+def test_gold_documents_are_put_above_the_others_only_where_that_is_asked_for() -> None:
+    gold = frozenset({DANUBE.id})
+    plain = sort_pairs([DOCUMENTS], PairSettings(min_visits=1, held_out=0.0), {"q": gold})
+    assert {row.extra["label"] for row in plain.rows["training", "doc"]} == {"visits"}
+    asked = sort_pairs([DOCUMENTS], PairSettings(min_visits=1, held_out=0.0, gold_documents=True), {"q": gold})
+    found = [(row.rejected.count("Rhine"), row.extra["label"], row.margin) for row in asked.rows["training", "doc"]]
+    assert found == [(1, "visits", 1.0), (0, "gold", 1.0), (1, "gold", 1.0)]
+    assert asked.dropped["doc"] == {"against gold": 1}
+    (row, *_) = [row for row in asked.rows["training", "doc"] if row.extra["label"] == "gold"]
+    assert row.extra["chosen"] == {"place": 2, "passage": DANUBE.id, "score": 7.0}
+    assert row.extra["rejected"] == {"place": 0, "passage": SEINE.id, "score": 9.5}
+
+
+def test_a_pair_that_visits_and_gold_agree_on_stands_once() -> None:
+    found = rows(DOCUMENTS, ALL, frozenset({SEINE.id}))
+    assert [(row.extra["label"], row.visits) for row in found] == [("visits", (2, 3)), ("visits", (2, 1))]
+
+
+def test_tasks_tell_their_gold_passages() -> None:
+    asked = (
+        Example(id="a", question="?", golden_answers=("x",), metadata={"gold_ids": ["d1", "d2"]}),
+        Example(id="b", question="?", golden_answers=("x",)),
+    )
+    answering = QuestionAnswering(name="qa_train", primary="token F1", loaded=asked)
+    assert gold_passages(answering) == {"a": frozenset({"d1", "d2"})}
+    ranking = Retrieval("r", (Example(id="q", question="?"),), {"q": {"d7": 1, "d8": 0}})
+    assert gold_passages(ranking) == {"q": frozenset({"d7"})}
+    assert gold_passages(SumTask()) == {}
+
+
+# Files
+
+
+def test_a_question_is_for_training_or_held_out_never_both(tmp_path: Path) -> None:
+    planted(tmp_path, 10)
+    found = make_pairs(tmp_path, PairSettings(held_out=0.3))
+    assert found.questions == {"training": 7, "held out": 3}
+    train = read_rows(tmp_path / "data" / "rationale.jsonl", Preference)
+    held = read_rows(tmp_path / "data" / "held-out" / "rationale.jsonl", Preference)
+    assert (len(train), len(held)) == (7, 3)
+    assert not {row.question for row in train} & {row.question for row in held}
+    report = json.loads((tmp_path / "data" / "report.json").read_text())
+    assert report["kinds"]["rationale"]["kept"] == {"training": 7, "held out": 3}
+    assert set(report["kinds"]) == set(KINDS)
+    assert (report["trees"], report["questions"]) == (10, {"training": 7, "held out": 3})
+
+
+def test_one_wording_is_in_one_part_and_a_lone_question_trains() -> None:
+    wordings = ["How long?", " how  LONG? ", "How deep?", "How wide?"]
+    aside = held_out(iter(wordings), PairSettings(held_out=0.5))
+    assert len(aside) == 2 and aside < {part_key(each) for each in wordings}
+    assert held_out(iter(["How long?"]), PairSettings()) == set()
+    assert held_out(iter(wordings), PairSettings(held_out=0.0)) == set()
+    draws = {frozenset(held_out(iter(wordings), PairSettings(seed=seed))) for seed in range(20)}
+    assert len(draws) == 3
+
+
+def test_the_same_trees_and_settings_give_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        planted(tmp_path / name)
+        make_pairs(tmp_path / name, PairSettings())
+    first, second = (
+        {file.relative_to(tmp_path / name): file.read_bytes() for file in (tmp_path / name).rglob("data/**/*.json*")}
+        for name in ("one", "two")
+    )
+    assert len(first) == 9
+    assert first == second
+
+
+def test_settings_that_cannot_be_and_trees_that_are_not_there(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="min_visits must be at least 1"):
+        PairSettings(min_visits=0)
+    with pytest.raises(ConfigurationError, match="held_out is a share"):
+        PairSettings(held_out=1.0)
+    with pytest.raises(DataError, match="no trees here"):
+        make_pairs(tmp_path, PairSettings())
