@@ -49,6 +49,14 @@ class RetrieverFit(TrainingFolder, RetrieverFitting, Fresh):
 
 
 @dataclass(frozen=True, kw_only=True)
+class RetrieverRank(TrainingFolder):
+    """The options of `train retriever rank`."""
+
+    rerank_depth: int = field(default=30, metadata={"min": 1, "panel": "Retrieval"})
+    """The number of first passages that are reranked."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class RetrieverEval(TrainingFolder, Data):
     """The options of `train retriever eval`."""
 

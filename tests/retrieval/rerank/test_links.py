@@ -20,7 +20,7 @@ from reground.retrieval.scripted import ScriptedRetriever
 from reground.training.retriever.data import Question
 from reground.training.retriever.evaluate import measured, rank
 from reground.training.retriever.questions import questions_of
-from reground.training.retriever.rank import fit_weights, newton
+from reground.training.retriever.rank import candidate_lists, fit_weights, newton
 from tests.data import need_data
 from tests.retrieval.corpora import jsonl, write
 
@@ -114,15 +114,16 @@ async def test_weights_learn_to_follow_links(films: IndexRetriever) -> None:
         for n in range(40)
     ]
     search = Linked(films, Weights(), depth=20)
-    weights, fitted = await fit_weights(asked[:20], search)
-    assert (await fit_weights(asked[:20], search))[0] == weights
-    assert fitted == 20
+    lists = await candidate_lists(asked[:20], search)
+    weights = fit_weights(lists)
+    assert fit_weights(await candidate_lists(asked[:20], search)) == weights
+    assert len(lists) == 20
     assert weights.linked > 0.5
     before = measured("BM25", asked[20:], await rank(asked[20:], films))
     after = measured("links", asked[20:], await rank(asked[20:], Linked(films, weights, depth=20)))
     assert (before.interval("all@3").mean or 0) < 0.5 < 0.95 < (after.interval("all@3").mean or 0)
     with pytest.raises(DataError, match="no gold passage was found"):
-        await fit_weights([Question(id="x", text="film", gold=("absent",))], search)
+        fit_weights(await candidate_lists([Question(id="x", text="film", gold=("absent",))], search))
 
 
 @pytest.mark.slow

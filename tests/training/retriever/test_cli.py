@@ -60,8 +60,14 @@ def test_own_documents_and_questions_to_an_embedder(work: Path, capfd: pytest.Ca
     used = json.loads(Path("out/questions.json").read_text())["asked.jsonl"]
     assert used["ids"] and used["held_out"]
     assert not set(used["ids"]) & set(used["held_out"])
-    assert train("eval", "--out", "out") == 2
-    assert "run reground train retriever fit first" in capfd.readouterr().err
+    assert train("rank", "--out", "out", "--dry-run") == 0
+    assert f"four weights to {len(used['ids'])} questions" in capfd.readouterr().out
+    assert train("rank", "--out", "out", "--quiet") == 0
+    assert "--rerank links:out" in capfd.readouterr().out
+    assert train("eval", "--out", "out", "--quiet") == 0
+    assert "| BM25 > links | " in capfd.readouterr().out
+    assert run(["ask", "where does the red cat live?", "--corpus", "docs.jsonl", "--rerank", "links:absent"]) == 2
+    assert "error: there is no absent: reground train retriever rank writes one" in capfd.readouterr().err
 
     base = tiny_embedder(work / "tiny")
     fit = ("fit", "--out", "out", "--base", str(base), "--epochs", "2", "--learning-rate", "0.005", "--threads", "1")
@@ -80,7 +86,14 @@ def test_own_documents_and_questions_to_an_embedder(work: Path, capfd: pytest.Ca
     assert "| BM25 + trained | " in told
     measured = json.loads(Path("out/eval.json").read_text())["asked.jsonl"]
     assert measured["questions"] == len(used["held_out"])
-    assert set(measured["systems"]) == {"BM25", "base", "BM25 + base", "trained", "BM25 + trained"}
+    assert set(measured["systems"]) == {
+        "BM25",
+        "BM25 > links",
+        "base",
+        "BM25 + base",
+        "trained",
+        "BM25 + trained",
+    }
     assert "| BM25 + trained | " in Path("out/report.md").read_text()
     assert run(["index", "docs.jsonl", "--out", "idx", "--kind", "hybrid", "--embedder", "st/out/retriever"]) == 0
 

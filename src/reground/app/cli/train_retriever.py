@@ -16,12 +16,13 @@ from reground.app.cli import _common as common
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.flags import flattened
 from reground.app.options import Quiet
-from reground.app.options_retriever import RetrieverData, RetrieverEval, RetrieverFit
+from reground.app.options_retriever import RetrieverData, RetrieverEval, RetrieverFit, RetrieverRank
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from reground.core.evidence import Pages
+    from reground.core.evidence import Pages, Retriever
+    from reground.retrieval.rerank.links import Weights
     from reground.training.retriever.data import Mined, Question
     from reground.training.retriever.evaluate import System
     from reground.training.retriever.folder import Source, TrainingFolder
@@ -30,7 +31,8 @@ CLOZES = 2000
 
 retriever_app = typer.Typer(
     no_args_is_help=True,
-    help="Train the embedder of dense and hybrid search: data, then fit, then eval, all in one --out."
+    help="Train search on your documents or a benchmark: data, then fit (the embedder of dense and hybrid search), "
+    "rank (the weights of --rerank links) or both, then eval; all in one --out."
     "\n\nExample:  reground train retriever data --corpus docs/ --out runs/docs",
 )
 
@@ -180,10 +182,51 @@ def _cost(order: RetrieverFit, rows: Sequence[Any]) -> str:
     )
 
 
+@retriever_app.command()
+@flattened
+def rank(order: RetrieverRank, voice: Quiet, config: ConfigFile = None) -> None:
+    """Fit the four weights of --rerank links to your questions, in seconds and without a model.
+
+    Example:  reground train retriever rank --out runs/retriever
+    """
+    from reground.evaluation.results import write_text
+    from reground.retrieval.rerank.links import WeightsFile
+    from reground.training.report import write_section
+    from reground.training.retriever.folder import TrainingFolder
+
+    console, err = common.consoles()
+    folder = TrainingFolder(order.out)
+    asked = [(source, folder.questions(source, held_out=False)) for source in folder.config().sources]
+    if order.dry_run:
+        _say(console, f"would fit four weights to {sum(len(each) for _, each in asked)} questions")
+        return
+    weights, fitted = asyncio.run(_weighed(asked, order, err, quiet=voice.quiet))
+    write_text(folder.links, WeightsFile(weights=weights, questions=fitted).model_dump_json(indent=2) + "\n")
+    said = ", ".join(f"{name} {value:.2f}" for name, value in weights)
+    write_section(order.out, "rank", f"Weights of links, fitted to {fitted} questions: {said}.")
+    _say(console, f"{said}, fitted to {fitted} questions; use them with --rerank links:{order.out}")
+
+
+async def _weighed(
+    asked: Sequence[tuple[Source, list[Question]]], order: RetrieverRank, err: Console, *, quiet: bool
+) -> tuple[Weights, int]:
+    from reground.retrieval.rerank.links import Linked, Weights
+    from reground.training.retriever.rank import candidate_lists, fit_weights
+
+    lists = []
+    for source, questions in asked:
+        search = Linked(await _opened(source, {"kind": "bm25"}, err, quiet=quiet), Weights(), depth=order.rerank_depth)
+        with _bar(err, f"searching {source.name}", len(questions), quiet=quiet) as tick:
+            lists += await candidate_lists(questions, search, tick)
+    return fit_weights(lists), len(lists)
+
+
 @retriever_app.command(name="eval")
 @flattened
 def evaluate(order: RetrieverEval, voice: Quiet, config: ConfigFile = None) -> None:
-    """Measure what BM25, the base and the trained embedder find of the gold passages, alone and fused with BM25.
+    """Measure what is found of the gold passages: by BM25, with links, by the base and the trained embedder.
+
+    Before a fit, BM25 and links alone are measured.
 
     Example:  reground train retriever eval --out runs/retriever --task hotpotqa --limit 300
     """
@@ -213,8 +256,6 @@ def evaluate(order: RetrieverEval, voice: Quiet, config: ConfigFile = None) -> N
 def _measuring(order: RetrieverEval, folder: TrainingFolder) -> list[tuple[Source, list[Question]]]:
     """The questions of the task, or those held out of each source."""
     from reground.core.errors import ConfigurationError, DataError
-    from reground.evaluation.data import numbered_records, value_of
-    from reground.training.retriever.data import Question
     from reground.training.retriever.folder import Source
     from reground.training.retriever.questions import questions_of
 
@@ -229,15 +270,8 @@ def _measuring(order: RetrieverEval, folder: TrainingFolder) -> list[tuple[Sourc
         if not questions:
             raise DataError(f"no question of {order.task} has gold passages")
         return [(Source(name=order.task, corpus=corpus), _drawn(questions, order))]
-    held_out = [
-        value_of(record, Question, folder.questions, line) for line, record in numbered_records(folder.questions)
-    ]
-    found = []
-    for source in folder.config().sources:
-        own = [question for question in held_out if question.task == source.name and question.gold]
-        if own:
-            found.append((source, _drawn(own, order)))
-    return found
+    found = [(source, folder.questions(source, held_out=True)) for source in folder.config().sources]
+    return [(source, _drawn(own, order)) for source, own in found if own]
 
 
 def _drawn(questions: list[Question], order: RetrieverEval) -> list[Question]:
@@ -248,30 +282,37 @@ def _drawn(questions: list[Question], order: RetrieverEval) -> list[Question]:
 async def _systems(
     folder: TrainingFolder, source: Source, questions: Sequence[Question], err: Console, *, quiet: bool
 ) -> list[System]:
-    from reground.training.retriever.evaluate import fused, measured, rank
-    from reground.training.retriever.fit import base_folder
+    """BM25, BM25 reranked by links, and each embedder alone and fused with BM25."""
+    from reground.retrieval.rerank import rerank
+    from reground.training.retriever.evaluate import fused, measured
+    from reground.training.retriever.evaluate import rank as ranked
+
+    async def searched(name: str, search: Retriever) -> dict[str, Sequence[str]]:
+        with _bar(err, name, len(questions), quiet=quiet) as tick:
+            return await ranked(questions, search, tick)
 
     bm25 = await _opened(source, {"kind": "bm25"}, err, quiet=quiet)
-    with _bar(err, "BM25", len(questions), quiet=quiet) as tick:
-        words = await rank(questions, bm25, tick)
+    links = f"links:{folder.path}" if folder.links.is_file() else "links"
+    words = await searched("BM25", bm25)
     systems = [measured("BM25", questions, words)]
-    embedders = {"base": base_folder(_base_of(folder)), "trained": str(folder.result.resolve())}
-    for name, embedder in embedders.items():
+    systems.append(measured("BM25 > links", questions, await searched("links", rerank(bm25, links))))
+    for name, embedder in _embedders(folder).items():
         dense = await _opened(source, {"kind": "dense", "embedder": f"st/{embedder}"}, err, quiet=quiet)
-        with _bar(err, name, len(questions), quiet=quiet) as tick:
-            vectors = await rank(questions, dense, tick)
+        vectors = await searched(name, dense)
         systems.append(measured(name, questions, vectors))
         systems.append(measured(f"BM25 + {name}", questions, fused(words, vectors)))
     return systems
 
 
-def _base_of(folder: TrainingFolder) -> str:
-    from reground.core.errors import DataError
+def _embedders(folder: TrainingFolder) -> dict[str, str]:
+    """The base and the trained embedder; none before a fit."""
+    from reground.training.retriever.fit import base_folder
 
     settings = folder.checkpoints / "settings.json"
     if not folder.result.is_dir() or not settings.is_file():
-        raise DataError("there is no trained embedder: run reground train retriever fit first", path=folder.path)
-    return str(json.loads(settings.read_text(encoding="utf-8"))["base"])
+        return {}
+    base = str(json.loads(settings.read_text(encoding="utf-8"))["base"])
+    return {"base": base_folder(base), "trained": str(folder.result.resolve())}
 
 
 async def _opened(source: Source, kind: dict[str, Any], err: Console, *, quiet: bool) -> Pages:

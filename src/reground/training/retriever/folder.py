@@ -1,7 +1,8 @@
 """The folder of a retriever's training: where each stage writes and reads.
 
-config.json, questions.json: what the data are made of, and which questions. data/: the rows; those held out, and their
-questions, in data/held-out/. fit/retriever/: checkpoints and metrics. retriever/: the result. eval.json: the measures.
+config.json, questions.json: what the data are made of, and which questions. data/: the rows and their questions, those
+held out in data/held-out/. fit/retriever/: checkpoints and metrics. retriever/: the trained embedder. links.json: the
+weights of links reranking. eval.json: what was measured.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from pydantic import JsonValue
 
 from reground.core.errors import DataError
 from reground.core.language import Value
+from reground.evaluation.data import numbered_records, value_of
 from reground.evaluation.results import write_text
 from reground.training.retriever.data import Contrast, Mined, Question
 from reground.training.rows import read_rows, write_rows
@@ -54,9 +56,21 @@ class TrainingFolder:
         return self.path / "data" / "held-out" / "retriever.jsonl"
 
     @property
-    def questions(self) -> Path:
-        """Questions that are kept from training, with the ids of their documents."""
-        return self.path / "data" / "held-out" / "questions.jsonl"
+    def links(self) -> Path:
+        """The weights of links reranking."""
+        return self.path / "links.json"
+
+    def _questions(self, *, held_out: bool) -> Path:
+        return (self.held_out if held_out else self.rows).with_name("questions.jsonl")
+
+    def questions(self, source: Source, *, held_out: bool) -> list[Question]:
+        """A source's questions with the ids of their documents, those to train on or those held out.
+
+        Raises DataError.
+        """
+        file = self._questions(held_out=held_out)
+        read = (value_of(record, Question, file, line) for line, record in numbered_records(file))
+        return [question for question in read if question.task == source.name and question.gold]
 
     @property
     def checkpoints(self) -> Path:
@@ -75,9 +89,14 @@ class TrainingFolder:
         self.held_out.parent.mkdir(parents=True, exist_ok=True)
         write_rows(self.rows, [row for each in mined.values() for row in each.rows])
         write_rows(self.held_out, [row for each in mined.values() for row in each.held_out])
-        kept = {name: {row.question for row in each.held_out} for name, each in mined.items()}
-        lines = [q.model_dump_json() for name, each in questions.items() for q in each if q.id in kept[name]]
-        write_text(self.questions, "".join(line + "\n" for line in lines))
+        for held_out in (False, True):
+            lines = [
+                question.model_dump_json() + "\n"
+                for name, each in mined.items()
+                for question in questions[name]
+                if question.id in {row.question for row in (each.held_out if held_out else each.rows)}
+            ]
+            write_text(self._questions(held_out=held_out), "".join(lines))
         _write_json(self.path / "questions.json", _used(mined))
         _write_json(self.path / "data" / "report.json", {name: _counts(each) for name, each in mined.items()})
         _write_json(self.path / "config.json", config.model_dump(mode="json"))

@@ -16,35 +16,40 @@ from reground.training.retriever.data import Question, is_gold
 if TYPE_CHECKING:
     import numpy as np
 
+CandidateList = tuple[Any, Any]
+"""Arrays of a question's candidates: their features, and their target shares, which sum to 1."""
+
 _STEPS = 50
 _RIDGE = 1e-3
 """Keeps weights finite where the training questions are all answered right."""
 _ENOUGH = 1e-9
 
 
-async def fit_weights(
+async def candidate_lists(
     questions: Sequence[Question], search: Linked, on_question: Callable[[], None] = lambda: None
-) -> tuple[Weights, int]:
-    """The weights that rank gold passages best, and how many questions they are fitted to.
-
-    search: finds the candidates; its own weights do not matter. Raises DataError where it finds no gold passage.
-    """
+) -> list[CandidateList]:
+    """What is found for each question that finds gold passages and others; the weights of `search` do not matter."""
     import numpy as np
 
-    lists: list[tuple[Any, Any]] = []
+    lists: list[CandidateList] = []
     for question in questions:
         found = await search.candidates(question.text)
         gold = np.array([float(is_gold(each.passage, question.gold)) for each in found])
         if 0 < gold.sum() < len(gold):
             lists.append((np.array([each.features for each in found]), gold / gold.sum()))
         on_question()
+    return lists
+
+
+def fit_weights(lists: Sequence[CandidateList]) -> Weights:
+    """The weights that rank gold passages best. Raises DataError without a list."""
     if not lists:
         raise DataError("no gold passage was found for any question: there is nothing to fit the weights to")
-    return Weights(**dict(zip(FEATURES, newton(lists).tolist(), strict=True))), len(lists)
+    return Weights(**dict(zip(FEATURES, newton(lists).tolist(), strict=True)))
 
 
-def newton(lists: Sequence[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]) -> np.ndarray[Any, Any]:
-    """The weights with the least mean cross-entropy. Each list is its candidates' features and their target shares."""
+def newton(lists: Sequence[CandidateList]) -> np.ndarray[Any, Any]:
+    """The weights with the least mean cross-entropy."""
     import numpy as np
 
     weights = np.zeros(lists[0][0].shape[1])
@@ -60,7 +65,7 @@ def newton(lists: Sequence[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]) -
     return weights
 
 
-def _loss(lists: Sequence[tuple[Any, Any]], weights: Any) -> tuple[float, Any, Any]:
+def _loss(lists: Sequence[CandidateList], weights: Any) -> tuple[float, Any, Any]:
     """The mean cross-entropy with a ridge, its gradient and its Hessian."""
     import numpy as np
 
