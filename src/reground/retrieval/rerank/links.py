@@ -170,7 +170,7 @@ def _features(
     texts = {passage.id: _normal(passage.text) for passage in pool}
     asked = _normal(query)
     holding: dict[str, int] = {}  # how many passages a title stands in
-    rows = []
+    rows: list[tuple[float, ...]] = []
     for passage in pool:
         title = _title(passage)
         if title and title not in holding:
