@@ -50,19 +50,24 @@ OPTIONS = [
 ]
 
 
-def test_four_commands_read_a_configuration() -> None:
-    assert set(READERS) == {"ask", "eval", "compare", "train trees"}
+def test_what_answers_and_what_trains_reads_a_configuration() -> None:
+    trainers = {path for path in READERS if path.startswith("train ")}
+    assert set(READERS) - trainers == {"ask", "eval", "compare"}
+    stages = {f"train critics {stage}".strip() for stage in ("", "collect", "data", "fit", "eval")}
+    assert stages | {"train trees"} <= trainers
 
 
 @pytest.mark.parametrize(("command", "option"), OPTIONS)
 def test_every_option_is_a_key_and_reaches_its_command(command: str, option: str, home: Path) -> None:
     """A text, a number or a switch, as the option takes it, is what the command gets without the option being given."""
     parameter = next(p for p in READERS[command].params if option in p.opts)
-    question = ["Why?"] if command == "ask" else [] if option == "--task" else ["--task", "x"]
+    needed = [p for p in READERS[command].params if p.required and option not in p.opts]
+    question = [word for p in needed for word in ([p.opts[0], "x"] if p.opts[0].startswith("-") else ["x"])]
     outer = cli.make_context("reground", ["methods"])
     reached = []
     key = option[2:].replace("-", "_")
-    for value in ("given", 7, True, "first", "1,2"):
+    words = re.findall(r"'(\w+)'", str(vars(parameter).get("type_descriptor")))  # of a Literal
+    for value in ("given", 7, 64, True, "first", "1,2", *words):
         (home / "reground.toml").write_text(f"{key} = {json.dumps(value)}\n")
         try:
             context = READERS[command].make_context(command, list(question), parent=outer)

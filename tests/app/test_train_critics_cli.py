@@ -102,6 +102,11 @@ def test_a_plan_with_the_trained_critics(tmp_path: Path, server: Server, data: P
     assert run(["train", "critics", "data", "--out", "out"]) == 0
     assert run(["train", "critics", "fit", "--out", "out", *fitted]) == 0
     assert run(["train", "critics", "eval", "--out", "out"]) == 0
+    assert run(["train", "critics", "data", "--out", "out", "--held-out", "0.5"]) == 0
+    assert run(["train", "critics", "eval", "--out", "out"]) == 2
+    assert "fitted to other pairs than those in out/data" in capfd.readouterr().err
+    assert run(["train", "critics", "data", "--out", "out"]) == 0
+    assert run(["train", "critics", "eval", "--out", "out"]) == 0
     plan = ("eval", "--method", "cr_planner", "--set", "retrieval=false", "--set", "candidates=2", "--limit", "2")
     assert call(server, data, *plan, "--set", "critic=trained:out", "--out", "plan") == 2
     assert "judges rationale and not subgoal: name it for these alone" in capfd.readouterr().err

@@ -343,6 +343,22 @@ async def test_log_probabilities_that_are_only_welcome_may_be_missing():
     assert replayed == silent
 
 
+async def test_calls_that_run_at_once_may_all_be_refused_welcome_log_probabilities():
+    class Refusing(ScriptedModel):
+        async def generate(self, messages, sampling, /):
+            await asyncio.sleep(0)  # so that both calls are under way before the first is refused
+            return await super().generate(messages, sampling)
+
+    model = Refusing(lambda _, sampling: CapabilityError("none here") if sampling.logprobs else "plain")
+    run = Run()
+
+    async def branch(name):
+        return await run.span(name).generate(model, "q", name="n", sampling=Sampling(logprobs=True), logprobs="welcome")
+
+    assert [reply.text for (reply,) in await gather(branch("a"), branch("b"))] == ["plain", "plain"]
+    assert [sampling.logprobs for _, sampling in model.calls] == [True, True, False, False]
+
+
 def test_a_choice_is_recorded_with_what_it_saw():
     run = Run()
     candidates = [Candidate(text="left", score=0.2, logprob=-1.0), Candidate(text="right", discarded="no way")]

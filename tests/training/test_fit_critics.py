@@ -24,6 +24,7 @@ from reground.training.critics.fit import CriticFit, estimate, fit_critics
 from reground.training.critics.pairs import make_pairs
 from reground.training.critics.settings import PairSettings
 from reground.training.fitting import METRICS, Step
+from reground.training.rows import Preference, read_rows, write_rows
 from tests.training.hand_made import planted, planted_steps
 from tests.training.tiny import tiny_llama
 from tests.training.tiny_encoder import small_encoder
@@ -94,6 +95,28 @@ def test_a_decoder_learns_planted_pairs(tmp_path: Path) -> None:
     assert json.loads((out / "critic" / "critic.json").read_text())["kinds"] == {"rationale": "shared"}
     assert (out / "critic" / "shared" / "adapter_config.json").exists()
     assert ordered(out, spelled=True) == 1.0
+
+
+def test_adapters_of_several_kinds_share_one_base(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    planted(out, 20, spelled=True)
+    make_pairs(out, PairSettings())
+    rows = read_rows(out / "data" / "rationale.jsonl", Preference)
+    turned = [row.model_copy(update={"kind": "query", "chosen": row.rejected, "rejected": row.chosen}) for row in rows]
+    write_rows(out / "data" / "query.jsonl", turned)
+    base = tiny_llama(tmp_path / "base")
+    fitting = {**FITTING, "epochs": 6, "learning_rate": 3e-2, "max_length": 120, "lora_rank": 4}
+    fit_critics(out, CriticFit.of("lm", base=str(base), fitting=fitting))
+    folder, manifest = read_manifest(out)
+    texts = planted_steps(0, spelled=True)
+    items = [
+        (kind, Pair(context="Question:\nWhere?", candidate=text)) for text in texts for kind in ("rationale", "query")
+    ]
+    both = open_scorer(folder, manifest).scores(items)
+    alone = {kind: open_scorer(folder, manifest).scores([i for i in items if i[0] == kind]) for kind in manifest.kinds}
+    assert both[0::2] == pytest.approx(alone["rationale"], abs=1e-5)
+    assert both[1::2] == pytest.approx(alone["query"], abs=1e-5)
+    assert both[0] > both[2] and both[1] < both[3]
 
 
 def test_the_same_seed_gives_the_same_weights_and_a_killed_fit_those_of_a_whole_one(tmp_path: Path) -> None:

@@ -41,11 +41,19 @@ if typing.TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Entry:
-    """A name, the module behind it and the first line of that module's docstring."""
+    """A name and the module behind it."""
 
     name: str
     module: str
-    summary: str
+
+    @property
+    def summary(self) -> str:
+        """The first line of the module's docstring; empty if there is no readable source."""
+        try:
+            tree = ast.parse(_source(self.module))
+        except SyntaxError:  # loading the module reports the error
+            return ""
+        return (ast.get_docstring(tree) or "").partition("\n")[0]
 
 
 @cache
@@ -64,42 +72,26 @@ def _entries(package: str, *, defines: str) -> dict[str, Entry]:
     """The modules of the package that define `defines`, and the entry points of the same group."""
     spec = importlib.util.find_spec(package)
     folders = list(spec.submodule_search_locations or ()) if spec is not None else []
+    definition = re.compile(rf"^(?:(?:(?:async )?def|class) {defines}\b|{defines}\s*[:=])", re.MULTILINE)
     entries = {}
     for found in pkgutil.iter_modules(folders):
-        if not found.name.startswith("_"):
-            source = _source(f"{package}.{found.name}")
-            if defines in _top_level(source):
-                entries[found.name] = Entry(found.name, f"{package}.{found.name}", _summary(source))
+        module = f"{package}.{found.name}"
+        if not found.name.startswith("_") and definition.search(_source(module)):
+            entries[found.name] = Entry(found.name, module)
     for point in entry_points(group=package):
-        entries[point.name] = Entry(point.name, point.value, _summary(_source(point.value)))
+        entries[point.name] = Entry(point.name, point.value)
     return dict(sorted(entries.items()))
 
 
-def _source(module: str) -> ast.Module:
-    """A module's syntax tree, so that a listing imports nothing; empty if there is no readable source."""
+def _source(module: str) -> str:
+    """A module's source, so that a listing imports nothing; empty if there is none to read."""
     try:
         spec = importlib.util.find_spec(module.partition(":")[0])
         if spec is not None and spec.origin is not None and spec.origin.endswith(".py"):
-            return ast.parse(Path(spec.origin).read_text(encoding="utf-8"))
-    except (ImportError, SyntaxError):
+            return Path(spec.origin).read_text(encoding="utf-8")
+    except ImportError:
         pass  # loading the module by name reports the error
-    return ast.Module(body=[], type_ignores=[])
-
-
-def _summary(source: ast.Module) -> str:
-    return (ast.get_docstring(source) or "").partition("\n")[0]
-
-
-def _top_level(source: ast.Module) -> set[str]:
-    names: set[str] = set()
-    for node in source.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            names.add(node.name)
-        elif isinstance(node, ast.Assign):
-            names.update(target.id for target in node.targets if isinstance(target, ast.Name))
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            names.add(node.target.id)
-    return names
+    return ""
 
 
 def _load(entry: Entry) -> ModuleType:

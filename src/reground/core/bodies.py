@@ -33,6 +33,10 @@ class BadBody(Exception):
 class Content(Protocol):
     """What is still to come of a body."""
 
+    def is_eof(self) -> bool:
+        """Whether all of it has arrived, read or not."""
+        ...
+
     async def readany(self) -> bytes:
         """The next piece; nothing at the end."""
         ...
@@ -82,6 +86,8 @@ async def read_body(response: Response, most: int, *, idle: float = IDLE_SECONDS
 
 
 async def _piece(content: Content, idle: float) -> bytes:
+    if content.is_eof():  # most replies arrive whole, and a timer costs more than reading them
+        return await content.readany()
     try:
         async with asyncio.timeout(idle) as limit:
             return await content.readany()

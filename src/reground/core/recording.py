@@ -90,38 +90,22 @@ class Recording:
     ) -> tuple[T, bool]:
         """An effect without tokens: what it gave, and whether that was recorded."""
         meter = self._shared.meter
-
-        async def timed() -> T:
-            meter.check_time()
-            self._begin(name)
-            return await meter.within(effect())
-
-        result, at = await self._effect(ordinal, mark, name, adapter, timed, keep=keep)
-        if at is not None:
-            meter.carry(at)
-        return result, at is not None
-
-    async def _effect(
-        self,
-        ordinal: int,
-        mark: str,
-        name: str,
-        adapter: TypeAdapter[T],
-        effect: Callable[[], Awaitable[T]],
-        *,
-        keep: Callable[[], bool] = lambda: True,
-    ) -> tuple[T, float | None]:
-        """What was recorded and when it ended; else what the effect gives now, recorded if `keep` says so, and None."""
         recorded = self._replay(ordinal, mark, adapter, name)
         if recorded is not None:
-            return recorded
-        result = await effect()
+            meter.carry(recorded[1])
+            return recorded[0], True
+        meter.check_time()
+        self._begin(name)
+        result = await meter.within(effect())
         if keep():
-            shared = self._shared
-            written = adapter.dump_json(result).decode()
-            made = Effect(self._path, ordinal, mark, written, shared.meter.elapsed)
-            await shared.journal.append(shared.run_id, shared.question_id, made)
-        return result, None
+            await self._write(ordinal, mark, adapter, result)
+        return result, False
+
+    async def _write(self, ordinal: int, mark: str, adapter: TypeAdapter[T], result: T) -> None:
+        """Put the result of an effect into the journal."""
+        shared = self._shared
+        effect = Effect(self._path, ordinal, mark, adapter.dump_json(result).decode(), shared.meter.elapsed)
+        await shared.journal.append(shared.run_id, shared.question_id, effect)
 
     def _next(self) -> int:
         ordinal = self._ordinal

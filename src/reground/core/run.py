@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from typing import Literal, TypeVar
 
 from pydantic import JsonValue
@@ -156,25 +156,16 @@ class Run(Recording):
         texts = [text for m in messages for text in (m.role, m.content)]
         mark = fingerprint("generate", model.name, wanted.model_dump_json(), *texts)
         asked = self._seeded(wanted, ordinal)
-
-        async def paid() -> tuple[Reply, ...]:
-            optional = wanted.logprobs and logprobs == "welcome"
-            plain = asked.model_copy(update={"logprobs": False}) if optional else asked
-            silent = self._shared.silent
-            try:
-                return await self._pay(model, messages, plain if model.name in silent else asked, name, least)
-            except CapabilityError:
-                if not optional or model.name in silent:
-                    raise
-                silent.add(model.name)
-                return await self._pay(model, messages, plain, name, least)
-
-        replies, at = await self._effect(ordinal, mark, name, REPLIES, paid)
-        if at is not None:
+        recorded = self._replay(ordinal, mark, REPLIES, name)
+        if recorded is None:
+            replies = await self._paid(model, messages, asked, name, least, optional=logprobs == "welcome")
+            await self._write(ordinal, mark, REPLIES, replies)
+        else:
+            replies, at = recorded
             self._shared.meter.replay(priced(usage_of(replies), model), at, messages)
         replies = unfence(replies, messages)  # the journal keeps them as they were written
         found = {"model": model.name, "messages": messages, "sampling": asked, "replies": replies}
-        self._record(GenerateStep, ordinal, name, replayed=at is not None, **found)
+        self._record(GenerateStep, ordinal, name, replayed=recorded is not None, **found)
         self._shared.meter.see(wanted, replies)
         if wanted.logprobs and logprobs == "needed" and any(reply.token_logprobs is None for reply in replies):
             raise CapabilityError(
@@ -189,6 +180,26 @@ class Run(Recording):
             return wanted
         place = fingerprint("seed", str(shared.seed), shared.question_id, self._path, str(ordinal))
         return wanted.model_copy(update={"seed": int(place[:8], 16) % 2**31})
+
+    async def _paid(
+        self,
+        model: LanguageModel,
+        messages: tuple[Message, ...],
+        asked: Sampling,
+        name: str,
+        least: int,
+        *,
+        optional: bool,
+    ) -> tuple[Reply, ...]:
+        """Call the model. If log-probabilities are optional and it refuses them, call it without, now and later."""
+        silent = self._shared.silent
+        if asked.logprobs and optional:
+            if model.name not in silent:
+                with suppress(CapabilityError):
+                    return await self._pay(model, messages, asked, name, least)
+                silent.add(model.name)
+            asked = asked.model_copy(update={"logprobs": False})
+        return await self._pay(model, messages, asked, name, least)
 
     async def _pay(
         self, model: LanguageModel, messages: tuple[Message, ...], wanted: Sampling, name: str, least: int

@@ -33,21 +33,21 @@ _SQUARE = (
 )
 _CONTROL = re.compile(
     r"<(?=[|｜])"  # <|im_start|>, <|eot_id|>, and the full-width bars of DeepSeek
-    r"|(?<=\w)[|｜](?=>)|<(?=/?(?-i:s|PRE|SUF|MID|EOT|S2S|[BE]_(?:SYS|INST)|[CB]_[QA])>)"
+    r"|\|(?<=\w\|)(?=>)|｜(?<=\w｜)(?=>)|<(?=/?(?-i:s|PRE|SUF|MID|EOT|S2S|[BE]_(?:SYS|INST)|[CB]_[QA])>)"
     rf"|<(?=/?(?:{_NAMES})>)"
     rf"|<(?=/?(?:{_FAMILIES})(?:[_:][\w:]{{1,60}}|\d{{1,6}})>)"  # <start_of_turn>, <tool_call>, <unused7>, <seed:eos>
     r"|<(?=[A-Z]{2,10}_TOKEN>)"  # those of Command R
     r"|<(?=(?-i:SPECIAL|TOKENS_UNUSED)_\d{1,6}>)"
     r"|<(?=(?:loc|seg)\d{3,4}>)"  # those of PaliGemma
     r"|<(?=</?SYS>>)"
-    rf"|\[(?=/?(?:{_SQUARE})\])"
+    rf"|\[(?!\d)(?=/?(?:{_SQUARE})\])"  # no name begins with a digit, as citation markers do
     r"|\[(?=\|/?[\w ]{1,60}\|\])"  # [|user|] of EXAONE
     r"|\[(?=e~\[)|\](?=~!?[a-z][\[\]])|\](?=![a-z]~?[\[\]])|\](?=<\][\w ]{1,60}\[>\[)"  # those of MiniMax
     r"|>(?=>[A-Z_]{1,20}<<)"  # >>QUESTION<< of Falcon
     r"|\|(?=\|\|[A-Z_]{1,40}\|\|\|)",  # |||EMAIL_ADDRESS||| of OLMo
     re.IGNORECASE,
 )
-_ANY = re.compile(r"[<>\[\]|｜]")
+_MARKS = "<>[]|｜"
 
 
 def _looks_like(letter: str, more: str) -> str:
@@ -85,7 +85,7 @@ def neutralise(text: str, extra: Iterable[str] = ()) -> str:
 
     Applying it twice changes nothing more.
     """
-    if _ANY.search(text):
+    if any(mark in text for mark in _MARKS):
         text = _CONTROL.sub(r"\g<0> ", text)
     for token in extra:
         if len(token) > 1 and token in text:
@@ -120,8 +120,10 @@ def unfence(replies: Sequence[Reply], messages: Sequence[Message]) -> tuple[Repl
     models wrap their answer in them. Replies to messages that show no passage stay as they are: there a tag is the
     model's own.
     """
-    fenced = any(_OPENED.search(message.content) for message in messages)
-    return tuple(_unfenced(reply) if fenced else reply for reply in replies)
+    tagged = any("<" in reply.text for reply in replies)
+    if not (tagged and any(_OPENED.search(message.content) for message in messages)):
+        return tuple(replies)
+    return tuple(_unfenced(reply) for reply in replies)
 
 
 def _unfenced(reply: Reply) -> Reply:

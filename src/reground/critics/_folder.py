@@ -14,7 +14,7 @@ from reground.core.places import expanded
 from reground.critics import Kind
 from reground.critics._texts import TEMPLATE
 
-FORMAT = 1
+FORMAT: Literal[1] = 1
 FILE = "critic.json"
 
 Engine = Literal["encoder", "lm"]
@@ -27,6 +27,7 @@ class Manifest(Value):
     base: the model that was fitted. kinds: the sub-folder with the weights of each kind; several may share one.
     max_length: the most tokens that are read. passage_tokens: where documents are cut before that.
     template: the words and rules of the texts (`_texts.TEMPLATE`). weights: the SHA-256 of each sub-folder's weights.
+    data: a fingerprint of the pairs, those held out among them.
     """
 
     format: Literal[1] = FORMAT
@@ -37,6 +38,7 @@ class Manifest(Value):
     passage_tokens: int
     template: str = TEMPLATE
     weights: dict[str, str]
+    data: str = ""
 
 
 def read_manifest(place: Path) -> tuple[Path, Manifest]:

@@ -231,7 +231,8 @@ class Queue:
     def _take(self) -> list[_Job]:
         with self._lock:
             waiting = [job for job in self._waiting if not job.cancelled.is_set()]
-            taken, size = [], 0
+            taken: list[_Job] = []
+            size = 0
             for job in waiting:
                 if taken and size + len(job.items) > _ROUND:
                     break

@@ -32,7 +32,10 @@ train_app = typer.Typer(no_args_is_help=True, help="Train helper models on train
 @train_app.command(hidden=True)
 @flattened
 def trees(order: Trees, voice: Quiet, config: ConfigFile = None) -> None:
-    """The former name of `train critics collect`."""
+    """The former name of `train critics collect`.
+
+    Example:  reground train critics collect --task hotpotqa_train --limit 20 --set candidates=2 --out trees
+    """
     if not collect_trees_of(order, quiet=voice.quiet):
         raise typer.Exit(EXIT_FAILED_QUESTIONS)
 
@@ -110,8 +113,5 @@ def _told(console: Console, err: Console, collected: Collected) -> bool:
 
 def register(cli: typer.Typer) -> None:
     """Add the commands of this file, and of those beside it."""
-    from reground.app.cli import train_critics
-
-    train_critics.register(train_app)
     train_export.register(train_app)
     cli.add_typer(train_app, name="train")

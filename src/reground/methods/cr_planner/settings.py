@@ -22,9 +22,10 @@ class Settings:
 
     model, retriever: the generator, and the index to search. form: the form of the answer; it selects the prompts for
     questions, maths or code. prompts: the templates.
-    critic: name of the critic that chooses: prompted (prompted:pointwise, or prompted:rank, which is cheaper), random,
-    first, or another file of reground/critics. In the application, prompted:openai/large asks a model other than the
-    generator. critics: the four critics as objects, instead of a name.
+    critic: name of the critic that chooses: prompted (prompted:pointwise, or prompted:rank, which is cheaper),
+    trained:FOLDER, random, first, fixed, or another file of reground/critics. In the application, prompted:openai/large
+    asks a model other than the generator. doc=trained:FOLDER,subgoal=first names critics by kind; the others are
+    prompted. critics: the four critics as objects, instead of a name.
     candidates: number of rationales and queries sampled, and of documents offered, for each choice; 3 in the paper.
     With 1, only sub-goals are chosen. temperature: sampling temperature of the candidates; 0.7 in the paper.
     max_steps: T, the maximum number of observations; a sub-goal and its execution are two.

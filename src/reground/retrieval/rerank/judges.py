@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -90,10 +91,25 @@ class _CrossEncoder:
         from torch.nn import Identity
 
         read = [(pair.context, pair.candidate) for _, pair in items]
-        found = self._model.predict(read, batch_size=_BATCH, activation_fn=Identity(), show_progress_bar=False)
+        with bfloat16():
+            found = self._model.predict(read, batch_size=_BATCH, activation_fn=Identity(), show_progress_bar=False)
         if getattr(found, "ndim", 1) != 1:
             raise ModelError("the cross-encoder gives several numbers a pair: choose one with a single score")
         return [float(score) for score in found]
+
+
+def bfloat16() -> AbstractContextManager[Any]:
+    """Compute in bfloat16 where the device has it: twice as fast, and the order of passages stays.
+
+    Eight-bit weights are little faster on such a processor and change the order (see docs/benchmarks.md).
+    """
+    import torch
+
+    if torch.cuda.is_available():
+        return torch.autocast("cuda", dtype=torch.bfloat16, enabled=torch.cuda.is_bf16_supported())
+    capabilities = getattr(torch.cpu, "get_capabilities", dict)()
+    has = capabilities.get("avx512_bf16", False) or capabilities.get("amx_bf16", False)
+    return torch.autocast("cpu", dtype=torch.bfloat16, enabled=has)
 
 
 class _Served(ServedCritic):

@@ -10,7 +10,7 @@ def pair_loss(model: Any) -> Any:
     import torch
     from sentence_transformers.util import batch_to_device
 
-    class PairLoss(torch.nn.Module):
+    class PairLoss(torch.nn.Module):  # type: ignore[misc]
         """Columns: what is known and the candidate, of the better one and of the worse. The label is the margin."""
 
         def __init__(self) -> None:

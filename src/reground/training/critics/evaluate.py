@@ -13,6 +13,7 @@ from typing import Any, TypeAlias
 
 from pydantic import Field
 
+from reground.core.errors import ConfigurationError
 from reground.core.language import Value
 from reground.core.pairs import Pair
 from reground.critics import Kind
@@ -21,6 +22,7 @@ from reground.critics._scorers import Item, Scorer, open_scorer
 from reground.evaluation.results import write_text
 from reground.evaluation.statistics import Interval, bootstrap_interval, compare, question_means
 from reground.training.critics.fit import pairs_of
+from reground.training.critics.pairs import data_fingerprint
 from reground.training.rows import Preference
 
 BINS = 5
@@ -80,9 +82,15 @@ class CriticReport(Value):
 def evaluate(out: Path, *, on_kind: Callable[[Kind, KindReport], None] = lambda kind, report: None) -> CriticReport:
     """Measure the critics of a training folder, and write eval.json.
 
-    Kinds without held-out pairs are left out. Raises ConfigurationError where there is no critic.
+    Kinds without held-out pairs are left out. Raises ConfigurationError where there is no critic, or one that was
+    fitted to other pairs.
     """
     folder, manifest = read_manifest(out)
+    if manifest.data and manifest.data != data_fingerprint(out):
+        raise ConfigurationError(
+            f"the critic in {folder} was fitted to other pairs than those in {out / 'data'}, and may know the "
+            "questions that are held out now: fit it again with --fresh"
+        )
     scorer = open_scorer(folder, manifest)
     table = constant_goals(pairs_of(out, "subgoal"))
     kinds: dict[Kind, KindReport] = {}

@@ -25,11 +25,12 @@ from pydantic import JsonValue
 from reground.core.errors import ConfigurationError, DataError, MissingExtra
 from reground.core.pairs import Pair
 from reground.critics import KINDS, Kind
-from reground.critics._folder import FILE, Engine, Manifest
+from reground.critics._folder import FILE, Engine, Manifest, read_manifest
 from reground.critics._scorers import quietly
 from reground.critics._texts import EncoderTexts, LmTokens
 from reground.evaluation.results import write_text
 from reground.models import pull
+from reground.training.critics.pairs import data_fingerprint
 from reground.training.fitting import Fitting, Step, arguments, begin, fit, newest_checkpoint, require_training, result
 from reground.training.rows import Preference, read_rows
 from reground.training.weights import load_base, lora, save
@@ -139,19 +140,15 @@ def estimate(out: Path, settings: CriticFit) -> list[Estimate]:
     require(settings.engine)
     found = []
     for name, rows in planned(out, settings).items():
-        seconds: list[float] = []
+        steps: list[Step] = []
         with quietly(), tempfile.TemporaryDirectory() as folder:
             trainer, _ = _trainer(settings, rows, Path(folder), max_steps=2, save_strategy="no")
-            fit(
-                trainer,
-                Path(folder),
-                on_step=lambda step, seconds=seconds: seconds.append(1 / step.examples_per_second),
-            )
+            fit(trainer, Path(folder), on_step=steps.append)
             sizes = [(each.numel(), each.requires_grad) for each in trainer.model.parameters()]
         examples = settings.fitting.batch * settings.fitting.accumulate
-        steps = max(1, round(settings.fitting.epochs * -(-len(rows) // examples)))
+        count = max(1, round(settings.fitting.epochs * -(-len(rows) // examples)))
         memory = sum(4 * size + 12 * size * trained for size, trained in sizes)
-        found.append(Estimate(name, len(rows), steps, seconds[-1] * examples * steps, memory))
+        found.append(Estimate(name, len(rows), count, count * examples / steps[-1].examples_per_second, memory))
     return found
 
 
@@ -181,7 +178,8 @@ def _hashes(out: Path) -> dict[str, str]:
 
 def _is_current(out: Path, plan: Mapping[str, object]) -> bool:
     """Whether the finished critic is that of these fits."""
-    return set(_hashes(out)) == set(plan) and not any((out / "fit" / name / "weights").is_dir() for name in plan)
+    waiting = any((out / "fit" / name / "weights").is_dir() for name in plan)
+    return not waiting and set(_hashes(out)) == set(plan) and read_manifest(out)[1].data == data_fingerprint(out)
 
 
 def _recorded(settings: CriticFit, rows: Sequence[Preference]) -> dict[str, JsonValue]:
@@ -210,6 +208,7 @@ def _assemble(out: Path, settings: CriticFit, plan: Mapping[str, Sequence[Prefer
             max_length=settings.fitting.max_length,
             passage_tokens=report["passage_tokens"],
             weights=hashes,
+            data=data_fingerprint(out),
         )
         write_text(folder / FILE, manifest.model_dump_json(indent=2) + "\n")
     for name, digest in hashes.items():

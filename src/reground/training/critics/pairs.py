@@ -91,6 +91,14 @@ def make_pairs(out: Path, settings: PairSettings, gold: Gold | None = None) -> S
     return found
 
 
+def data_fingerprint(out: Path) -> str:
+    """What tells the pairs of a training folder, those held out among them, from others."""
+    digest = hashlib.sha256()
+    for file in sorted((out / "data").rglob("*.jsonl")):
+        digest.update(file.relative_to(out).as_posix().encode() + b"\0" + file.read_bytes())
+    return digest.hexdigest()[:16]
+
+
 def sort_pairs(trees: Sequence[Tree[State]], settings: PairSettings, gold: Gold | None = None) -> Sorted:
     """Every pair of the trees in its set, and the reasons of those that are in none."""
     cuts = {int(tree.metadata["passage_tokens"]) for tree in trees}

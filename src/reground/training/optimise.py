@@ -1,0 +1,469 @@
+"""PPO: sample replies, have them judged, and improve the policy on them, iteration after iteration.
+
+Rewrite-Retrieve-Read, section 3.2; the equations are in `ppo.py`. Replies are judged in the background while the model
+samples the next ones. A checkpoint is written after every few iterations; a training that was killed goes on from the
+newest and comes to the same result.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import math
+import random
+import shutil
+import threading
+import time
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, Self, TypeVar
+
+import torch
+
+from reground.core.errors import ConfigurationError, TrainingFailed
+from reground.training import ppo
+from reground.training.fitting import METRICS, WHOLE, newest_checkpoint
+from reground.training.policy import Policy, Prompts, Replies, ValueModel
+
+Q = TypeVar("Q")
+
+Metrics = dict[str, float]
+Judged = Mapping[str, float]
+"""What a reply is worth: `score` is the reward, the other numbers are its parts."""
+Judge = Callable[[Q, str], Awaitable[Judged]]
+_RATIO = 1e-2
+"""How far the first ratio may be from 1; sums in another order move it a little, a fault moves it much."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimising:
+    """The settings of PPO. "Official" is the configuration that the paper's authors published."""
+
+    iterations: int = 50
+    """Rounds of sampling and improving; 50 in the official configuration."""
+
+    episodes: int = 256
+    """Replies an iteration; the official 512 steps in 10 environments are about as many short queries."""
+
+    batch: int = 16
+    """Replies of one optimizer step; 16 in the official configuration."""
+
+    epochs: int = 2
+    """Passes over an iteration's replies; 2 to 3 in the official configuration."""
+
+    learning_rate: float = 2e-6
+    """The learning rate at the beginning, which falls linearly to zero; 2e-6 in the official configuration."""
+
+    temperature: float = 1.0
+    """The temperature of sampling."""
+
+    beams: int = 1
+    """With more than 1, the best reply of a beam search instead of a sample, as in the official configuration. Then the
+    replies are not those of the policy, which contradicts equation 2."""
+
+    prompt_tokens: int = 512
+    """The most tokens of a prompt."""
+
+    reply_tokens: int = 50
+    """The most tokens of a reply."""
+
+    beta: float = 0.001
+    """The coefficient of the KL penalty at the beginning."""
+
+    target: float | None = 0.2
+    """The divergence a reply, in nats, that the coefficient is adapted to; none keeps it as it is."""
+
+    gamma: float = 1.0
+    """The discount of later rewards; 0.99 in the official configuration."""
+
+    lam: float = 0.95
+    """Lambda of generalised advantage estimation."""
+
+    clip: float = 0.2
+    """Epsilon: how far the ratio and the values may move in one iteration and still gain."""
+
+    value_coefficient: float = 0.5
+    """lambda_v of equation 5, the weight of the value loss."""
+
+    value: ValueModel = "shared"
+    """Whether the value head is on the policy's own layers (shared) or on a copy of them (copy, as in the paper)."""
+
+    whiten_rewards: bool = False
+    """Scale the rewards of an iteration to unit variance; their mean stays."""
+
+    no_end: float | None = -1.0
+    """The score of a reply without an end token, whatever it says; none judges it like the others."""
+
+    max_norm: float = 0.5
+    """The largest norm of a step's gradient; a larger one is scaled down."""
+
+    collapse_kl: float = 20.0
+    """The divergence a reply, in nats, from which an iteration counts as a collapse."""
+
+    collapse_invalid: float = 0.5
+    """The share of replies that are empty, invalid or without an end from which an iteration counts as a collapse."""
+
+    validate_every: int = 5
+    """Iterations between measurements on the validation questions, with greedy replies."""
+
+    checkpoint_every: int = 1
+    """Iterations between checkpoints."""
+
+    seed: int = 0
+    """Draws the questions and the samples."""
+
+    threads: int | None = None
+    """Processor threads; all cores by default."""
+
+    def __post_init__(self) -> None:
+        for name in ("iterations", "episodes", "batch", "epochs", "temperature", "reply_tokens", "checkpoint_every"):
+            if not getattr(self, name) > 0:
+                raise ConfigurationError(f"{name} must be above 0, not {getattr(self, name)}")
+        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
+            raise ConfigurationError(f"learning_rate must be above 0, not {self.learning_rate}")
+
+
+@dataclass(frozen=True)
+class Rollout:
+    """An iteration's episodes, as tensors of one row each, and what was measured before the update."""
+
+    prompts: Prompts
+    replies: Replies
+    logprobs: torch.Tensor
+    values: torch.Tensor
+    advantages: torch.Tensor
+    returns: torch.Tensor
+    metrics: Metrics
+
+
+class Judging(Generic[Q]):
+    """Judges replies in a thread with an event loop of its own, so that many wait for a reader at once."""
+
+    def __init__(self, judge: Judge[Q]) -> None:
+        self._judge = judge
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="judging", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(timeout=1)
+
+    def submit(self, question: Q, text: str) -> Future[Judged]:
+        """Begin to judge a reply."""
+
+        async def judged() -> Judged:
+            return await self._judge(question, text)
+
+        return asyncio.run_coroutine_threadsafe(judged(), self._loop)
+
+
+@dataclass
+class _State:
+    """What a checkpoint holds beside weights and optimizer."""
+
+    done: int = 0
+    beta: float = 0.0
+    rate: float = 1.0
+    best: float = -math.inf
+    best_at: int = 0
+    collapses: int = 0
+
+
+class Optimiser(Generic[Q]):
+    """One training.
+
+    policy: changed in place. prompt: what the policy reads for a question. questions: to train on; validation: to
+    choose the best checkpoint by. judge: the reward of a reply. out: the folder of checkpoints and metrics.jsonl.
+    """
+
+    def __init__(
+        self,
+        policy: Policy,
+        settings: Optimising,
+        *,
+        prompt: Callable[[Q], str],
+        questions: Sequence[Q],
+        validation: Sequence[Q],
+        judge: Judge[Q],
+        out: Path,
+    ) -> None:
+        if not questions or not validation:
+            raise ConfigurationError("training needs questions to train on and others to choose the best weights by")
+        if settings.threads is not None:
+            torch.set_num_threads(settings.threads)
+        from accelerate import Accelerator
+
+        gpu = torch.cuda.is_available()
+        self.accelerator = Accelerator(cpu=not gpu, mixed_precision="bf16" if gpu else "no")
+        self.settings, self.prompt, self.out = settings, prompt, out
+        self.questions, self.validation, self.judge = questions, validation, judge
+        trained = [each for each in policy.parameters() if each.requires_grad]
+        optimizer = torch.optim.Adam(trained, lr=settings.learning_rate, eps=1e-5)  # eps: Huang et al. 2024
+        self.policy, self.optimizer = self.accelerator.prepare(policy, optimizer)
+        self.state = _State(beta=settings.beta)
+
+    def train(self, on_iteration: Callable[[int, Metrics], None] = lambda number, metrics: None) -> Policy:
+        """Train to the end, and return the policy with the weights that were best on the validation questions.
+
+        Raises TrainingFailed at a loss that is not finite, or when the policy collapses again and again.
+        """
+        self.out.mkdir(parents=True, exist_ok=True)
+        if (newest := newest_checkpoint(self.out)) is not None:
+            self._restore(newest)
+        self._forget_after(self.state.done)
+        with Judging(self.judge) as judging:
+            if not self.state.done:
+                self._validate(judging, {})
+            while self.state.done < self.settings.iterations:
+                metrics = self._iterate(judging)
+                with (self.out / METRICS).open("a", encoding="utf-8") as file:
+                    file.write(json.dumps({"step": self.state.done, **metrics}) + "\n")
+                on_iteration(self.state.done, metrics)
+        self._restore_weights(self.out / "best")
+        return self._plain
+
+    @property
+    def _plain(self) -> Policy:
+        policy: Policy = self.accelerator.unwrap_model(self.policy)
+        return policy
+
+    def _iterate(self, judging: Judging[Q]) -> Metrics:
+        began = time.monotonic()
+        rollout = self._roll_out(judging)
+        metrics = rollout.metrics | self._improve(rollout)
+        self.state.beta = ppo.AdaptiveKL(self.state.beta, self.settings.target).after(metrics["kl"]).beta
+        self.state.done += 1
+        if self._collapsed(metrics):
+            self._go_back(metrics)
+        elif self.state.done % self.settings.validate_every == 0:
+            self._validate(judging, metrics)
+        metrics["seconds"] = time.monotonic() - began
+        if self.state.done % self.settings.checkpoint_every == 0 or self.state.done == self.settings.iterations:
+            self._save(self.out / f"checkpoint-{self.state.done}")
+        return metrics
+
+    def _roll_out(self, judging: Judging[Q]) -> Rollout:
+        """Sample replies to the iteration's questions, and have them judged while the next ones are sampled."""
+        settings, policy = self.settings, self._plain
+        asked = list(self._questions_of(self.state.done))
+        torch.manual_seed(hash_of(settings.seed, self.state.done))
+        prompts = policy.prompts([self.prompt(question) for question in asked], most=settings.prompt_tokens)
+        parts, waiting = [], []
+        for rows in _slices(len(asked), settings.batch):
+            some = Prompts(prompts.ids[rows], prompts.mask[rows])
+            replies = policy.sample(
+                some, most=settings.reply_tokens, temperature=settings.temperature, beams=settings.beams
+            )
+            waiting += [judging.submit(asked[row], text) for row, text in zip(rows, policy.texts(replies), strict=True)]
+            with torch.no_grad(), self.accelerator.autocast():
+                scored = self.policy(some, replies, settings.temperature)
+                reference = policy.reference_logprobs(some, replies, settings.temperature)
+            parts.append((replies, scored, reference))
+        replies, columns = _joined(parts, policy.pad)
+        judged = [each.result() for each in waiting]
+        return self._weighed(prompts, replies, columns, judged)
+
+    def _weighed(self, prompts: Prompts, replies: Replies, columns: Mapping[str, Any], judged: list[Judged]) -> Rollout:
+        """Equations 3 and 4 for the whole iteration."""
+        settings, mask = self.settings, replies.mask
+        scores = torch.tensor([each["score"] for each in judged], device=mask.device)
+        invalid = torch.tensor([each.get("invalid", 0.0) for each in judged], device=mask.device).bool()
+        if settings.no_end is not None:
+            scores = torch.where(replies.ended, scores, torch.full_like(scores, settings.no_end))
+            invalid |= ~replies.ended
+        logprobs, reference, values = columns["logprobs"], columns["reference"], columns["values"]
+        rewards = ppo.token_rewards(scores, logprobs, reference, mask, beta=self.state.beta)
+        if settings.whiten_rewards:
+            rewards = ppo.whiten(rewards, mask, shift_mean=False)
+        advantages, returns = ppo.advantages_and_returns(rewards, values, mask, gamma=settings.gamma, lam=settings.lam)
+        metrics = {
+            "reward": float(scores.mean()),
+            "kl": float(((logprobs - reference) * mask).sum(-1).mean()),
+            "beta": self.state.beta,
+            "entropy": float(ppo.masked_mean(columns["entropy"], mask)),
+            "length": float(mask.sum(-1).float().mean()),
+            "ended": float(replies.ended.float().mean()),
+            "invalid": float(invalid.float().mean()),
+            "explained_variance": ppo.explained_variance(values, returns, ppo.value_mask(mask)),
+        }
+        names = sorted({name for each in judged for name in each} - {"score", "invalid"})
+        metrics |= {name: _mean([each[name] for each in judged if name in each]) for name in names}
+        advantages = ppo.whiten(advantages, mask)
+        return Rollout(prompts, replies, logprobs, values, advantages, returns, metrics)
+
+    def _improve(self, rollout: Rollout) -> Metrics:
+        """Equation 5, for some epochs over the iteration's episodes in another order each."""
+        settings, found = self.settings, list[Metrics]()
+        order = torch.Generator().manual_seed(hash_of(settings.seed, self.state.done, "order"))
+        rate = settings.learning_rate * self.state.rate * (1 - self.state.done / settings.iterations)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        episodes = len(rollout.replies.tokens)
+        for _ in range(settings.epochs):
+            shuffled = torch.randperm(episodes, generator=order)
+            for rows in _slices(episodes, settings.batch):
+                found.append(self._step(rollout, shuffled[rows], first=not found))
+        return {"learning_rate": rate} | {name: _mean([each[name] for each in found]) for name in found[0]}
+
+    def _step(self, rollout: Rollout, rows: torch.Tensor, *, first: bool) -> Metrics:
+        settings, replies = self.settings, rollout.replies.at(rows)
+        prompts = Prompts(rollout.prompts.ids[rows], rollout.prompts.mask[rows])
+        with self.accelerator.autocast():
+            now = self.policy(prompts, replies, settings.temperature)
+        if first:
+            self._check_ratio(now.logprobs - rollout.logprobs[rows], replies.mask)
+        policy = ppo.policy_loss(
+            now.logprobs, rollout.logprobs[rows], rollout.advantages[rows], replies.mask, clip=settings.clip
+        )
+        value = ppo.value_loss(
+            now.values,
+            rollout.values[rows],
+            rollout.returns[rows],
+            ppo.value_mask(replies.mask),
+            clip=settings.clip,
+        )
+        loss = policy.loss + settings.value_coefficient * value
+        if not torch.isfinite(loss):
+            raise TrainingFailed(
+                f"the loss is {float(loss)} in iteration {self.state.done + 1}: begin again with a lower learning rate "
+                f"(it was {settings.learning_rate:.2g}); the checkpoints before it are kept in {self.out}"
+            )
+        self.accelerator.backward(loss)
+        self.accelerator.clip_grad_norm_(
+            [each for group in self.optimizer.param_groups for each in group["params"]], settings.max_norm
+        )
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        return {
+            "loss": float(loss),
+            "policy_loss": float(policy.loss),
+            "value_loss": float(value),
+            "clipped": float(policy.clipped),
+            "update_kl": float(policy.kl),
+        }
+
+    def _check_ratio(self, log_ratio: torch.Tensor, mask: torch.Tensor) -> None:
+        """Before the first step the policy is the one that sampled, so every ratio is 1 (Huang et al. 2024)."""
+        far = float((log_ratio.detach() * mask).abs().max())
+        if far > (_RATIO if self.accelerator.mixed_precision == "no" else 10 * _RATIO):
+            raise TrainingFailed(
+                f"the first ratio of iteration {self.state.done + 1} is {math.exp(far):.4f} and not 1: the replies are "
+                "not scored as they were sampled, which is a fault of this program or of the model's code"
+            )
+
+    def _validate(self, judging: Judging[Q], metrics: Metrics) -> None:
+        """Judge greedy replies to the validation questions, and keep the weights if none were better."""
+        policy, waiting = self._plain, []
+        for rows in _slices(len(self.validation), self.settings.batch):
+            some = [self.validation[row] for row in rows]
+            prompts = policy.prompts([self.prompt(each) for each in some], most=self.settings.prompt_tokens)
+            replies = policy.sample(prompts, most=self.settings.reply_tokens, temperature=0)
+            waiting += [judging.submit(each, text) for each, text in zip(some, policy.texts(replies), strict=True)]
+        metrics["validation"] = _mean([each.result()["score"] for each in waiting])
+        if metrics["validation"] > self.state.best:
+            self.state.best, self.state.best_at = metrics["validation"], self.state.done
+            self._save(self.out / "best")
+
+    def _collapsed(self, metrics: Metrics) -> bool:
+        return metrics["kl"] > self.settings.collapse_kl or metrics["invalid"] > self.settings.collapse_invalid
+
+    def _go_back(self, metrics: Metrics) -> None:
+        """After a collapse: the best weights again, and half the learning rate."""
+        self.state.collapses += 1
+        if self.state.collapses > 3:
+            raise TrainingFailed(
+                f"the policy collapsed in iteration {self.state.done} (divergence {metrics['kl']:.2f} nats, "
+                f"{metrics['invalid']:.0%} of the replies unusable): begin again with a lower learning rate or a "
+                f"larger beta; the checkpoints before it are kept in {self.out}"
+            )
+        metrics["collapsed"] = 1.0
+        self._restore_weights(self.out / "best")
+        self.state.rate /= 2
+        self.state.beta = max(self.state.beta, self.settings.beta) * 2
+
+    def _questions_of(self, iteration: int) -> Iterator[Q]:
+        """An iteration's questions: passes over all of them, each in an order of its own."""
+        total = len(self.questions)
+        first = iteration * self.settings.episodes
+        for place in range(first, first + self.settings.episodes):
+            epoch, at = divmod(place, total)
+            yield self.questions[_order(total, self.settings.seed, epoch)[at]]
+
+    def _save(self, folder: Path) -> None:
+        """A checkpoint, marked as whole when it is; the two newest and the best are kept."""
+        part = folder.with_name(f".{folder.name}.part")
+        shutil.rmtree(part, ignore_errors=True)
+        part.mkdir(parents=True)
+        policy = self._plain
+        kept = {name for name, each in policy.named_parameters() if each.requires_grad}
+        weights = {name: value for name, value in policy.state_dict().items() if name in kept}
+        torch.save({"weights": weights, "optimizer": self.optimizer.state_dict()}, part / "state.pt")
+        (part / "state.json").write_text(json.dumps(vars(self.state)), encoding="utf-8")
+        (part / WHOLE).touch()
+        shutil.rmtree(folder, ignore_errors=True)
+        part.rename(folder)
+        numbered = sorted(self.out.glob("checkpoint-*"), key=lambda each: int(each.name.rpartition("-")[2]))
+        for old in numbered[:-2]:
+            shutil.rmtree(old, ignore_errors=True)
+
+    def _restore(self, folder: Path) -> None:
+        self._restore_weights(folder)
+        self.state = _State(**json.loads((folder / "state.json").read_text(encoding="utf-8")))
+
+    def _restore_weights(self, folder: Path) -> None:
+        saved = torch.load(folder / "state.pt", map_location=self.accelerator.device, weights_only=True)
+        self._plain.load_state_dict(saved["weights"], strict=False)
+        self.optimizer.load_state_dict(saved["optimizer"])
+
+    def _forget_after(self, done: int) -> None:
+        """Drop metrics of iterations that are made again."""
+        file = self.out / METRICS
+        lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
+        kept = [line for line in lines if line.endswith("}\n") and json.loads(line)["step"] <= done]
+        file.write_text("".join(kept), encoding="utf-8")
+
+
+def hash_of(*parts: object) -> int:
+    """A seed that depends on all parts and on nothing else."""
+    return random.Random(repr(parts)).getrandbits(63)
+
+
+def _order(total: int, seed: int, epoch: int) -> list[int]:
+    order = list(range(total))
+    random.Random(repr((seed, epoch))).shuffle(order)
+    return order
+
+
+def _slices(total: int, size: int) -> Iterator[range]:
+    for start in range(0, total, size):
+        yield range(start, min(total, start + size))
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values) if values else math.nan
+
+
+def _joined(parts: Sequence[tuple[Replies, Any, torch.Tensor]], pad: int) -> tuple[Replies, dict[str, torch.Tensor]]:
+    """The batches as one, padded to the longest reply."""
+    longest = max(replies.tokens.shape[1] for replies, _, _ in parts)
+
+    def joined(columns: Sequence[torch.Tensor], fill: float, width: int) -> torch.Tensor:
+        return torch.cat([torch.nn.functional.pad(each, (0, width - each.shape[1]), value=fill) for each in columns])
+
+    replies = Replies(
+        joined([each.tokens for each, _, _ in parts], pad, longest),
+        joined([each.mask for each, _, _ in parts], False, longest),
+        torch.cat([each.ended for each, _, _ in parts]),
+    )
+    return replies, {
+        "logprobs": joined([scored.logprobs for _, scored, _ in parts], 0.0, longest),
+        "entropy": joined([scored.entropy for _, scored, _ in parts], 0.0, longest),
+        "values": joined([scored.values for _, scored, _ in parts], 0.0, longest + 1),
+        "reference": joined([reference for _, _, reference in parts], 0.0, longest),
+    }

@@ -1,0 +1,152 @@
+"""Proximal policy optimisation of a text model: the equations (Rewrite-Retrieve-Read, section 3.2, equations 2 to 5).
+
+An episode is one reply. The action at step t is the token a_t, the state s_t the prompt and the tokens before it. All
+functions are pure. Tensors have one row an episode and one column a step, [B, T]; `mask` is true where a token was
+written. Values have a column more, [B, T + 1]: V(s_0) to V(s_T), the state behind the last token included.
+
+Where the paper is silent, the choices are those of the common implementations of RLHF; each docstring names its source.
+Those of Huang et al. 2024 are in "The N+ Implementation Details of RLHF with PPO: A Case Study on TL;DR Summarization".
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import torch
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+def token_logprobs(logits: Tensor, tokens: Tensor, *, temperature: float = 1.0) -> Tensor:
+    """log p(a_t | s_t) of the tokens, [B, T], from the logits at their states, [B, T, vocabulary].
+
+    The logits are divided by the sampling temperature here as in sampling, so that the probabilities are those of the
+    policy that acted (Huang et al. 2024).
+    """
+    scaled = logits.float() / temperature
+    chosen = scaled.gather(-1, tokens.unsqueeze(-1)).squeeze(-1)
+    return chosen - scaled.logsumexp(-1)
+
+
+def entropy(logits: Tensor, *, temperature: float = 1.0) -> Tensor:
+    """The entropy of the policy at each state, [B, T], in nats."""
+    logp = torch.log_softmax(logits.float() / temperature, dim=-1)
+    return -(logp.exp() * logp).sum(-1)
+
+
+def masked_mean(values: Tensor, mask: Tensor) -> Tensor:
+    """The mean where the mask is true; 0 where it is true nowhere."""
+    return (values * mask).sum() / mask.sum().clamp(min=1)
+
+
+def whiten(values: Tensor, mask: Tensor, *, shift_mean: bool = True) -> Tensor:
+    """Values scaled to unit variance over the mask, and shifted to mean zero unless `shift_mean` is false.
+
+    Advantages are shifted, rewards are not, because their mean is what the value model learns (Huang et al. 2024).
+    """
+    mean = masked_mean(values, mask)
+    variance = masked_mean((values - mean) ** 2, mask)
+    white = (values - mean) * torch.rsqrt(variance + 1e-8)
+    return (white if shift_mean else white + mean) * mask
+
+
+def token_rewards(scores: Tensor, logprobs: Tensor, reference: Tensor, mask: Tensor, *, beta: float) -> Tensor:
+    """Equation 4, [B, T]: at each token -beta (log pi(a|s) - log pi_0(a|s)), and at the last one also the score.
+
+    scores: R_lm, one an episode, [B]. An episode without a token has no reward.
+    """
+    rewards = -beta * (logprobs - reference) * mask
+    last = mask.sum(-1) - 1
+    rows = torch.arange(len(scores), device=scores.device)[last >= 0]
+    rewards[rows, last[last >= 0]] += scores[last >= 0].to(rewards.dtype)
+    return rewards
+
+
+def advantages_and_returns(
+    rewards: Tensor, values: Tensor, mask: Tensor, *, gamma: float = 1.0, lam: float = 0.95
+) -> tuple[Tensor, Tensor]:
+    """Equation 3: delta_t = r_t + gamma V(s_{t+1}) - V(s_t), and A_t = the sum of (gamma lambda)^l delta_{t+l}.
+
+    The episode ends with its last token, so the value of the state behind it is zero. Gives the advantages, [B, T],
+    and the returns A_t + V(s_t) that the value model is fitted to, [B, T + 1]; the return of the end is zero.
+    """
+    steps = rewards.shape[1]
+    alive = torch.cat([mask, torch.zeros_like(mask[:, :1])], dim=1)
+    known = values * alive  # nothing is gained behind the last token
+    running = torch.zeros_like(rewards[:, 0])
+    reversed_advantages = []
+    for step in reversed(range(steps)):
+        delta = rewards[:, step] + gamma * known[:, step + 1] - known[:, step]
+        running = (delta + gamma * lam * running) * mask[:, step]
+        reversed_advantages.append(running)
+    advantages = torch.stack(reversed_advantages[::-1], dim=1)
+    returns = torch.cat([advantages + known[:, :-1], torch.zeros_like(known[:, :1])], dim=1) * alive
+    return advantages, returns
+
+
+def value_mask(mask: Tensor) -> Tensor:
+    """Where a value counts, [B, T + 1]: at every state that an action was taken in, and at the end behind the last."""
+    return torch.cat([torch.ones_like(mask[:, :1]), mask], dim=1)
+
+
+@dataclass(frozen=True)
+class PolicyLoss:
+    """The loss, and what it says of the update: clipped is the share of the tokens whose ratio is past the clip."""
+
+    loss: Tensor
+    clipped: Tensor
+    kl: Tensor
+
+
+def policy_loss(new: Tensor, old: Tensor, advantages: Tensor, mask: Tensor, *, clip: float = 0.2) -> PolicyLoss:
+    """Equations 2 and 5: the mean over tokens of -min(r A, clip(r, 1 - epsilon, 1 + epsilon) A), r = pi / pi_old.
+
+    kl: the mean of (r - 1) - log r, an estimate of KL(pi_old || pi) that is never negative (Schulman 2020).
+    """
+    log_ratio = (new - old) * mask
+    ratio = log_ratio.exp()
+    plain, clipped = -advantages * ratio, -advantages * ratio.clamp(1 - clip, 1 + clip)
+    return PolicyLoss(
+        loss=masked_mean(torch.max(plain, clipped), mask),
+        clipped=masked_mean((clipped > plain).float(), mask),
+        kl=masked_mean((ratio - 1) - log_ratio, mask),
+    )
+
+
+def value_loss(new: Tensor, old: Tensor, returns: Tensor, mask: Tensor, *, clip: float = 0.2) -> Tensor:
+    """Equation 5: half the mean of (V(s_t) - R_t)^2, where a value that moved past the clip gains nothing by it.
+
+    new, old, returns: [B, T + 1]; mask: `value_mask`. The half and the clip are as in OpenAI's implementation.
+    """
+    near = old + (new - old).clamp(-clip, clip)
+    return 0.5 * masked_mean(torch.max((new - returns) ** 2, (near - returns) ** 2), mask)
+
+
+def explained_variance(values: Tensor, returns: Tensor, mask: Tensor) -> float:
+    """1 - Var(R - V) / Var(R) over the mask: 1 for a perfect value model, 0 for one that knows only the mean."""
+    true, left = returns[mask.bool()], (returns - values)[mask.bool()]
+    spread = true.var(unbiased=False)
+    return float("nan") if len(true) < 2 or spread == 0 else float(1 - left.var(unbiased=False) / spread)
+
+
+@dataclass(frozen=True)
+class AdaptiveKL:
+    """The coefficient beta of the KL penalty, adapted so that the divergence stays near a target.
+
+    beta <- beta (1 + rate clip(KL / target - 1, -bound, bound)), once an iteration (Ziegler et al. 2019, section 2.2).
+    The defaults are those of the paper's official configuration. target None keeps beta as it is.
+    """
+
+    beta: float = 0.001
+    target: float | None = 0.2
+    rate: float = 0.1
+    bound: float = 0.2
+
+    def after(self, kl: float) -> AdaptiveKL:
+        """The controller after an iteration whose replies had this mean divergence, in nats a reply."""
+        if self.target is None:
+            return self
+        error = min(self.bound, max(-self.bound, kl / self.target - 1))
+        return AdaptiveKL(self.beta * (1 + self.rate * error), self.target, self.rate, self.bound)
