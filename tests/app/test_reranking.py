@@ -50,7 +50,7 @@ async def test_a_method_reads_the_best_passages_first(docs: Path) -> None:
     assert deeper != other  # another run, so nothing recorded is replayed for it
 
 
-async def test_a_retriever_of_the_users_own_is_reranked_and_stays_open() -> None:
+async def test_a_retriever_of_the_users_own_is_reranked_and_stays_open(tmp_path: Path) -> None:
     class Own(ScriptedRetriever):
         closed = False
 
@@ -59,7 +59,9 @@ async def test_a_retriever_of_the_users_own_is_reranked_and_stays_open() -> None
 
     own = Own([Passage(**each) for each in (*OTHERS, FILM, ADA)])
     model = ScriptedModel(["Answer: Kirk"] * 3)
-    result = await reground.aask(QUESTION, method="rag", model=model, corpus=own, rerank="links", settings={"k": 2})
+    result = await reground.aask(
+        QUESTION, method="rag", model=model, corpus=own, rerank="links", settings={"k": 2}, home=tmp_path
+    )
     assert result.text
     assert len(own.queries) == 3  # the question, and two documents that were followed
     assert not own.closed
