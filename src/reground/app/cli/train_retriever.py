@@ -237,20 +237,28 @@ def evaluate(order: RetrieverEval, voice: Quiet, config: ConfigFile = None) -> N
 
     console, err = common.consoles()
     folder = TrainingFolder(order.out)
-    told: list[str] = []
-    said: dict[str, Any] = {}
+    said = _measured_before(order)
     for source, questions in _measuring(order, folder):
         if order.dry_run:
             _say(console, f"would search {source.corpus} for {len(questions)} questions of {source.name}")
             continue
         systems = asyncio.run(_systems(folder, source, questions, err, quiet=voice.quiet))
-        said[source.name] = {"questions": len(questions), "systems": record(systems)}
-        told.append(f"{source.name}, {len(questions)} questions:\n\n{table(systems)}")
+        told = f"{source.name}, {len(questions)} questions:\n\n{table(systems)}"
+        said[source.name] = {"questions": len(questions), "systems": record(systems), "table": told}
+        _say(console, told)
     if order.dry_run:
         return
     write_text(order.out / "eval.json", json.dumps(said, indent=2, ensure_ascii=False) + "\n")
-    write_section(order.out, "eval", "\n".join(told))
-    _say(console, "\n".join(told))
+    write_section(order.out, "eval", "\n".join(each["table"] for each in said.values()))
+
+
+def _measured_before(order: RetrieverEval) -> dict[str, Any]:
+    """What eval.json holds of other tasks."""
+    try:
+        found = json.loads((order.out / "eval.json").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return {name: each for name, each in found.items() if isinstance(each, dict) and "table" in each}
 
 
 def _measuring(order: RetrieverEval, folder: TrainingFolder) -> list[tuple[Source, list[Question]]]:
