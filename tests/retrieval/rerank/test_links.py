@@ -59,6 +59,13 @@ async def test_more_passages_than_are_reranked_follow_in_their_order() -> None:
     assert len({passage.id for passage in found}) == len(found) == 40
 
 
+async def test_a_long_document_is_followed_by_its_beginning() -> None:
+    inner = ScriptedRetriever([Passage(id="a", title="Long one", text="wool " * 10_000)])
+    await rerank(inner, "links").retrieve("wool", k=1)
+    assert inner.queries[0] == "wool"
+    assert len(inner.queries[1]) == 2000
+
+
 def test_weights_come_from_a_folder(tmp_path: Path) -> None:
     (tmp_path / "links.json").write_text(json.dumps({"format": 1, "weights": {"linked": 9.0}, "questions": 3}))
     assert read_weights(tmp_path).linked == 9.0

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from reground.core.errors import ConfigurationError, ModelError, RetrievalError
+from reground.core.errors import AuthenticationError, ConfigurationError, RetrievalError
 from reground.core.evidence import Pages, Passage
 from reground.retrieval.rerank import rerank
 from reground.retrieval.rerank.reranked import Reranked, RerankedPages
@@ -153,6 +153,13 @@ async def test_a_hostile_reply_is_a_failed_retrieval(reply: object) -> None:
             await rerank(Bare(), f"llama-server:{url}").retrieve("wool", k=2)
 
 
+async def test_a_refused_key_ends_the_run() -> None:
+    async with (server := Reranking()) as url:
+        server.replies = [web.Response(status=401)]
+        with pytest.raises(AuthenticationError, match="RERANK_API_KEY"):
+            await rerank(Bare(), f"llama-server:{url}").retrieve("wool", k=2)
+
+
 async def test_a_reply_without_end_is_cut_off() -> None:
     async with (server := Reranking()) as url:
         server.replies = [web.Response(body=b" " * (9 << 20), content_type="application/json")]
@@ -202,6 +209,11 @@ async def test_a_critic_folder_reranks(base: Path, tmp_path: Path) -> None:
     assert len(set(scores)) > 1
     assert "trained:encoder" in search.name
     assert str(folder) not in search.name
+    shutil.copytree(folder, tmp_path / "copy")
+    for weights in (tmp_path / "copy").rglob("model.safetensors"):
+        weights.unlink()
+    with pytest.raises(ConfigurationError, match="could not be loaded"):
+        await rerank(Bare(), f"critic:{tmp_path / 'copy'}").retrieve("why wool?", k=6)
 
 
 async def test_a_cross_encoder_scores_calls_together_and_is_named_by_its_weights(base: Path, tmp_path: Path) -> None:
@@ -225,5 +237,6 @@ async def test_a_cross_encoder_scores_calls_together_and_is_named_by_its_weights
     (other / "model.safetensors").write_bytes(b"damaged")
     damaged = rerank(Bare(), f"cross-encoder:{other}", by="score")
     assert damaged.name != search.name
-    with pytest.raises((RetrievalError, ModelError), match="could not be loaded"):
+    # not a failed retrieval, which a method may note and go on without passages
+    with pytest.raises(ConfigurationError, match="could not be loaded"):
         await damaged.retrieve("wool", k=2)

@@ -33,19 +33,28 @@ Score = Callable[[Sequence[Pair]], Any]
 
 @dataclass(frozen=True)
 class Judge:
-    """A critic of documents as a reranker. frame: the words that it expects before the query."""
+    """A critic of documents as a reranker. frame: the words that it expects before the query.
+
+    is_here: whether its weights are in this process. Then a fault is not passing, and it ends the run.
+    """
 
     name: str
     score: Score
     frame: str = ""
+    is_here: bool = True
 
     async def scores(self, query: str, passages: Sequence[Passage], /) -> Sequence[float]:
-        """The critic's scores. Raises ModelError."""
+        """The critic's scores. Raises ConfigurationError for weights that cannot be used, ModelError for a server."""
         pairs = [
             Pair(context=f"{self.frame}{query}", candidate=passage_text(passage)[:_MOST_CHARACTERS])
             for passage in passages
         ]
-        return cast(Sequence[float], await self.score(pairs))
+        try:
+            return cast(Sequence[float], await self.score(pairs))
+        except ModelError as error:
+            if self.is_here:
+                raise ConfigurationError(str(error)) from error
+            raise
 
     async def aclose(self) -> None:
         """Nothing is open."""
@@ -131,7 +140,7 @@ def server(url: str) -> Judge:
     if not url.endswith("/rerank"):
         url = f"{url}/rerank" if url.endswith("/v1") else f"{url}/v1/rerank"
     served = _Served("doc", f"llama-server:{url}", url)
-    return Judge(served.name, lambda pairs: served.score(pairs, cast(Any, None)))
+    return Judge(served.name, lambda pairs: served.score(pairs, cast(Any, None)), is_here=False)
 
 
 def _words(text: str) -> list[tuple[int, int]]:

@@ -33,6 +33,8 @@ FEATURES = ("score", "rank", "named", "linked")
 
 _LEADS = 2
 """Documents that are searched with."""
+_LEAD = 2000
+"""Characters of each that are the query: what follows says less of the document, and servers limit queries."""
 _FOLLOWED = 20
 """Passages that each of them adds."""
 _RANK = 10
@@ -128,7 +130,7 @@ class Linked:
 
     async def _candidates(self, query: str, found: list[Passage]) -> list[Candidate]:
         leads = _leads(found)
-        tasks = [asyncio.ensure_future(self._first.retrieve(lead.text, k=_FOLLOWED)) for lead in leads]
+        tasks = [asyncio.ensure_future(self._first.retrieve(lead.text[:_LEAD], k=_FOLLOWED)) for lead in leads]
         try:
             followed = await asyncio.gather(*tasks)
         finally:

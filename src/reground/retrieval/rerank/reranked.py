@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
-from reground.core.errors import ConfigurationError, ModelError, RetrievalError
+from reground.core.errors import AuthenticationError, ConfigurationError, ModelError, RetrievalError
 from reground.core.evidence import Pages, Passage, Retriever
 from reground.core.pairs import comparable
 from reground.retrieval.fusion import reciprocal_rank_fusion
 
 
 class Reranker(Protocol):
-    """Judges how well passages answer a query. Raises ModelError."""
+    """Judges how well passages answer a query. Raises ModelError, and what else ends a run."""
 
     @property
     def name(self) -> str:
@@ -73,6 +73,8 @@ class Reranked:
             return []
         try:
             scores = [comparable(score) for score in await self._reranker.scores(query, head)]
+        except AuthenticationError:
+            raise  # a method may go on without passages after a failed retrieval, but here it would for every question
         except ModelError as error:
             raise RetrievalError(f"the passages could not be reranked: {error}") from error
         places = sorted(range(len(head)), key=lambda place: (-scores[place], place))
