@@ -114,11 +114,11 @@ def bfloat16() -> AbstractContextManager[Any]:
     """
     import torch
 
-    if torch.cuda.is_available():
-        return torch.autocast("cuda", dtype=torch.bfloat16, enabled=torch.cuda.is_bf16_supported())
-    capabilities = getattr(torch.cpu, "get_capabilities", dict)()
-    has = capabilities.get("avx512_bf16", False) or capabilities.get("amx_bf16", False)
-    return torch.autocast("cpu", dtype=torch.bfloat16, enabled=has)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    found: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
+    has = torch.cuda.is_bf16_supported() if device == "cuda" else found.get("avx512_bf16") or found.get("amx_bf16")
+    made: AbstractContextManager[Any] = torch.autocast(device, dtype=torch.bfloat16, enabled=bool(has))
+    return made
 
 
 class _Served(ServedCritic):
