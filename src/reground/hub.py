@@ -1,7 +1,7 @@
-"""Brings one file from a model hub (HF_ENDPOINT, HF_TOKEN) to its place, going on where an earlier attempt stopped.
+"""Downloads one file from a model hub (HF_ENDPOINT, HF_TOKEN), continuing an interrupted download.
 
-The hub's own client keeps no part of a file whose download was interrupted, checks the length alone, and takes 23 s
-to find that nobody answers (version 2.4); so the file is fetched here.
+The hub's own client (version 2.4) restarts interrupted downloads, checks only the length, and takes 23 s to notice that
+no server answers, so the file is fetched here.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_o
 from reground.core.errors import ConfigurationError, RegroundError
 
 Progress = Callable[[str, int, int | None], None]
-"""Called with what is being done, the bytes done, and the bytes in all if known. What it raises ends the work."""
+"""Called with the current work, the bytes done, and the total bytes if known. An exception from it ends the work."""
 
 _BLOCK = 1 << 20
 _TIMEOUT = 10.0  # seconds without a byte
@@ -30,7 +30,7 @@ _SHA256 = re.compile(r"[0-9a-f]{64}")
 
 
 class PullError(RegroundError):
-    """A file could not be brought here; nothing half-done is left in its place."""
+    """A file could not be downloaded; no partial file is left in its place."""
 
     exit_code = 2
 
@@ -38,12 +38,11 @@ class PullError(RegroundError):
 def download(
     repository: str, file: str, path: Path, *, begins: bytes, sha256: str = "", progress: Progress | None = None
 ) -> None:
-    """Bring `file` of `repository` ("datasets/org/name" for a data set) to `path`, unless it is there already.
+    """Download `file` of `repository` ("datasets/org/name" for a data set) to `path`, unless it is already there.
 
-    `begins` are the first bytes that the file must have; `sha256` the checksum that it must have, by default the one
-    that the hub states. Of several processes one downloads and the others wait. Raises PullError, and
-    ConfigurationError for an endpoint that is no web address. What was downloaded stays for the next attempt, unless
-    it is wrong.
+    begins: the file's required first bytes. sha256: its required checksum; by default the one that the hub states. Of
+    several processes one downloads and the others wait. A partial download is kept for the next attempt, unless it is
+    wrong. Raises PullError, and ConfigurationError for an endpoint that is not a web address.
     """
     told = progress if progress is not None else silent
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
@@ -59,13 +58,13 @@ def download(
             raise PullError(_refusal(error.code, f"{repository}:{file}", endpoint)) from error
         except (URLError, HTTPException, OSError) as error:
             why = getattr(error, "reason", None) or error
-            raise PullError(f"could not download {file} from {endpoint}: {why}; run it again to go on") from error
+            raise PullError(f"could not download {file} from {endpoint}: {why}; run it again to continue") from error
         _check(part, begins, sha256 or stated, file)
         part.replace(path)
 
 
 def silent(what: str, done: int, total: int | None) -> None:
-    """Progress that nobody watches."""
+    """Ignore progress."""
 
 
 class _Redirects(HTTPRedirectHandler):
@@ -85,7 +84,7 @@ class _Redirects(HTTPRedirectHandler):
         return following
 
     def note(self, headers: Any) -> None:
-        """A large file's ETag on a hub is its SHA-256; another file than the one wanted need not be downloaded."""
+        """Note the SHA-256, which is a large file's ETag on a hub. A wrong file need not be downloaded."""
         stated = (headers.get("X-Linked-Etag") or "").strip('"')
         if _SHA256.fullmatch(stated):
             self.sha256 = stated
@@ -105,11 +104,11 @@ def _transfer(url: str, part: Path, progress: Progress, wanted: str) -> str:
         request.add_header("Range", f"bytes={done}-")
     with _open(opener, request, redirects) as response:
         if response.status != 206:
-            done = 0  # the server starts from the beginning, or all of it is here already
+            done = 0  # the server starts from the beginning, or the file is complete
         length = response.headers.get("Content-Length")
         total = done + int(length) if length else None
         with part.open("ab" if done else "wb") as out:
-            while block := response.read1(_BLOCK):  # what there is: a slow line must not hold back an interrupt
+            while block := response.read1(_BLOCK):  # only available data, so that an interrupt need not wait
                 out.write(block)
                 done += len(block)
                 progress(f"downloading {part.stem}", done, total)
@@ -124,12 +123,12 @@ def _open(opener: OpenerDirector, request: Request, redirects: _Redirects) -> An
         redirects.note(response.headers)
         if response.status != 206 or redirects.sha256 or redirects.wanted:
             return response
-        # Without a checksum nobody would see that the part is of another version of the file.
+        # Without a checksum a part of another version of the file would go unnoticed.
         response.close()
     except HTTPError as error:
         if error.code != 416:
             raise
-        error.close()  # nothing is missing, or the part is of another version of the file
+        error.close()  # the file is complete, or the part is of another version
     request.remove_header("Range")
     return opener.open(request, timeout=_TIMEOUT)
 

@@ -1,4 +1,4 @@
-"""A corpus to retrieve from: a wiki-like article on every item, written from the recipes and the rules."""
+"""Writes a corpus for retrieval: a wiki-like article on every item, from the recipes and the rules."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
+from reground.core.lines import replace_lines
 from reground_minecraft import rules
 from reground_minecraft.names import Names
 from reground_minecraft.solver import join_words
@@ -17,18 +18,13 @@ _MOST_ALTERNATIVES = 4
 
 
 def write_corpus(data: Path, out: Path, *, version: str = VERSION) -> int:
-    """Write an article on each item, and one on tools, to the JSONL file `out` (id, title, text); returns their number.
+    """Write an article on each item, and one on tools, to the JSONL file `out` (id, title, text).
 
-    `data` is the data root, as for `load_world`, whose errors it shares.
+    data: the data root, as for `load_world`, whose errors it raises. Returns the number of articles.
     """
     world = load_world(data, version=version)
     articles = [*_articles(world), _tools(world)]
-    out.parent.mkdir(parents=True, exist_ok=True)
-    part = out.with_name(out.name + ".part")
-    with part.open("w", encoding="utf-8") as lines:
-        for article in articles:
-            lines.write(json.dumps(article, ensure_ascii=False) + "\n")
-    part.replace(out)
+    replace_lines(out, (json.dumps(article, ensure_ascii=False).encode() + b"\n" for article in articles))
     return len(articles)
 
 
@@ -101,7 +97,7 @@ def _tool(group: Sequence[str]) -> str:
 
 
 def _slot(slot: Slot) -> str:
-    """A count and the alternatives, many of them by their last word: "3 planks of any kind"."""
+    """A count and the alternatives; many of them by their last word: "3 planks of any kind"."""
     if len(slot.items) <= _MOST_ALTERNATIVES:
         return f"{slot.count} {' or '.join(rules.name_of(item) for item in slot.items)}"
     tails = dict.fromkeys(item.rsplit("_", 1)[-1] for item in slot.items)

@@ -1,4 +1,4 @@
-"""What people call items: display names, plurals, old names and family names, resolved to the game's identifiers."""
+"""Resolves people's names for items to the game's identifiers: display names, plurals, old and family names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from difflib import get_close_matches
 from reground_minecraft import rules
 from reground_minecraft.world import World
 
-# What a word may stand for in a plan, best first; an item of that very name comes before these.
+# The items that a word may mean in a plan, best first. An item with exactly that name comes before these.
 _ALIASES: dict[str, tuple[str, ...]] = {
     "workbench": ("crafting_table",),
     "crafting_bench": ("crafting_table",),
@@ -96,7 +96,7 @@ _PREFIXES = (
 
 @dataclass(frozen=True)
 class Resolved:
-    """The items that a name may mean, best first; where there are none, names that look like it."""
+    """The items that a name may mean, best first; if there are none, similar names."""
 
     items: tuple[str, ...]
     suggestions: tuple[str, ...] = ()
@@ -105,7 +105,7 @@ class Resolved:
 class Names:
     """Resolves names for one world.
 
-    A name that only some colour or wood completes ("bed", "planks", "boat") means any of that family.
+    A name that lacks a colour or wood ("bed", "planks", "boat") means any item of that family.
     """
 
     def __init__(self, world: World) -> None:

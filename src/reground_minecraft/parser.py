@@ -1,4 +1,4 @@
-"""Plans as text: the papers' STEP format read leniently (RAT, appendix E.1), and written strictly."""
+"""Reads plans in the papers' STEP format leniently (RAT, appendix E.1), and writes them strictly."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Goal:
-    """A number of an item to obtain, under the name that the plan gives it."""
+    """A number of an item to obtain, by the plan's name for it."""
 
     name: str
     count: int = 1
@@ -17,9 +17,9 @@ class Goal:
 
 @dataclass(frozen=True)
 class PlanStep:
-    """One step: its number in the text, its goals, none of which means looking about or placing something.
+    """One step: its number in the text, and its goals. A step without goals looks around or places something.
 
-    certain: whether an item line names the goals; otherwise they were read from prose and may name no item at all.
+    certain: whether an item line names the goals. Otherwise they come from prose and may not be items.
     """
 
     number: int
@@ -32,10 +32,8 @@ _SPACES = re.compile(r"[ \t]{2,}")  # long runs would make the patterns below sl
 _MARKUP = re.compile(r"[*`\"{}]+|(?<!\w)_+|_+(?!\w)|\[\d+(?:[ \t]*[,;][ \t]*\d+)*\]")  # and citation markers
 _LINE_START = r"(?:^|\n)[ \t>#\-•+]*+"
 _STEP = re.compile(
-    (
-        rf"{_LINE_START}step[ \t]*+#?+[ \t]*+(\d{{1,4}})(?![ \t]*[-–][ \t]*\d)[ \t]*[:.)\]\-–—]*"
-        rf"|\bSTEP[ \t]++(\d{{1,4}})[ \t]*+[:.)]"
-    ),
+    rf"{_LINE_START}step[ \t]*+#?+[ \t]*+(\d{{1,4}})(?![ \t]*[-–][ \t]*\d)[ \t]*[:.)\]\-–—]*"
+    rf"|\bSTEP[ \t]++(\d{{1,4}})[ \t]*+[:.)]",
     re.IGNORECASE,
 )
 _NUMBERED = re.compile(rf"{_LINE_START}(\d{{1,3}})[.):][ \t]+")
@@ -65,10 +63,8 @@ _LEADING = re.compile(
     re.IGNORECASE,
 )
 _TRAILING = re.compile(
-    (
-        r"(?<![ \t])[ \t]*+(?:[-–:,][ \t]*+)?[(\[]?[ \t]*+(?:[x×][ \t]*+(\d{1,5})|(\d{1,5})[ \t]*+(?:[x×]|pieces?"
-        r"|units?)?+)[ \t]*+[)\]]?$"
-    ),
+    r"(?<![ \t])[ \t]*+(?:[-–:,][ \t]*+)?[(\[]?[ \t]*+(?:[x×][ \t]*+(\d{1,5})|(\d{1,5})[ \t]*+(?:[x×]|pieces?"
+    r"|units?)?+)[ \t]*+[)\]]?$",
     re.IGNORECASE,
 )
 _PAREN_COUNT = re.compile(
@@ -78,42 +74,36 @@ _PAREN = re.compile(r"\([^()\n]*\)?")
 _SEPARATOR = re.compile(rf"[,;+&\n]|\band\b(?=[ \t]+(?:\d|(?:{_WORD})\b))", re.IGNORECASE)
 _BULLET = re.compile(r"\A[ \t]*+(?:[-•+>#]++|(?=\d))[ \t]*+")
 _NOTHING = re.compile(
-    (
-        r"^(?:none|nothing|n/?a|no (?:minecraft )?items?|not applicable|(?:empty|bare)?[ ]?(?:hands?|inventory|slots?)"
-        r"|empty|-+)?$"
-    ),
+    r"^(?:none|nothing|n/?a|no (?:minecraft )?items?|not applicable|(?:empty|bare)?[ ]?(?:hands?|inventory|slots?)"
+    r"|empty|-+)?$",
     re.IGNORECASE,
 )
 _ARROW = re.compile(r"(?:->|=>|→|⇒)")
 _VERB = re.compile(
-    (
-        r"\b(?:obtain|get|craft|make|mine|collect|gather|smelt|harvest|create|produce|build|chop|acquire|find|dig|cut"
-        r"|cook|pick up|pick)\b[ \t]+"
-    ),
+    r"\b(?:obtain|get|craft|make|mine|collect|gather|smelt|harvest|create|produce|build|chop|acquire|find|dig|cut"
+    r"|cook|pick up|pick)\b[ \t]+",
     re.IGNORECASE,
 )
 _PREPOSITION = re.compile(
-    (
-        r"(?<![ \t])[ \t]*+(?:[.,;:(]|\b(?:from|with|using|by|in|on|at|for|to|via|until|out|near|inside|through|if|so"
-        r"|that|which)\b).*$"
-    ),
+    r"(?<![ \t])[ \t]*+(?:[.,;:(]|\b(?:from|with|using|by|in|on|at|for|to|via|until|out|near|inside|through|if|so"
+    r"|that|which)\b).*$",
     re.IGNORECASE | re.DOTALL,
 )
 _INTO = re.compile(r"\binto[ \t]+", re.IGNORECASE)
 _EXPLICIT = re.compile(r"\b\d{1,5}[ \t]?[x×][ \t]*[A-Za-z][A-Za-z' _-]*")
 
 _INPUTS = ("material", "ingredient", "tool", "require", "needed", "used", "input", "recipe", "necessary", "inventory")
-_MOST_WORDS = 5  # of a step that may be an item and nothing else
+_MOST_WORDS = 5  # of a step that may be only an item
 _TALK = ("plan", "action", "description", "location", "reason", "task", "note")
 _COUNTS = ("quantity", "number", "count", "amount")
 
 
 def parse_plan(text: str) -> list[PlanStep]:
-    """The steps of a plan, in order; empty when the text holds none.
+    """The steps of a plan, in order; empty if the text has none.
 
-    Read as goals: item lines ("Minecraft items: 4x Stick", "Item: Acacia Log" with or without "Quantity: 3"), else an
-    explicit "4x Stick" or what follows an arrow, else the object of the first verb ("mine 3 iron ore"). Lines that
-    name materials or tools are not goals. Where a text holds several plans, each counting from 1, the last is meant.
+    Goals come from item lines ("Minecraft items: 4x Stick", "Item: Acacia Log" with or without "Quantity: 3"), or else
+    from an explicit "4x Stick" or the text after an arrow, or else from the object of the first verb ("mine 3 iron
+    ore"). Lines with materials or tools are not goals. Of several plans, each counting from 1, the last one is used.
     """
     plain = _SPACES.sub("  ", _MARKUP.sub("", text.replace("\r\n", "\n")))
     return [_step(number, body) for number, body in _last_plan(_split(plain))]
@@ -151,7 +141,7 @@ def _line(body: str) -> str:
 
 
 def _labelled(body: str) -> tuple[Goal, ...] | None:
-    """The goals of the step's item lines; None when it has none."""
+    """The goals of the step's item lines; None without such lines."""
     marks = list(_LABEL.finditer(body))
     if not marks:
         return None
@@ -175,7 +165,7 @@ def _with_count(goals: list[Goal], value: str) -> list[Goal]:
 
 
 def _goals(value: str) -> list[Goal]:
-    """What one item line lists: until its first line break, or on bullets below it."""
+    """The goals of one item line: up to its line break, or in the bullets below it."""
     first, *below = value.split("\n")
     if not first.strip():
         first = "\n".join(line[mark.end() :] for line in below if (mark := _BULLET.match(line)))
@@ -193,12 +183,12 @@ def _goals(value: str) -> list[Goal]:
 
 
 def _count_or_nothing(bracket: re.Match[str]) -> str:
-    """A bracket that only counts stays; a remark, which may list what is used, goes."""
+    """Keep a bracket with only a count; drop other remarks, which may list materials."""
     return bracket.group() if _PAREN_COUNT.fullmatch(bracket.group()) else " "
 
 
 def _goal(part: str) -> Goal | None:
-    """One item and its count, wherever the count stands."""
+    """One item and its count, which may come before, after or in brackets."""
     text, count = part.strip(" \t.-–•[]"), None
     inside = _PAREN_COUNT.search(text)
     if inside:
@@ -223,7 +213,7 @@ def _number(match: re.Match[str]) -> int:
 
 
 def _from_prose(body: str) -> tuple[Goal, ...]:
-    """What a step without an item line seems to obtain; at most one goal."""
+    """The goal, at most one, of a step without an item line."""
     text = " ".join(body.split())
     if _ARROW.search(text):
         return _single(_ARROW.split(text)[-1])

@@ -1,8 +1,8 @@
-"""Facts of the game that recipe files leave out: what is gathered with which tool, smelted, upgraded and filled.
+"""Facts of the game that recipe files leave out: gathering and its tools, smelting, upgrading and filling.
 
 A source is the usual way to obtain an item. Rare drops, trading, enchanting (so no Silk Touch), brewing and
-stonecutting are left out. An item behind a place or a danger (the Nether, a boss) only counts as harder; `effort` says
-how much, and the solver prefers easy items.
+stonecutting are left out. An item behind a place or a danger (the Nether, a boss) has a higher `effort`, and the solver
+prefers easy items.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ END = 80.0
 
 
 def pickaxe(material: str) -> tuple[str, ...]:
-    """The pickaxes that are at least as good as one of `material`; gold mines no more than wood."""
+    """The pickaxes that are at least as good as one of `material`. A golden one mines no more than a wooden one."""
     return tuple(f"{name}_pickaxe" for name in MATERIALS[_LEVELS[material] :])
 
 
@@ -32,8 +32,8 @@ def pickaxe(material: str) -> tuple[str, ...]:
 class Source:
     """How one item is obtained from the world.
 
-    how: a phrase for people, "mine coal ore". tool: items of which one must be held; empty needs only hands.
-    uses: what is consumed for one, as alternatives and a count. gives: how many come at a time.
+    how: a phrase such as "mine coal ore". tool: items of which one must be held; empty needs only hands.
+    uses: the consumed items, each as alternatives and a count. gives: the number obtained at a time.
     effort: difficulty relative to felling a tree, which is 1.
     """
 
@@ -273,7 +273,7 @@ _FILLED: dict[str, Source] = {
 
 
 def sources(*, raw_metals: bool) -> dict[str, Source]:
-    """Every item that the world gives, by name. `raw_metals`: ores drop raw metal (since 1.17), not themselves."""
+    """Every item that the world gives, by name. raw_metals: whether ores drop raw metal, as since 1.17."""
     found = {item: Source(how) for item, how in _BY_HAND.items()}
     found |= {item: Source(f"pick {a_or_an(item)}") for item in FLOWERS}
     found |= {item: Source(how, tool=SHEARS) for item, how in _SHEARED.items()}
@@ -331,7 +331,7 @@ def a_or_an(item: str) -> str:
 
 @dataclass(frozen=True)
 class Smelting:
-    """One kind of thing turned into another by heat, one for one, at any of the stations held."""
+    """One item smelted into another, one for one, at any of the stations."""
 
     result: str
     inputs: tuple[str, ...]

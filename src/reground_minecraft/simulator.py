@@ -1,10 +1,10 @@
-"""Whether a plan can be carried out from an empty inventory, and if not, at which step it fails and why.
+"""Simulates a plan from an empty inventory: whether it can be executed, and if not, at which step it fails and why.
 
 The rules (RAT, appendix C.3, made precise): a step obtains at least the stated number *more* of its item, in any way
 that is possible at that moment. Ingredients are consumed, whole batches are made and the surplus is kept. Tools, the
 crafting table and the furnace must be held and are kept. A step whose item cannot be obtained again but is already held
-in that number changes nothing ("place the crafting table"). Steps without an item change nothing. If a step can be done
-in several ways, a plan is executable if some choice leads to the end. Tools do not wear out.
+in that number changes nothing ("place the crafting table"). Steps without an item change nothing. If steps have several
+ways, the plan is executable if some choice of them leads to the end. Tools do not wear out.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from reground_minecraft.world import Slot, Way, World
 Inventory = dict[str, int]
 
 MOST_STATES = 4000
-"""Maximum number of inventories that one simulation visits while it tries the choices that a plan leaves open."""
+"""Maximum number of inventories that one simulation visits while it tries the plan's open choices."""
 _MOST_MIXES = 12
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A goal whose name is resolved: `count` more of any of `items`; none where no item has the name."""
+    """A resolved goal: `count` more of any of `items`. items: empty if no item has the name."""
 
     items: tuple[str, ...]
     count: int
@@ -49,8 +49,10 @@ class Done:
 
 @dataclass(frozen=True)
 class Outcome:
-    """executable: every step could be done and the target is held in the end. step: the number of the first step that
-    fails, None when the plan only ends without the target. why: the reason, "" on success. done: what was done before.
+    """The result of a plan.
+
+    executable: whether every step succeeded and the target is held at the end. step: the number of the first step that
+    fails, None if the plan only ends without the target. why: the reason, "" on success. done: the goals done before.
     """
 
     executable: bool
@@ -66,7 +68,7 @@ class Outcome:
 
 
 def simulate(plan: Sequence[PlanStep], target: str, *, world: World, names: Names, count: int = 1) -> Outcome:
-    """Carry the plan out; it has to end with at least `count` of the item `target`."""
+    """Carry out the plan, which has to end with at least `count` of the item `target`."""
     wanted = resolve_goals(plan, target, names)
     if not wanted:
         return Outcome(False, "the plan names no Minecraft item that a step obtains")
@@ -76,7 +78,7 @@ def simulate(plan: Sequence[PlanStep], target: str, *, world: World, names: Name
 def resolve_goals(plan: Sequence[PlanStep], target: str, names: Names) -> list[Wanted]:
     """The plan's goals as items.
 
-    A family's name ("planks") means the woods and colours that the plan names, else the first.
+    A family's name ("planks") means the woods and colours that the plan names, or else the first.
     """
     wanted = [goal for step in plan for item in step.goals for goal in _wanted(item, step, names)]
     sure = [target, *(goal.items[0] for goal in wanted if len(goal.items) == 1)]
@@ -96,7 +98,7 @@ def _wanted(goal: Goal, step: PlanStep, names: Names) -> list[Wanted]:
 
 
 def _narrowed(items: tuple[str, ...], kinds: set[str]) -> tuple[str, ...]:
-    if len(items) < 4 or items == rules.FLOWERS:  # few enough to try them all; flowers differ in their dye
+    if len(items) < 4 or items == rules.FLOWERS:  # few enough to try all; flowers differ in their dye
         return items
     named = tuple(item for item in items if any(item.startswith(f"{kind}_") for kind in kinds))
     return tuple(dict.fromkeys((*named, items[0])))
@@ -104,7 +106,7 @@ def _narrowed(items: tuple[str, ...], kinds: set[str]) -> tuple[str, ...]:
 
 @dataclass
 class _Frame:
-    """A point of the search: the inventory before goal `index`, what was done so far, and the choices not yet tried."""
+    """A point of the search: the inventory before goal `index`, the goals done, and the untried choices."""
 
     index: int
     inventory: Inventory
@@ -113,7 +115,7 @@ class _Frame:
 
 
 def carry_out(goals: Sequence[Wanted], target: str, world: World, *, count: int = 1) -> Outcome:
-    """Depth-first search over the choices that the goals leave open. It reports the failure of the furthest try."""
+    """Search depth-first over the goals' open choices. Reports the failure of the attempt that got furthest."""
     furthest = _Frame(0, {}, (), iter(()))
     seen: set[tuple[int, frozenset[tuple[str, int]]]] = set()
     stack = [_frame(0, {}, (), goals, world)]
@@ -148,7 +150,7 @@ def _frame(index: int, inventory: Inventory, done: tuple[Done, ...], goals: Sequ
 
 
 def _choices(goal: Wanted, held: Inventory, world: World) -> Iterator[tuple[Inventory, Done]]:
-    """Every way to reach the goal now, then the case that it is already reached."""
+    """Every way to reach the goal now, and then the case that it is already reached."""
     for item in goal.items:
         for way in world.ways.get(item, ()):
             yield from _do(way, goal.count, held, world)
@@ -172,7 +174,7 @@ def _do(way: Way, count: int, held: Inventory, world: World) -> Iterator[tuple[I
 
 
 def _consume(slots: Sequence[Slot], held: Inventory) -> Iterator[tuple[Inventory, Inventory]]:
-    """What is left and what was taken, for each order in which the alternatives of a slot may be taken first."""
+    """The rest and the used items, for each choice of the alternative that a slot takes first."""
     firsts = [[item for item in slot.items if held.get(item, 0)] for slot in slots]
     for chosen in islice(product(*firsts), _MOST_MIXES):
         rest: Inventory = dict(held)
@@ -237,7 +239,7 @@ def _lacking(way: Way, count: int, held: Inventory, world: World) -> list[str]:
 
 
 def any_of(items: Sequence[str]) -> str:
-    """Alternatives in few words: "stick", "wooden_pickaxe or better", "planks of any kind", "coal or charcoal"."""
+    """Short text for alternatives: "stick", "wooden_pickaxe or better", "planks of any kind", "coal or charcoal"."""
     if len(items) == 1:
         return items[0]
     if items[0].endswith("_pickaxe"):

@@ -1,4 +1,4 @@
-"""Finds a plan for any reachable item that the simulator accepts and that has no step or piece to spare."""
+"""Finds a plan for any reachable item. The simulator accepts it, and no step or piece in it is superfluous."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FUEL = "coal"
 
 
 class Planner:
-    """Backward chaining from the target along every item's cheapest way, then pruned against the simulator."""
+    """Chains backward from the target along every item's cheapest way, then prunes the plan with the simulator."""
 
     def __init__(self, world: World, names: Names | None = None) -> None:
         self.world = world
@@ -45,7 +45,7 @@ class Planner:
 
     @cached_property
     def _costs(self) -> dict[str, float]:
-        """The effort of one piece of each item by its cheapest way: the least fixed point, by relaxation."""
+        """The effort for one piece of each item by its cheapest way: the least fixed point, by relaxation."""
         costs: dict[str, float] = dict.fromkeys(self.world.reachable, inf)
         changed = True
         while changed:
@@ -60,7 +60,7 @@ class Planner:
     def _cost(self, way: Way, costs: dict[str, float]) -> float:
         used = sum(slot.count * min(costs.get(item, inf) for item in slot.items) for slot in way.uses)
         tools = sum(min(costs.get(item, inf) for item in group) for group in way.tools)
-        return 1.0 + (way.effort + used) / way.gives + tools  # the 1 is for one more step in the plan
+        return 1.0 + (way.effort + used) / way.gives + tools  # 1 for the step itself
 
     @cached_property
     def _best(self) -> dict[str, Way]:
@@ -72,7 +72,7 @@ class Planner:
 
     @cached_property
     def _heights(self) -> dict[str, int]:
-        """How many ways lie between an item and bare hands; what an item needs is always lower."""
+        """The number of ways between bare hands and each item. An item's needs are always lower than the item."""
         heights: dict[str, int] = {}
         for item in sorted(self.world.reachable):
             self._height(item, heights)
@@ -113,12 +113,12 @@ class Planner:
             made[_FUEL] += ceil(times / FUELS[_FUEL])
 
     def _choose(self, items: Sequence[str], present: set[str], below: int) -> str:
-        """The alternative that is needed anyway, else the cheapest."""
+        """The alternative that is already needed, otherwise the cheapest."""
         shared = [item for item in items if item in present and self._heights.get(item, below) < below]
         return self._cheapest(shared or items)
 
     def _pruned(self, wanted: list[Wanted], target: str, count: int) -> list[Wanted]:
-        """Drop steps and batches until not one can go."""
+        """Drop steps and batches until none can be dropped."""
         before: list[Wanted] = []
         while before != wanted:
             before = wanted
@@ -138,7 +138,7 @@ class Planner:
         return wanted
 
     def _describe(self, done: Done) -> str:
-        """The step in words; a done goal of a pruned plan always has a way."""
+        """The step in words. A done goal of a pruned plan always has a way."""
         way = done.way
         assert way is not None
         used = join_words([f"{number} {rules.name_of(item)}" for item, number in (done.used or {}).items()])

@@ -47,4 +47,4 @@ _ITEMS = {
 TARGETS: dict[str, tuple[str, ...]] = {group: tuple(items.split()) for group, items in _ITEMS.items()}
 
 DEMONSTRATED = ("ladder", "iron_bars")
-"""Items of the worked examples, which are no targets."""
+"""Items of the worked examples, which are not targets."""

@@ -1,4 +1,4 @@
-"""Planning in Minecraft (RAT, section 3.1, appendix C.3; RaR, appendix): does the plan work, how far does it get?"""
+"""Planning in Minecraft (RAT, section 3.1, appendix C.3; RaR, appendix): whether a plan works, and how far it gets."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from reground.core.trajectory import Trajectory
 from reground.evaluation.task import Example, Score, Task
 from reground_minecraft import rules
 from reground_minecraft.corpus import write_corpus
-from reground_minecraft.parser import PlanStep, parse_plan, render_plan
+from reground_minecraft.parser import parse_plan, render_plan
 from reground_minecraft.simulator import Outcome, simulate
 from reground_minecraft.solver import Planner, join_words
 from reground_minecraft.targets import DEMONSTRATED, TARGETS
@@ -34,8 +34,8 @@ STEP 2: Make planks of the logs. - Minecraft items: 8x Oak Planks
 STEP 3: Make a crafting table of planks. - Minecraft items: 1x Crafting Table
 STEP 4: Make sticks of planks. - Minecraft items: 8x Stick
 STEP 5: Make ladders of sticks at the crafting table. - Minecraft items: 3x Ladder"""
-"""A plan for an item that is not a target. A small model takes any item in an instruction for a part of its plan, so
-the example is a whole plan, marked as another item's."""
+"""A plan for an item that is not a target. Small models take any item in an instruction as a part of their plan, so the
+example is a whole plan, marked as another item's."""
 
 ZERO_SHOT_FORM = replace(
     PLAN,
@@ -43,14 +43,14 @@ ZERO_SHOT_FORM = replace(
     "crafting tables and tools too. End each line with ' - Minecraft items: ' and then how many of which item the "
     "step yields.",
 )
-"""Describes, without an example, a plan whose steps name their yield: the papers give none (RAT, appendix A.3)."""
+"""Describes a plan whose steps name their yield. The papers give no example (RAT, appendix A.3)."""
 
 FORM = replace(
     PLAN,
     instruction=f"For comparison, this is the plan for a ladder:\n\n{EXAMPLE}\n\n"
     f"Now write the plan for the item in the question, which is another one. {ZERO_SHOT_FORM.instruction}",
 )
-"""The same with a plan to look at, which small models need."""
+"""The same with an example, which small models need."""
 
 _WOOD = re.compile(rf"^(stripped_)?(?:{'|'.join(sorted(rules.WOODS, key=len, reverse=True))})_")
 
@@ -58,9 +58,9 @@ _WOOD = re.compile(rf"^(stripped_)?(?:{'|'.join(sorted(rules.WOODS, key=len, rev
 class MinecraftTask:
     """Plans for about 150 items, scored by the simulator on the recipes of one version of the game.
 
-    executability: 1 where every step can be done from an empty inventory and the target is held in the end, else 0.
-    partial progress: 1 for an executable plan; else the share of the items in the solver's plan that the steps before
-    the first failure obtained. If the target does not name a wood, any wood counts.
+    executability: 1 if every step succeeds from an empty inventory and the target is held at the end, else 0.
+    partial progress: 1 for an executable plan, otherwise the share of the solver's items that the steps before the
+    first failure obtained. If the target does not name a wood, any wood counts.
     """
 
     primary = EXECUTABILITY
@@ -80,7 +80,7 @@ class MinecraftTask:
 
     @cached_property
     def _examples(self) -> tuple[Example, ...]:
-        """The targets that the recipes make reachable. Raises DataError where that is none."""
+        """The reachable targets. Raises DataError if there are none."""
         found = tuple(
             self._example(item, group)
             for group, items in TARGETS.items()
@@ -92,7 +92,7 @@ class MinecraftTask:
         return found
 
     def _example(self, item: str, group: str) -> Example:
-        plan = self._plan(item)
+        plan = self._planner.plan(item)
         metadata: dict[str, JsonValue] = {
             "target": item,
             "group": group,
@@ -103,9 +103,6 @@ class MinecraftTask:
             id=f"minecraft-{item}", question=question(item), golden_answers=(render_plan(plan),), metadata=metadata
         )
 
-    def _plan(self, item: str) -> list[PlanStep]:
-        return self._planner.plan(item)
-
     def examples(self) -> Sequence[Example]:
         """One question per target; metadata: target, group, difficulty (steps of the solver's plan), version."""
         return self._examples
@@ -115,7 +112,7 @@ class MinecraftTask:
         return [self._demonstration(item) for item in DEMONSTRATED if item in self.world.reachable]
 
     def _demonstration(self, item: str) -> Demonstration:
-        plan = self._plan(item)
+        plan = self._planner.plan(item)
         things = [rules.name_of(name) for name in self._planner.milestones(plan)]
         reasoning = f"{rules.name_of(item).capitalize()} takes, from first to last, {join_words(things)}."
         return Demonstration(question=question(item), reasoning=reasoning, answer=render_plan(plan))
@@ -144,7 +141,7 @@ class MinecraftTask:
         }
 
     def _progress(self, target: str, outcome: Outcome) -> tuple[float, str]:
-        milestones = self._planner.milestones(self._plan(target))
+        milestones = self._planner.milestones(self._planner.plan(target))
         any_wood = not _WOOD.match(target)
         obtained = {_kind(item, any_wood) for item in outcome.obtained}
         missing = [item for item in milestones if _kind(item, any_wood) not in obtained]
@@ -161,7 +158,7 @@ class MinecraftTask:
 
 
 def question(item: str) -> str:
-    """The request for a plan, after RAT, appendix C.3. How it should look is left to the form: this is a query too."""
+    """The request for a plan, after RAT, appendix C.3. The form describes the plan, because this is also a query."""
     return f"How do you get this item in Minecraft, if you have nothing to begin with: {rules.name_of(item)}?"
 
 

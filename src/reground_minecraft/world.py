@@ -18,7 +18,7 @@ Kind = Literal["gather", "craft", "smelt", "upgrade"]
 
 VERSION = "1.16.5"
 
-# Items that one piece of fuel smelts, for worlds where fuel counts.
+# Items that one piece of fuel smelts, for worlds that require fuel.
 FUELS = {
     "coal": 8.0,
     "charcoal": 8.0,
@@ -42,7 +42,7 @@ class Slot:
 class Way:
     """One way to obtain `item`, `gives` at a time.
 
-    uses: what is consumed each time. tools: groups of which one item each must be held, and is kept.
+    uses: the ingredients consumed each time. tools: groups; one item of each must be held, and is kept.
     effort: difficulty relative to felling a tree.
     """
 
@@ -55,11 +55,11 @@ class Way:
     effort: float = 1.0
 
     def times(self, count: int) -> int:
-        """How often it must be done for at least `count` pieces."""
+        """The number of repetitions for at least `count` pieces."""
         return ceil(count / self.gives)
 
     def left_over(self, used: Mapping[str, int]) -> dict[str, int]:
-        """Containers that come back: a cake of milk leaves the buckets."""
+        """Containers that are returned, such as the buckets of a cake's milk."""
         back: dict[str, int] = defaultdict(int)
         if self.kind == "craft":
             for item, count in used.items():
@@ -73,7 +73,7 @@ class World:
     """A version of the game.
 
     ways: for every obtainable item, the ways to obtain it, with recipes in the file's order.
-    display: the name shown in the game. fuel: whether smelting burns fuel that must be held (off: a furnace is enough).
+    display: the name shown in the game. fuel: whether smelting needs fuel; otherwise a furnace is enough.
     """
 
     version: str
@@ -87,11 +87,11 @@ class World:
 
     @property
     def items(self) -> Iterable[str]:
-        """Every item of the version, those that cannot be obtained included."""
+        """Every item of the version, including those that cannot be obtained."""
         return self.display.keys()
 
     def fuels(self) -> dict[str, float]:
-        """How many items one piece of each fuel smelts."""
+        """The number of items that one piece of each fuel smelts."""
         wooden = (name for name in self.display if name.endswith(("_planks", "_log", "_wood")))
         known = {name: items for name, items in FUELS.items() if name in self.display}
         return known | dict.fromkeys(wooden, WOODEN_FUEL)
@@ -100,13 +100,13 @@ class World:
 def load_world(folder: Path, *, version: str = VERSION, fuel: bool = False) -> World:
     """Read `recipes_<version>.jsonl`, and `items_<version>.jsonl` if it exists, from a data root's `minecraft` folder.
 
-    A recipe line holds result, count, type, ingredients (a count an item) and either pattern or needs_crafting_table.
+    A recipe line has result, count, type, ingredients (a count per item) and either pattern or needs_crafting_table.
     Without the items file, the items are those of the recipes and of `rules`. Raises DataError naming file and line.
     """
     path = data_path(folder, "minecraft", f"recipes_{version}.jsonl")
     recipes = [_recipe(record, path, line) for line, record in enumerate(read_records(path), start=1)]
     if not recipes:
-        raise DataError("holds no recipe", path=path)
+        raise DataError("has no recipe", path=path)
     named = {name for recipe in recipes for name in (recipe.result, *recipe.names())}
     display = _display(path.with_name(f"items_{version}.jsonl"))
     return build_world(recipes, display, named, version=version, fuel=fuel)
@@ -114,7 +114,7 @@ def load_world(folder: Path, *, version: str = VERSION, fuel: bool = False) -> W
 
 @dataclass(frozen=True)
 class Recipe:
-    """One crafting recipe as the files have it, every tag spelt out in a line of its own."""
+    """One crafting recipe of the files, in which each alternative of a tag has its own line."""
 
     result: str
     count: int
@@ -170,7 +170,7 @@ def _upgrading() -> Iterable[Way]:
 
 
 def _crafting(recipes: Iterable[Recipe]) -> Iterable[Way]:
-    """One way for the recipes that differ only in which of some alternatives they take ("any planks")."""
+    """Merge recipes that differ only in one of several alternatives ("any planks") into one way."""
     alike: dict[object, list[Recipe]] = defaultdict(list)
     for recipe in recipes:
         symbols = tuple(dict.fromkeys(recipe.cells))
@@ -185,7 +185,7 @@ def _crafting(recipes: Iterable[Recipe]) -> Iterable[Way]:
 
 
 def _slots(variants: Sequence[tuple[str, ...]], *, shaped: bool) -> list[tuple[Slot, ...]]:
-    """Merge variants where they are every combination of some alternatives; else keep each apart."""
+    """Merge variants if they are all combinations of some alternatives; otherwise keep them separate."""
     counted = [_counted(cells) for cells in variants]
     if not shaped:
         common = set(counted[0]).intersection(*counted[1:])
@@ -236,7 +236,7 @@ def _display(path: Path) -> dict[str, str]:
 
 
 def _reachable(ways: Mapping[str, Sequence[Way]]) -> frozenset[str]:
-    """The items that can be obtained from nothing: the least fixed point."""
+    """The items that can be obtained from an empty inventory: the least fixed point."""
     have: set[str] = set()
     grown = True
     while grown:

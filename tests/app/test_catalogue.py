@@ -55,6 +55,19 @@ def test_an_unknown_method_is_refused_with_the_near_names() -> None:
         catalogue.method_class("raar")
 
 
+def test_a_hyphen_may_stand_for_an_underscore_in_the_name_of_a_method_or_preset(tmp_path: Path) -> None:
+    assert catalogue.named("search-agent") == "search_agent"
+    assert catalogue.named("cr-planner+no-retrieval") == "cr_planner+no_retrieval"
+    assert catalogue.method_class("search-agent") is catalogue.method_class("search_agent")
+    assert catalogue.needs("search-agent") == {"retriever"}
+    assert catalogue.named("rar+grounded") == "rar+grounded"
+    own = tmp_path / "my-own.py"
+    own.write_text("from reground.methods.cot import METHOD as METHOD\n")
+    assert catalogue.named(str(own)) == str(own)
+    with pytest.raises(ConfigurationError, match=r"search-agnt.*search_agent"):
+        catalogue.named("search-agnt")
+
+
 def test_an_unknown_provider_is_refused_with_the_near_names() -> None:
     with pytest.raises(ConfigurationError, match="did you mean openai"):
         catalogue.load_model("opnai/gpt")

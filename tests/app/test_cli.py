@@ -314,7 +314,7 @@ def test_ctrl_c_leaves_everything_resumable(home: Path) -> None:
         child.send_signal(signal.SIGINT)
         _, err = child.communicate(timeout=60)
         assert child.returncode == 130, err
-        assert "the same command goes on" in err
+        assert "the same command continues" in err
         assert "Traceback" not in err
         done = sum(server.completed.values())
         again = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)

@@ -139,7 +139,7 @@ def test_eval_takes_the_questions_that_are_named_and_keeps_their_ids(server: Ser
     assert json.loads(Path("out/config.json").read_text())["ids"] == ["b1", "b4", "b5"]
     capfd.readouterr()
     assert call(server, data, *command, "--ids", "b4") == 2
-    assert "holds another run: ids was" in capfd.readouterr().err
+    assert "contains another run: ids was" in capfd.readouterr().err
     assert call(server, data, *command, "--ids", "b9") == 2
     assert "bamboogle has no question with the id 'b9'; ids look like b0" in " ".join(capfd.readouterr().err.split())
 
@@ -285,6 +285,25 @@ def test_a_dry_run_calls_nothing_and_knows_what_is_left(server: Server, data: Pa
     assert len(server.asked) == 2
 
 
+def test_a_dry_run_refuses_the_names_that_the_run_refuses(server: Server, data: Path, capfd) -> None:
+    for command in (("eval", "--method", "cott"), ("compare", "--methods", "direct,cott", "--budgets", "400")):
+        assert call(server, data, *command, "--out", "cmp") == 2
+        refused = capfd.readouterr().err
+        assert "no method is called 'cott'" in refused
+        assert call(server, data, *command, "--out", "cmp", "--dry-run") == 2
+        assert capfd.readouterr().err == refused
+
+
+def test_hyphens_in_names_are_shown_and_stored_as_underscores(server: Server, data: Path, capfd) -> None:
+    options = ["--budgets", "4k", "--out", "cmp", "--baseline", "few-shot", "--set", "few-shot-cot.max_tokens=99"]
+    assert call(server, data, "compare", "--methods", "few-shot,few-shot-cot", *options, "--limit", "1") == 0
+    assert {path.parent.name for path in Path("cmp").glob("*/config.json")} == {"few_shot@4k", "few_shot_cot@4k"}
+    assert json.loads(Path("cmp/few_shot_cot@4k/config.json").read_text())["settings"]["max_tokens"] == 99
+    assert "Baseline: few_shot." in Path("cmp/report.md").read_text()
+    assert run(["report", "cmp", "--baseline", "few-shot-cot"]) == 0
+    assert "Baseline: few_shot_cot." in Path("cmp/report.md").read_text()
+
+
 def test_a_judge_rates_long_answers_once(server: Server, data: Path, capfd) -> None:
     judged = ["--method", "direct", "--judge", "openai/judge", "--limit", "2", "--out", "out"]
     assert call(server, data, "eval", *judged) == 0
@@ -362,7 +381,7 @@ def test_ctrl_c_keeps_everything_and_says_how_to_go_on(server: Server, data: Pat
     process.send_signal(signal.SIGINT)
     _, err = process.communicate()
     assert process.returncode == 130, err.decode()
-    assert b"the same command goes on from here" in err
+    assert b"the same command continues from here" in err
     assert b"Traceback" not in err
     kept = len(Path("out/scores.jsonl").read_text().splitlines())
     assert kept >= 1

@@ -28,5 +28,5 @@ def test_ctrl_c_while_a_module_is_loaded(module, tmp_path):
     (tmp_path / "docs" / "a.md").write_text("# A\n\nText.\n")
     command = [sys.executable, "-c", PRESSED, module]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=60, check=False)
-    assert done.stderr == "interrupted; everything so far is kept: the same command goes on from here\n"
+    assert done.stderr == "interrupted; everything so far is kept: the same command continues from here\n"
     assert done.returncode == 130

@@ -146,4 +146,4 @@ def test_a_run_folder_is_listed_and_one_question_shown_by_its_id(
     assert "did you mean" in capsys.readouterr().err
     assert run(["show", "."]) == 0
     assert run(["show", "data"]) == 2
-    assert "no run folder" in capsys.readouterr().err
+    assert "not a run folder" in capsys.readouterr().err

@@ -274,7 +274,7 @@ async def attempt(number: int) -> Sequence[Trial]:
 
 PART = Part(
     name="faults",
-    promise="A fault of the world ends in one clear line, within its bounds, and nothing recorded is lost",
+    promise="A fault of the surroundings ends in one clear line, in bounded time and memory, and no record is lost",
     short=32,
     long=600,
     attempt=attempt,

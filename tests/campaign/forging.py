@@ -90,7 +90,7 @@ async def judged(case: Case, sandbox: Sandbox) -> list[Trial]:
 
 PART = Part(
     name="forging",
-    promise="No hostile program gets a verdict that it did not earn, or passes its limits",
+    promise="No hostile program gets a wrong verdict or exceeds its limits",
     short=300,
     long=2 * len(cases()),
     attempt=attempt,

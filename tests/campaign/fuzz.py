@@ -68,10 +68,13 @@ def part(area: str, promise: str, *, short: int, long: int) -> Part:
 
 PARTS = (
     part("commands", "No command line ends in a stack trace, an internal error or a hang", short=16, long=4_000),
-    part("data", "A benchmark file is read, or a line names what is wrong in it", short=120, long=8_000),
-    part("files", "What reground wrote and something else changed is read, or refused by name", short=32, long=4_000),
-    part("documents", "A document is read or left out, whatever its bytes", short=10, long=1_500),
+    part("data", "A benchmark file is read, or a line names its error", short=120, long=8_000),
     part(
-        "replies", "Whatever a model replies, a parser reads it or refuses it, in bounded time", short=150, long=8_000
+        "files",
+        "A file of reground that something else changed is read, or refused with its name",
+        short=32,
+        long=4_000,
     ),
+    part("documents", "A document is read or skipped, whatever its bytes", short=10, long=1_500),
+    part("replies", "A parser reads or refuses every reply of a model, in bounded time", short=150, long=8_000),
 )

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import random
 import traceback
-from typing import Any
+from typing import Any, TypeVar
 
+T = TypeVar("T", str, bytes)
 HUGE = 99999999999999999999
 
 TEXTS = (
@@ -68,16 +69,17 @@ def spoiled(good: Any, chance: random.Random) -> Any:
     return value(chance)
 
 
+def _shortened(good: T, a: int, b: int, case: int) -> T:
+    """The text or bytes cut off at a (case 0), without the stretch from a to b (1), or with it twice (2)."""
+    return (good[:a], good[:a] + good[b:], good[:b] + good[a:])[case]
+
+
 def text(good: str, chance: random.Random) -> str:
     """A text with a stretch of it cut out, doubled, or changed for something bad."""
     a, b = sorted(chance.randrange(len(good) + 1) for _ in range(2))
     match chance.randrange(5):
-        case 0:
-            return good[:a]
-        case 1:
-            return good[:a] + good[b:]
-        case 2:
-            return good[:b] + good[a:]
+        case 0 | 1 | 2 as case:
+            return _shortened(good, a, b, case)
         case 3:
             return good[:a] + chance.choice(TEXTS) + good[b:]
         case _:
@@ -88,12 +90,8 @@ def data(good: bytes, chance: random.Random) -> bytes:
     """Bytes with some of them changed, cut out, doubled or put in."""
     a, b = sorted(chance.randrange(len(good) + 1) for _ in range(2))
     match chance.randrange(9):
-        case 0:
-            return good[:a]
-        case 1:
-            return good[:a] + good[b:]
-        case 2:
-            return good[:b] + good[a:]
+        case 0 | 1 | 2 as case:
+            return _shortened(good, a, b, case)
         case 3:
             return good[:a] + chance.randbytes(chance.choice((1, 2, 40))) + good[a:]
         case 4:

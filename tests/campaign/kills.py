@@ -291,7 +291,7 @@ def _left_behind(folder: Path) -> list[str]:
 
 PART = Part(
     name="kills",
-    promise="A killed command goes on where it was, pays for no recorded call twice, and ends as if never killed",
+    promise="A killed command continues where it was, pays for no recorded call twice, and ends as if it had not been killed",
     short=6,
     long=1000,
     attempt=attempt,

@@ -31,7 +31,7 @@ async def attempt(number: int) -> list[Trial]:
 
 PART = Part(
     name="tokens",
-    promise="No control token passes from a document into a prompt",
+    promise="No control token gets from a document into a prompt",
     short=2 * len(TOKENS),
     long=10 * len(TOKENS),
     attempt=attempt,

@@ -251,7 +251,7 @@ class TestParse:
     @staticmethod
     def number(text):
         if not text.isdigit():
-            raise ParseError(f"{text!r} is no number.")
+            raise ParseError(f"{text!r} is not a number.")
         return int(text)
 
     async def test_the_complaint_goes_back_to_the_model(self):
@@ -261,13 +261,13 @@ class TestParse:
         conversation = model.calls[1][0]
         assert [message.role for message in conversation] == ["user", "assistant", "user"]
         assert conversation[1].content == "many"
-        assert "'many' is no number." in conversation[2].content
+        assert "'many' is not a number." in conversation[2].content
         (note,) = [step for step in run.steps if step.kind == "note"]
-        assert note.data == {"of": "count", "attempt": 1, "complaint": "'many' is no number."}
+        assert note.data == {"of": "count", "attempt": 1, "complaint": "'many' is not a number."}
 
     async def test_the_last_complaint_is_raised(self):
         model = ScriptedModel(["a", "b", "c", "4"])
-        with pytest.raises(ParseError, match="'c' is no number"):
+        with pytest.raises(ParseError, match="'c' is not a number"):
             await Run().parse(model, "how many?", self.number, name="count", attempts=3)
         assert len(model.calls) == 3
 

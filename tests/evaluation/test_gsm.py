@@ -117,7 +117,7 @@ async def test_without_a_sandbox_programs_are_unscored(tmp_path: Path) -> None:
 def test_an_answer_that_is_no_number_is_named(tmp_path: Path) -> None:
     path = write(tmp_path) / "gsm_hard" / "gsmhardv2.jsonl"
     path.write_text(path.read_text() + "\n" + json.dumps({"input": "x", "code": "y", "target": "many"}))
-    with pytest.raises(DataError, match=r"gsmhardv2.jsonl:2: the answer 'many' is no number"):
+    with pytest.raises(DataError, match=r"gsmhardv2.jsonl:2: the answer 'many' is not a number"):
         TASKS["gsm_hard"](tmp_path)
 
 

@@ -79,7 +79,7 @@ def test_a_task_comes_from_the_hub_once(hub: Hub) -> None:
 def test_what_the_hub_lacks_is_told_with_what_to_do(hub: Hub) -> None:
     with pytest.raises(DataError, match=r"has no datasets/RUC-NLPIR/FlashRAG_datasets:musique/dev.jsonl; .*--data DIR"):
         load_task("musique", HUB)
-    with pytest.raises(DataError, match=r"theoremqa/test.jsonl cannot be had from the hub; .*--data DIR"):
+    with pytest.raises(DataError, match=r"theoremqa/test.jsonl is not available from the hub; .*--data DIR"):
         load_task("theoremqa", HUB)
 
 

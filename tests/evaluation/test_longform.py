@@ -141,7 +141,7 @@ def test_agreement_with_a_file_of_labels(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("record", "says"), [({"id": "a", "rating": "good"}, "is no number"), ({"id": "a"}, "'rating' is missing")]
+    ("record", "says"), [({"id": "a", "rating": "good"}, "is not a number"), ({"id": "a"}, "'rating' is missing")]
 )
 def test_a_bad_label_is_named(tmp_path: Path, record: dict[str, object], says: str) -> None:
     path = write_jsonl(tmp_path / "labels.jsonl", [{"id": "b", "rating": 1}, record])

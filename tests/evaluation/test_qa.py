@@ -178,7 +178,7 @@ def test_an_absent_file_or_split_is_told(root: Path) -> None:
     with pytest.raises(DataError, match="--data DIR"):
         TASKS["musique"](root)
     path = write_jsonl(root / "hotpotqa" / "questions.jsonl", [question("1", "q", ["a"], split="train")])
-    with pytest.raises(DataError, match="no question of the split dev") as caught:
+    with pytest.raises(DataError, match="no questions of the split dev") as caught:
         TASKS["hotpotqa"](root)
     assert str(path) in str(caught.value)
 

@@ -146,10 +146,10 @@ def test_another_configuration_is_refused_with_the_difference(
 ) -> None:
     path = filled(tmp_path / "run")
     other = CONFIG.model_copy(update=change)
-    with pytest.raises(ConfigurationError, match="holds another run") as refused, open_run(path, other):
+    with pytest.raises(ConfigurationError, match="contains another run") as refused, open_run(path, other):
         pass
     assert said in str(refused.value)
-    with pytest.raises(ConfigurationError, match="holds another run"):
+    with pytest.raises(ConfigurationError, match="contains another run"):
         check_run(path, other)
     assert read_run(path).config == CONFIG
     assert len(read_run(path).records()) == 3

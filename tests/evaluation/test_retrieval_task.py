@@ -96,7 +96,7 @@ def test_a_parquet_file_without_a_column_is_refused(tmp_path: Path) -> None:
 
 
 def test_broken_folders_are_told(beir: Path, tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="is no BEIR folder"):
+    with pytest.raises(DataError, match="is not a BEIR folder"):
         load_beir(tmp_path)
     (beir / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n9\ta\t1\n")
     with pytest.raises(DataError, match="none of the queries"):
@@ -119,7 +119,7 @@ def test_scifact_takes_the_test_split(tmp_path: Path) -> None:
     path = write_jsonl(folder / "qrels.jsonl", judgements)
     assert [example.id for example in load_scifact(tmp_path).examples()] == ["1"]
     write_jsonl(path, [{"query_id": "1", "doc_id": "a", "score": "high"}])
-    with pytest.raises(DataError, match="no whole number"):
+    with pytest.raises(DataError, match="not a whole number"):
         load_scifact(tmp_path)
 
 

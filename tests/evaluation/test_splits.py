@@ -96,7 +96,7 @@ def test_every_task_measures_or_trains() -> None:
 
 def test_strategyqa_cannot_come_undivided_from_the_hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(DataError, match="cannot be had from the hub"):
+    with pytest.raises(DataError, match="is not available from the hub"):
         load_task("strategyqa_train", HUB)
 
 

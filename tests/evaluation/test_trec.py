@@ -45,8 +45,8 @@ def test_beir_qrels_have_three_columns_and_a_header(tmp_path: Path) -> None:
     ("text", "line", "says"),
     [
         ("q Q0 a 1 2.5 t\nq Q0 b 2\n", 2, "expected 6 columns, found 4"),
-        ("q Q0 a 1 best t\n", 1, "'best' is no number"),
-        ("q Q0 a 1 nan t\n", 1, "'nan' is no number"),
+        ("q Q0 a 1 best t\n", 1, "'best' is not a number"),
+        ("q Q0 a 1 nan t\n", 1, "'nan' is not a number"),
         ("\nq Q0 a 1 2 t\nq Q0 a 2 1 t\n", 3, "document a is listed twice for query q"),
     ],
 )
@@ -61,7 +61,7 @@ def test_a_bad_run_line_is_named(tmp_path: Path, text: str, line: int, says: str
 def test_a_bad_qrels_line_is_named(tmp_path: Path) -> None:
     path = tmp_path / "qrels.txt"
     path.write_text("q 0 a 1\nq 0 b high\n")
-    with pytest.raises(DataError, match=r":2: the relevance 'high' is no whole number"):
+    with pytest.raises(DataError, match=r":2: the relevance 'high' is not a whole number"):
         read_qrels(path)
     path.write_bytes(b"q 0 a 1\nq 0 \xff 1\n")
     with pytest.raises(DataError, match="not UTF-8"):

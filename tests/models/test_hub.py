@@ -208,7 +208,7 @@ def test_the_token_goes_to_the_hub_and_not_to_its_store(hub, monkeypatch):
 
 def test_a_cut_download_goes_on_where_it_stopped(hub):
     hub.cut_after = 1_000_000
-    with pytest.raises(PullError, match="run it again to go on"):
+    with pytest.raises(PullError, match="run it again to continue"):
         pull(NAME)
     hub.cut_after = None
     assert pull(NAME).read_bytes() == BODY

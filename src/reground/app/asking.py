@@ -189,12 +189,12 @@ def _checked(order: Ask) -> Ask:
     if order.form is not None and order.form not in FORMS:
         near = did_you_mean(order.form, FORMS)
         raise ConfigurationError(f"no answer form is called {order.form!r}; {near}")
-    catalogue.method_class(order.method)
+    method = catalogue.named(order.method)
     options = as_options(order.model_options)
     as_budget(order.budget)
     rewriter = None if order.rewriter is None else as_model(order.rewriter, options)
-    order = replace(order, question=question, model=as_model(order.model, options), rewriter=rewriter)
-    catalogue.check_rewriter(rewriter, [order.method])
+    order = replace(order, question=question, method=method, model=as_model(order.model, options), rewriter=rewriter)
+    catalogue.check_rewriter(rewriter, [method])
     check_reranker(order)
     _check_trace(order.trace)
     return order

@@ -14,7 +14,7 @@ import importlib.util
 import pkgutil
 import re
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.metadata import entry_points
@@ -102,10 +102,30 @@ ALIASES = {"rar+grounded": "reread"}
 """Former names of methods."""
 
 
+def named(name: str) -> str:
+    """The method's name as it is listed, e.g. search_agent for search-agent.
+
+    Raises ConfigurationError, with similar names as a hint, if there is no such method.
+    """
+    method_class(name)
+    if name.endswith(".py") or name in ALIASES:
+        return name
+    return "+".join(filter(None, _split_preset(name)))
+
+
 def _split_preset(name: str) -> tuple[str, str]:
-    """Split a name into the method's name or file and the preset; "" means no preset."""
-    method, _, preset = (name, "", "") if name.endswith(".py") else ALIASES.get(name, name).partition("+")
-    return method, preset
+    """Split a name into the method's listed name or file, and the preset; "" means no preset."""
+    if name.endswith(".py"):
+        return name, ""
+    method, _, preset = ALIASES.get(name, name).partition("+")
+    method = _listed(method, methods())
+    return method, _listed(preset, presets(method)) if preset else ""
+
+
+def _listed(name: str, known: Container[str]) -> str:
+    """The name as it is listed: a hyphen may stand for an underscore."""
+    other = name.replace("-", "_")
+    return other if name not in known and other in known else name
 
 
 def _method_module(name: str) -> ModuleType:
@@ -212,7 +232,7 @@ def _is_plain(value: object) -> bool:
 
 def _as_dataclass(cls: type[Any]) -> type[Any]:
     if not dataclasses.is_dataclass(cls):
-        raise ConfigurationError(f"{cls.__module__}.{cls.__name__} is no dataclass, so it has no settings to read")
+        raise ConfigurationError(f"{cls.__module__}.{cls.__name__} is not a dataclass, so it has no settings to read")
     return cls
 
 

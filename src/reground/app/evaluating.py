@@ -177,6 +177,7 @@ def settings_by_method(given: Mapping[str, object], methods: Sequence[str]) -> d
     shared: dict[str, dict[str, object]] = {name: {} for name in methods}
     for key, value in given.items():
         method, dot, own = key.partition(".")
+        method = method.replace("-", "_") if method not in shared else method
         owners = [method] if dot and method in shared else [name for name in methods if key in fields_of(name) - PARTS]
         if not owners:
             known = {field for name in methods for field in fields_of(name) - PARTS}

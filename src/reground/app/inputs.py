@@ -115,7 +115,9 @@ def _records(number: int, each: object) -> Iterator[dict[str, str | None]]:
     elif isinstance(each, str):
         yield {"id": f"text-{number}", "title": "", "text": each, "url": None}
     else:
-        raise ConfigurationError(f"item {number} of the corpus is no text, passage or path but {type(each).__name__}")
+        raise ConfigurationError(
+            f"item {number} of the corpus is not a text, a passage or a path but {type(each).__name__}"
+        )
 
 
 def _path(each: object) -> Path | None:

@@ -38,7 +38,8 @@ class MethodName:
     """The method."""
 
     method: str = field(default=DEFAULT_METHOD, metadata={"short": "-m"})
-    """A method's name, name+preset, or the path of your own .py file; see `reground methods`."""
+    """A method's name, name+preset, or the path of your own .py file; see `reground methods`. A hyphen may stand for an
+    underscore."""
 
 
 @dataclass(frozen=True, kw_only=True)

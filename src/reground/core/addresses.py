@@ -1,4 +1,4 @@
-"""Addresses of servers as settings: no key, user or password stands in one, for settings are written down and shown."""
+"""Checks servers' addresses for keys, users and passwords, because settings are recorded and shown."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ _SECRET = re.compile(r"key|token|secret|passw|auth|credential|sig\b|signature", 
 
 
 def check_address(url: str, what: str = "the base URL") -> None:
-    """Refuse an address that holds a user, a password or a key, from whichever setting or variable `what` it comes.
+    """Refuse an address that contains a user, a password or a key.
 
-    Raises ConfigurationError, which does not repeat them.
+    what: the setting or variable that holds it. Raises ConfigurationError, without repeating the address.
     """
     try:
         parts = urlsplit(url)
@@ -22,6 +22,6 @@ def check_address(url: str, what: str = "the base URL") -> None:
         raise ConfigurationError(f"{what} cannot be read; it looks like http://localhost:8000/v1") from None
     if "@" in parts.netloc or any(_SECRET.search(name) for name, _ in query):
         raise ConfigurationError(
-            f"{what} holds a user, a password or a key, and addresses are written down and shown: put the key into "
+            f"{what} holds a user, a password or a key, and addresses are recorded and shown: put the key into "
             "OPENAI_API_KEY, or into another environment variable that --api-key-env names"
         )

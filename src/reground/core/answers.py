@@ -12,7 +12,7 @@ from reground.core.storable import Text
 
 
 class Citation(Value):
-    """A passage by its number, the one that stands in square brackets where a text cites it."""
+    """A cited passage. marker: its number, in square brackets in the text."""
 
     marker: int
     passage_id: Text
@@ -22,9 +22,9 @@ class Citation(Value):
 
 
 class Thought(Value):
-    """One reasoning step as it stands in the end, with the draft it came from.
+    """The final version of one reasoning step.
 
-    `citations` are markers; `reflection` is the criticism that led to the revision, if there was one.
+    draft: the version that it revises. reflection: the criticism that led to the revision. citations: markers.
     """
 
     text: Text
@@ -37,9 +37,9 @@ class Thought(Value):
 class Answer(Value):
     """What a method returns. `text` is the whole response; a form's `extract` finds the short answer in it.
 
-    citations: the passages whose markers stand in `text`. An answer without markers, such as a bare phrase, a number or
-        a program, cites nothing.
-    shown: the passages that stood in the prompts from which the text was written, the cited ones first.
+    citations: the passages whose markers are in `text`. An answer without markers, such as a bare phrase, a number or a
+        program, cites nothing.
+    shown: the passages in the prompts from which the text was written, cited ones first.
     """
 
     text: Text
@@ -49,7 +49,7 @@ class Answer(Value):
 
 
 class Demonstration(Value):
-    """A worked example for few-shot prompts; never taken from what is being evaluated."""
+    """A worked example for few-shot prompts, never taken from the evaluated questions."""
 
     question: str
     reasoning: str = ""
@@ -58,16 +58,16 @@ class Demonstration(Value):
 
 @dataclass(frozen=True)
 class AnswerForm:
-    """What an answer looks like; used by prompts, voting and scoring.
+    """The form of an answer, for prompts, voting and scoring.
 
-    name: how configuration and tasks refer to it.
+    name: its name in configuration and tasks.
     instruction: the sentence that tells a model how to state the answer.
-    extract: finds the comparable answer in a response; empty when there is none.
-    final_pass: whether the answer is written from the revised thoughts in one more call
-        (code, questions) or the thoughts are the answer (plans, essays); RAT, section 2.2.
+    extract: finds the comparable answer in a response; empty if there is none.
+    final_pass: whether one more call writes the answer from the revised thoughts (code, questions). Otherwise the
+        thoughts are the answer (plans, essays); RAT, section 2.2.
     draft_is_query: whether the draft itself is the query, as for code (RAT, appendix B).
-    bare: the same sentence for a call that states the answer and nothing before it; empty where they do not differ.
-    usual: tokens that an answer with a sentence before it mostly takes; what a method holds back for its last call.
+    bare: the instruction for a call that states only the answer; empty if it is the same.
+    usual: usual tokens of an answer with a sentence before it. A method keeps this many for its last call.
     """
 
     name: str
@@ -91,7 +91,8 @@ _PYTHON = re.compile(r"py(?:thon)?[0-9]*")
 
 
 def extract_phrase(text: str) -> str:
-    """The phrase after the last "Answer:", best where a line begins, else after "answer is", else the last line."""
+    """The phrase after the last "Answer:", preferably at the start of a line; else after "answer is"; else the last
+    line."""
     for pattern in (_ANSWER_LINE, _ANSWER_INLINE):
         found = [phrase for phrase in (str(m.group(1)).strip() for m in pattern.finditer(text)) if phrase]
         if found:
@@ -108,7 +109,7 @@ def _trim(phrase: str) -> str:
 
 
 def _uncited(phrase: str) -> str:
-    """The phrase without the markers at its end, such as [1][2]; reads each character once, from the end."""
+    """The phrase without markers at its end, such as [1][2]. Takes linear time."""
     end = start = len(phrase.removesuffix(".").rstrip())
     while phrase.endswith("]", 0, start):
         opened = phrase.rfind("[", 0, start)
@@ -138,9 +139,9 @@ def extract_number(text: str) -> str:
 
 
 def extract_program(text: str) -> str:
-    """The last Python block in Markdown fences that holds anything, else the last block, else the text without fences.
+    """The last non-empty Python block, else the last non-empty code block, else the text without fences.
 
-    An unclosed fence (a completion that was cut) still counts.
+    An unclosed block, from a reply that was cut, counts too.
     """
     blocks = [(language, body.strip("\r\n")) for language, body in code_blocks(text) if body.strip()]
     python = [body for language, body in blocks if _PYTHON.fullmatch(language)]

@@ -1,4 +1,4 @@
-"""Budgets and the meter that keeps to them."""
+"""Budgets, and the meter that enforces them."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Budget(Value):
 
 @dataclass(frozen=True)
 class Reservation:
-    """What an admitted call has reserved: `tokens` of the budget, and the estimated length of its prompt."""
+    """An admitted call's reserved tokens, and the estimated length of its prompt."""
 
     tokens: int = 0
     estimated: int = 0
@@ -48,10 +48,10 @@ _LEAST, _MOST = 0.6, 1.6
 
 @dataclass
 class Meter:
-    """Counts what one question has cost and refuses what its budget does not cover.
+    """Counts the cost of one question and refuses calls that its budget does not cover.
 
-    What is in flight is reserved, so that calls which run at once cannot overspend together. Prompts are estimated
-    before they are sent; how far that was off for the calls so far corrects the estimates of those that follow.
+    Calls in flight have reservations, so that concurrent calls cannot overspend together. Prompts are estimated before
+    they are sent, and the error of earlier estimates corrects later ones.
     """
 
     budget: Budget = field(default_factory=Budget)
@@ -72,15 +72,15 @@ class Meter:
 
     @property
     def elapsed(self) -> float:
-        """Seconds since the question was first begun, not counting the time between attempts."""
+        """Seconds since the question began, without the time between attempts."""
         return self._carried + self.clock() - self._started
 
     def carry(self, elapsed: float) -> None:
-        """Count the time of a replayed effect, which ended `elapsed` seconds into its run."""
+        """Count the time of a replayed effect that ended `elapsed` seconds into its run."""
         self._carried = max(self._carried, elapsed - (self.clock() - self._started))
 
     def remaining_tokens(self) -> int | None:
-        """Tokens that are neither spent nor reserved nor held back; None without a limit."""
+        """Tokens that are not spent, reserved or held back; None without a limit."""
         if self.budget.tokens is None:
             return None
         held = math.ceil(self.ratio * sum(tokens() for tokens in self._held))
@@ -88,9 +88,9 @@ class Meter:
 
     @contextmanager
     def holding(self, tokens: Callable[[], int]) -> Iterator[None]:
-        """Hold back one call, and the tokens that it is estimated to take, as long as the block runs.
+        """Hold back one call and its estimated tokens while the block runs.
 
-        tokens: asked for whenever a call inside the block is admitted, because a prompt grows.
+        tokens: called for every call inside the block, because the prompt may grow.
         """
         self._held.append(tokens)
         try:
@@ -100,29 +100,26 @@ class Meter:
 
     @property
     def ratio(self) -> float:
-        """Tokens that an estimated token of a prompt really is, by the calls so far, with a twentieth to spare.
+        """Measured tokens per estimated token of the prompts so far, plus 5 %, between 0.6 and 1.6.
 
-        1 before the first call; never below 0.6 nor above 1.6.
+        1 before the first call.
         """
         if not self._estimated:
             return 1.0
         return min(_MOST, max(_LEAST, _SAFETY * self._measured / self._estimated))
 
     def room(self) -> int | None:
-        """The tokens left, as estimates count them: what prompts may add up to by `estimate_tokens`.
-
-        None without a limit.
-        """
+        """The tokens left in units of `estimate_tokens`; None without a limit."""
         left = self.remaining_tokens()
         return None if left is None else int(left / self.ratio)
 
     def admit(
         self, messages: tuple[Message, ...], sampling: Sampling, *, least: int = LEAST_REPLY
     ) -> tuple[Sampling, Reservation]:
-        """Reserve room for a call. Returns the sampling, cut to the room left, and the reservation.
+        """Reserve tokens for a call. Returns the sampling, cut to the tokens left, and the reservation.
 
-        Where a reply would be shorter than `least` tokens, fewer samples are drawn first. Raises BudgetExceeded when
-        not even one such reply fits.
+        If a reply would be shorter than `least` tokens, fewer samples are drawn. Raises BudgetExceeded if not even one
+        such reply fits.
         """
         self.check_time()
         self._check_calls()
@@ -149,7 +146,7 @@ class Meter:
         return cut, Reservation(reserved, estimated)
 
     def settle(self, reserved: Reservation, usage: Usage | None) -> None:
-        """Release a reservation and count the call's real cost; None when the call failed."""
+        """Release a reservation and count the call's real cost. usage: None if the call failed."""
         self._reserved_tokens -= reserved.tokens
         self._reserved_calls -= 1
         if usage is not None:
@@ -157,26 +154,26 @@ class Meter:
             self.usage += usage
 
     def _learn(self, estimated: int, usage: Usage) -> None:
-        """A call for several samples may have been several requests, each with the whole prompt."""
+        """Learn from a prompt's measured length. One call may be several requests, each with the whole prompt."""
         if estimated and usage.prompt:
             self._estimated += estimated * max(1, usage.calls)
             self._measured += usage.prompt
 
     def see(self, wanted: Sampling, replies: Sequence[Reply]) -> None:
-        """Remember which replies the token budget cut: they stopped at a limit below the requested length.
+        """Remember the replies that the token budget cut below the requested length.
 
-        Their usage shows it, so this works for replayed replies too.
+        Their usage shows this, so it works for replayed replies too.
         """
         written = sum(reply.usage.completion for reply in replies)
         if self.budget.tokens is not None and written < wanted.max_tokens * wanted.n:
             self._cut.update(reply.text.strip() for reply in replies if reply.finish_reason == "length")
 
     def has_cut(self, text: str) -> bool:
-        """Whether the text is a reply that the token budget has cut."""
+        """Whether the text is a reply that the token budget cut."""
         return text.strip() in self._cut
 
     def replay(self, usage: Usage, elapsed: float, messages: tuple[Message, ...] = ()) -> None:
-        """Count an effect that an earlier attempt paid for; a model call comes with its messages."""
+        """Count an effect that an earlier attempt paid for. messages: the prompt, for a model call."""
         if self.budget.tokens is not None:
             self._learn(estimate_tokens(messages), usage)
         self.usage += usage
@@ -184,7 +181,7 @@ class Meter:
         self.carry(elapsed)
 
     def check_time(self) -> None:
-        """Raise BudgetExceeded when the time is over."""
+        """Raise BudgetExceeded if the time is over."""
         if self.budget.seconds is not None and self.elapsed >= self.budget.seconds:
             raise self._time_over()
 
@@ -192,7 +189,7 @@ class Meter:
         return BudgetExceeded("seconds", f"the time budget of {self.budget.seconds:g} s is used up")
 
     async def within(self, effect: Awaitable[T]) -> T:
-        """What the effect gives while there is time; when time is over, it is cancelled and BudgetExceeded raised."""
+        """Await the effect. When the time is over, cancel it and raise BudgetExceeded."""
         if self.budget.seconds is None:
             return await effect
         try:

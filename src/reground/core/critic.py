@@ -23,7 +23,7 @@ class Critic(Protocol):
         ...
 
     async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
-        """One score a pair, higher is better. What it calls, it calls through `run`."""
+        """One score per pair, higher is better. Model calls go through `run`."""
         ...
 
 

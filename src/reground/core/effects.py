@@ -19,13 +19,13 @@ SCORES = TypeAdapter(tuple[float, ...])
 
 
 def harmless(message: Message) -> Message:
-    """A message as it may go out: control tokens in it are broken."""
+    """The message with its control tokens broken."""
     content = neutralise(message.content)
     return message if content == message.content else Message(role=message.role, content=content)
 
 
 def usage_of(replies: Sequence[Reply]) -> Usage:
-    """What a call's replies cost together."""
+    """The total usage of a call's replies."""
     return sum((reply.usage for reply in replies[1:]), replies[0].usage) if replies else Usage()
 
 

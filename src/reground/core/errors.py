@@ -1,7 +1,6 @@
-"""Every error that reground raises on purpose, in one tree.
+"""The errors that reground raises on purpose.
 
-The command line turns a `RegroundError` into one clear line and the exit code
-that its class names; anything else that escapes is a bug.
+The command line shows a `RegroundError` as one line and exits with the class's code. Any other exception is a bug.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from pathlib import Path
 
 
 class RegroundError(Exception):
-    """Something a user can act on. The message says what happened and what to do."""
+    """An error that the user can act on. The message says what happened and what to do."""
 
     exit_code = 1
 
@@ -35,7 +34,7 @@ class MissingExtra(ConfigurationError):
 
 
 class DataError(RegroundError):
-    """A file does not hold what it should; the message names the file and the line."""
+    """A file has invalid content; the message names the file and the line."""
 
     exit_code = 2
 
@@ -53,9 +52,9 @@ class ModelError(RegroundError):
 
 
 class TransientModelError(ModelError):
-    """The adapter believes that the same call may succeed later.
+    """The same call may succeed later.
 
-    `retry_after` is the wait in seconds that the server asked for, if it did.
+    retry_after: the seconds to wait, if the server named them.
     """
 
     def __init__(self, why: str, *, retry_after: float | None = None) -> None:
@@ -72,7 +71,7 @@ class ContextLengthExceeded(ModelError):
 
 
 class CapabilityError(ModelError):
-    """The model cannot do what the method needs (log-probabilities, say)."""
+    """The model cannot do what the method needs, such as log-probabilities."""
 
 
 class EmptyAnswer(RegroundError):
@@ -90,7 +89,7 @@ class IndexRefused(RetrievalError):
 
 
 class SandboxUnavailable(RegroundError):
-    """No isolation is to be had here, so running generated code is refused."""
+    """No isolation is available here, so generated code is not run."""
 
     exit_code = 2
 

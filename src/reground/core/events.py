@@ -1,4 +1,4 @@
-"""What an observer of a run is told while it happens."""
+"""Events that a run reports to its observer."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reground.core.trajectory import Step
 
 @dataclass(frozen=True)
 class Event:
-    """Something an observer can show while it happens: an effect begins, or a step is done."""
+    """The begin of an effect, or the end of a step."""
 
     type: Literal["begin", "end"]
     span: str

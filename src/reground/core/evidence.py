@@ -25,7 +25,7 @@ class Retriever(Protocol):
 
     @property
     def name(self) -> str:
-        """What is searched and how. It is part of a run's identity and changes with the index."""
+        """Names the index and the kind of search. Part of a run's identity."""
         ...
 
     async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:

@@ -14,8 +14,8 @@ _LANGUAGE = re.compile(r"[{.\s]*([\w+#-]*)")
 def code_blocks(text: str) -> list[tuple[str, str]]:
     """The language and the body of every fenced block, in order; blank bodies and a last unclosed block included.
 
-    Blocks are CommonMark's, with three liberties. A fence may end a line of prose or of code. A fence with a
-    language right behind an opening one takes its place. A fence with a language inside a block closes it too.
+    Blocks are CommonMark's, with three exceptions. A fence may end a line of prose or code. A fence with a language
+    directly after an opening fence replaces it. A fence with a language inside a block closes it too.
     """
     found: list[_Block] = []
     block: _Block | None = None
@@ -50,12 +50,12 @@ class _Fence:
 
     @property
     def alone(self) -> bool:
-        """Whether only indentation or the marker of a list or a quotation stands before it."""
+        """Whether only indentation, or the marker of a list or a quotation, comes before it."""
         return _MARGIN.fullmatch(self.before.strip()) is not None
 
     @property
     def names_a_language(self) -> bool:
-        """Whether what is said behind it can be a language and no sentence."""
+        """Whether the text after it can be a language, not a sentence."""
         return bool(self.info) and (_ONE_WORD.fullmatch(self.info) is not None or self.info[0] == "{")
 
 
@@ -95,7 +95,7 @@ def _fence(line: str) -> _Fence | None:
 
 
 def _opened(fence: _Fence) -> _Block | None:
-    """The block that a fence opens outside of any; none where a sentence follows a fence within a line."""
+    """The block that a fence opens; None if the fence is inside a line of prose."""
     if not fence.alone and _ONE_WORD.fullmatch(fence.info) is None:
         return None
     language = _LANGUAGE.match(fence.info)

@@ -20,7 +20,7 @@ from typing import Protocol
 from reground.core.errors import JournalError
 
 SCHEMA_VERSION = 2
-"""Version 1 had no `sum`; its rows are read as they are, and what is added to such a file has one."""
+"""Version 1 had no `sum`. Its rows are still read, and new rows in such a file get one."""
 _log = logging.getLogger(__name__)
 
 
@@ -144,7 +144,9 @@ class SqliteJournal:
 
     def _name(self, damaged: Iterable[int]) -> None:
         for row in damaged:
-            notice = f"{self.path}, row {row}: its checksum does not fit, so the record is damaged; it is asked again"
+            notice = (
+                f"{self.path}, row {row}: its checksum does not match, so the record is damaged; the call is made again"
+            )
             _log.warning("%s", notice)
             self.notices.append(notice)
 

@@ -27,7 +27,7 @@ class Message(Value):
 
 
 LEAST_REPLY = 16
-"""Tokens: no call is made whose reply a budget would cut shorter, unless the call asks for fewer."""
+"""Minimum tokens of a reply. A call whose reply a budget would cut shorter is not made, unless it asks for less."""
 
 
 class Sampling(Value):
@@ -54,7 +54,7 @@ IMPOSSIBLE = -9999.0
 
 
 def _storable_tokens(tokens: tuple[TokenLogprob, ...] | None) -> tuple[TokenLogprob, ...] | None:
-    """A reply's tokens, repaired where one cannot be stored. They are checked all at once: a reply has hundreds."""
+    """A reply's tokens in a form that can be stored. They are checked together, because a reply has hundreds."""
     if not tokens or (
         math.isfinite(sum([each.logprob for each in tokens])) and "".join([each.token for each in tokens]).isascii()
     ):
@@ -68,9 +68,9 @@ def _storable_tokens(tokens: tuple[TokenLogprob, ...] | None) -> tuple[TokenLogp
 
 
 class Usage(Value):
-    """What calls cost. Token counts; `cached` is the part of `prompt` that a server reused.
+    """The cost of calls in tokens and US dollars.
 
-    `usd` is None where no price is known, and stays None in a sum that holds an unknown price.
+    cached: the part of `prompt` that a server reused. usd: None if a price is unknown.
     """
 
     calls: int = 0
@@ -98,9 +98,8 @@ class Usage(Value):
 class Reply(Value):
     """One sampled completion.
 
-    `usage` is the whole call's on the first reply of a call and empty on the others,
-    so the sum over replies is what was paid. `reasoning` is what a reasoning model wrote before `text`; None if it
-    marked no such part.
+    usage: the whole call's on its first reply and empty on the others, so the sum over replies is the cost.
+    reasoning: what a reasoning model wrote before `text`; None if it marked no such part.
     """
 
     text: Text
@@ -111,10 +110,7 @@ class Reply(Value):
 
     @property
     def mean_logprob(self) -> float | None:
-        """The mean natural logarithm of the tokens' probabilities; perplexity is exp of its negative.
-
-        None without any.
-        """
+        """The mean natural logarithm of the tokens' probabilities (perplexity is exp of its negative), or None."""
         tokens = self.token_logprobs
         return sum(token.logprob for token in tokens) / len(tokens) if tokens else None
 
@@ -125,8 +121,8 @@ class Reply(Value):
     def only(self, ranges: Sequence[tuple[int, int]]) -> Reply:
         """These half-open ranges of the characters, in order, and the tokens that spell them.
 
-        A token across a border keeps the part inside, with its whole log-probability. If the tokens do not spell the
-        text (a server may give none, or numbers), they cannot be assigned, and there are no log-probabilities.
+        A token across a border keeps its part inside, with its whole log-probability. There are no log-probabilities
+        if the tokens do not spell the text; a server may give none, or numbers.
         """
         text = "".join(self.text[start:end] for start, end in ranges)
         return self.model_copy(update={"text": text, "token_logprobs": self._tokens(ranges)})
@@ -175,14 +171,14 @@ def as_messages(prompt: Prompt) -> tuple[Message, ...]:
 
 
 def estimate_tokens(messages: tuple[Message, ...]) -> int:
-    """A prompt's length in tokens before any tokenizer has seen it: a token for every 3.5 UTF-8 bytes, and 4 a turn.
+    """Estimate a prompt's length without a tokenizer: one token per 3.5 UTF-8 bytes, and 4 per turn.
 
-    Large vocabularies reach 4.5 bytes a token on plain English; a small one on passages full of names was seen at 2.7.
-    What a call really cost is settled afterwards, so an estimate that is off never adds up, and a meter learns from it.
+    Large vocabularies reach 4.5 bytes per token on plain English; 2.7 was measured for a small one on passages full of
+    names. The meter replaces estimates by real costs and learns from the difference, so errors do not add up.
     """
     return sum(4 + 2 * len(message.content.encode()) // 7 for message in messages)
 
 
 def tokens_of(prompt: Prompt) -> int:
-    """A prompt's length in tokens, by estimate."""
+    """A prompt's estimated length in tokens."""
     return estimate_tokens(as_messages(prompt))

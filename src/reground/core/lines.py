@@ -1,9 +1,8 @@
 """JSON lines on disk: written whole or not at all, each with a checksum.
 
-A line is one JSON object, and any JSON reader reads it. Its last field, "sum", is the CRC-32 (eight hexadecimal digits)
+A line is one JSON object that any JSON reader can read. Its last field, "sum", is the CRC-32 (eight hexadecimal digits)
 of the line's UTF-8 bytes without that field and without the line end: of `{"id":"a"}` for
-`{"id":"a","sum":"9aa4e643"}`. Lines that were written before there were checksums have no such field and are read as
-they are.
+`{"id":"a","sum":"9aa4e643"}`. Older lines have no such field and are read unchecked.
 """
 
 from __future__ import annotations
@@ -34,14 +33,14 @@ def without_sum(line: bytes) -> bytes:
         return data
     data = data[: found.start()] + b"}"
     if zlib.crc32(data) != int(found[1], 16):
-        raise ValueError("its checksum does not fit, so the line is damaged")
+        raise ValueError("its checksum does not match, so the line is damaged")
     return data
 
 
 def append_line(path: Path, text: str) -> None:
-    """Add one JSON object to a file of lines: all of it or nothing. Raises StorageError where there is no room.
+    """Add one JSON object to a file of lines, whole or not at all. Raises StorageError if there is no room.
 
-    A last line that a crash left without a line end stays a line of its own.
+    If a crash left the last line without a line end, the new line still begins on its own.
     """
     line = with_sum(text)
     with writing(path):
@@ -58,7 +57,7 @@ def append_line(path: Path, text: str) -> None:
 
 
 def _write_whole(handle: int, data: bytes, end: int) -> None:
-    """Write on until everything is written, or take back what was."""
+    """Write everything, or undo a partial write."""
     left = memoryview(data)
     try:
         while left:
@@ -70,7 +69,7 @@ def _write_whole(handle: int, data: bytes, end: int) -> None:
 
 
 def _lock(handle: int) -> None:
-    """Several processes may add to one file; the lock goes with the handle."""
+    """Lock the file, because several processes may add to it. Closing the handle unlocks it."""
     try:
         import fcntl
     except ImportError:  # not on Windows
@@ -105,7 +104,7 @@ def writing(path: Path) -> Iterator[None]:
 
 
 def read_lines(path: Path, what: str) -> Iterator[tuple[int, bytes]]:
-    """A file's lines that are not blank, by their numbers. Raises DataError where the file cannot be opened."""
+    """A file's non-blank lines with their numbers. Raises DataError if the file cannot be opened."""
     try:
         lines = path.open("rb")
     except OSError as error:
@@ -119,8 +118,8 @@ def read_lines(path: Path, what: str) -> Iterator[tuple[int, bytes]]:
 def set_aside(path: Path, check: Callable[[bytes], object]) -> list[str]:
     """Move unreadable lines to a file beside this one. Returns a message for the user for each.
 
-    check: reads a line that has no checksum; raises ValueError where it cannot. A last line that only lacks its line
-    end is given one; one that was cut short is dropped, because it was never whole.
+    check: reads a line without a checksum, and raises ValueError if it is damaged. A whole last line without a line end
+    gets one; a last line that was cut short is dropped.
     """
     broken, ended = _broken(path, check)
     if not broken and ended:
@@ -134,7 +133,7 @@ def set_aside(path: Path, check: Callable[[bytes], object]) -> list[str]:
             what = f"the line cannot be read and has been set aside in {aside.name}"
         else:
             what = "the last line was cut short and has been taken off"
-        notices.append(f"{path}:{number}: {what}; its question is done again")
+        notices.append(f"{path}:{number}: {what}; its question is run again")
     good = (line for number, line in read_lines(path, "lines") if number not in broken)
     replace_lines(path, (line if line.endswith(b"\n") else line + b"\n" for line in good))
     return notices

@@ -1,8 +1,7 @@
 """Citation markers in a text: [3], or [1, 4], where the number is that of a passage.
 
-Brackets that mean something else are left alone: those in code, an index behind a name (a[1], row_2[7]), what an
-operator or a link's address stands beside, a list after "is" or "range", and numbers that nobody gives a passage
-([0], [2019]).
+Other brackets stay unchanged: in code, an index after a name (a[1], row_2[7]), next to an operator or a link's address,
+a list after "is" or "range", and numbers that no passage has ([0], [2019]).
 """
 
 from __future__ import annotations
@@ -24,15 +23,15 @@ _LISTS = re.compile(
     re.IGNORECASE,
 )
 _USUAL = 99
-"""A larger number in brackets is a year, say, unless there are more passages."""
+"""A larger number in brackets is no marker (it may be a year), unless there are more passages."""
 _NEAR = 80
-"""Characters on either side of a marker that tell what it is."""
+"""Characters to look at on either side of a marker."""
 _PASSES = 8
-"""A text that has not settled after this many passes is nested brackets."""
+"""Maximum passes over a text. A text that still changes after that is only nested brackets."""
 
 
 def cited_markers(text: str, *, most: int) -> list[int]:
-    """The passage numbers that a text cites, each once, in order; `most` is the highest there is."""
+    """The passage numbers that a text cites, each once, in order. most: the highest existing number."""
     cited: list[int] = []
 
     def see(run: str) -> str:
@@ -52,7 +51,7 @@ def without_unknown(text: str, known: Collection[int]) -> tuple[str, list[int]]:
         return _rebuilt(run, known)
 
     most = max(known, default=0)
-    for _ in range(_PASSES):  # what is taken out may leave another marker behind
+    for _ in range(_PASSES):  # a removal may create another marker
         before, text = text, _each_run(text, keep, most)
         if text == before:
             break
@@ -92,7 +91,7 @@ def _cites(run: str, before: str, after: str, most: int) -> bool:
 def _closed(before: str, part: str, end: int) -> tuple[str, int]:
     """The text kept before a removed run, and the position where the text continues.
 
-    Parentheses that held nothing else go with it, and one blank.
+    Parentheses that contained nothing else are removed too, and one space.
     """
     opened, closed = before.rstrip(" \t"), _skipped(_BLANKS, part, end)
     if opened.endswith("(") and part.startswith(")", closed):
@@ -108,7 +107,7 @@ def _skipped(blanks: re.Pattern[str], part: str, end: int) -> int:
 
 
 def _rebuilt(run: str, known: Collection[int]) -> str:
-    """The run with its known markers alone, joined as the first two were."""
+    """The run with only its known markers, joined like the first two."""
     if all(number in known for number in _numbers(run)):
         return run
     groups = [[number for number in _numbers(group) if number in known] for group in re.findall(_BRACKET, run)]

@@ -13,10 +13,10 @@ from reground.core.run import Run
 class Method(Protocol):
     """A paper's algorithm. It sees only the question, so no gold answer can leak into it.
 
-    One method answers many questions at once, so what belongs to a question lives in `solve` and not in the method.
+    One method answers many questions at once, so the state of a question belongs in `solve`, not in the method.
 
-    Every effect goes through `run`. A method calls `run.propose` whenever it has an answer worth giving; if the budget
-    ends early, the last proposal is the result.
+    Every effect goes through `run`. A method calls `run.propose` whenever it has a usable answer; if the budget ends
+    early, the last proposal is the result.
     """
 
     async def solve(self, question: str, run: Run, /) -> Answer:
@@ -26,12 +26,12 @@ class Method(Protocol):
 
 @runtime_checkable
 class Sizable(Method, Protocol):
-    """A method that can be set up larger or smaller: more samples, more documents, more rounds.
+    """A method in several sizes: more samples, more documents, more rounds.
 
-    What each size costs is told by a dry run (`reground.evaluation.scaling`). A method that has to be able to read its
-    replies says in `usual`, a class variable, what calls of a name mostly say; "{number}" makes each reply another.
+    A dry run tells the cost of each size (`reground.evaluation.scaling`). A method that parses its replies has the
+    class variable `usual`: a typical reply for each name of a call, in which "{number}" makes every reply different.
     """
 
     def sizes(self) -> Sequence[Method]:
-        """The same method in every size worth trying, the cheapest first."""
+        """The method in all useful sizes, cheapest first."""
         ...

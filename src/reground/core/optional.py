@@ -1,4 +1,4 @@
-"""A part of a question's work that a limit may end without ending the question."""
+"""Blocks of a question's work that a limit may end without ending the question."""
 
 from __future__ import annotations
 
@@ -12,9 +12,11 @@ REFUSING = frozenset({"tokens", "calls"})
 
 
 class Optional:
-    """A block that ends early where one of the `limits` refuses a call in it.
+    """A block that ends early if one of the `limits` refuses a call in it.
 
-    note: told why the block ended early. held: what is held back as long as the block runs.
+    A class, because a type checker does not see that a generator's context manager may swallow an exception.
+
+    note: called with the reason for an early end. held: entered for the duration of the block.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Code of the user's own, as a file or as an installed plugin: loading it, and finding the line of it that failed."""
+"""Loads the user's own code, from a file or an installed plugin, and finds the line of it that failed."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from types import ModuleType
 from reground.core.errors import ConfigurationError
 
 _places: set[Path] = set()
-"""The files, and the folders of the packages, that were loaded here."""
+"""The loaded files, and the folders of the loaded packages."""
 
 
 def load_file(path: Path, what: str) -> ModuleType:
-    """Run a file. what: what it holds, for the message ("method").
+    """Run a file. what: its content, for the error message ("method").
 
-    Raises ConfigurationError, with the line, where the file is absent or fails.
+    Raises ConfigurationError, with the line, if the file is missing or fails.
     """
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None or not path.is_file():
@@ -36,9 +36,9 @@ def load_file(path: Path, what: str) -> ModuleType:
 
 
 def load_module(module: str, label: str) -> ModuleType:
-    """Import a module, a plugin's or one of this package. `module:name`, as entry points also have it, is its module.
+    """Import a module of a plugin or of this package. Of an entry point's `module:name`, the name is ignored.
 
-    Raises ConfigurationError, with the line where it is a plugin's; `label` says what could not be imported.
+    label: the module's description for the error message. Raises ConfigurationError, with the line if it is a plugin's.
     """
     module = module.partition(":")[0]
     top = module.partition(".")[0]
@@ -55,7 +55,7 @@ def load_module(module: str, label: str) -> ModuleType:
 
 
 def place_of(error: BaseException) -> str | None:
-    """The innermost line of such code that an exception went through; None where there is none."""
+    """The innermost line of the user's code that an exception passed through, or None."""
     if isinstance(error, SyntaxError):
         return f"{error.filename}:{error.lineno}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_own(Path(frame.filename).resolve())]

@@ -1,4 +1,4 @@
-"""What critics compare, and the least that a run has to know of them."""
+"""The pairs that critics score, and the part of a critic that a run needs."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class Scorer(Protocol):
 
     @property
     def name(self) -> str:
-        """What judges, and which version of it."""
+        """The critic and its version."""
         ...
 
     async def score(self, pairs: Sequence[Pair], run: Any, /) -> Sequence[float]:
-        """One score a pair."""
+        """One score per pair."""
         ...
 
 

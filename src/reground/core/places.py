@@ -1,6 +1,6 @@
-"""Where things live on disk. REGROUND_HOME moves everything; else the XDG base directories hold.
+"""The folders of models, indexes, caches and runs: in REGROUND_HOME if set, otherwise in the XDG base directories.
 
-Nothing here creates a folder; whoever writes does.
+These functions create no folder.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from reground.core.errors import ConfigurationError
 
 
 def models_dir() -> Path:
-    """Weights that were pulled."""
+    """Downloaded weights."""
     return _place("XDG_CACHE_HOME", ".cache", "models")
 
 
 def indexes_dir() -> Path:
-    """Indexes that were built without saying where to."""
+    """Indexes built without a given folder."""
     return _place("XDG_CACHE_HOME", ".cache", "indexes")
 
 
 def cache_dir() -> Path:
-    """What can be deleted and made again, such as the shared cache of model calls."""
+    """Files that can be made again, such as the shared cache of model calls."""
     return _place("XDG_CACHE_HOME", ".cache", "cache")
 
 
@@ -32,7 +32,7 @@ def runs_dir() -> Path:
 
 
 def expanded(path: str | Path) -> Path:
-    """A path with `~` as the user's home. Raises ConfigurationError where there is no such user."""
+    """A path with `~` expanded. Raises ConfigurationError if there is no such user."""
     try:
         return Path(path).expanduser()
     except RuntimeError:

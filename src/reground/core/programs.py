@@ -1,4 +1,4 @@
-"""Generated programs, what became of them, and the port that runs them."""
+"""Generated programs, their executions, and the port that runs them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Verdict(StrEnum):
 
 
 class Limits(Value):
-    """What one program may use: wall-clock and CPU seconds, MiB of memory, processes, bytes of output."""
+    """The limits of one program: wall-clock and CPU seconds, MiB of memory, processes, bytes of output."""
 
     seconds: float = Field(default=10.0, gt=0)
     memory_mib: int = Field(default=512, ge=16)
@@ -33,14 +33,14 @@ class Limits(Value):
 
 
 class Program(Value):
-    """Untrusted Python and what to do with it.
+    """Untrusted Python with its input and its tests.
 
     source: the generated program.
-    stdin: what it reads.
-    expected_stdout: judged line by line, trailing white space ignored, where it is given.
-    tests: trusted Python that runs apart from the source and sees only its `exports`.
+    stdin: its standard input.
+    expected_stdout: compared line by line, ignoring trailing white space, if given.
+    tests: trusted Python that runs separately and sees only the source's `exports`.
     exports: names of the source that the tests use.
-    returns: an expression over the source's names whose plain value is wanted, e.g. "solution()".
+    returns: an expression over the source's names, evaluated to plain data, e.g. "solution()".
     """
 
     source: Text
@@ -53,7 +53,7 @@ class Program(Value):
 
 
 class Execution(Value):
-    """The verdict is data, never an exception. `value` is what `Program.returns` asked for."""
+    """The result of a program. The verdict is data, never an exception. value: that of `Program.returns`."""
 
     verdict: Verdict
     stdout: Text = ""
@@ -65,7 +65,7 @@ class Execution(Value):
 
     @property
     def passed(self) -> bool:
-        """True for `Verdict.PASSED` alone."""
+        """Whether the verdict is `Verdict.PASSED`."""
         return self.verdict is Verdict.PASSED
 
 

@@ -1,4 +1,4 @@
-"""What a reasoning model thinks before it answers, told apart from the answer."""
+"""Separates a reasoning model's thought from its answer."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ _TAGS = (("<think>", "</think>"), ("[THINK]", "[/THINK]"))
 
 
 def separate(reply: Reply) -> Reply:
-    """Move what the model thought from `text` to `reasoning`; log-probabilities stay for the text's tokens alone.
+    """Move the thought from `text` to `reasoning`. Only the remaining tokens keep log-probabilities.
 
-    A thought stands at the beginning, in <think> or [THINK]. Its opening may be missing, because some chat templates
-    put it into the prompt. Its end may be missing, because the length limit cut it: then there is no text.
+    A thought comes first, in <think> or [THINK]. Its opening tag may be missing, because some chat templates put it
+    into the prompt. Its closing tag may be missing if the length limit cut it; then there is no text.
     """
     thoughts, text = _split(reply.text)
     if reply.reasoning is not None:
@@ -54,7 +54,7 @@ def _blank_until(text: str, at: int) -> int:
 
 
 def _tokens_of(text: str, tokens: tuple[TokenLogprob, ...]) -> tuple[TokenLogprob, ...] | None:
-    """The tokens that spell the text; None where they cannot be told from those of the thought."""
+    """The tokens that spell the text; None if they cannot be told from those of the thought."""
     said = "".join(token.token for token in tokens)
     if not text:
         return ()

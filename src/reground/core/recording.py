@@ -1,4 +1,4 @@
-"""What a span of a run records, and what it replays of an earlier attempt."""
+"""Records the effects of a span of a run, and replays those of an earlier attempt."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass
 class Shared:
-    """What all spans of one question have in common."""
+    """The state that all spans of one question share."""
 
     run_id: str
     question_id: str
@@ -39,7 +39,7 @@ class Shared:
 
 
 class Recording:
-    """One span: its place, its ordinals, and everything that happened in it."""
+    """One span: its path, its ordinals and its steps."""
 
     _shared: Shared
     _path: str
@@ -48,7 +48,7 @@ class Recording:
 
     @property
     def usage(self) -> Usage:
-        """What the whole question has cost so far, replayed calls included."""
+        """The cost of the whole question so far, including replayed calls."""
         return self._shared.meter.usage
 
     @property
@@ -68,13 +68,13 @@ class Recording:
         return tuple(step for step in self._shared.steps if f"{step.span}/".startswith(inside))
 
     def note(self, name: str, **data: JsonValue) -> None:
-        """Record something worth seeing that is no effect."""
+        """Record a note, which is not an effect."""
         self._record(NoteStep, self._ordinal, name, data=data)
 
     def choose(
         self, name: str, *, by: str, context: str, candidates: Sequence[Candidate], chosen: int | None, why: str = ""
     ) -> None:
-        """Record a choice between candidates and what it saw; the choice itself is the method's."""
+        """Record the method's choice between candidates, with its context."""
         made = tuple(candidates)
         self._record(ChooseStep, self._ordinal, name, by=by, context=context, candidates=made, chosen=chosen, why=why)
 
@@ -88,7 +88,7 @@ class Recording:
         *,
         keep: Callable[[], bool] = lambda: True,
     ) -> tuple[T, bool]:
-        """An effect without tokens: what it gave, and whether that was recorded."""
+        """An effect without tokens. Returns its result, and whether it was replayed."""
         meter = self._shared.meter
         recorded = self._replay(ordinal, mark, adapter, name)
         if recorded is not None:
@@ -121,7 +121,7 @@ class Recording:
             return adapter.validate_json(effect.result), effect.elapsed
         except ValidationError as error:
             why = f"{effect.where or 'the journal'}: {error.errors()[0]['msg']}"
-            _log.warning("a recorded effect (%s) cannot be read and is asked again: %s", name, why)
+            _log.warning("a recorded effect (%s) cannot be read, so the call is made again: %s", name, why)
             self.note("record set aside", of=name, why=why)
             return None
 

@@ -1,4 +1,4 @@
-"""Run: a method's only door to the world. It records, replays and pays."""
+"""Run: the only way for a method to reach the world. It records, replays and keeps to the budget."""
 
 from __future__ import annotations
 
@@ -107,29 +107,29 @@ class Run(Recording):
         return self
 
     def __exit__(self, *error: object) -> None:
-        """Nothing to undo: a span only says where its effects belong."""
+        """Do nothing: a span only names its effects."""
 
     def keeping(self, prompt: Callable[[], Prompt] | None, *, reply: int) -> Optional:
-        """A block that holds back what the call behind it will need, so that this call fits whatever happens inside.
+        """A block that keeps enough of the budget for the call after it.
 
-        Where a call inside would take it, the block ends there, and a note says so.
+        If a call inside needs that, the block ends early, with a note.
 
-        prompt: that call's prompt as it would be now; None holds nothing back, and no limit ends the block.
-        reply: the tokens of its reply.
+        prompt: the later call's prompt as it would be now; None keeps nothing, and no limit ends the block.
+        reply: tokens of the later call's reply.
         """
         if prompt is None:
             return Optional(self._note_end, nullcontext(), frozenset())
         return Optional(self._note_end, self.meter.holding(lambda: tokens_of(prompt()) + reply))
 
     def optional(self) -> Optional:
-        """A block that may be left out: where a limit of tokens or calls refuses a call in it, the block ends there."""
+        """A block that ends early, with a note, if a limit of tokens or calls refuses a call in it."""
         return Optional(self._note_end, nullcontext())
 
     def _note_end(self, why: str) -> None:
         self.note("ended early", why=why)
 
     def room(self) -> int | None:
-        """The tokens, by estimate, that a prompt and its reply may still take together; None without a limit."""
+        """The estimated tokens that a prompt and its reply may still take together; None without a limit."""
         return self.meter.room()
 
     async def generate(
@@ -143,12 +143,11 @@ class Run(Recording):
         logprobs: Literal["needed", "welcome"] = "needed",
         least: int = LEAST_REPLY,
     ) -> list[Reply]:
-        """Call a model. Raises BudgetExceeded before spending or when the time ends, ModelError when there is no reply.
+        """Call a model. Raises BudgetExceeded before spending or when time runs out, ModelError if there is no reply.
 
-        logprobs: what becomes of a call whose sampling asks for log-probabilities where the model has none: "needed"
-        raises CapabilityError, "welcome" goes on without them.
-        least: the fewest tokens that make a reply worth its price. A limit that leaves less draws fewer samples, or
-        refuses the call.
+        logprobs: "needed" raises CapabilityError if the sampling asks for log-probabilities and the model has none;
+        "welcome" goes on without them.
+        least: minimum useful tokens of a reply. If a limit leaves less, fewer samples are drawn or the call is refused.
         """
         wanted = sampling if sampling is not None else Sampling()
         messages = tuple(harmless(message) for message in as_messages(prompt))
@@ -163,7 +162,7 @@ class Run(Recording):
         else:
             replies, at = recorded
             self._shared.meter.replay(priced(usage_of(replies), model), at, messages)
-        replies = unfence(replies, messages)  # the journal keeps them as they were written
+        replies = unfence(replies, messages)  # the journal keeps the originals
         found = {"model": model.name, "messages": messages, "sampling": asked, "replies": replies}
         self._record(GenerateStep, ordinal, name, replayed=recorded is not None, **found)
         self._shared.meter.see(wanted, replies)
@@ -174,7 +173,7 @@ class Run(Recording):
         return list(replies)
 
     def _seeded(self, wanted: Sampling, ordinal: int) -> Sampling:
-        """The sampling with a seed if it needs one: by the call's place, not by its turn, which the timing decides."""
+        """The sampling with a seed if it needs one, derived from the call's position, which timing cannot change."""
         shared = self._shared
         if shared.seed is None or wanted.seed is not None or wanted.temperature == 0:
             return wanted
@@ -242,7 +241,7 @@ class Run(Recording):
         attempts: int = 2,
         sampling: Sampling | None = None,
     ) -> T:
-        """Call a model and parse its reply; a ParseError's message goes back to the model, `attempts` times in all."""
+        """Call a model and parse its reply. On a ParseError, send its message back; at most `attempts` calls."""
         messages = list(as_messages(prompt))
         for attempt in range(1, attempts + 1):
             text = await self.ask(model, messages, name=name, sampling=sampling)
@@ -261,7 +260,7 @@ class Run(Recording):
         raise AssertionError("attempts must be at least 1")
 
     async def retrieve(self, retriever: Retriever, query: str, /, *, k: int, name: str = "retrieve") -> list[Passage]:
-        """Retrieve at most `k` passages. Their text is data: control tokens in it are broken here."""
+        """Retrieve at most `k` passages, with control tokens in their text broken."""
         query = storable_text(query)
         mark = fingerprint("retrieve", retriever.name, str(k), query)
 
@@ -287,10 +286,10 @@ class Run(Recording):
         return execution
 
     async def score(self, critic: Scorer, pairs: Sequence[Pair], /, *, name: str = "score") -> list[float]:
-        """Have a critic score candidates. Raises ModelError where it does not give one score a pair.
+        """Let a critic score candidates. Raises ModelError unless it gives one score per pair.
 
-        Scores are recorded, because another machine or build may compute different ones. A critic that calls a model
-        through this run has its calls recorded instead.
+        Scores are recorded, because another machine or build may compute different ones. If the critic calls a model
+        through this run, its calls are recorded instead.
         """
         mark = fingerprint("score", critic.name, *(text for pair in pairs for text in (pair.context, pair.candidate)))
 

@@ -1,8 +1,8 @@
 """Repairs text and numbers from outside that UTF-8 or JSON cannot hold.
 
-A model, a retriever, a sandbox or an exception may hand over half a surrogate pair, a number that is not finite, or
-endlessly nested data. Such a value might be written but not read back. The types below repair it when a value is made,
-so everything in a run can be stored, and a replay sees what the first attempt saw.
+A model, a retriever, a sandbox or an exception may produce half a surrogate pair, a number that is not finite, or
+deeply nested data. Such a value might be written but not read back. The types below repair it when it is created, so
+everything in a run can be stored, and a replay sees the same values.
 """
 
 from __future__ import annotations
@@ -13,12 +13,12 @@ from typing import Annotated, Any
 from pydantic import AfterValidator, BeforeValidator, JsonValue
 
 DEEPEST = 64
-"""Levels of nested data that are kept; JSON readers stop at about 200, and a record adds some of its own."""
+"""Maximum levels of nested data. JSON readers stop at about 200, and a record adds some of its own."""
 _LARGEST_BITS = 10_000
 
 
 def storable_text(text: str) -> str:
-    """The text with every lone surrogate as U+FFFD; a pair of surrogates becomes the character that it stands for."""
+    """The text with lone surrogates as U+FFFD, and pairs of surrogates as the character that they encode."""
     if text.isascii():
         return text
     try:

@@ -128,10 +128,11 @@ class Failure(Value):
 
 
 class Trajectory(Value):
-    """One question's whole story.
+    """Everything that a method did for one question.
 
-    `stopped` names the budget limit that ended the method early; the answer is then the best it had.
-    `usage` counts replayed calls too; `seconds` is wall-clock time over all attempts.
+    stopped: the budget limit that ended the method; the answer is then the last one it proposed. None where the method
+    answered by itself, even if a limit shortened its work: the note "ended early" says so.
+    usage: includes replayed calls. seconds: wall-clock time over all attempts.
     """
 
     version: Literal[2] = 2

@@ -1,8 +1,8 @@
-"""Text from outside is data: how it is made harmless and how it is fenced.
+"""Makes text from outside harmless, and fences passages in prompts.
 
 A llama.cpp server, like most, turns the text `<|im_end|>` inside a message into the control token of that name. With it
-a passage could end its turn and speak as the system. `neutralise` breaks every such token with a space, which a reader
-hardly sees and a tokenizer never joins.
+a passage could end its turn and speak as the system. `neutralise` breaks every such token with a space, which readers
+hardly notice and tokenizers never join.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ _SPELLED = _UNSEEN.join(
     starmap(_looks_like, zip("passage", ("рρᴘϱ", "аɑαᴀ", "ѕꜱʂ", "ѕꜱʂ", "аɑαᴀ", "ɡցɢ", "е℮ҽᴇε"), strict=True))
 )
 _FENCE = re.compile(rf"[<＜﹤‹〈⟨˂❮❬ᐸ≺〈](?! )(?={_UNSEEN}[/／⁄∕⧸╱⟋]?{_UNSEEN}{_SPELLED}(?!\w))", re.IGNORECASE)
-"""What a reader may take for the fence: other brackets, letters that look alike, and characters that nobody sees."""
+"""Text that looks like the fence: with other brackets, similar letters, or invisible characters."""
 
 _OPENED = re.compile(r'^<passage number="\d+"', re.MULTILINE)
 _VALUE = r"""(?:"[^"\n]{0,400}"|'[^'\n]{0,400}'|[^\s<>"']{0,40})"""
@@ -94,7 +94,7 @@ def neutralise(text: str, extra: Iterable[str] = ()) -> str:
 
 
 def clip(text: str, tokens: int) -> str:
-    """The first `tokens` tokens' worth of text, at four characters a token, cut at white space."""
+    """The first `tokens` tokens of the text, at four characters per token, cut at white space."""
     limit = 4 * tokens
     if len(text) <= limit:
         return text
@@ -103,7 +103,7 @@ def clip(text: str, tokens: int) -> str:
 
 
 def fence(passages: Sequence[Passage], *, markers: Sequence[int] | None = None, tokens: int = 2000) -> str:
-    """Passages as a prompt shows them: numbered, delimited, cut to `tokens` tokens each, control tokens broken."""
+    """Passages for a prompt: numbered, delimited, cut to `tokens` tokens each, with control tokens broken."""
     numbers = markers if markers is not None else range(1, len(passages) + 1)
     blocks = []
     for number, passage in zip(numbers, passages, strict=True):
@@ -114,11 +114,10 @@ def fence(passages: Sequence[Passage], *, markers: Sequence[int] | None = None, 
 
 
 def unfence(replies: Sequence[Reply], messages: Sequence[Message]) -> tuple[Reply, ...]:
-    """Replies without the fences that models copy from their prompt, and without what stands inside them.
+    """Remove passages that models copy from their prompt, with their fences.
 
-    A passage in a reply repeats the prompt or is made up. Where nothing else is left, only the tags go, because some
-    models wrap their answer in them. Replies to messages that show no passage stay as they are: there a tag is the
-    model's own.
+    A passage in a reply repeats the prompt or is made up. If nothing else is left, only the tags are removed, because
+    some models wrap their answer in them. Replies to prompts without passages stay unchanged.
     """
     tagged = any("<" in reply.text for reply in replies)
     if not (tagged and any(_OPENED.search(message.content) for message in messages)):
@@ -138,7 +137,7 @@ def _unfenced(reply: Reply) -> Reply:
 
 
 def _outside(text: str, *, passages: bool) -> list[tuple[int, int]]:
-    """The ranges outside the tags; `passages`: outside the passages; one without an end takes all that follows."""
+    """The ranges outside the tags or, with `passages`, outside the passages. An unclosed one reaches to the end."""
     ranges, start, inside = [], 0, False
     for tag in _TAG.finditer(text):
         if not inside:
@@ -149,5 +148,5 @@ def _outside(text: str, *, passages: bool) -> list[tuple[int, int]]:
 
 
 def _harmless(text: str) -> str:
-    """Neutralised, and unable to close the fence that it stands in."""
+    """The text neutralised, and unable to close its fence."""
     return _FENCE.sub(r"\g<0> ", neutralise(text))

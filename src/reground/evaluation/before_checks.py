@@ -1,4 +1,4 @@
-"""Scores of the answer before a method's own checks, beside those of the final one (ReST meets ReAct, table 4)."""
+"""Scores the answer before a method's own checks, besides the final one (ReST meets ReAct, table 4)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ PREFIX = "before checks: "
 
 
 async def score(task: Task, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
-    """Every metric of the task; the primary one for the answer before the checks too, where the trajectory holds one.
+    """Every metric of the task, and the primary one also for the answer before the checks, if there is one.
 
     An answer that the checks left unchanged is not scored twice, because a judge could rate it differently.
     """
@@ -26,7 +26,7 @@ async def score(task: Task, example: Example, trajectory: Trajectory, sandbox: S
 
 
 def before_checks(trajectory: Trajectory) -> Trajectory | None:
-    """The trajectory as if it had ended with the answer before the checks; None if it notes none."""
+    """The trajectory as if it had ended with the answer before the checks; None without one."""
     noted = (step for step in trajectory.steps if isinstance(step, NoteStep) and step.name == BEFORE_CHECKS)
     text = next((note.data.get("text") for note in noted), None)
     if trajectory.answer is None or not isinstance(text, str):

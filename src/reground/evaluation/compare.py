@@ -9,14 +9,12 @@ from functools import partial
 from pathlib import Path
 from typing import Literal
 
-from pydantic import ValidationError
-
-from reground.core.errors import CapabilityError, ConfigurationError, DataError, SandboxUnavailable
+from reground.core.errors import CapabilityError, ConfigurationError, SandboxUnavailable
 from reground.core.language import Value
 from reground.core.method import Method
 from reground.core.programs import Sandbox
 from reground.evaluation.progress import Progress
-from reground.evaluation.results import check_run, write_text
+from reground.evaluation.results import check_run, read_stored, write_text
 from reground.evaluation.runner import EvalSettings, RunResult, configuration, evaluate
 from reground.evaluation.task import Task
 
@@ -99,22 +97,14 @@ def budget_label(tokens: int | None) -> str:
 
 
 def cells_of(methods: Sequence[str], budgets: Sequence[int | None]) -> list[Cell]:
-    """Every method at every budget, small budgets first, so that an early stop leaves whole comparisons."""
+    """Every method at every budget, small budgets first, so that an interrupted run has whole comparisons."""
     ordered = sorted(budgets, key=lambda tokens: float("inf") if tokens is None else tokens)
     return [Cell(method=method, tokens=tokens) for tokens in ordered for method in dict.fromkeys(methods)]
 
 
 def read_plan(path: Path) -> Plan | None:
-    """The comparison in a folder, if it is one. Raises DataError when compare.json is broken."""
-    file = path / PLAN
-    if not file.is_file():
-        return None
-    try:
-        return Plan.model_validate_json(file.read_bytes())
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", path=file) from None
-    except ValidationError as error:
-        raise DataError(f"not a comparison of this format: {error.errors()[0]['msg']}", path=file) from None
+    """The comparison in a folder, or None. Raises DataError if compare.json is broken."""
+    return read_stored(path / PLAN, Plan, "a comparison")
 
 
 async def compare(
@@ -126,11 +116,10 @@ async def compare(
     sandbox: Sandbox | None = None,
     observer: CellObserver | None = None,
 ) -> CompareResult:
-    """Run every cell, or resume those that are not finished.
+    """Run every cell, or resume the unfinished ones.
 
-    Raises before anything is run where a cell's folder holds another run.
-    A cell that cannot be run here (CapabilityError, SandboxUnavailable) is refused with its reason and the others go
-    on.
+    Raises ConfigurationError before anything is run if a cell's folder contains another run. A cell that cannot run
+    (CapabilityError, SandboxUnavailable) is refused with the reason, and the others continue.
     """
     result = CompareResult()
     for cell, ready in cells.items():
@@ -149,7 +138,7 @@ async def compare(
 
 
 def _write_plan(out: Path, task: Task, cells: Sequence[Cell], baseline: str, refused: Sequence[Refusal]) -> None:
-    """Keep the cells of earlier commands: methods and budgets may be added one by one."""
+    """Write the plan, and keep the cells of earlier commands, because methods and budgets may be added later."""
     out.mkdir(parents=True, exist_ok=True)
     before = read_plan(out)
     if before is not None and before.task != task.name:

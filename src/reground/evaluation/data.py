@@ -1,4 +1,4 @@
-"""Where benchmark files are and how their records are read; every complaint names the file and the line."""
+"""Finds and reads benchmark files. Every error names the file and the line."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Record = dict[str, JsonValue]
 
 
 class Line(BaseModel):
-    """Base of a benchmark's line, field by field; fields that are not named are left alone."""
+    """Base for the fields of a benchmark's line. Other fields are ignored."""
 
     model_config = ConfigDict(frozen=True, coerce_numbers_to_str=True)
 
@@ -31,18 +31,18 @@ L = TypeVar("L", bound=BaseModel)
 WHERE = "give the folder of the benchmark data with --data DIR or in REGROUND_DATA"
 
 HUB = Path("hub")
-"""The data root that stands for the model hub: `--data hub`."""
+"""The data root for the model hub: `--data hub`."""
 
 
 def is_hub(root: Path) -> bool:
-    """Whether a data root means the hub; a folder of that name comes first."""
+    """Whether a data root means the hub. A folder of that name has precedence."""
     return root == HUB and not root.is_dir()
 
 
 def data_root(given: Path | None = None) -> Path:
-    """The folder that holds one folder a dataset: `given`, else REGROUND_DATA, else ./data; or `hub` as it is.
+    """The folder with one folder per dataset: `given`, else REGROUND_DATA, else ./data; or `hub` unchanged.
 
-    Raises ConfigurationError where that is no folder.
+    Raises ConfigurationError if it is not a folder.
     """
     named = os.environ.get("REGROUND_DATA")
     root = given if given is not None else Path(named) if named else Path("data")
@@ -53,12 +53,9 @@ def data_root(given: Path | None = None) -> Path:
 
 
 def data_path(root: Path, *parts: str) -> Path:
-    """A file or folder of the data root; `.gz` is added where only the compressed file is there.
-
-    Raises DataError, saying what to do, where it is absent.
-    """
+    """A file or folder of the data root, with `.gz` if only the compressed file exists. Raises DataError if missing."""
     if is_hub(root):
-        raise DataError(f"{'/'.join(parts)} cannot be had from the hub; {WHERE}")
+        raise DataError(f"{'/'.join(parts)} is not available from the hub; {WHERE}")
     path = root.joinpath(*parts)
     if path.exists():
         return path
@@ -69,10 +66,9 @@ def data_path(root: Path, *parts: str) -> Path:
 
 
 def read_records(path: Path, required: Sequence[str] = ()) -> Iterator[Record]:
-    """The objects of a JSONL file, gzipped or not, in order; blank lines are skipped.
+    """The objects of a JSONL file, gzipped or not, in order, without blank lines.
 
-    Raises DataError for a line that is no JSON object or lacks a `required` field, and for a file that
-    cannot be read.
+    Raises DataError for a line that is not a JSON object or lacks a `required` field, and for an unreadable file.
     """
     for _, record in numbered_records(path, required):
         yield record
@@ -125,7 +121,7 @@ def read_values(path: Path, kind: type[L]) -> Iterator[tuple[int, L]]:
 
 
 def value_of(record: Mapping[str, object], kind: type[L], path: Path, line: int) -> L:
-    """A value from its fields. Raises DataError naming the field that is of the wrong type."""
+    """A value from its fields. Raises DataError naming a field of the wrong type."""
     try:
         return kind.model_validate(record)
     except ValidationError as error:
@@ -135,14 +131,14 @@ def value_of(record: Mapping[str, object], kind: type[L], path: Path, line: int)
 
 
 def example_of(record: Mapping[str, object], path: Path, line: int) -> Example:
-    """An example from its fields. Raises DataError naming the field that is of the wrong type."""
+    """An example from its fields. Raises DataError naming a field of the wrong type."""
     return value_of(record, Example, path, line)
 
 
 def parsed_code(source: str, what: str, path: Path, line: int) -> ast.Module:
-    """A field's trusted code as a tree. Raises DataError where it is no Python."""
+    """A field's trusted code as a tree. Raises DataError if it is not Python."""
     try:
-        with warnings.catch_warnings(action="ignore"):  # about escapes in patterns, which are the data's affair
+        with warnings.catch_warnings(action="ignore"):  # about escapes in patterns
             return ast.parse(source)
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
-        raise DataError(f"the field {what} is no Python code: {error}", path=path, line=line) from None
+        raise DataError(f"the field {what} is not Python code: {error}", path=path, line=line) from None

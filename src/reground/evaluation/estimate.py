@@ -1,4 +1,4 @@
-"""What a run will cost, before anything is spent. No model is called."""
+"""Estimates the cost of a run in advance. No model is called."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reground.evaluation.records import Record
 from reground.evaluation.task import Example
 
 SHORTEST_ANSWER = 32
-"""Completion tokens of the cheapest possible question: one call with a short answer."""
+"""Completion tokens of the cheapest question: one call with a short answer."""
 
 Pricing = Callable[[int, int, int], float]
 """USD for prompt, cached and completion tokens."""
@@ -19,11 +19,11 @@ Pricing = Callable[[int, int, int], float]
 
 @dataclass(frozen=True)
 class Estimate:
-    """What is left to pay for one run.
+    """The remaining cost of one run.
 
-    runs: questions x repeats that are left. low, high: tokens; high is None without a budget to bound it.
-    usd_low, usd_high: None where no price is known, or no bound. seconds: None where no speed is known.
-    measured: how many finished questions the figures rest on; 0 means bounds, not measurements.
+    runs: remaining questions x repeats. low, high: tokens; high is None without a budget.
+    usd_low, usd_high: None without a price or a bound. seconds: None without a speed.
+    measured: the number of finished questions behind the figures; 0 means that they are bounds.
     """
 
     label: str
@@ -48,10 +48,9 @@ def estimate(
     speed: float | None = None,
     concurrency: int = 1,
 ) -> Estimate:
-    """Estimate a run from its finished questions, else from its questions and its budget.
+    """Estimate a run from its finished questions, or else from its questions and its budget.
 
-    done: its records. usd: the price. speed: tokens a second in all; without it the measured seconds a question
-    are used, if there are any.
+    done: its records. usd: the price. speed: total tokens per second; by default the measured seconds per question.
     """
     finished = {record.id for record in done}
     left = sum(f"{example.id}~{repeat}" not in finished for repeat in range(repeats) for example in examples)
@@ -89,7 +88,7 @@ def _measured(
 
 
 def total(estimates: Sequence[Estimate]) -> Estimate:
-    """The sum; a bound or price that one part lacks, the sum lacks."""
+    """The sum. A bound or price that one part lacks is None."""
 
     def add(parts: Iterable[float | None]) -> float | None:
         known = list(parts)

@@ -10,14 +10,14 @@ from typing import Any, Literal
 from reground.core.errors import MissingExtra
 
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-"""Told apart with any colour vision (Okabe & Ito 2008, without the yellow that white paper swallows)."""
+"""Distinct for any colour vision (Okabe & Ito 2008, without yellow, which is faint on white)."""
 
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "h")
 
 
 @dataclass(frozen=True)
 class Point:
-    """One run: what a question cost on average, and the mean score with its interval."""
+    """One run: the mean cost per question, and the mean score with its interval."""
 
     method: str
     model: str
@@ -37,7 +37,7 @@ def plot(
     metric: str,
     title: str,
 ) -> list[Path]:
-    """Draw the points. `by` (method or model) sets the colour, the other one the marker. Returns the files.
+    """Draw the points. by: what the colour shows; the marker shows the other. Returns the files.
 
     The same points give the same bytes. Raises MissingExtra without matplotlib.
     """

@@ -1,4 +1,4 @@
-"""Where a run stands, while it runs."""
+"""The progress of a run."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from reground.evaluation.records import Record
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run stands.
+    """The progress of a run, in questions x repeats.
 
-    resumed: questions x repeats that earlier sessions had finished; done includes them.
-    usage: the cost of finished and begun ones over all sessions; paid: the cost of this session.
+    resumed: those that earlier sessions finished; done includes them.
+    usage: the cost of finished and started ones over all sessions. paid: the cost of this session.
     left: estimated seconds to the end at this session's pace; None until one has finished.
     """
 
@@ -33,7 +33,7 @@ class Progress:
 
 
 class Tracker:
-    """Adds up where a run stands, for whoever watches it."""
+    """Adds up the progress of a run for its observer."""
 
     def __init__(self, total: int, records: Mapping[str, Record], observer: Callable[[Progress], None] | None) -> None:
         self._total, self._observer, self._started = total, observer, monotonic()
@@ -46,7 +46,7 @@ class Tracker:
         self._tell()
 
     def watch(self, id: str, event: Event) -> None:
-        """Take in what one question does."""
+        """Count an event of one question."""
         self._begun[id] = event.usage
         if event.type == "end" and isinstance(event.step, GenerateStep) and not event.step.replayed:
             self._paid = sum((reply.usage for reply in event.step.replies), self._paid)

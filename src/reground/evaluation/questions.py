@@ -1,4 +1,4 @@
-"""What can be said of the questions that a run takes."""
+"""The options that choose the questions of a run."""
 
 from __future__ import annotations
 

@@ -19,10 +19,10 @@ FORMAT = 1
 class RunConfig(Value):
     """The identity of a run: two runs with equal configurations do the same work.
 
-    data: a fingerprint over all examples of the split, so that changed data is noticed.
-    settings: the method's; model_settings: what changes a model's replies; never a key.
-    ids: the questions that were chosen from, None for all. limit: questions taken of these, None for all;
-    repeats: runs of each question.
+    data: a fingerprint of all examples of the split, to notice changed data.
+    settings: the method's. model_settings: options that change a model's replies; never a key.
+    ids: the questions to choose from, None for all. limit: the number chosen, None for all. repeats: runs of each
+    question.
     """
 
     format: Literal[1] = 1
@@ -43,12 +43,11 @@ class RunConfig(Value):
 
 
 class Record(Value):
-    """One question and repeat as it was scored.
+    """The scores of one question and repeat.
 
-    `failure` says why there is no answer; then there are no scores. `scoring` says why an answer could
-    not be scored at all; a resumed run tries that again. `answer` is the short answer that was compared.
-    `cut`: whether the length limit cut the last reply. `stages`: cost by the name of the step;
-    runs scored before it was recorded have none, until they are scored again.
+    failure: why there is no answer; then there are no scores. scoring: why an answer could not be scored; a resumed run
+    tries again. answer: the short answer that was compared. cut: whether the length limit cut the last reply.
+    stages: cost by the name of the step; older runs have none until they are scored again.
     """
 
     id: str
@@ -66,7 +65,7 @@ class Record(Value):
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
 
     def value(self, metric: str) -> float | None:
-        """The metric's value; None where it failed or is unscored."""
+        """The metric's value; None if it failed or is unscored."""
         score = self.scores.get(metric)
         return None if score is None else score.value
 
@@ -75,11 +74,11 @@ class MetricSummary(Value):
     """One metric over a run.
 
     mean, low, high: over the scored questions, with the 95 % bootstrap interval.
-    scored, unscored, failed: questions x repeats that have a value, that have an answer but no value, that
-        have no answer. Only the first count towards the mean.
+    scored, unscored, failed: questions x repeats with a value, with an answer but no value, and without an answer. Only
+        the first count towards the mean.
     bound: the mean if every failed one counted 0.
-    by_repeat: each repeat's mean over its scored questions, as if it were a run of its own; empty for one repeat.
-    std: the sample standard deviation of these, which ReST meets ReAct writes behind ± (ten runs); None for one.
+    by_repeat: each repeat's mean over its scored questions, as if it were a separate run; empty for one repeat.
+    std: the sample standard deviation of these, as ReST meets ReAct reports it after ± (ten runs); None for one.
     """
 
     mean: float | None
@@ -94,11 +93,11 @@ class MetricSummary(Value):
 
 
 class Summary(Value):
-    """A run in numbers. `usage` is the sum over questions x repeats; `seconds` too, each on its own clock.
+    """The results of a run. usage, seconds: sums over questions x repeats.
 
-    finished: whether every question and repeat has been run. same_repeats: questions whose repeats all gave the
-    same short answer. stopped: how many answers were cut short, by the budget limit that did it. cut: how many ended
-    in a call whose reply its length limit cut.
+    finished: whether every question and repeat was run. same_repeats: questions whose repeats all gave the same short
+    answer. stopped: the number of answers that each budget limit ended early. cut: the number of answers whose last
+    reply was cut by its length limit.
     """
 
     finished: bool

@@ -1,4 +1,4 @@
-"""The report on one or more runs: tables for Markdown and the terminal, plots, and what to know when reading them."""
+"""The report on one or more runs: tables for Markdown and the terminal, plots, and notes."""
 
 from __future__ import annotations
 
@@ -46,15 +46,16 @@ class Report:
 
 
 def build_reports(paths: Sequence[Path], *, baseline: str | None = None, by: str | None = None) -> list[Report]:
-    """Read run folders, or folders that hold some, and report on each task. `by` names a metadata field to group by.
+    """Read run folders, or folders that contain some, and report on each task. by: a metadata field to group by.
 
-    Raises DataError for a folder that holds no run or a broken one, ConfigurationError for a baseline that is not
-    there.
+    Raises DataError for a folder without a run or with a broken one, ConfigurationError for an unknown baseline.
     """
     rows = [_row(folder) for folder in find_runs(list(paths))]
     plans = [plan for path in paths if (plan := read_plan(path)) is not None]
     tunings = [tuning for path in paths if (tuning := read_tuning(path)) is not None]
     names = {row.config.method for row in rows}
+    if baseline is not None and baseline not in names:
+        baseline = baseline.replace("-", "_")
     if baseline is not None and baseline not in names:
         raise ConfigurationError(f"the baseline {baseline!r} has no run here; there are {', '.join(sorted(names))}")
     reports = [

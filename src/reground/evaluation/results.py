@@ -1,15 +1,15 @@
-"""The results store: one folder a run, plain files, each readable without reground.
+"""The results store: one folder per run, with plain files that can be read without reground.
 
-    config.json         what was asked: task, data, method, model, budget, seed, ids, limit, repeats
-    versions.json       what it ran on
+    config.json         the configuration: task, data, method, model, budget, seed, ids, limit, repeats
+    versions.json       the versions of Python and the libraries
     journal.sqlite      every effect, so that no call is paid twice
-    trajectories.jsonl  one line a question and repeat: the whole story
-    scores.jsonl        one line a question and repeat: every metric's value and why, usage, seconds, failure
+    trajectories.jsonl  one line per question and repeat: the whole trajectory
+    scores.jsonl        one line per question and repeat: every metric's value and reason, usage, seconds, failure
     summary.json        means, intervals, cost
 
-JSON files are replaced whole; the two JSONL files only grow by whole lines, each with a checksum (`core.lines`). A line
-that a kill cut short is taken off when the run is opened again, and one that is damaged is moved to a file beside
-(.damaged). The journal still holds what such a line was made from.
+JSON files are replaced whole; the two JSONL files only grow by whole lines, each with a checksum (`core.lines`). When a
+run is opened again, an incomplete last line is removed, and a damaged line is moved to another file (.damaged). The
+journal still has the effects behind such a line.
 """
 
 from __future__ import annotations
@@ -79,11 +79,11 @@ class RunFolder:
         append_trajectory(self.trajectories, trajectory)
 
     def append_record(self, record: Record) -> None:
-        """Add its scores."""
+        """Add a question's scores."""
         append_line(self.scores, record.model_dump_json())
 
     def records(self) -> dict[str, Record]:
-        """Every scored question by its id; a line that is still being written is left out."""
+        """Every scored question by its id, without a line that is still being written."""
         return {record.id: record for record in read_records(self.scores)} if self.scores.exists() else {}
 
     def solved(self) -> Iterator[Trajectory]:
@@ -103,9 +103,21 @@ class RunFolder:
         write_text(self.path / "summary.json", summary.model_dump_json(indent=2) + "\n")
 
     def summary(self) -> Summary | None:
-        """What summary.json holds, if it is there."""
+        """The content of summary.json, or None."""
         path = self.path / "summary.json"
         return _read_value(path, Summary) if path.exists() else None
+
+
+def read_stored(path: Path, kind: type[V], what: str) -> V | None:
+    """A JSON file's value; None if there is no file. Raises DataError if it is not `what`."""
+    if not path.is_file():
+        return None
+    try:
+        return kind.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", path=path) from None
+    except ValidationError as error:
+        raise DataError(f"not {what} of this format: {error.errors()[0]['msg']}", path=path) from None
 
 
 def write_text(path: Path, text: str) -> None:
@@ -115,9 +127,9 @@ def write_text(path: Path, text: str) -> None:
 
 @contextmanager
 def open_run(path: Path, config: RunConfig) -> Iterator[RunFolder]:
-    """Start a run folder, or resume one. Only one process can have it open.
+    """Start or resume a run folder. Only one process can have it open.
 
-    Raises ConfigurationError when the folder holds another run or is in use, DataError when a file in it is broken.
+    Raises ConfigurationError if the folder contains another run or is in use, DataError if a file in it is broken.
     """
     _refuse_foreign(path)
     try:
@@ -137,21 +149,21 @@ def open_run(path: Path, config: RunConfig) -> Iterator[RunFolder]:
 
 
 def check_run(path: Path, config: RunConfig) -> None:
-    """Raise what `open_run` would raise over the folder's configuration, and touch nothing."""
+    """Raise the errors of `open_run` about the folder's configuration, without changing anything."""
     _refuse_foreign(path)
     if (path / "config.json").exists():
         _agree(path, _read_config(path / "config.json"), config)
 
 
 def read_run(path: Path) -> RunFolder:
-    """Open a run folder to read it, finished or not. Raises DataError when it is none."""
+    """Open a run folder for reading, finished or not. Raises DataError for another folder."""
     if not (path / "config.json").is_file():
         raise DataError("not a run folder: it has no config.json", path=path)
     return RunFolder(path, _read_config(path / "config.json"))
 
 
 def find_runs(paths: list[Path]) -> list[RunFolder]:
-    """The run folders among these paths and right below them, in order. Raises DataError where there is none."""
+    """The run folders among these paths and directly below them, in order. Raises DataError for a path without one."""
     found: list[RunFolder] = []
     for path in paths:
         folders = [path] if (path / "config.json").is_file() else sorted(p.parent for p in path.glob("*/config.json"))
@@ -162,7 +174,7 @@ def find_runs(paths: list[Path]) -> list[RunFolder]:
 
 
 def read_records(path: Path) -> Iterator[Record]:
-    """Read scores.jsonl. Raises DataError naming the line; a last line that is still being written is left out."""
+    """Read scores.jsonl, without a last line that is still being written. Raises DataError naming the line."""
     for number, line in read_lines(path, "scores"):
         try:
             yield Record.model_validate_json(without_sum(line))
@@ -174,7 +186,7 @@ def read_records(path: Path) -> Iterator[Record]:
 
 
 def versions() -> dict[str, str]:
-    """What a run depends on besides its configuration."""
+    """The versions of Python, the platform and the libraries."""
     found = {"python": platform.python_version(), "platform": platform.platform()}
     for name in ("reground", *_LIBRARIES):
         with suppress(metadata.PackageNotFoundError):
@@ -190,10 +202,10 @@ def _refuse_foreign(path: Path) -> None:
     files = sorted(p.name for p in path.iterdir() if p.name != ".lock" and not p.name.endswith(".part"))
     ours = [name for name in files if name in _OURS]
     if ours:
-        raise DataError(f"config.json is missing beside {ours[0]}: put it back or choose another --out", path=path)
+        raise DataError(f"config.json is missing next to {ours[0]}: put it back or choose another --out", path=path)
     if files:
         raise ConfigurationError(
-            f"{path} holds other files ({files[0]}, ...) and is no run folder: choose another --out"
+            f"{path} holds other files ({files[0]}, ...) and is not a run folder: choose another --out"
         )
 
 
@@ -238,7 +250,7 @@ def _agree(path: Path, old: RunConfig, new: RunConfig) -> RunConfig:
     if differing:
         said = "; ".join(f"{name} was {_brief(before.get(name))}, now {_brief(after.get(name))}" for name in differing)
         raise ConfigurationError(
-            f"{path} holds another run: {said}. Give the same options to resume it, or another --out"
+            f"{path} contains another run: {said}. Give the same options to resume it, or another --out"
         )
     return new
 
@@ -265,7 +277,7 @@ def _brief(value: JsonValue) -> str:
 
 @contextmanager
 def _lock(path: Path) -> Iterator[None]:
-    """The folder, to ourselves; a killed process lets go of it by itself."""
+    """Lock the folder for this process. The lock ends with the process."""
     import fcntl
 
     with (path / ".lock").open("a") as handle:

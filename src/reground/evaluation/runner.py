@@ -1,7 +1,7 @@
 """Runs one method on one task: many questions at once, each of them durable.
 
-Every question and repeat is one `Run` in the folder's journal. It is finished when its trajectory's line is
-written; until then a restart replays what the journal has and pays only for what is missing.
+Every question and repeat is one `Run` in the folder's journal, finished when its trajectory is written. Until then a
+restart replays the journal and pays only for missing calls.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ FATAL = (
     SandboxUnavailable,
     StorageError,
 )
-"""Errors of the run and not of a question: the run stops and no question is marked failed."""
+"""Errors of the run, not of a question: the run stops, and no question is marked as failed."""
 
 
 @dataclass(frozen=True)
 class EvalSettings(Questions):
     """How to evaluate.
 
-    method, model, retriever: names for the record. method_settings, model_settings: what they were set to.
+    method, model, retriever: names for the record. method_settings, model_settings: their settings, for the record.
     budget: per question and repeat.
     """
 
@@ -85,7 +85,7 @@ class RunResult:
 
 
 def choose(task: Task, settings: EvalSettings) -> list[Example]:
-    """The questions of a run: a seeded shuffle, cut at the limit, so that a higher limit keeps those of a lower one."""
+    """The questions of a run: shuffled by the seed and cut at the limit, so a higher limit keeps those of a lower."""
     examples = list(task.examples())
     seen: set[str] = set()
     for example in examples:
@@ -101,7 +101,7 @@ def choose(task: Task, settings: EvalSettings) -> list[Example]:
 
 
 def configuration(task: Task, settings: EvalSettings) -> RunConfig:
-    """The run's identity, as its folder keeps it."""
+    """The run's identity for its folder."""
     texts = [
         text for e in task.examples() for text in (e.id, e.question, str(len(e.golden_answers)), *e.golden_answers)
     ]
@@ -135,7 +135,7 @@ async def evaluate(
     """Run a method on a task, or resume an interrupted run.
 
     A failed question is recorded as failed and the others continue. An error of the run itself (see FATAL) stops the
-    run. Raises ConfigurationError when `out` holds another run, DataError when a file in it is broken.
+    run. Raises ConfigurationError when `out` contains another run, DataError when a file in it is broken.
     """
     if settings.repeats < 1 or settings.concurrency < 1 or (settings.limit is not None and settings.limit < 1):
         raise ConfigurationError("limit, repeats and concurrency must be at least 1")
@@ -172,7 +172,7 @@ class _Session:
         self.records: dict[str, Record] = {}
 
     async def run(self, jobs: Sequence[_Job], observer: Callable[[Progress], None] | None) -> None:
-        """Score what is finished but unscored, then do the rest. Raises the error that stopped it."""
+        """Score finished but unscored questions, then run the others. Raises the error that stopped the run."""
         await self._recover({job.id: job for job in jobs})
         tracker = Tracker(len(jobs), self.records, observer)
         left = iter([job for job in jobs if job.id not in self.records])
@@ -182,7 +182,7 @@ class _Session:
             raise self._fatal
 
     def close(self, total: int) -> Summary:
-        """Let go of the journal, and write the summary of what there is."""
+        """Close the journal, and write the summary."""
         self._folder.notices += self._journal.notices
         self._journal.close()
         summary = summarise(self._folder.config, list(self.records.values()), expected=total)
@@ -212,10 +212,12 @@ class _Session:
         orphans = frozenset(records.keys() - solved)
         if orphans:
             self._folder.drop(orphans, trajectories=False)
-            self._folder.notices.append(f"{self._folder.scores}: {len(orphans)} scores had no trajectory; done again")
+            self._folder.notices.append(
+                f"{self._folder.scores}: {len(orphans)} scores had no trajectory; their questions are run again"
+            )
 
     def _forget(self, records: dict[str, Record]) -> dict[str, Record]:
-        """Leave out, here and on disk, what is to be run or scored again."""
+        """Drop, here and on disk, the records to be run or scored again."""
         settings = self._settings
         retry = frozenset(key for key, r in records.items() if settings.retry_failed and r.failure is not None)
         rescore = frozenset(key for key, r in records.items() if settings.rescore or r.scoring is not None) - retry
@@ -229,7 +231,7 @@ class _Session:
         await gather(*(self._score(jobs[trajectory.id], trajectory) for trajectory in trajectories))
 
     async def _work(self, left: Iterator[_Job], tracker: Tracker) -> None:
-        """Run questions until none is left, or until an error of the whole run."""
+        """Run questions until none is left or the run fails."""
         for job in left:
             if self._fatal is not None:
                 return
@@ -240,7 +242,7 @@ class _Session:
                 self._folder.append(solved.trajectory)
                 record = await self._score(job, solved.trajectory)
             except Exception as error:
-                # The others finish the question they are at, because it is paid for.
+                # Other workers finish their question, because it is paid for.
                 self._fatal = self._fatal if self._fatal is not None else error
                 return
             tracker.finish(record)
@@ -291,11 +293,11 @@ class _Session:
 
 
 def _cut(trajectory: Trajectory) -> bool:
-    """Whether the last call's reply is no whole one."""
+    """Whether the length limit cut a reply of the last call."""
     calls = [step for step in trajectory.steps if isinstance(step, GenerateStep)]
     return bool(calls) and any(reply.finish_reason == "length" for reply in calls[-1].replies)
 
 
 def _is_label(value: JsonValue) -> bool:
-    """Short enough to group by."""
+    """Whether a value is short enough to group by."""
     return isinstance(value, (bool, int)) or (isinstance(value, str) and len(value) <= LABEL_CHARACTERS)

@@ -1,7 +1,7 @@
-"""How large a method may be at a token limit: its sizes, and what a question costs at each by a dry run.
+"""Scales a method to a token limit: finds its sizes, and the cost of each by a dry run.
 
-A method reaches the world only through its run. A dry run answers it with replies and passages of usual length, and
-counts what a model would have been paid for.
+A method reaches the world only through its run. A dry run returns replies and passages of usual length, and counts the
+tokens that a model would have used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from reground.core.programs import Execution, Program, Sandbox, Verdict
 from reground.core.run import Run
 
 PASSAGE_WORDS = 70
-"""Of eight characters each: a usual passage, a paragraph of an encyclopedia, has some 160 tokens."""
+"""Words of a usual passage, of eight characters each: a paragraph of an encyclopedia has about 160 tokens."""
 
 _QUESTION = "Which of the two rivers that flow through the capitals of these countries is longer, and by how much?"
 _STEP = (
@@ -33,10 +33,10 @@ _STEP = (
 
 
 class DryRun(Run):
-    """A run without a world: replies, passages and verdicts of usual length.
+    """A run that makes up replies, passages and verdicts of usual length.
 
-    usual: what calls of a name say, for a method that reads its replies. Other calls write a quarter of the most that
-    they may, in steps; short ones up to half of it.
+    usual: the replies of calls by name, for a method that parses them. Other replies have a quarter of their maximum
+    length, in steps; short ones up to half.
     """
 
     usual: dict[str, str]
@@ -51,7 +51,7 @@ class DryRun(Run):
         return run
 
     def span(self, name: str, **data: Any) -> Run:
-        """A child that counts with its parent."""
+        """A child span, which counts together with its parent."""
         child = super().span(name, **data)
         assert isinstance(child, DryRun)
         child.usual, child._count = self.usual, self._count
@@ -87,25 +87,25 @@ class DryRun(Run):
         return Reply(text=text, token_logprobs=(said,) if sampling.logprobs else None)
 
     async def retrieve(self, retriever: Retriever, query: str, /, *, k: int, name: str = "retrieve") -> list[Passage]:
-        """`k` passages that nobody has seen before."""
+        """`k` new passages."""
         return [
             Passage(id=f"dry{next(self._count)}", title="A usual title", text="passage " * PASSAGE_WORDS)
             for _ in range(k)
         ]
 
     async def execute(self, sandbox: Sandbox, program: Program, /, *, name: str = "execute") -> Execution:
-        """A wrong answer, so that what is done about one is counted."""
+        """A wrong answer, so that its correction is counted."""
         return Execution(verdict=Verdict.WRONG_ANSWER, detail="assert f(1) == 2")
 
     async def score(self, critic: Scorer, pairs: Sequence[Pair], /, *, name: str = "score") -> list[float]:
-        """All alike; a critic that asks a model is let ask."""
+        """Equal scores. A critic that asks a model does so."""
         if isinstance(critic, AskingCritic):
             await critic.score(pairs, self)
         return [0.0] * len(pairs)
 
 
 def steps(tokens: int, numbers: Iterable[int]) -> str:
-    """A reasoning of about this many tokens. No two of its steps are alike."""
+    """A reasoning of about this many tokens, in which all steps differ."""
     written: list[str] = []
     for number in numbers:
         written.append(_STEP.replace("{number}", str(number)))
@@ -115,7 +115,7 @@ def steps(tokens: int, numbers: Iterable[int]) -> str:
 
 
 def cost(method: Method) -> int:
-    """The prompt and completion tokens that a question usually takes. What a method refuses half way counts so far."""
+    """The usual prompt and completion tokens of a question. If the method fails, those up to the failure."""
 
     async def run() -> int:
         dry = DryRun.of(method)
@@ -123,14 +123,14 @@ def cost(method: Method) -> int:
             await method.solve(_QUESTION, dry)
         return dry.usage.tokens
 
-    with ThreadPoolExecutor(1) as thread:  # the caller may itself run in a loop
+    with ThreadPoolExecutor(1) as thread:  # the caller may run in an event loop
         return thread.submit(lambda: asyncio.run(run())).result()
 
 
 def sizes(method: Method, *, keep: Iterable[str] = ()) -> list[Method]:
-    """What the method offers to be set up as, smallest first, each once.
+    """The method's sizes, smallest first, each once.
 
-    keep: settings that stay as they are, because the user chose them. Sizes that do not go with them are left out.
+    keep: settings that the user chose, which stay unchanged. Sizes that contradict them are left out.
     """
     found: list[Method] = []
     for size in method.sizes() if isinstance(method, Sizable) else [method]:
@@ -144,7 +144,7 @@ def sizes(method: Method, *, keep: Iterable[str] = ()) -> list[Method]:
 
 
 def fitting(method: Method, tokens: int | None, *, keep: Iterable[str] = ()) -> list[Method]:
-    """The method as it is where that fits the limit, then its other sizes that do; one at least."""
+    """The method unchanged, if it fits the limit, then its other sizes that fit; at least one."""
     if tokens is None:
         return [method]
     others = [size for size in sizes(method, keep=keep) if size != method]
@@ -153,7 +153,7 @@ def fitting(method: Method, tokens: int | None, *, keep: Iterable[str] = ()) -> 
 
 
 def scaled(method: Method, tokens: int | None, *, keep: Iterable[str] = ()) -> Method:
-    """The method as it is, or its largest size that fits the limit where it does not."""
+    """The method unchanged if it fits the limit, otherwise its largest size that fits."""
     if tokens is None or cost(method) <= tokens:
         return method
     return fitting(method, tokens, keep=keep)[-1]

@@ -1,9 +1,9 @@
-"""Which questions of a task: ids, ranges of their numbers, positions, and the subsets that papers measured.
+"""Selects questions of a task: by ids, ranges of their numbers, positions, and the subsets that papers measured.
 
-A selection is parts with commas between:
+A selection is a list of parts, separated by commas:
 
     HumanEval/32      the question with this id
-    11-175            the questions whose id has a number from 11 to 175 (the first that stands alone in it)
+    11-175            the questions whose id has a number from 11 to 175 (its first separate number)
     1:164             the 1st to the 164th question in the data's order
     paper             the task's subset of this name, see SUBSETS
 """
@@ -25,7 +25,7 @@ SUBSETS: dict[str, dict[str, str]] = {
     "gsm_hard": {"paper": "1:200"},
     "gsm_hard_cot": {"paper": "1:200"},
 }
-"""What RAT (appendix A) and RaR (appendix A) measured, where it is not the whole task."""
+"""The questions that RAT (appendix A) and RaR (appendix A) measured, if not the whole task."""
 
 _NUMBER = re.compile(r"(?<![A-Za-z0-9])\d+(?![A-Za-z0-9])")
 _RANGE = re.compile(r"\A(\d{1,9})([-:])(\d{1,9})")
@@ -46,7 +46,7 @@ def select(task: str, examples: Sequence[Example], wanted: str) -> list[Example]
 
 
 def number_of(identity: str) -> int | None:
-    """The first number that stands alone in an id: 32 of HumanEval/32, 7 of gsm8k-test-0007; None without one."""
+    """The first separate number in an id: 32 of HumanEval/32, 7 of gsm8k-test-0007; None without one."""
     found = _NUMBER.search(identity)
     return int(found[0]) if found else None
 

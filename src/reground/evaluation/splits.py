@@ -1,8 +1,8 @@
-"""Which questions may be trained on and which measure. No question is in both.
+"""Separates training questions from measured ones. No question is both.
 
-A task whose name ends in `_train` is a training split; every other task measures. Datasets with a training split of
-their own use it. Where there is one file and the papers name no split, both parts come from a hash of the wording,
-which is the same whatever file or id a question has.
+A task whose name ends in `_train` is a training split; every other task measures. A dataset's own training split is
+used if it has one. Where there is one file and the papers name no split, a hash of the wording decides, so that neither
+the file nor the id of a question matters.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from reground.evaluation.task import Example
 
 SUFFIX = "_train"
 SHARE = 5
-"""Where a hash divides the questions, one in this many is for training."""
+"""If a hash divides the questions, one in this many is for training."""
 
 
 def is_training(task: str) -> bool:
-    """Whether a task is a training split; for a folder's task (`beir_train:DIR`) its scheme decides."""
+    """Whether a task is a training split. For a folder's task (`beir_train:DIR`) the scheme decides."""
     return _key(task).endswith(SUFFIX)
 
 
 def require_training(task: str, known: Collection[str]) -> None:
-    """Raise ConfigurationError, naming what to train on instead, for a task that measures.
+    """Raise ConfigurationError for a task that measures, with the task to train on instead.
 
     known: the names of all tasks, those of folders as `scheme:DIR`.
     """
@@ -41,7 +41,7 @@ def require_training(task: str, known: Collection[str]) -> None:
 
 
 def is_file(task: str) -> bool:
-    """Whether a task's name leads to a file of the user's own: `FILE.py` or `FILE.py:NAME`."""
+    """Whether a task's name is that of the user's own file: `FILE.py` or `FILE.py:NAME`."""
     return task.partition(":")[0].endswith(".py")
 
 
@@ -50,7 +50,7 @@ def _key(task: str) -> str:
 
 
 def for_training(question: str) -> bool:
-    """Whether the hash puts a question into the training part; case and white space do not count."""
+    """Whether the hash puts a question into the training part, ignoring case and white space."""
     digest = hashlib.sha256(" ".join(question.casefold().split()).encode()).digest()
     return int.from_bytes(digest[:8], "big") % SHARE == 0
 
@@ -61,6 +61,6 @@ def part(examples: Iterable[Example], *, training: bool) -> list[Example]:
 
 
 def record_questions(folder: Path, task: str, examples: Sequence[Example]) -> None:
-    """Write questions.json: which questions something was trained on."""
+    """Write the training questions' ids to questions.json."""
     said = {"task": task, "ids": [example.id for example in examples]}
     write_text(folder / "questions.json", json.dumps(said, ensure_ascii=False, indent=2) + "\n")

@@ -1,4 +1,4 @@
-"""What each stage of a method costs: its calls, its tokens and its share of the wall-clock time (RaR, table 7)."""
+"""The cost of each stage of a method: its calls, its tokens and its share of the wall-clock time (RaR, table 7)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from reground.core.trajectory import ExecuteStep, GenerateStep, RetrieveStep, Tr
 
 
 class Stage(Value):
-    """One stage's cost. prompt, completion: tokens. seconds: wall-clock time; a question's stages add up to its own."""
+    """One stage's cost. prompt, completion: tokens. seconds: wall-clock time; the stages add up to the question's."""
 
     calls: int = 0
     prompt: int = 0

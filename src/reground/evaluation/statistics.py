@@ -1,8 +1,7 @@
 """Means with intervals, and tests between methods on the same questions.
 
-The unit is the question: repeats of a question are averaged first, and questions, not repeats, are
-resampled, since repeats of one question are not independent of each other. Draws come from Python's
-generator with a fixed seed; numpy, where it is installed, only makes the same draws faster.
+The unit is the question: repeats are averaged first, and questions are resampled, because repeats of one question are
+not independent. Draws come from Python's generator with a fixed seed; numpy, if installed, makes the same draws faster.
 """
 
 from __future__ import annotations
@@ -17,12 +16,12 @@ from typing import Any
 from reground.core.language import Value
 
 RESAMPLES = 10_000
-_EXACT = 13  # up to this many questions that differ, every sign pattern is tried
-_SLACK = 1e-12  # sums of the same numbers in another order
+_EXACT = 13  # maximum number of differing questions for trying every sign pattern
+_SLACK = 1e-12  # for sums of the same numbers in another order
 
 
 class Interval(Value):
-    """A mean and its interval; all None without a single value."""
+    """A mean and its interval; all None without values."""
 
     mean: float | None
     low: float | None
@@ -31,7 +30,7 @@ class Interval(Value):
 
 @dataclass(frozen=True)
 class Comparison:
-    """A method against a baseline on the questions that both have a score for.
+    """A method against a baseline on the questions with a score for both.
 
     difference: the mean of method minus baseline, with its 95 % paired bootstrap interval.
     p: two-sided, from the sign-flip permutation test; 1 when nothing differs.
@@ -45,10 +44,10 @@ class Comparison:
 def bootstrap_interval(
     values: Sequence[float], *, confidence: float = 0.95, resamples: int = RESAMPLES, seed: int = 0
 ) -> Interval:
-    """The mean of `values`, one a question, with its percentile bootstrap interval.
+    """The mean of `values`, one per question, with its percentile bootstrap interval.
 
-    Efron & Tibshirani, An Introduction to the Bootstrap (1993), section 13.3. The interval is widened to
-    hold the mean itself where the percentiles of a very skewed sample would leave it out.
+    Efron & Tibshirani, An Introduction to the Bootstrap (1993), section 13.3. If the percentiles of a very skewed
+    sample exclude the mean, the interval is widened to include it.
     """
     if not values:
         return Interval(mean=None, low=None, high=None)
@@ -63,7 +62,7 @@ def bootstrap_interval(
 def compare(
     method: Mapping[str, float], baseline: Mapping[str, float], *, resamples: int = RESAMPLES, seed: int = 0
 ) -> Comparison:
-    """Compare per-question means by question id; a question that either side lacks is left out."""
+    """Compare per-question means by question id, on the questions that both sides have."""
     shared = sorted(method.keys() & baseline.keys())
     differences = [method[q] - baseline[q] for q in shared]
     return Comparison(
@@ -76,7 +75,7 @@ def compare(
 def permutation_p(differences: Sequence[float], *, resamples: int = RESAMPLES, seed: int = 0) -> float:
     """Two-sided p of the mean paired difference under random signs (Fisher's sign-flip permutation test).
 
-    Exact for few differing questions; else over random sign patterns, with the observed one counted among them.
+    Exact for few differing questions, otherwise over random sign patterns and the observed one.
     """
     sizes = [abs(d) for d in differences if d != 0]
     observed = abs(fsum(differences)) - _SLACK * max(sizes, default=0.0) * len(sizes)
@@ -92,7 +91,7 @@ def permutation_p(differences: Sequence[float], *, resamples: int = RESAMPLES, s
 
 
 def holm(ps: Sequence[float]) -> list[float]:
-    """The p-values adjusted for being several (Holm, 1979), in their own order."""
+    """The p-values adjusted for multiple tests (Holm, 1979), in their given order."""
     adjusted = [0.0] * len(ps)
     highest = 0.0
     for rank, i in enumerate(sorted(range(len(ps)), key=lambda i: ps[i])):
@@ -102,7 +101,7 @@ def holm(ps: Sequence[float]) -> list[float]:
 
 
 def question_means(values: Mapping[str, Sequence[float]]) -> dict[str, float]:
-    """The mean over each question's scored repeats; a question without any is left out."""
+    """The mean over each question's scored repeats, for questions that have any."""
     return {question: fsum(scored) / len(scored) for question, scored in values.items() if scored}
 
 
@@ -153,7 +152,7 @@ def _sums_by_numpy(sizes: Sequence[float], resamples: int, seed: int) -> list[fl
 
 
 def _numpy_generator(seed: int) -> Any:
-    """numpy's Mersenne Twister in the state that Python's has for this seed, so that both draw the same numbers."""
+    """numpy's Mersenne Twister in the state of Python's for this seed, so that both draw the same numbers."""
     import numpy as np
 
     _, state, _ = random.Random(seed).getstate()
@@ -163,13 +162,13 @@ def _numpy_generator(seed: int) -> Any:
 
 
 def _chunks(resamples: int, n: int) -> list[int]:
-    """Rows a chunk, so that no array holds more than a million draws."""
+    """The rows of each chunk; no array has more than a million draws."""
     rows = max(1, 1_000_000 // n)
     return [min(rows, resamples - start) for start in range(0, resamples, rows)]
 
 
 def _quantile(ordered: Sequence[float], q: float) -> float:
-    """Linear between the order statistics, so that negated values give the negated quantile."""
+    """Linear between the order statistics; negated values give the negated quantile."""
     place = q * (len(ordered) - 1)
     below = floor(place)
     above = min(below + 1, len(ordered) - 1)

@@ -1,4 +1,4 @@
-"""Computes a run's numbers from its scored questions. Questions without a score are counted beside the mean."""
+"""Computes a run's results from its scored questions. Questions without a score are counted separately."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from reground.evaluation.statistics import bootstrap_interval, question_means
 
 
 def summarise(config: RunConfig, records: Sequence[Record], *, expected: int) -> Summary:
-    """A run's summary; `expected` is the number of questions x repeats that a finished run has."""
+    """A run's summary. expected: the number of questions x repeats of the finished run."""
     names = dict.fromkeys([config.primary, *(name for record in records for name in record.scores)])
     metrics = {name: _metric(name, records) for name in names}
     for name in [name for name in names if name.startswith("pass")]:
@@ -37,7 +37,7 @@ def summarise(config: RunConfig, records: Sequence[Record], *, expected: int) ->
 
 
 def values_by_question(metric: str, records: Iterable[Record]) -> dict[str, list[float]]:
-    """Each question's scored values, one a repeat."""
+    """Each question's scored values, one per repeat."""
     values: dict[str, list[float]] = {}
     for record in records:
         value = record.value(metric)
@@ -85,7 +85,7 @@ def question_scores(metric: str, records: Iterable[Record]) -> Mapping[str, floa
 
 
 def repeat_means(metric: str, records: Iterable[Record]) -> list[float]:
-    """Each repeat's mean over its scored questions, in the order of the repeats; one without any is left out.
+    """Each repeat's mean over its scored questions, in order, without repeats that have none.
 
     A repeat is a run over all questions with trajectories of its own (ReST meets ReAct, section 4.2).
     """

@@ -1,4 +1,4 @@
-"""The report's tables: what stands in which column."""
+"""The report's tables."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Table:
     words: int = 3
 
     def markdown(self) -> str:
-        """The table in GitHub's Markdown, numbers to the right."""
+        """The table in GitHub's Markdown, with numbers aligned right."""
         marks = ["---" if i < self.words else "---:" for i in range(len(self.headers))]
         lines = [self.headers, marks, *([cell.replace("|", "\\|") for cell in row] for row in self.rows)]
         return f"## {self.title}\n\n" + "\n".join("| " + " | ".join(line) + " |" for line in lines)
@@ -67,13 +67,13 @@ class Row:
 
     @property
     def comparable(self) -> tuple[object, ...]:
-        """What two runs must share to be compared."""
+        """The values that two runs must share to be compared."""
         config = self.config
         return (config.task, config.data, config.model, _plain(config.model_settings), config.budget)
 
 
 def score_table(rows: Sequence[Row]) -> Table:
-    """The primary metric's means, and what has no score."""
+    """The primary metric's means, and the numbers of scored, unscored and failed questions."""
     primary = rows[0].summary.primary
     lines = []
     for row in rows:
@@ -85,7 +85,7 @@ def score_table(rows: Sequence[Row]) -> Table:
 
 
 def difference_table(rows: Sequence[Row], baseline: str) -> Table:
-    """Each method against the baseline; empty where nothing can be compared."""
+    """Each method against the baseline; empty if nothing can be compared."""
     lines = []
     for row in rows:
         if row.comparison is not None and row.adjusted is not None:
@@ -98,7 +98,7 @@ def difference_table(rows: Sequence[Row], baseline: str) -> Table:
 
 
 def cost_table(rows: Sequence[Row]) -> Table:
-    """What a question costs on average."""
+    """The mean cost per question."""
     headers = ["method", "budget", "model", "calls", "prompt", "cached", "completion", "USD", "seconds", "cut short"]
     lines = []
     for row in rows:
@@ -111,7 +111,7 @@ def cost_table(rows: Sequence[Row]) -> Table:
 
 
 def stage_table(rows: Sequence[Row]) -> Table:
-    """What each stage of a method costs a question on average (RaR, table 7); empty where no run recorded it."""
+    """The mean cost per question of each stage of a method (RaR, table 7); empty if no run recorded it."""
     lines = []
     for row in rows:
         runs = max(1, row.summary.runs)
@@ -145,7 +145,7 @@ def metrics_table(rows: Sequence[Row]) -> Table:
 
 
 def repeats_table(rows: Sequence[Row]) -> Table:
-    """Every metric's mean and standard deviation over the repeats, each taken for a run; empty for single repeats."""
+    """Every metric's mean and standard deviation over the repeats, each as a run; empty for single repeats."""
     lines = [
         [
             *_name_cells(row.config),
@@ -182,7 +182,7 @@ def _metric_cells(metric: MetricSummary) -> list[str]:
 
 
 def label(config: RunConfig) -> str:
-    """A run in few words, e.g. rar@4k."""
+    """A run's short name, e.g. rar@4k."""
     return f"{config.method}@{budget_label(config.budget.tokens)}"
 
 

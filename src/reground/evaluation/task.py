@@ -25,7 +25,7 @@ class Example(Value):
 
 
 class Score(Value):
-    """A metric's value for one example. None means unscored, which is not zero; `why` then says the reason."""
+    """A metric's value for one example. None means unscored, not zero; `why` then gives the reason."""
 
     value: float | None
     why: Text = ""
@@ -35,9 +35,7 @@ class Score(Value):
 class Task(Protocol):
     """A benchmark, loaded.
 
-    name: what it is called by. form: what an answer looks like. primary: the metric that ranks methods.
-
-    A class may take this one as its base, which then gives what may be empty: demonstrations and solutions.
+    A class with this base may leave out demonstrations and solutions.
     """
 
     @property
@@ -47,7 +45,7 @@ class Task(Protocol):
 
     @property
     def form(self) -> AnswerForm:
-        """What an answer has to look like."""
+        """The form of an answer."""
         ...
 
     @property
@@ -63,12 +61,12 @@ class Task(Protocol):
     def demonstrations(self) -> Sequence[Demonstration]:
         """Worked examples for few-shot prompts, from outside the evaluated split; may be empty.
 
-        An answer is bare: a phrase without "Answer:", a program without a fence. Prompts add what the form wants.
+        An answer is bare: a phrase without "Answer:", a program without a fence. Prompts add these.
         """
         return ()
 
     def solutions(self) -> Sequence[str]:
-        """Texts (answers, programs, tests) that a retrieval corpus must not contain; see contamination."""
+        """Texts (answers, programs, tests) that a retrieval corpus must not contain."""
         return ()
 
     @abstractmethod

@@ -1,7 +1,7 @@
 """A method's best configuration under a budget, chosen on questions that are never measured.
 
 "For fair evaluation, we report the best results achieved by all methods under the given maximum token limitation" (RaR,
-section 4.1). A method that merely fills a limit may do worse than it would with less.
+section 4.1). A method that fills the limit may do worse than with fewer tokens.
 """
 
 from __future__ import annotations
@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from pydantic import Field, JsonValue, ValidationError, model_validator
+from pydantic import Field, JsonValue, model_validator
 
-from reground.core.errors import CapabilityError, DataError, SandboxUnavailable
+from reground.core.errors import CapabilityError, SandboxUnavailable
 from reground.core.language import Value
 from reground.core.programs import Sandbox
 from reground.evaluation.compare import Cell, Configured
 from reground.evaluation.progress import Progress
-from reground.evaluation.results import write_text
+from reground.evaluation.results import read_stored, write_text
 from reground.evaluation.runner import evaluate
 from reground.evaluation.task import Task
 
@@ -26,7 +26,7 @@ CHOICES = "tuning.json"
 
 
 class Trial(Value):
-    """One configuration's score on the tuning questions. tokens: the mean of a question."""
+    """One configuration's score on the tuning questions. tokens: the mean per question."""
 
     settings: dict[str, JsonValue]
     mean: float | None
@@ -35,7 +35,7 @@ class Trial(Value):
 
 
 class Choice(Value):
-    """All trials of one cell; `chosen` is the index of the one that is measured."""
+    """All trials of one cell. chosen: the index of the trial to measure."""
 
     cell: Cell
     questions: int
@@ -49,7 +49,7 @@ class Choice(Value):
         return self
 
     def describe(self) -> str:
-        """One line: what the cell was set to, among how many sizes, and what each of them scored."""
+        """One line with the chosen size, the number of sizes, and their scores."""
         kept, first = self.trials[self.chosen].settings, self.trials[0].settings
         varied = [key for key in first if any(trial.settings.get(key) != first[key] for trial in self.trials)]
         size = ", ".join(f"{key}={kept[key]}" for key in varied)
@@ -61,7 +61,7 @@ class Choice(Value):
 
 
 class Tuning(Value):
-    """tuning.json: what was chosen, and from what."""
+    """tuning.json: the choices and their trials."""
 
     task: str
     choices: tuple[Choice, ...]
@@ -76,10 +76,10 @@ async def tune(
     sandbox: Sandbox | None = None,
     observer: Callable[[Cell, int, Progress], None] | None = None,
 ) -> dict[Cell, int]:
-    """Run every candidate on `questions` questions of the task, and give for each cell the index of its best.
+    """Run every candidate on `questions` questions of the task. Returns each cell's index of the best one.
 
-    The highest mean of the primary metric wins, among equals the fewest tokens. Every run is durable, below
-    `out`/tuning; what was tried and chosen goes to tuning.json. A cell with one candidate is not run.
+    The best has the highest mean of the primary metric, and among equals the fewest tokens. Every run is durable, below
+    `out`/tuning. Trials and choices are written to tuning.json. A cell with one candidate is not run.
     """
     chosen: dict[Cell, int] = {}
     choices: list[Choice] = []
@@ -93,7 +93,7 @@ async def tune(
                 for index, one in enumerate(several)
             ]
         except (CapabilityError, SandboxUnavailable):
-            continue  # the comparison refuses the cell and says why
+            continue  # the comparison refuses the cell with the reason
         best = max(range(len(trials)), key=lambda i: (trials[i].mean or 0.0, -trials[i].tokens))
         chosen[cell] = best
         choices.append(Choice(cell=cell, questions=questions, trials=tuple(trials), chosen=best))
@@ -102,20 +102,12 @@ async def tune(
 
 
 def read_tuning(out: Path) -> Tuning | None:
-    """What was chosen for the comparison in a folder, if it was tuned. Raises DataError when tuning.json is broken."""
-    file = out / CHOICES
-    if not file.is_file():
-        return None
-    try:
-        return Tuning.model_validate_json(file.read_bytes())
-    except OSError as error:
-        raise DataError(f"cannot be read: {error.strerror}", path=file) from None
-    except ValidationError as error:
-        raise DataError(f"not a tuning of this format: {error.errors()[0]['msg']}", path=file) from None
+    """The choices for the comparison in a folder, if it was tuned. Raises DataError if tuning.json is broken."""
+    return read_stored(out / CHOICES, Tuning, "a tuning")
 
 
 def _write(out: Path, task: str, choices: Sequence[Choice]) -> None:
-    """Keep what earlier commands have chosen for other cells of this folder."""
+    """Write the choices, and keep earlier ones for other cells of this folder."""
     before = read_tuning(out)
     cells = {choice.cell for choice in choices}
     kept = [choice for choice in before.choices if choice.cell not in cells] if before is not None else []

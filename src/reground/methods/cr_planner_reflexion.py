@@ -1,7 +1,7 @@
 """CR-Planner with Reflexion on top: plan a program, run it on self-written tests, and plan it again.
 
 Table 1 of CR-Planner's paper ("CR-Planner+Reflexion"; section 3.2, observation 5). The paper says that the code is
-executed and revised, and not by whom: here the planner is Reflexion's actor in every round.
+executed and revised, but not by whom. Here the planner is Reflexion's actor in every round.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class CRPlannerReflexion(CRPlanner):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(not self.ranks, "cr_planner_reflexion writes programs, not rankings")
-        _ = self._reflexion(super().solve)  # unfit settings are told of before any question is asked
+        _ = self._reflexion(super().solve)  # refuses invalid settings before any question is asked
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
@@ -66,7 +66,7 @@ class CRPlannerReflexion(CRPlanner):
 
 @dataclass(frozen=True, kw_only=True)
 class _Planned(Reflexion):
-    """Reflexion whose programs come from a planner, which takes what was learnt as part of the problem."""
+    """Reflexion whose programs come from a planner. Earlier trials become part of the planner's problem."""
 
     plan: Callable[[str, Run], Awaitable[Answer]]
 

@@ -120,7 +120,7 @@ class FLARE:
         return evidence.answer(text.strip(), run, self.form, shown=shown, steps=thoughts)
 
     def _sampling(self) -> Sampling:
-        """Look-ahead and rewriting both ask for log-probabilities, for a program's lines as for a sentence."""
+        """The sampling of look-ahead and rewriting, with log-probabilities."""
         return Sampling(temperature=self.temperature, max_tokens=self.lookahead, logprobs=True)
 
     def sizes(self) -> Sequence[FLARE]:
@@ -143,7 +143,7 @@ def next_sentence(reply: Reply, form: AnswerForm) -> tuple[str, Sequence[TokenLo
 
 
 def unsure(tokens: Sequence[TokenLogprob], threshold: float) -> bool:
-    """Whether a token that says something is less probable than `threshold` (equation 3)."""
+    """Whether a token with a letter or digit is less probable than `threshold` (equation 3)."""
     return any(math.exp(token.logprob) < threshold for token in tokens if _says_something(token))
 
 

@@ -113,7 +113,7 @@ class IRCoT:
         return run.propose(self._answer(text, evidence, thoughts, run))
 
     def _concluding(self, question: str, evidence: Evidence, thoughts: list[Thought]) -> str:
-        """The last prompt, with the passages that were read last."""
+        """The prompt of the answer, with the passages read last."""
         passages = evidence.show(evidence.held, tokens=self.passage_tokens)
         parts = {"question": question, "thoughts": _joined(thoughts), "form": ending(self.form)}
         return render(self.prompts.answer, passages=passages, **parts)
@@ -134,7 +134,7 @@ def _joined(thoughts: Sequence[Thought]) -> str:
 def first_sentence(text: str, *, before: Sequence[str] = ()) -> str:
     """The first sentence that says something new, its white space squeezed; "" where there is none.
 
-    Small models write the reasoning so far once more before they go on.
+    Small models repeat the reasoning so far before they continue.
     """
     squeezed = (" ".join(sentence.split()) for sentence in sentences(text))
     return next((said for said in squeezed if any(map(str.isalnum, said)) and said not in before), "")

@@ -174,7 +174,7 @@ class _Solving:
         self.run.propose(self._answer(self.text))
 
     def _source(self, i: int, text: str) -> str:
-        """What query i is made from; `text` is the question's thoughts up to and with step i."""
+        """The source of query i. text: the thoughts up to and including step i."""
         return {"whole": join_steps(self.thoughts), "step": self.thoughts[i]}.get(self.config.query_from, text)
 
     async def _to_query(self, source: str, run: Run) -> str:

@@ -121,12 +121,12 @@ class ReAct:
         state.thoughts.append(Thought(text=action.thought, query=action.argument, citations=tuple(markers)))
 
     def _finish(self, action: Action, state: _Transcript, run: Run) -> Answer:
-        """The answer in the form's shape, so that what reads answers finds it."""
+        """The answer with the form's label, so that `extract` finds it."""
         text = f"{action.thought}\n\nAnswer: {action.argument}" if self.form.final_pass else action.argument
         return state.given(text, run, self.form)
 
     async def _answer(self, question: str, state: _Transcript, run: Run) -> Answer:
-        """The turns ended without a finish, or programs are asked for, which do not fit into an action."""
+        """Ask for the answer if the turns ended without one, or for a program, which does not fit into an action."""
         sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
         text = await run.ask(self.model, self._concluding(question, state), name="answer", sampling=sampling)
         with suppress(ParseError):
@@ -145,7 +145,7 @@ class ReAct:
 
 @dataclass
 class _Transcript:
-    """What has happened so far."""
+    """The turns so far."""
 
     evidence: Evidence = field(default_factory=Evidence)
     turns: list[str] = field(default_factory=list)
@@ -159,7 +159,7 @@ class _Transcript:
 
 
 def parse_action(text: str) -> Action:
-    """The first action of a reply and the thought before it. Raises ParseError where there is none."""
+    """The first action of a reply and the thought before it. Raises ParseError without an action."""
     found = _ACTION.search(text)
     if found is None:
         raise ParseError("There is no line 'Action: Search[...]' or 'Action: Finish[...]'.")

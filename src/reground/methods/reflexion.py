@@ -111,7 +111,7 @@ class Reflexion:
         return text
 
     async def _tests(self, question: str, run: Run) -> str:
-        """Internal tests; "" for PAL, where running the program is the test, and where the model wrote none."""
+        """Internal tests; "" for PAL, for which the run is the test, or if the model wrote none."""
         if self.form.name == "pal":
             return ""
         prompt = render(self.prompts.test, question=question, tests=str(self.tests))
@@ -170,7 +170,7 @@ def asserts(source: str) -> list[str]:
 
 
 def called(tests: str) -> tuple[str, ...]:
-    """The names that the tests call and that Python lacks: the program must define them."""
+    """The names that the tests call and that are not builtins, so the program must define them."""
     import builtins
 
     names = [

@@ -189,7 +189,7 @@ class RewriteRetrieveRead:
                 return [question]
 
     async def _rewrite(self, question: str, run: Run) -> list[str]:
-        """The queries; none where none is needed."""
+        """The queries; empty if none is needed."""
         rewriter = self.model if self.rewriter is None else self.rewriter
         prompt, sampling = self._rewriting(question)
         reply = await self._said(rewriter, prompt, run, name="rewrite", sampling=sampling)
@@ -200,7 +200,7 @@ class RewriteRetrieveRead:
         return queries
 
     def _rewriting(self, question: str) -> tuple[str, Sampling]:
-        """The rewriter's prompt and how it is decoded."""
+        """The rewriter's prompt and its sampling."""
         style, choice = self._style(), self.form.name == "choice"
         stop = self.stop if style == "prompted" else ""
         sampling = Sampling(
@@ -223,7 +223,7 @@ class RewriteRetrieveRead:
         return own if self.rewriter_style == "auto" else self.rewriter_style
 
     async def _retrieve(self, queries: Sequence[str], run: Run) -> list[list[Passage]]:
-        """What each query finds, all of them at once; with "bm25" the pages that it stands on."""
+        """The passages that each query finds, all concurrently; with "bm25" their pages."""
         if self.retriever is None or not queries:
             return []
         k = self.k if self.total is None else self.total  # any one query may have to fill the total
@@ -234,7 +234,7 @@ class RewriteRetrieveRead:
         return found if self.content == "passages" else await open_pages(run, self.retriever, found)
 
     def _content(self, queries: Sequence[str], found: Sequence[Sequence[Passage]]) -> list[Passage]:
-        """What the reader sees: every query's first, then every query's second, within the total and the words."""
+        """The reader's passages: every query's first, then every query's second, within the limits."""
         kept: list[Passage] = []
         room = self.word_budget
         for passage in interleaved(found)[: self.total]:
@@ -260,7 +260,7 @@ class RewriteRetrieveRead:
         return render(template, **parts, **({"passages": passages} if passages else {}))
 
     def _parts(self, question: str, *, reads: bool) -> tuple[str, dict[str, str]]:
-        """The reader's template, the one without passages where it reads none, and what fills it."""
+        """The reader's template, with or without passages, and its values."""
         stop = self._stop()
         demonstrations = general(self.form) if self.demonstrations is None else self.demonstrations
         plain = [each.model_copy(update={"reasoning": ""}) for each in demonstrations[: self.shots]]
@@ -299,7 +299,7 @@ class RewriteRetrieveRead:
 
 
 def _thought(query: str, found: Sequence[Passage], evidence: Evidence, shown: Sequence[int]) -> Thought:
-    """A query as a step of the answer, with the numbers of what it found and the reader saw."""
+    """A query as a step of the answer, with the numbers of its passages that the reader saw."""
     ids = {passage.id for passage in found}
     seen = tuple(marker for marker in shown if evidence.passages[marker - 1].id in ids)
     return Thought(text=f"Searched for: {query}", query=query, citations=seen)

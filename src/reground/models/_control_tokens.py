@@ -1,4 +1,4 @@
-"""A server's own control tokens, as it tells them itself: in llama.cpp's `/props` and vLLM's `/tokenizer_info`."""
+"""Reads a server's own control tokens from llama.cpp's `/props` or vLLM's `/tokenizer_info`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from yarl import URL
 
 ENDPOINTS = ("props", "tokenizer_info")
-"""Beside `/v1`, asked in this order; the first that answers is believed. vLLM has its own only where it is enabled."""
+"""Endpoints next to `/v1`; the first that answers is used. vLLM has its own only if enabled."""
 
 _SHAPE = re.compile(r"<<?/?[^\s<>{}'\"%]{1,60}>>?|\[/?[A-Z_]{2,40}\]|\[\|[^\s|\[\]]{1,40}\|\]")
 _OURS = re.compile(r"</?passage>")
@@ -19,7 +19,7 @@ _MOST_TOKENS, _MOST_LETTERS = 2000, 100
 
 
 def is_own(url: URL) -> bool:
-    """Whether a server is run by its user: not encrypted, or in a private network. Others are not asked."""
+    """Whether the user runs the server: it is not encrypted, or in a private network. Other servers are not asked."""
     host = url.host or ""
     try:
         return url.scheme == "http" or ipaddress.ip_address(host).is_private
@@ -28,13 +28,13 @@ def is_own(url: URL) -> bool:
 
 
 def places(base: URL) -> list[URL]:
-    """Where to ask: these endpoints stand beside the protocol's `/v1`, not below it."""
+    """The endpoints' addresses, next to the protocol's `/v1`, not below it."""
     root = base.path.rstrip("/").removesuffix("/v1")
     return [base.with_path(f"{root}/{name}").with_query(base.query) for name in ENDPOINTS]
 
 
 def control_tokens(told: Any) -> tuple[str, ...]:
-    """The control tokens in what a server told: those named as such, and what looks like one in its chat template."""
+    """The control tokens in a server's reply: the named ones, and text in its chat template that looks like one."""
     if not isinstance(told, dict):
         return ()
     found = {token for token in _named(told) if _MARKS & set(token) and 1 < len(token) <= _MOST_LETTERS}
@@ -51,7 +51,7 @@ def _named(told: dict[str, Any]) -> Iterator[str]:
 
 
 def _texts(value: Any) -> Iterator[str]:
-    """The texts in a value: itself, those of a list, and what stands under `content` or `template` in a mapping."""
+    """The texts in a value: itself, those of a list, and those under `content` or `template` in a mapping."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list):

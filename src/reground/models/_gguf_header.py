@@ -1,8 +1,8 @@
-"""Reads what a GGUF file says about its model, without its weights.
+"""Reads a GGUF file's description of its model, without the weights.
 
-The format: https://github.com/ggml-org/ggml/blob/master/docs/gguf.md. A header of magic, version and two counts,
-then key-value pairs; strings and arrays carry their lengths in front. The format's own library reads a large
-vocabulary in tens of seconds and never ends on some damaged files, so the five values that are needed are read here.
+The format (https://github.com/ggml-org/ggml/blob/master/docs/gguf.md): a header of magic, version and two counts, then
+key-value pairs; strings and arrays begin with their lengths. The format's own library takes tens of seconds for a large
+vocabulary and never returns on some damaged files, so the five values needed are read here.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _CONTROL, _USER_DEFINED = 3, 4  # token types
 _WHOLE = "BbHhIiQq"
 _ARCHITECTURE, _NAME, _CONTEXT = "general.architecture", "general.name", ".context_length"
 _TOKENS, _TYPES = "tokenizer.ggml.tokens", "tokenizer.ggml.token_type"
-# Several times the largest of today, so that a damaged file can take neither the memory nor the time.
+# Several times today's largest, so that a damaged file cannot use up memory or time.
 _MOST_BYTES = 64 << 20
 _MOST_ITEMS = 4 << 20
 
 
 @dataclass(frozen=True)
 class Header:
-    """architecture: the model's family. name: as its makers wrote it. context: tokens that it was trained for.
+    """architecture: the model's family. name: the maker's name for it. context: tokens that it was trained for.
 
     special: texts that its tokenizer reads as one control or markup token.
     """
@@ -40,7 +40,7 @@ class Header:
 
 
 def read_header(path: Path) -> Header:
-    """Read a model's own description. Raises DataError for what is no GGUF file or is damaged."""
+    """Read a model's description. Raises DataError for a damaged file, or one that is not GGUF."""
     try:
         with path.open("rb") as source, mmap(source.fileno(), 0, access=ACCESS_READ) as data:
             pairs = _Reader(data).pairs()
@@ -70,7 +70,7 @@ def _special(tokens: tuple[str, ...], types: tuple[int, ...]) -> tuple[str, ...]
 
 
 class _Reader:
-    """Goes through a header once, from its beginning. Raises ValueError and struct.error where it is damaged."""
+    """Reads a header once, from its beginning. Raises ValueError or struct.error if it is damaged."""
 
     def __init__(self, data: mmap) -> None:
         self._data = data
@@ -78,7 +78,7 @@ class _Reader:
         self._at = 0
 
     def pairs(self) -> dict[str, Any]:
-        """The values that are asked for, each of the type that it must have."""
+        """The needed values, with their types checked."""
         if self._data[self._step(4) : 4] != b"GGUF":
             raise ValueError("it does not begin with GGUF")
         version = self._scalar("I")
@@ -103,7 +103,7 @@ class _Reader:
         raise ValueError(f"the value of {key} has the wrong type")
 
     def _step(self, size: int) -> int:
-        """Skip this many bytes; returns where they begin."""
+        """Skip this many bytes. Returns their start."""
         start, self._at = self._at, self._at + size
         if self._at > self._end:
             raise ValueError("it ends too early, or its header is too long")
@@ -134,7 +134,7 @@ class _Reader:
         return struct.unpack_from(layout, self._data, self._step(struct.calcsize(layout)))
 
     def _pass(self, kind: int) -> None:
-        """Go on behind a value that nobody asked for. Arrays of arrays, which no model has, are refused."""
+        """Skip an unneeded value. Arrays of arrays, which no model has, are refused."""
         length = 1
         if kind == _ARRAY:
             kind, length = self._items()

@@ -21,8 +21,8 @@ from reground.core.errors import ModelError
 T = TypeVar("T")
 Chunk = Mapping[str, Any]
 
-_BATCH = 512  # prompt tokens read between two looks at whether a call was cancelled
-_CACHE_MIB = 512  # memory for prompts that have lost their slot
+_BATCH = 512  # prompt tokens between two checks for cancellation
+_CACHE_MIB = 512  # memory for prompts that lost their slot
 
 _engines: WeakValueDictionary[tuple[Path, int, int, int | None], Engine] = WeakValueDictionary()
 _loading = threading.Lock()
@@ -35,7 +35,7 @@ class Engine:
         self.slots = slots
         self.context = context
         self._server: Any = _start(path, slots, context, threads)
-        # More than the slots, so that the next prompts are tokenized while all slots are busy.
+        # More threads than slots, so that the next prompts are tokenized while all slots are busy.
         self._pool = ThreadPoolExecutor(max_workers=2 * slots, thread_name_prefix="llama")
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
@@ -53,13 +53,13 @@ class Engine:
             raise ModelError(f"llama.cpp refused the call: {error}") from error
 
     def close(self) -> None:
-        """Give the memory back; calls that are under way end first."""
+        """Free the memory, after the running calls have ended."""
         self._pool.shutdown(wait=True, cancel_futures=True)
         self._server = None
 
 
 def shared(path: Path, *, slots: int, context: int, threads: int | None) -> Engine:
-    """The engine of this file and these settings, loaded if this process has none yet. Blocks while it loads."""
+    """The process's engine for this file and these settings. Blocks while it loads."""
     key = (path.resolve(), slots, context, threads)
     with _loading:
         engine = _engines.get(key)
@@ -69,10 +69,10 @@ def shared(path: Path, *, slots: int, context: int, threads: int | None) -> Engi
 
 
 def decoding_threads() -> int:
-    """All cores but one, which is left to everything else.
+    """All cores but one, which is left for everything else.
 
-    The threads of one token wait for each other after every layer; if one has no core of its own, all wait. Prompts are
-    read hundreds of tokens at a time, so there a wait matters little and all cores are used.
+    Decoding threads wait for each other after every layer, so if one lacks a core, all wait. Prompts are read hundreds
+    of tokens at a time, so a wait matters little there, and all cores are used.
     """
     return max(1, physical_cores() - 1)
 
@@ -107,14 +107,14 @@ def _start(path: Path, slots: int, context: int, threads: int | None) -> Any:
     parameters.cpuparams_batch.n_threads = threads or physical_cores()
     parameters.warmup = False
     parameters.verbosity = -1
-    # The engine also listens on a loopback port of its own choice, which nobody needs: a key that is told to nobody.
+    # The engine also listens on a loopback port, which is not needed: a secret key closes it.
     parameters.api_keys = [secrets.token_hex(32)]
     parameters.n_threads_http = 1
     parameters.ui = False
     try:
         with _signals_kept():
             server = xllamacpp.Server(parameters)
-        # The engine's loop may not have begun yet, and one that is told to end before it began never ends.
+        # Wait until the engine's loop runs: a loop that is ended before it has begun never ends.
         server.handle_completions({"prompt": ".", "max_tokens": 1})
         return server
     except RuntimeError as error:
@@ -125,10 +125,10 @@ def _start(path: Path, slots: int, context: int, threads: int | None) -> Any:
 
 
 def _library() -> Any:
-    """Import llama.cpp with OpenMP threads that sleep while they wait for each other, unless the user says otherwise.
+    """Import llama.cpp with OpenMP threads that sleep while they wait, unless the user chose otherwise.
 
-    Threads that spin, OpenMP's own choice, are a little faster alone and ten times slower as soon as anything else
-    wants a core. OpenMP reads the variable once, when it is loaded, so it is removed again afterwards.
+    Spinning threads, OpenMP's default, are a little faster alone, and ten times slower once anything else wants a core.
+    OpenMP reads the variable only when it is loaded, so it is removed again afterwards.
     """
     unset = not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys()
     if unset:
@@ -143,9 +143,9 @@ def _library() -> Any:
 
 @contextmanager
 def _signals_kept() -> Iterator[None]:
-    """Put the handlers of SIGINT and SIGTERM back: the engine installs its own, and Ctrl-C would never reach Python.
+    """Restore the handlers of SIGINT and SIGTERM: with the engine's own, Ctrl-C would never reach Python.
 
-    Python can only set handlers from its main thread, and not those that it does not know, so the C library does it.
+    Python can only set handlers from its main thread, and only its own, so the C library does it.
     """
     if sys.platform == "win32":  # pragma: no cover
         yield
@@ -163,6 +163,6 @@ def _signals_kept() -> Iterator[None]:
 
 @atexit.register
 def _close_all() -> None:
-    """Close the engines that are still open before the interpreter ends their threads."""
+    """Close open engines before the interpreter ends their threads."""
     for engine in list(_engines.values()):
         engine.close()

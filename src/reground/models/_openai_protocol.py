@@ -27,7 +27,7 @@ from reground.models.options import Price
 TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
 TOKEN_BYTES = 64
 SCORED_TOKEN_BYTES = 4096
-"""A token with its log-probability takes about 150 bytes; some servers add twenty others that it might have been."""
+"""A token with its log-probability takes about 150 bytes; some servers add twenty alternatives."""
 _OPTIONAL = ("temperature", "top_p", "seed", "stop")
 _UNSUPPORTED = re.compile(
     r"unsupported|not? support|unrecogni[sz]ed|unknown|extra (?:input|field)|unexpected|not (?:permitted|allowed)"
@@ -46,7 +46,7 @@ _SECRET = re.compile(r"\b(?:sk|rk|pk|key|gsk|hf|Bearer)[-_ ][\w*.+/=-]{6,}", re.
 
 
 def most_bytes(sampling: Sampling) -> int:
-    """The bytes that a reply to this request may take: far more than its tokens need, and bounded."""
+    """Maximum bytes of a reply to this request: far more than its tokens need, but bounded."""
     each = SCORED_TOKEN_BYTES if sampling.logprobs else TOKEN_BYTES
     return min(MOST_LIMIT, LEAST_LIMIT + sampling.n * sampling.max_tokens * each)
 
@@ -96,7 +96,7 @@ class Dialect:
 
 @dataclass(frozen=True)
 class Complaint:
-    """An error reply, read. `retry_after` is in seconds."""
+    """An error reply. retry_after: seconds."""
 
     status: int
     message: str
@@ -110,7 +110,7 @@ class Complaint:
 
 
 def read_complaint(status: int, headers: Mapping[str, str], body: bytes) -> Complaint:
-    """Make out an error reply in any of the forms that servers give it."""
+    """Read an error reply in any of the forms that servers use."""
     text = body[:4000].decode("utf-8", "replace").strip()
     code = param = ""
     try:
@@ -148,7 +148,7 @@ def retry_after(headers: Mapping[str, str]) -> float | None:
 
 @dataclass(frozen=True)
 class Server:
-    """How messages speak of a server: never with its key."""
+    """A server as error messages describe it, never with its key."""
 
     url: str
     key_env: str
@@ -158,13 +158,13 @@ class Server:
         return f"Server({self.url!r}, key {'set' if self.key else 'not set'})"
 
     def redact(self, text: str) -> str:
-        """Take anything that may be a key out of a server's words."""
+        """Remove anything that may be a key from a server's message."""
         if self.key:
             text = text.replace(self.key, "[key]")
         return _SECRET.sub("[key]", text)
 
     def refusal(self, complaint: Complaint, sampling: Sampling) -> ModelError:
-        """The error that a refused chat completion stands for."""
+        """The error for a refused chat completion."""
         said = self.redact(complaint.message) or f"HTTP {complaint.status}"
         if complaint.code == "insufficient_quota":
             return ModelError(f"the account behind {self.key_env} has no quota left at {self.url}: {said}")
@@ -188,7 +188,7 @@ class Server:
 
 
 def is_about_context(complaint: Complaint) -> bool:
-    """Whether the prompt and the completion were too long together."""
+    """Whether prompt and completion together were too long."""
     return (
         complaint.status == 413
         or "context_length" in complaint.code
@@ -198,7 +198,7 @@ def is_about_context(complaint: Complaint) -> bool:
 
 
 def read_replies(data: Any, messages: Sequence[Message], price: Price | None) -> list[Reply]:
-    """Replies from a completion, its usage on the first. Raises ValueError where it is malformed."""
+    """Replies from a completion, with its usage on the first. Raises ValueError if it is malformed."""
     try:
         choices = data["choices"]
         if not choices:
@@ -236,7 +236,7 @@ def _text(message: dict[str, Any]) -> str:
 
 
 def _reasoning(message: dict[str, Any]) -> str | None:
-    """The model's thought where the server tells it apart; DeepSeek and llama.cpp name it otherwise than vLLM."""
+    """The model's thought, if the server separates it. DeepSeek and llama.cpp use another name than vLLM."""
     thought = message.get("reasoning_content") or message.get("reasoning")
     return thought if isinstance(thought, str) else None
 
@@ -246,7 +246,7 @@ def _logprobs(data: dict[str, Any] | None) -> Any:
         return None
     if data.get("content") is not None:
         scored = data["content"]
-        # One by one where there are very many: nothing else runs while one call checks them all.
+        # Very many are checked one by one, because nothing else runs while one call checks them all.
         make: Callable[..., Any] = TokenLogprob if len(scored) > _MANY else dict
         return tuple(make(token=each["token"], logprob=each["logprob"]) for each in scored)
     if data.get("tokens") is not None:  # the form of the older completions interface
@@ -263,7 +263,7 @@ def _usage(
         details = data.get("prompt_tokens_details")
         cached = (details.get("cached_tokens") if details else data.get("prompt_cache_hit_tokens")) or 0
     else:
-        # A budget must end even where a server does not count: a quarter of the bytes is near enough.
+        # A budget must end even if a server does not count tokens: a quarter of the bytes is close enough.
         prompt, completion, cached = estimate_tokens(tuple(messages)), sum(len(t.encode()) // 4 for t in texts), 0
     usd = None if price is None else price.usd(prompt, cached, completion)
     return Usage(calls=1, prompt=prompt, cached=cached, completion=completion, usd=usd)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import cache
 from typing import Any, Protocol
 
 import torch
@@ -14,11 +15,11 @@ from reground.core.errors import ContextLengthExceeded, ModelError
 from reground.core.language import Reply, Sampling, TokenLogprob, Usage
 from reground.core.untrusted import neutralise
 
-_PIECES = 8  # tokens before a stop string that are decoded with it, so that characters made of several come out whole
+_PIECES = 8  # tokens decoded before a stop string, so that characters made of several tokens are whole
 
 
 class Call(Protocol):
-    """What a caller hands in: its turns, how to decode, and whether it has gone."""
+    """A caller's turns, its sampling, and whether it was cancelled."""
 
     turns: list[dict[str, str]]
     sampling: Sampling
@@ -33,8 +34,7 @@ class Decoder:
         self._weights = weights
         self._tokenizer = tokenizer
         self._context: int = getattr(weights.config, "max_position_embeddings", None) or 1 << 30
-        self._apart: bool = weights.config.is_encoder_decoder  # prompt and reply are sequences of their own
-        self._special = _special(tokenizer)
+        self._apart: bool = weights.config.is_encoder_decoder  # prompt and reply are separate sequences
         ends = weights.generation_config.eos_token_id
         known = ends if isinstance(ends, list) else [ends]
         self._ends = sorted({end for end in (*known, tokenizer.eos_token_id) if end is not None})
@@ -42,7 +42,7 @@ class Decoder:
     def decode(self, calls: Sequence[Call]) -> list[list[Reply]]:
         """Replies for calls of one sampling, in their order."""
         sampling = calls[0].sampling
-        prompts = [self._prompt(call.turns) for call in calls]
+        prompts = [prompt_text(self._tokenizer, call.turns, apart=self._apart) for call in calls]
         encoded = self._tokenizer(prompts, add_special_tokens=self._apart, padding=True, return_tensors="pt")
         lengths: list[int] = encoded["attention_mask"].sum(dim=1).tolist()
         room = self._context - (1 if self._apart else max(lengths))
@@ -52,7 +52,7 @@ class Decoder:
                 "retrieve fewer or shorter passages"
             )
         encoded = encoded.to(self._weights.device)
-        start = 1 if self._apart else encoded["input_ids"].shape[1]  # a decoder of its own begins with one start token
+        start = 1 if self._apart else encoded["input_ids"].shape[1]  # a separate decoder begins with one start token
         watch = _Watch(self._tokenizer, calls, start)
         with torch.inference_mode(), _seeded(sampling):
             out = self._weights.generate(
@@ -62,16 +62,6 @@ class Decoder:
                 stopping_criteria=StoppingCriteriaList([watch]),
             )
         return self._replies(calls, lengths, out, start)
-
-    def _prompt(self, turns: list[dict[str, str]]) -> str:
-        harmless = [{**turn, "content": neutralise(turn["content"], extra=self._special)} for turn in turns]
-        if self._apart or self._tokenizer.chat_template is None:  # a base model continues plain text
-            return "\n\n".join(turn["content"] for turn in harmless)
-        try:
-            text: str = self._tokenizer.apply_chat_template(harmless, tokenize=False, add_generation_prompt=True)
-        except Exception as error:  # templates raise errors of their own, such as for a role that they do not know
-            raise ModelError(f"{self._name}: its chat template refuses the conversation: {error}") from error
-        return text
 
     def _config(self, sampling: Sampling, length: int) -> Any:
         """Every setting is given, because the model's own defaults replace any that is missing."""
@@ -102,14 +92,14 @@ class Decoder:
         answers = []
         for number, prompt in enumerate(lengths):
             mine = written[number * each : (number + 1) * each]
-            mine *= sampling.n // each  # greedy replies are all alike: decoded once
+            mine *= sampling.n // each  # greedy replies are all the same and decoded once
             usage = Usage(calls=1, prompt=prompt, completion=sum(count for _, count in mine))
             first, *others = [reply for reply, _ in mine]
             answers.append([first.model_copy(update={"usage": usage}), *others])
         return answers
 
     def _written(self, row: list[int], scores: list[float] | None, sampling: Sampling) -> tuple[Reply, int]:
-        """One reply and how many tokens it took, its end token included."""
+        """One reply and its number of tokens, including the end token."""
         end = next((at for at, token in enumerate(row) if token in self._ends), None)
         ids = row if end is None else row[:end]
         text = self._text(ids)
@@ -125,12 +115,12 @@ class Decoder:
         return Reply(text=text[:cut], finish_reason="stop", token_logprobs=tokens), count
 
     def _text(self, ids: list[int]) -> str:
-        """Decoded text, without a last character that still lacks some of its tokens."""
+        """Decoded text, without an incomplete last character."""
         text: str = self._tokenizer.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)
         return text.rstrip("\ufffd")
 
     def _tokens(self, ids: list[int], scores: list[float] | None, length: int) -> tuple[TokenLogprob, ...] | None:
-        """The tokens that spell the first `length` characters; parts of one character come as one."""
+        """The tokens that spell the first `length` characters. Tokens of one character are merged."""
         if scores is None:
             return None
         tokens: list[TokenLogprob] = []
@@ -178,6 +168,23 @@ def _chosen(out: Any, start: int) -> list[list[float]]:
     return scores
 
 
+def prompt_text(tokenizer: Any, turns: Sequence[Mapping[str, str]], *, apart: bool = False) -> str:
+    """What a model reads of a conversation, up to the place where its reply begins; control tokens in it are broken.
+
+    apart: whether the model is an encoder-decoder; those, and models without a chat template, read plain text.
+    """
+    special = _special(tokenizer)
+    harmless = [{**turn, "content": neutralise(turn["content"], extra=special)} for turn in turns]
+    if apart or tokenizer.chat_template is None:  # a base model continues plain text
+        return "\n\n".join(turn["content"] for turn in harmless)
+    try:
+        text: str = tokenizer.apply_chat_template(harmless, tokenize=False, add_generation_prompt=True)
+    except Exception as error:  # templates raise errors of their own, such as for a role that they do not know
+        raise ModelError(f"{tokenizer.name_or_path}: its chat template refuses the conversation: {error}") from error
+    return text
+
+
+@cache
 def _special(tokenizer: Any) -> tuple[str, ...]:
     added = {str(token.content) for token in tokenizer.added_tokens_decoder.values()}
     markup = {token for token in added if token[:1] in "<[" and token[-1:] in ">]" and len(token) > 2}
@@ -186,7 +193,7 @@ def _special(tokenizer: Any) -> tuple[str, ...]:
 
 @contextmanager
 def _seeded(sampling: Sampling) -> Iterator[None]:
-    """Sampling draws from torch's own generators: seed them for this call and put them back."""
+    """Seed torch's generators for this call, and restore them afterwards."""
     if sampling.seed is None:
         yield
         return

@@ -1,4 +1,4 @@
-"""A function of one's own as a language model: prompt in, reply out."""
+"""The user's own function as a language model: prompt in, reply out."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """`gguf`: a GGUF file run in this process by llama.cpp, many calls at once (extra [local]).
 
-`gguf/<alias>`, `gguf/<path>` or `gguf/<org>/<repo>:<file>`; see `reground.models.pull` for what can be brought here.
+`gguf/<alias>`, `gguf/<path>` or `gguf/<org>/<repo>:<file>`; see `reground.models.pull` for the aliases.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from reground.models._llama import Engine
 
 SLOTS = 4
-CONTEXT = 4096  # tokens for each slot, where neither the user nor the model says less
+CONTEXT = 4096  # tokens per slot, unless the user sets another number or the model has less
 
 
 def create(model: str, options: ModelOptions) -> GgufModel:
@@ -65,10 +65,10 @@ def _size(weights: pull.Weights) -> str:
 class GgufModel:
     """A language model in this process.
 
-    `slots` calls decode together and share the weights; more wait. Instances of one file and the same options share
-    one engine. `progress` is called while weights are downloaded. A cancelled call frees its slot at the next token.
-    Log-probabilities are those of the model before temperature and top-p. Where one character is made of several
-    tokens, they come as one with the last one's log-probability.
+    `slots` calls decode together and share the weights; further calls wait. Instances with the same file and options
+    share one engine. `progress` is called while weights are downloaded. A cancelled call frees its slot at the next
+    token. Log-probabilities are the model's before temperature and top-p. Several tokens that form one character are
+    merged, with the last one's log-probability.
     """
 
     def __init__(self, model: str, options: ModelOptions, *, progress: Progress | None = None) -> None:
@@ -120,12 +120,12 @@ class GgufModel:
         return engine, header.special
 
     def _turns(self, messages: Sequence[Message]) -> list[dict[str, str]]:
-        """llama.cpp would read a control token's text inside a message as the token; here it cannot."""
+        """The messages with control tokens broken, which llama.cpp would otherwise read as such."""
         return [{"role": m.role, "content": neutralise(m.content, extra=self._special)} for m in messages]
 
 
 def _drop(engines: list[Engine]) -> None:
-    """Let the last reference go here, in a worker thread: ending an engine may wait for a batch."""
+    """Drop the last reference in a worker thread, because ending an engine may wait for a batch."""
     engines.clear()
 
 
@@ -139,7 +139,7 @@ class _Choice:
     finish: str | None = None
 
     def take(self, choice: Mapping[str, Any], stop: tuple[str, ...]) -> None:
-        """Add what a chunk brings."""
+        """Add a chunk."""
         if self.finish is not None:
             return
         content, seen = choice["delta"].get("content") or "", len(self.text)
@@ -165,7 +165,7 @@ class _Choice:
 
 
 class _Work:
-    """One call, as the engine's threads run it: a request for every `slots` replies, read as they stream in."""
+    """One call in the engine's threads: one streamed request for every `slots` replies."""
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class _Work:
         self._cancelled = cancelled
 
     def run(self) -> tuple[list[Reply], Usage]:
-        """Generate. The prompt counts once, however many replies grow from it."""
+        """Generate. The prompt counts once for all replies."""
         replies: list[Reply] = []
         total = Usage(calls=1)
         while len(replies) < self._sampling.n:
@@ -194,8 +194,8 @@ class _Work:
         return replies, total
 
     def _read(self, n: int, *, first: int) -> _Reading:
-        # llama.cpp loses the log-probabilities of tokens that it holds back because they may begin a stop string,
-        # so where they are asked for, stop strings are looked for on this side.
+        # llama.cpp loses the log-probabilities of tokens that may begin a stop string, so with log-probabilities
+        # stop strings are searched here.
         own_stop = self._sampling.stop if self._sampling.logprobs else ()
         reading = _Reading([_Choice() for _ in range(n)], own_stop, self._cancelled.is_set)
         self._engine.chat(_request(self._turns, self._sampling, n, first), reading)
@@ -218,7 +218,7 @@ class _Work:
 
 
 class _Reading:
-    """Gathers a stream's chunks; says whether enough has been read."""
+    """Gathers a stream's chunks. Returns whether to stop reading."""
 
     def __init__(self, choices: list[_Choice], stop: tuple[str, ...], cancelled: Callable[[], bool]) -> None:
         self._choices = choices
@@ -248,16 +248,16 @@ class _Reading:
 
     @property
     def completion(self) -> int:
-        """Generated tokens; as many as there were pieces where we cut the stream before llama.cpp counted them."""
+        """Generated tokens; the number of pieces if the stream was cut before llama.cpp counted them."""
         return self._counted or self._seen
 
     @property
     def finished(self) -> bool:
-        """Whether every reply has its end."""
+        """Whether every reply has ended."""
         return all(choice.finish is not None for choice in self._choices)
 
     def replies(self, logprobs: bool) -> list[Reply]:
-        """What was read."""
+        """The replies read."""
         return [
             Reply(
                 text=choice.text,
@@ -282,7 +282,7 @@ def _request(turns: list[dict[str, str]], sampling: Sampling, n: int, first: int
     if sampling.temperature == 0:
         request |= {"temperature": 0.0, "samplers": ["top_k"], "top_k": 1}
     else:
-        # Only what was asked for: llama.cpp's own defaults add top-k and min-p.
+        # Name the samplers, because llama.cpp's defaults add top-k and min-p.
         request |= {
             "temperature": sampling.temperature,
             "top_p": sampling.top_p,
@@ -298,7 +298,6 @@ def _request(turns: list[dict[str, str]], sampling: Sampling, n: int, first: int
 
 
 def _spread(seed: int, first: int) -> int:
-    """llama.cpp gives the replies of a call consecutive seeds, so calls with neighbouring seeds would share most
-    replies."""
+    """Spread seeds apart: llama.cpp gives a call's replies consecutive seeds, so neighbouring seeds share replies."""
     digest = hashlib.blake2b(f"{seed}:{first}".encode(), digest_size=4).digest()
     return int.from_bytes(digest, "little") >> 1

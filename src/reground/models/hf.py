@@ -1,12 +1,11 @@
 """`hf`: a model run in this process by transformers, with a LoRA adapter if given (extra [train]).
 
-`hf/<repo>`, `hf/<folder>`, or a GGUF file or alias, whose weights are dequantised. A folder that holds a LoRA
-adapter alone is the base model named in it with the adapter. It is slower than `gguf`, and runs what was trained with
-reground.
+`hf/<repo>`, `hf/<folder>`, or a GGUF file or alias, whose weights are dequantised. A folder with only a LoRA adapter
+means the base model that it names, with the adapter. This is slower than `gguf`, and runs models trained with reground.
 
 Decoder-only models read a conversation by their chat template. Encoder-decoders (T5, mT5, BART) have none: their
-encoder reads the messages' contents as plain text, blank lines between them and no roles, and only the reply is
-decoded. A model without a template, a base model, reads the same plain text.
+encoder reads the messages as plain text, without roles and with blank lines between them. A base model without a
+template reads the same plain text.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ from reground.core.language import Message, Reply, Sampling
 from reground.models import pull
 from reground.models.options import Listing, ModelOptions
 
-_BATCH = 8  # replies that are decoded together
+_BATCH = 8  # replies decoded together
 
 
 def create(model: str, options: ModelOptions) -> HfModel:
     """The model of a repository, a folder or a GGUF file; loaded at the first call.
 
-    Raises MissingExtra where torch or transformers are not installed, ConfigurationError for an absent adapter.
+    Raises MissingExtra without torch or transformers, ConfigurationError for a missing adapter.
     """
     if _missing():
         raise MissingExtra(f"hf/{model}", "train")
@@ -55,7 +54,7 @@ def _missing() -> bool:
 
 
 def load_weights(model: str, *, adapter: Path | None = None, dtype: Any = None, family: Any = None) -> tuple[Any, Any]:
-    """A language model, decoder-only or encoder-decoder, ready to use, and its tokenizer. Blocks for seconds.
+    """Load a language model, decoder-only or encoder-decoder, and its tokenizer. Blocks for seconds.
 
     dtype: of the weights; bfloat16 on a GPU and float32 elsewhere unless given. family: the class of transformers that
     loads them, if it is not that of a language model.
@@ -85,7 +84,7 @@ def load_weights(model: str, *, adapter: Path | None = None, dtype: Any = None, 
 
 
 def _base(model: str, adapter: Path | None) -> tuple[str, Path | None]:
-    """What to load and the adapter on it: a folder that is itself an adapter names its base model."""
+    """The base model and its adapter. A folder that is itself an adapter names its base model."""
     folder = Path(model)
     if adapter is not None or (folder / "config.json").exists() or not (folder / "adapter_config.json").is_file():
         return model, adapter
@@ -96,9 +95,9 @@ def _base(model: str, adapter: Path | None) -> tuple[str, Path | None]:
 
 
 def _family(config: Any) -> tuple[Any, str]:
-    """The class that loads the weights, and the side on which short prompts of a batch are filled up.
+    """The class that loads the weights, and the side on which short prompts of a batch are padded.
 
-    A decoder goes on where the prompt ends, so padding stands before it; an encoder counts its positions from the left.
+    A decoder continues at the prompt's end, so it is padded on the left; an encoder counts positions from the left.
     """
     from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
 
@@ -108,7 +107,7 @@ def _family(config: Any) -> tuple[Any, str]:
 
 
 def _source(model: str) -> tuple[str, dict[str, str]]:
-    """What transformers is told: a folder or repository, and the GGUF file in it if that is what it is."""
+    """The folder or repository for transformers, and the GGUF file in it, if the model is one."""
     if model.lower() in pull.ALIASES or model.endswith(".gguf"):
         file = pull.pull(model)
         return str(file.parent), {"gguf_file": file.name}
@@ -142,7 +141,7 @@ def _quietly() -> Iterator[None]:
 
 @dataclass
 class _Job:
-    """A call that waits for its turn or is in it."""
+    """A call that waits or runs."""
 
     turns: list[dict[str, str]]
     sampling: Sampling
@@ -150,7 +149,7 @@ class _Job:
     cancelled: threading.Event = field(default_factory=threading.Event)
 
     def goes_with(self, other: _Job) -> bool:
-        """Whether both may be decoded in one batch; a call with a seed must not depend on the others."""
+        """Whether both may be decoded in one batch. A call with a seed must not depend on others."""
         alone = self.sampling.seed is not None and self.sampling.temperature > 0
         return not alone and self.sampling == other.sampling
 
@@ -186,7 +185,7 @@ class HfModel:
         return self._priced(replies)
 
     async def aclose(self) -> None:
-        """Free the weights after the batch that is being decoded. A later call loads them again."""
+        """Free the weights after the current batch. A later call loads them again."""
         await asyncio.wrap_future(self._thread.submit(self._unload))
 
     def _unload(self) -> None:
@@ -201,7 +200,7 @@ class HfModel:
         return [replies[0].model_copy(update={"usage": usage.model_copy(update={"usd": usd})}), *replies[1:]]
 
     def _next(self) -> None:
-        """Decode the call that has waited longest and those that go with it."""
+        """Decode the call that has waited longest, together with those that fit it."""
         batch = self._take()
         if not batch:
             return
@@ -211,7 +210,7 @@ class HfModel:
             for job in batch:
                 _settle(job, error)
             return
-        # After a failed batch each goes alone: the fault of one call is not to be the others'.
+        # After a failed batch each call runs alone, so that the fault of one does not fail the others.
         if len(batch) == 1 or not _decode(decoder, batch, last=False):
             for job in batch:
                 _decode(decoder, [job], last=True)

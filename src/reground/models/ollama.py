@@ -1,6 +1,6 @@
-"""`ollama/<model>`: a model that Ollama serves on this machine, or where OLLAMA_HOST says; no key, no price.
+"""`ollama/<model>`: a model that Ollama serves on this machine or at OLLAMA_HOST, without key and price.
 
-It is reached by Ollama's OpenAI-compatible interface. The option `base_url` overrides OLLAMA_HOST.
+It uses Ollama's OpenAI-compatible interface. The option `base_url` overrides OLLAMA_HOST.
 """
 
 from __future__ import annotations
@@ -26,10 +26,8 @@ OLLAMA = Provider(
 def create(model: str, options: ModelOptions) -> OpenAIModel:
     """The adapter for `ollama/<model>`, without wrappers.
 
-    Raises ConfigurationError for an OLLAMA_HOST that is no address.
-
-    The key of another provider is never sent: the key comes from OLLAMA_API_KEY, or from the variable that the options
-    name.
+    The key comes from OLLAMA_API_KEY or from the variable that the options name; another provider's key is never sent.
+    Raises ConfigurationError for an OLLAMA_HOST that is not an address.
     """
     if options.api_key_env == ModelOptions().api_key_env:
         options = replace(options, api_key_env="OLLAMA_API_KEY")
@@ -39,7 +37,7 @@ def create(model: str, options: ModelOptions) -> OpenAIModel:
 
 
 async def available(options: ModelOptions) -> list[Listing]:
-    """The models that Ollama has here, one line each; one line where it does not answer within two seconds."""
+    """The models that Ollama serves, one line each, or one line that says why it does not answer within two seconds."""
     adapter = create("<model>", replace(options, base_url=None))
     try:
         models = await adapter.offered()
@@ -53,7 +51,7 @@ async def available(options: ModelOptions) -> list[Listing]:
 
 
 def base_url() -> str:
-    """Where Ollama is, from OLLAMA_HOST in any form that Ollama itself takes: host, host:port, :port or a URL."""
+    """Ollama's address from OLLAMA_HOST, which may be a host, host:port, :port or a URL, as for Ollama itself."""
     given = os.environ.get("OLLAMA_HOST", "").strip().strip("'\"")
     check_address(given if "://" in given else f"http://{given}", "OLLAMA_HOST")
     try:

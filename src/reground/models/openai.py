@@ -50,7 +50,7 @@ _log = logging.getLogger(__name__)
 def create(model: str, options: ModelOptions) -> LanguageModel:
     """The adapter for `openai/<model>`, without wrappers.
 
-    Raises ConfigurationError, also where OpenAI itself is meant without a key.
+    Raises ConfigurationError, also for OpenAI's own server without a key.
     """
     adapter = OpenAIModel(model, options)
     if adapter.server.key is None and adapter.server.url == DEFAULT_BASE_URL:
@@ -81,8 +81,8 @@ async def available(options: ModelOptions) -> list[Listing]:
 class Provider:
     """The wording of messages about a kind of server.
 
-    name: what its models' names begin with. start: what to do where nobody answers. bring: how it gets a {model}.
-    patient: whether a server that has never answered may still be starting, so that the call is tried again.
+    name: the prefix of its models' names. start: what to do if the server does not answer. bring: how to get a {model}.
+    patient: whether to try a server again that has never answered, because it may still be starting.
     """
 
     name: str = "openai"
@@ -94,11 +94,11 @@ class Provider:
 class OpenAIModel:
     """One model of one server.
 
-    Raises TransientModelError for what may pass (408, 409, 429, 5xx, lost connections, timeouts, malformed
-    replies), AuthenticationError, ContextLengthExceeded, CapabilityError (no log-probabilities), else ModelError.
-    Parameters that the server refuses are remembered: the name of the length limit, and temperature, top_p, seed
-    or stop where a reasoning model takes none (stop strings are then cut on this side). If a server returns fewer
-    samples than requested, the rest is requested at once.
+    Raises TransientModelError for passing faults (408, 409, 429, 5xx, lost connections, timeouts, malformed replies),
+    AuthenticationError, ContextLengthExceeded, CapabilityError (no log-probabilities), else ModelError. Parameters that
+    the server refuses are remembered: the name of the length limit, and temperature, top_p, seed or stop for reasoning
+    models that accept none (replies are then cut here at stop strings). If a server returns fewer samples than
+    requested, the others are requested at once.
     """
 
     def __init__(self, model: str, options: ModelOptions | None = None, *, provider: Provider | None = None) -> None:
@@ -114,7 +114,7 @@ class OpenAIModel:
         self.base_url = _base_url(options)
         key = os.environ.get(options.api_key_env, "").strip() or None
         if key is not None and not (key.isascii() and key.isprintable()):
-            raise ConfigurationError(f"{options.api_key_env} holds characters that no key has")
+            raise ConfigurationError(f"{options.api_key_env} has characters that no key has")
         self.server = Server(str(self.base_url.with_query(None)).rstrip("/"), options.api_key_env, key)
         self.served_at = self.server.url
         self._chat = _beneath(self.base_url, "chat/completions")
@@ -148,9 +148,9 @@ class OpenAIModel:
         return replies[: sampling.n] if len(replies) > sampling.n else replies
 
     async def _harmless(self, messages: Sequence[Message]) -> Sequence[Message]:
-        """The messages without the server's own control tokens, which it is asked for before the first call.
+        """The messages without the server's own control tokens, which are requested before the first call.
 
-        What names a run and its calls is taken from what the method asked for, so this changes no record.
+        Records use the method's own messages, so this changes none.
         """
         if self._special is None:
             if self._asking is None or self._asking.get_loop() is not asyncio.get_running_loop():
@@ -162,7 +162,7 @@ class OpenAIModel:
         return [Message(role=m.role, content=neutralise(m.content, self._special)) for m in messages]
 
     async def _control_tokens(self) -> tuple[str, ...] | None:
-        """What the server says of its control tokens; None where it cannot be asked yet, so that the next call asks."""
+        """The server's control tokens; None if it cannot be asked yet, so that the next call asks again."""
         for place in places(self.base_url):
             try:
                 status, _, body = await self._get(place)
@@ -180,7 +180,7 @@ class OpenAIModel:
         return ()
 
     async def _get(self, place: URL) -> tuple[int, Any, bytes]:
-        """A short question. Raises BadBody and what aiohttp raises."""
+        """A short request. Raises BadBody and aiohttp's errors."""
         session = self._sessions.get(asyncio.get_running_loop()) or await self._open()
         limit = aiohttp.ClientTimeout(total=LISTING_SECONDS)
         async with session.get(place, proxy=self._proxy, allow_redirects=False, timeout=limit) as response:
@@ -211,7 +211,7 @@ class OpenAIModel:
             body = dialect.body(self._model, messages, sampling)
             status, headers, reply = await self._post(body, most_bytes(sampling))
             if status == 200:
-                large = len(reply) > LARGE  # then other calls go on meanwhile
+                large = len(reply) > LARGE  # so that other calls continue meanwhile
                 data = await asyncio.to_thread(self._parsed, reply) if large else self._parsed(reply)
                 if not (isinstance(data, dict) and data.get("error")):
                     asked = (data, messages, sampling, dialect)
@@ -239,7 +239,7 @@ class OpenAIModel:
         return cut_at_stop(replies, sampling.stop) if sampling.stop and "stop" in dialect.without else replies
 
     def _learn(self, spoken: Dialect, complaint: Complaint) -> bool:
-        """Whether to try another dialect; a concurrent call may have found it already."""
+        """Whether to try another dialect, which a concurrent call may have found already."""
         if complaint.status not in (400, 422) or is_about_context(complaint):
             return False
         better = spoken.learn(complaint)
@@ -279,7 +279,7 @@ class OpenAIModel:
         return self._sessions.setdefault(asyncio.get_running_loop(), session)
 
     def _lost(self, error: Exception) -> ModelError:
-        """What a failure of the connection means."""
+        """The error for a failed connection."""
         url = self.server.url
         if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
             return ModelError(f"{url} offers no trusted TLS: {getattr(error, 'strerror', None) or error}")
@@ -299,7 +299,7 @@ class OpenAIModel:
         return TransientModelError(f"{url} cut the connection ({type(error).__name__})")
 
     async def offered(self) -> list[str]:
-        """The models that the server lists. Raises ModelError where it cannot be asked within two seconds."""
+        """The models that the server lists. Raises ModelError if it does not answer within two seconds."""
         try:
             status, headers, body = await self._get(_beneath(self.base_url, "models"))
         except BadBody as error:
@@ -359,7 +359,7 @@ def _beneath(base: URL, path: str) -> URL:
 
 
 def _connections(wanted: int) -> int:
-    """The number of sockets that the process may open: with a low `ulimit -n` calls wait instead of failing."""
+    """The number of connections, limited by the process's open files, so that calls wait instead of failing."""
     try:
         import resource
     except ImportError:  # not on Windows
@@ -369,7 +369,7 @@ def _connections(wanted: int) -> int:
 
 
 def _proxy(url: URL) -> str | None:
-    """The proxy that the environment names, looked up once; never for this machine."""
+    """The environment's proxy for a URL; None for this machine."""
     host = url.host or ""
     with suppress(ValueError):
         if ipaddress.ip_address(host).is_loopback:

@@ -1,4 +1,4 @@
-"""What can be set for a model, whatever its provider."""
+"""The options of models, for all providers."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class ModelOptions:
 
 
 _LEAST, _MOST = 1e-6, 2**53
-"""Outside of these a number of calls, tokens or seconds means nothing."""
+"""The range of a meaningful number of calls, tokens or seconds."""
 _NEEDED = frozenset({"connections", "attempts", "deadline", "timeout"})
 
 

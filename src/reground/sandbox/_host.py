@@ -1,4 +1,4 @@
-"""Limits of the host that nothing in the sandbox can raise."""
+"""The host's limits, which the sandbox cannot raise."""
 
 from __future__ import annotations
 
@@ -26,6 +26,6 @@ def require(needed: Mapping[str, int | None]) -> None:
 
 
 def concurrency(wanted: int) -> int:
-    """As many executions as the limit on open files has room for."""
+    """The number of executions, limited by the host's limit on open files."""
     room = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _FILES_OF_OUR_OWN
     return max(1, min(wanted, room // _FILES_OF_AN_EXECUTION))

@@ -1,6 +1,6 @@
-"""Blocks system calls that no generated program needs, to close what namespaces and limits leave open.
+"""Blocks system calls that no generated program needs, in addition to namespaces and limits.
 
-Without it a program could make a user namespace of its own, be root in there, and mount memory that no limit counts.
+Without this, a program could create a user namespace, be root in it, and mount memory that no limit counts.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ _REFUSED = {
     "x86_64": (272, 308, 165, 166, 155, 101, 310, 311, 321, 298, 323, 250, 248, 249, 425, 426, 427, 430, 432, 429, 428),
     "aarch64": (97, 268, 40, 39, 41, 117, 270, 271, 280, 241, 282, 219, 217, 218, 425, 426, 427, 430, 432, 429, 428),
 }
-# What capabilities keep shut today, or what only works on the program itself, but is much code of the kernel to reach:
+# Calls that capabilities block today, or that only affect the program itself, but reach much kernel code:
 # chroot reboot swapon swapoff acct kexec_load kexec_file_load init_module finit_module delete_module syslog quotactl
 # name_to_handle_at open_by_handle_at kcmp pidfd_getfd process_madvise fsconfig fspick mount_setattr fanotify_init
 # personality lookup_dcookie vhangup, and on x86_64 modify_ldt iopl ioperm
@@ -24,7 +24,7 @@ _NEEDLESS = {
     "aarch64": (51, 142, 224, 225, 89, 104, 294, 105, 273, 106, 116, 60, 264, 265, 272, 438, 440, 431, 433, 442, 262,
                 92, 18, 58),
 }  # fmt: skip
-# Memory that belongs to no process and no file, so that nothing here could count it:
+# Memory that belongs to no process and no file, so it could not be counted:
 # memfd_create memfd_secret shmget semget msgget mq_open
 _UNCOUNTED = {"x86_64": (319, 447, 29, 64, 68, 240), "aarch64": (279, 447, 194, 190, 186, 180)}
 _SOCKET = {"x86_64": 41, "aarch64": 198}
@@ -38,10 +38,10 @@ _X32 = 0x40000000
 
 
 def filter_program(machine: str) -> bytes:
-    """Classic BPF for `bwrap --seccomp`; empty where the machine's call numbers are not known here.
+    """Classic BPF for `bwrap --seccomp`; empty for a machine with unknown call numbers.
 
-    `clone3` is answered with ENOSYS, for its flags lie in memory that a filter cannot read; the C library then
-    uses `clone`, whose flags can be read.
+    `clone3` returns ENOSYS, because a filter cannot read its flags in memory. The C library then uses `clone`, whose
+    flags can be read.
     """
     if machine not in _ARCHITECTURES:
         return b""
@@ -58,7 +58,7 @@ def filter_program(machine: str) -> bytes:
     ]
     for number in refused:
         rules += [(_EQUAL, 0, 1, number), (_RETURN, 0, 0, _EPERM)]
-    # Of the families of sockets, the two that stay within the namespace: vsock, for one, would reach the host.
+    # Only the two socket families that stay within the namespace: vsock, for example, would reach the host.
     rules += [
         (_EQUAL, 0, 5, _SOCKET[machine]),
         (_LOAD, 0, 0, 16),

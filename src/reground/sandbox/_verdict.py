@@ -1,4 +1,4 @@
-"""From exit statuses, reports and output to a verdict."""
+"""Derives the verdict from exit status, report and output."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _KILLED = "was killed by the system, most likely for memory"
 
 @dataclass(frozen=True, kw_only=True)
 class Ended:
-    """What is known of a process that has ended.
+    """The data of a process that has ended.
 
-    status: its exit status, negative for a signal. out and err: the bytes it printed. most: the bytes of each that its
-    limits allow. stopped and why: the limit that it was killed for, if any. peak_mib: the most memory seen, 0 if none.
+    status: its exit status, negative for a signal. out, err: its output. most: maximum bytes of each.
+    stopped, why: the limit for which it was killed, if any. peak_mib: its peak memory, 0 if unknown.
     """
 
     status: int
@@ -34,17 +34,17 @@ class Ended:
 
     @property
     def stdout(self) -> str:
-        """Standard output, as far as the limit allowed."""
+        """Standard output, up to the limit."""
         return self.out[: self.most].decode(errors="replace")
 
     @property
     def stderr(self) -> str:
-        """Standard error, as far as the limit allowed."""
+        """Standard error, up to the limit."""
         return self.err[: self.most].decode(errors="replace")
 
 
 def settle(execution: Execution, program: Program, ended: Ended, seconds: float) -> Execution:
-    """Add what holds for every execution: the limits, the expected output, the time and the memory."""
+    """Apply the limits and the expected output, and add time and memory."""
     update: dict[str, Any] = {"seconds": round(seconds, 4)}
     if ended.peak_mib:
         update["memory_mib"] = round(ended.peak_mib, 1)
@@ -73,7 +73,7 @@ def _lines(text: str) -> list[str]:
 
 
 def judge_alone(ended: Ended) -> Execution:
-    """A program that reads and prints: its exit status decides whether it ran well."""
+    """Judge a program that reads and prints, by its exit status."""
     verdict, detail = _exit(ended.status, ended.stderr)
     return Execution(verdict=verdict, stdout=ended.stdout, stderr=ended.stderr, detail=detail)
 
@@ -103,7 +103,7 @@ def _signal(status: int) -> int:
 
 
 def judge_value(ended: Ended) -> Execution:
-    """A program whose value is wanted: it reports it itself, for it concerns nobody else."""
+    """Judge a program by the value that it reports itself."""
     printed = ended.stderr
     message = _frame(ended.out)
     if "value" in message:
@@ -132,7 +132,7 @@ def _frame(data: bytes) -> dict[str, Any]:
 
 
 def _shallow(value: Any, depth: int = 0) -> JsonValue:
-    """The value, cut at the depth of our records; numbers that JSON cannot hold become text."""
+    """The value, cut at the depth of records. Numbers that JSON cannot represent become text."""
     if isinstance(value, float) and value - value != 0:
         return repr(value)
     if isinstance(value, list | dict) and depth >= 50:
@@ -145,7 +145,7 @@ def _shallow(value: Any, depth: int = 0) -> JsonValue:
 
 
 def judge_tests(ended: Ended, judge: Ended, nonce: str) -> Execution:
-    """The tests' report decides; without one, how the program ended says why."""
+    """Judge by the tests' report or, without one, by how the program ended."""
     printed = ended.stderr
     report = _report(judge.err, nonce)
     said, detail = str(report.get("verdict", "gone")), str(report.get("detail", ""))

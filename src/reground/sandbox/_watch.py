@@ -1,4 +1,4 @@
-"""Watches what per-process limits cannot limit: memory, processes, files and sockets of a whole process tree."""
+"""Watches the memory, processes, files and sockets of a whole process tree, which per-process limits cannot limit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Watch:
         self._pid, self._memory, self._processes, self._shared = pid, memory_mib, processes, shared
 
     async def follow(self, stop: Callable[[Verdict, str], None]) -> None:
-        """Sample until cancelled; `stop` is called once a limit is passed."""
+        """Sample until cancelled. Calls `stop` once a limit is exceeded."""
         pause = 0.02
         while True:
             await asyncio.sleep(pause)
@@ -35,7 +35,7 @@ class Watch:
                 return
 
     def sample(self) -> tuple[Verdict, str] | None:
-        """One look; the verdict and the reason when a limit is passed."""
+        """Sample once. Returns the verdict and the reason if a limit is exceeded."""
         pids = descendants(self._pid, most=self._processes + 200)
         files_mib, files = in_memory(pids)
         memory = sum(map(resident_mib, pids)) + files_mib
@@ -80,24 +80,24 @@ def _read(path: str) -> str:
 
 
 def _sum_mib(path: str, fields: tuple[str, ...]) -> float | None:
-    """The sum of the named lines of a file of /proc that gives kB; None where it has none of them."""
+    """The sum of the named lines, in kB, of a file of /proc; None if it has none."""
     found = [int(line.split()[1]) for line in _read(path).splitlines() if line.startswith(fields)]
     return sum(found) / 1024 if found else None
 
 
 def resident_mib(pid: int) -> float:
-    """A process's resident memory without files, shared memory included; shared pages count for each that has them."""
+    """A process's resident memory without files. Shared pages count fully for each process."""
     return _sum_mib(f"/proc/{pid}/status", ("RssAnon:", "RssShmem:")) or 0.0
 
 
 def proportional_mib(pid: int) -> float:
-    """A process's memory without files, shared pages divided among those that share them."""
+    """A process's memory without files. Shared pages are divided among the processes."""
     found = _sum_mib(f"/proc/{pid}/smaps_rollup", ("Pss_Anon:", "Pss_Shmem:"))
     return resident_mib(pid) if found is None else found
 
 
 def in_memory(pids: Iterable[int]) -> tuple[float, int]:
-    """MiB and number of the files in the sandbox's folders in memory, deleted ones that are still open included."""
+    """MiB and number of files in the sandbox's in-memory folders, including deleted files that are still open."""
     for pid in pids:
         root = f"/proc/{pid}/root"
         # Before the isolation is complete, a process may still see the host's folders.
@@ -111,7 +111,7 @@ def in_memory(pids: Iterable[int]) -> tuple[float, int]:
 def _usage(path: str) -> tuple[float, int]:
     try:
         system = os.statvfs(path)
-        # On a disk the numbers would be those of everybody's files.
+        # On a disk the numbers would include all other files.
         if not os.path.ismount(path):
             return 0.0, 0
     except OSError:
@@ -120,14 +120,14 @@ def _usage(path: str) -> tuple[float, int]:
 
 
 def sockets(pid: int) -> int:
-    """The sockets of a process's network namespace, those included that nobody holds any more."""
+    """The sockets of a process's network namespace, including those that no process holds any more."""
     return max(0, _read(f"/proc/{pid}/net/unix").count("\n") - 1)
 
 
 def overfull(folder: Path, pids: Iterable[int] = ()) -> bool:
-    """Whether a folder holds more than a program may leave in it, or something that cannot be looked at."""
+    """Whether a folder exceeds its limits, or cannot be read."""
     if folder.is_mount():
-        return False  # it has a size of its own
+        return False  # the mount limits its size
     seen: dict[int, int] = {}
     waiting = [str(folder)]
     while waiting:
@@ -153,7 +153,7 @@ def _too_much(seen: dict[int, int]) -> bool:
 
 
 def _count(seen: dict[int, int], path: str, device: int | None = None) -> None:
-    """Add a file to those seen; with a device, only one there that no folder names any more."""
+    """Add a file to those seen. With a device, only a deleted file on that device."""
     try:
         found = Path(path).stat(follow_symlinks=device is not None)
     except OSError:

@@ -1,4 +1,4 @@
-"""Isolation by bubblewrap: namespaces of its own, a file system that holds Python and nothing else, no network."""
+"""Isolation by bubblewrap: separate namespaces, a file system with only Python, and no network."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _ADVICE = (
 
 
 class BubblewrapSandbox:
-    """Runs programs under `bwrap`, at most `concurrency` at once (default: one a core).
+    """Runs programs under `bwrap`, at most `concurrency` at once (default: one per core).
 
-    packages: whether programs see the installed packages (numpy, say) beside the standard library.
-    Raises SandboxUnavailable, with the reason and what to do, where bubblewrap cannot isolate.
+    packages: whether programs see installed packages, such as numpy, besides the standard library.
+    Raises SandboxUnavailable, with the reason and the remedy, if bubblewrap cannot isolate.
     """
 
     name = "bubblewrap"
@@ -65,12 +65,12 @@ def _find() -> str:
 
 @functools.cache
 def _options(binary: str) -> str:
-    """What this version of bubblewrap can do, from its own help."""
+    """This version's help text, which lists its options."""
     return subprocess.run([binary, "--help"], capture_output=True, text=True, check=False).stdout
 
 
 def _refusal(launcher: _Bubblewrap) -> str | None:
-    """Why an isolated Python does not start, really tried; None when it does."""
+    """Try to start an isolated Python. Returns the reason if it fails."""
     command = [*launcher.isolate(Limits(), None, None), sys_executable(), "-sPS", "-c", "print('ready')"]
     try:
         tried = subprocess.run(command, capture_output=True, text=True, timeout=20, check=False)
@@ -88,7 +88,7 @@ def sys_executable() -> str:
 
 @functools.cache
 def python_paths() -> tuple[str, ...]:
-    """What Python needs of the file system: system libraries, the standard library, the interpreter."""
+    """The paths that Python needs: system libraries, the standard library, the interpreter."""
     standard = sysconfig.get_path("stdlib", vars={"installed_base": sys.base_prefix, "base": sys.base_prefix})
     system = ["/lib", "/lib32", "/lib64", "/usr/lib", "/usr/lib64", "/usr/local/lib", "/etc/ld.so.cache"]
     own = [] if sys.base_prefix in ("/usr", "/usr/local") else [f"{sys.base_prefix}/lib"]
@@ -96,21 +96,22 @@ def python_paths() -> tuple[str, ...]:
 
 
 class _Bubblewrap:
-    """Builds commands. `as_user`: started by root, a program runs as a user that exists nowhere else.
+    """Builds commands.
 
-    Otherwise it runs in a user namespace, where root's exemption from the limit on processes would follow it.
+    as_user: a program started by root runs as an unused user. Otherwise it runs in a user namespace, in which root
+    would still be exempt from the limit on processes.
     """
 
     job_mode = 0o600
 
     def __init__(self, binary: str, *, as_user: bool, packages: bool) -> None:
         self._binary, self._as_user, self._packages = binary, as_user, packages
-        # Nobody can write there from within: imported here once, so that no program has to compile the harness again.
+        # Import the harness once to compile it, because the sandbox cannot write its byte code.
         for module in ("start", "program", "tests"):
             importlib.import_module(f"reground.sandbox.inside.{module}")
 
     def confine(self, job: Job) -> dict[str, JsonValue]:
-        """Limits that the process sets on itself, and where its packages are."""
+        """The limits that the process sets on itself, and the path of its packages."""
         limits = job.limits
         seconds = math.ceil(limits.seconds)
         confinement: dict[str, JsonValue] = {
@@ -132,7 +133,7 @@ class _Bubblewrap:
         os.set_blocking(status, False)
         inherit = [theirs]
         options = ["--json-status-fd", str(theirs)]
-        # What is on the command line can be read in /proc/1/cmdline by the program, and it names places on the host.
+        # The program can read the command line in /proc/1/cmdline, so the host's paths are passed otherwise.
         command = [self._binary, "--args"]
         rules = filter_program(platform.machine())
         if rules:
@@ -140,7 +141,7 @@ class _Bubblewrap:
             options += ["--seccomp", str(inherit[-1])]
         packages = sysconfig.get_path("purelib") if self._sees_packages(job.role) else None
         isolate = self.isolate(job.limits, job.shared, packages)
-        # In memory that its reader empties: a file could be read later, by way of a link that the program made.
+        # In memory that its reader empties, because the program could read a file later through a link.
         inherit.append(_in_memory(job.path.read_bytes()))
         boot = _BOOT.format(job=inherit[-1])
         inherit.append(_in_memory("\0".join([*options, *isolate[1:-1]]).encode()))
@@ -171,7 +172,7 @@ class _Bubblewrap:
         drop = ["--cap-drop", "ALL"]
         if self._as_user:
             apart = ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
-            # To become another user and to give up these very capabilities; nothing of them is left to the program.
+            # Needed to change the user and then drop these capabilities; the program has none of them.
             keep = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
             return [*apart, *drop, *(part for name in keep for part in ("--cap-add", name))]
         return ["--unshare-all", "--unshare-user", *self._if_known("--disable-userns"), *drop, "--uid", "1000"]
@@ -186,7 +187,7 @@ class _Bubblewrap:
         shown = [*python_paths(), *([packages] if packages else [])]
         links = [path for path in shown if Path(path).is_symlink() and path.count("/") == 1]
         bound = [path for path in shown if path not in links]
-        # bubblewrap makes missing parents for its own user alone, and the program is to be another one.
+        # bubblewrap creates missing parents only for its own user, but the program runs as another one.
         parents = dict.fromkeys(str(p) for path in bound for p in reversed(Path(path).parents) if p != Path("/"))
         scratch = {"/tmp", "/home", "/box"}  # noqa: S108
         mode = ["--perms", "0755"] if self._if_known("--perms") else []
@@ -208,7 +209,7 @@ class _Bubblewrap:
         return self._packages or role == "tests"
 
     def _counts_processes(self) -> bool:
-        """Whether the kernel counts a sandbox's processes apart from the rest of the user's (Linux 5.14)."""
+        """Whether the kernel counts a sandbox's processes separately from the user's others (Linux 5.14)."""
         release = platform.release().split(".")
         return self._as_user or (int(release[0]), int(release[1].split("-")[0])) >= (5, 14)
 

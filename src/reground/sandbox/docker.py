@@ -1,4 +1,4 @@
-"""Isolation by Docker, for where bubblewrap is not to be had and a daemon is."""
+"""Isolation by Docker, for hosts without bubblewrap."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _ADVICE = "start it, or use --sandbox bubblewrap"
 class DockerSandbox:
     """Runs programs in containers without network, capabilities or a writable system.
 
-    image: an image with `python` in it (default: python:X.Y-slim of the Python in use); it is never pulled here.
-    packages: taken as given by the image; the tests' side needs numpy there for HumanEval+ and MBPP+.
-    Raises SandboxUnavailable where there is no docker, no daemon or no such image.
+    image: an image with `python` (default: python:X.Y-slim for the running Python's version). It is never pulled.
+    packages: the image has to provide them; the tests of HumanEval+ and MBPP+ need numpy.
+    Raises SandboxUnavailable without docker, its daemon or the image.
     """
 
     name = "docker"
@@ -72,13 +72,13 @@ class DockerLauncher:
         self._binary, self._image = binary, image
 
     def confine(self, job: Job) -> dict[str, JsonValue]:
-        """Docker counts processes and memory; the rest the process sets on itself."""
+        """The limits that the process sets on itself. Docker limits processes and memory."""
         limits: dict[str, JsonValue] = dict.fromkeys(("user", "AS", "NPROC"))
         limits |= {"CPU": int(-(-job.limits.seconds // 1)), "FSIZE": 64 * 2**20, "NOFILE": 256, "CORE": 0}
         return {"confine": limits, "harness": "/harness", "packages": []}
 
     def launch(self, job: Job) -> Launch:
-        """The command for a job, and the one that removes its container whatever happened."""
+        """The command for a job, and the one that always removes its container."""
         name = f"reground-{secrets.token_hex(8)}"
         memory = f"{job.limits.memory_mib + 32}m"
         mounts = [f"{HARNESS}:/harness/inside:ro", f"{job.path}:/job.json:ro"]

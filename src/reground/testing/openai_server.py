@@ -1,4 +1,4 @@
-"""A server that speaks the OpenAI protocol, says what it is told to, and misbehaves on demand.
+"""A server that speaks the OpenAI protocol, with given replies and faults on demand.
 
 In a test:
 
@@ -36,7 +36,7 @@ STALL_SECONDS = 3600.0
 
 
 def echo(body: dict[str, Any]) -> str:
-    """The default script: say the last message back."""
+    """The default script: repeat the last message."""
     return str(body["messages"][-1]["content"])
 
 
@@ -117,7 +117,7 @@ class MockOpenAI:
         return self
 
     async def stop(self) -> None:
-        """Stop listening and drop what is under way."""
+        """Stop listening and drop open requests."""
         if self._runner is not None:
             await self._runner.cleanup()
             self._runner = None

@@ -55,13 +55,13 @@ def _scorer(name: str, dtype: Any) -> tuple[Any, Any]:
     return scorer.to(model.device), tokenizer
 
 
-def lora(rank: int, *, head: Head = "lm") -> Any:
+def lora(rank: int, *, head: Head = "lm", seq2seq: bool = False) -> Any:
     """The configuration of a LoRA adapter on every linear layer (Hu et al. 2021), scaled by 2; None for rank 0."""
     if not rank:
         return None
     from peft import LoraConfig
 
-    kind = "CAUSAL_LM" if head == "lm" else "SEQ_CLS"
+    kind = "SEQ_CLS" if head == "score" else "SEQ_2_SEQ_LM" if seq2seq else "CAUSAL_LM"
     return LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.05, target_modules="all-linear", task_type=kind)
 
 

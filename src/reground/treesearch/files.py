@@ -1,4 +1,4 @@
-"""Trees as JSON files, for whoever looks at them or trains on them.
+"""Reads and writes trees as JSON files.
 
     {"format": "reground.tree", "version": 1, "settings": {...}, "stopped": null, "metadata": {...}, "nodes": [
       {"parent": null, "label": "", "state": ..., "visits": 8, "value": 3.0, "rewards": [], "copies": 1, "data": {},
@@ -6,9 +6,9 @@
       {"parent": 0, ...}]}
 
 The last field of the file is "sum": the CRC-32 (eight hexadecimal digits) of its UTF-8 bytes without that field, from
-the first brace to the last. Files that were written before there was one have none and are read as they are.
+the first brace to the last. Older files have none and are read unchecked.
 
-Nodes stand in one list, parents before their children and siblings in order, so that a deep tree needs no deep file.
+Nodes are in one list, parents before their children and siblings in order, so that a deep tree needs no nesting.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _without_sum(data: bytes) -> bytes:
     if found is None:
         return data
     data = data[: found.start()] + b"}"
-    _check(zlib.crc32(data) == int(found[1], 16), "its checksum does not fit, so the file is damaged")
+    _check(zlib.crc32(data) == int(found[1], 16), "its checksum does not match, so the file is damaged")
     return data
 
 
@@ -214,7 +214,7 @@ def _node(entry: Mapping[str, Any], state: S, children: tuple[Node[S], ...], num
         entry["visits"] == visits, f"node {number}: {entry['visits']} visits, and {visits} by its rewards and children"
     )
     value = math.fsum([*rewards, *(child.value for child in children)])
-    # the search added the rewards in another order: sums of many may differ in their last digits
+    # the search added the rewards in another order, so the last digits of sums may differ
     adds_up = math.isclose(entry["value"], value, rel_tol=1e-6, abs_tol=1e-6)
     _check(adds_up, f"node {number}: value {entry['value']!r}, and {value!r} by its rewards and children")
     _check(entry["expanded"] or not children, f"node {number}: it has children and is not expanded")

@@ -1,8 +1,8 @@
-"""Monte Carlo tree search with UCB1 (CR-Planner, section 2.3), many simulations in flight, the same tree every time.
+"""Monte Carlo tree search with UCB1 (CR-Planner, section 2.3), with concurrent simulations and a reproducible tree.
 
 One simulation is the paper's four steps. *Selection* goes down from the root by UCB1 to a node without children.
 *Expansion*: if that node was simulated before, or is the root, it gets its children, and one of them is taken.
-*Simulation* plays on from there to a reward. *Back-propagation* adds the reward and a visit to every node on the way.
+*Simulation* continues from there to a reward. *Back-propagation* adds the reward and a visit to every node on the way.
 
 With several in flight, the i-th selection sees exactly the rewards of simulations 0 to i - in_flight and counts the
 unfinished ones as visits (`Settings.virtual_loss`). Rewards enter the tree in the order of selection, whichever comes
@@ -29,30 +29,30 @@ S = TypeVar("S")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Child(Generic[S]):
-    """One thing that may follow a state."""
+    """A possible next state."""
 
     state: S
     label: str = ""
-    """What it is, for people."""
+    """A description for display."""
 
     key: Hashable = None
-    """Siblings with one key are one child, the first of them; None is like no other."""
+    """Siblings with the same key are one child, the first of them. None equals no other."""
 
     data: Mapping[str, Any] = field(default_factory=dict)
-    """What the caller wants to know of it later: JSON values, as the log-probability that it was sampled with."""
+    """The caller's data: JSON values, such as the log-probability of the sample."""
 
 
 class Problem(Protocol[S]):
     """The problem to search. Both coroutines must depend only on their arguments, or be recorded under them."""
 
     async def expand(self, state: S, path: Path, /) -> Sequence[Child[S]]:
-        """What may follow `state`; nothing when it is terminal. Asked at most once a node."""
+        """The children of `state`; empty if it is terminal. Called at most once per node."""
         ...
 
     async def simulate(self, state: S, path: Path, visit: int, /) -> float:
-        """Play on from `state` to an end and say what it is worth; higher is better.
+        """Continue from `state` to an end and return the reward; higher is better.
 
-        visit: how many simulations began at this node before. `path` and `visit` together name the call
+        visit: the number of earlier simulations from this node. `path` and `visit` together name the call
         (`tree.address`), the same in every search with the same settings.
         """
         ...
@@ -108,13 +108,13 @@ class _Branch(Generic[S]):
     copies: int = 1
     visits: int = 0
     value: float = 0.0
-    pending: int = 0  # simulations through here whose reward has not entered
-    started: int = 0  # simulations that began at this very node
+    pending: int = 0  # simulations through this node whose reward has not entered the tree
+    started: int = 0  # simulations that began at this node
     rewards: list[float] = field(default_factory=list)
-    opening: asyncio.Event | None = None  # while its children are on their way
+    opening: asyncio.Event | None = None  # while its children are being made
     children: list[_Branch[S]] | None = None
-    order: list[_Branch[S]] = field(default_factory=list)  # its children, as drawn by lot
-    tried: int = 0  # how many of `order` were ever taken
+    order: list[_Branch[S]] = field(default_factory=list)  # its children in random order
+    tried: int = 0  # the number of `order` that were taken
 
     def freeze(self, children: tuple[Node[S], ...]) -> Node[S]:
         return Node(
@@ -203,10 +203,10 @@ class _Search(Generic[S]):
             return parent.order[parent.tried - 1]
         if len(parent.order) == 1:
             return parent.order[0]
-        # max() keeps the first of equals, and they come in the order that was drawn
+        # max() keeps the first of equals, which are in random order
         c, loss = self._settings.c, self._settings.virtual_loss
         expected = parent.value / parent.visits if parent.visits else 0.0
-        total = parent.visits + parent.pending - 1  # this selection has entered the parent and no child yet
+        total = parent.visits + parent.pending - 1  # without this selection, which has only entered the parent
         return max(parent.order, key=lambda child: _score(child, total, expected, c, loss))
 
     def _start(self, line: list[_Branch[S]]) -> None:
@@ -214,7 +214,7 @@ class _Search(Generic[S]):
         leaf, limit = line[-1], self._settings.max_depth
         deep = limit is not None and len(line) > limit
         opens = leaf.children is None and not deep and (leaf is self._root or leaf.started > 0)
-        # marked now and not in the task: the next selection comes before the task's first step
+        # marked before the task, because the next selection comes before the task's first step
         if opens:
             leaf.opening = asyncio.Event()
         else:
@@ -266,7 +266,7 @@ class _Search(Generic[S]):
         self._done += 1
 
     async def _abandon(self) -> None:
-        """Cancel what is still in flight: nothing, unless the search itself was cancelled."""
+        """Cancel the simulations in flight. There are none unless the search was cancelled."""
         tasks = [flight.task for flight in self._window]
         for task in tasks:
             task.cancel()
@@ -305,7 +305,7 @@ def _by_lot(branches: list[_Branch[S]], draw: str) -> list[_Branch[S]]:
 
 
 def _freeze(root: _Branch[S]) -> Node[S]:
-    """The same tree, unchangeable; built from the leaves up without recursion."""
+    """The tree as immutable nodes, built from the leaves up without recursion."""
     branches = [root]
     for branch in branches:  # grows while it is read: parents stand before their children
         branches += branch.children or ()

@@ -1,4 +1,4 @@
-"""How a tree is searched."""
+"""The settings of a tree search."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
-    """Settings of one search. Raises ValueError, naming the setting, for a value that cannot be.
+    """Settings of one search. Raises ValueError, naming the setting, for an invalid value.
 
     CR-Planner's paper gives neither the number of simulations nor c.
     """
 
     simulations: int = 100
-    """How many simulations to make: the paper's N steps."""
+    """Number of simulations: the paper's N steps."""
 
     c: float = math.sqrt(2)
     """Weight of exploration in UCB1, in units of the reward; sqrt(2) is UCB1's own for rewards between 0 and 1."""
 
     in_flight: int = 1
-    """How many simulations may be unfinished at once. One is the serial algorithm; the tree depends on this number,
+    """Maximum number of unfinished simulations. One is the serial algorithm; the tree depends on this number,
     never on timing. Keep it well below `simulations`: a selection does not see the last `in_flight` rewards. Where
     calls take uneven time, twice the model's slots keeps them full, with the model's own limit on calls at once."""
 
@@ -32,7 +32,7 @@ class Settings:
     """Nodes this deep are not expanded (the root has depth 0); None is no limit."""
 
     seed: int = 0
-    """Draws the order in which new siblings are tried and ties are broken; nothing else is random here."""
+    """Seed for the order in which new siblings are tried and ties are broken. Nothing else is random."""
 
     def __post_init__(self) -> None:
         for name in ("simulations", "in_flight"):

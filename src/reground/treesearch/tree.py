@@ -1,4 +1,4 @@
-"""A searched tree: its nodes with visits and values, and the preferences between siblings that training needs.
+"""A searched tree: nodes with visits and values, and the preferences between siblings for training.
 
 Trees may be deep, so nothing here recurses.
 """
@@ -23,40 +23,40 @@ class Node(Generic[S]):
 
     state: S
     label: str = ""
-    """What leads here from the parent, for people: the action or its kind."""
+    """The action that leads here from the parent, or its kind, for display."""
 
     visits: int = 0
     value: float = 0.0
     """Cumulative reward: the v of UCB1."""
 
     rewards: tuple[float, ...] = ()
-    """Rewards of the simulations that began at this very node, in the order in which they were selected."""
+    """Rewards of the simulations that began at this node, in order of selection."""
 
     copies: int = 1
-    """How many of the candidates that expansion gave were this one (see `mcts.Child.key`)."""
+    """The number of candidates of the expansion that were this one (see `mcts.Child.key`)."""
 
     data: Mapping[str, Any] = field(default_factory=dict, repr=False)
-    """What expansion said of it (see `mcts.Child.data`)."""
+    """The expansion's data about it (see `mcts.Child.data`)."""
 
     expanded: bool = False
-    """Whether its children were asked for."""
+    """Whether it was expanded."""
 
     children: tuple[Node[S], ...] = field(default=(), repr=False)
 
     @property
     def mean(self) -> float | None:
-        """Mean reward a visit, v/n; None without a visit."""
+        """Mean reward per visit, v/n; None without a visit."""
         return self.value / self.visits if self.visits else None
 
     @property
     def terminal(self) -> bool:
-        """Whether expansion found that nothing follows."""
+        """Whether expansion found no children."""
         return self.expanded and not self.children
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Tree(Generic[S]):
-    """What a search gives."""
+    """The result of a search."""
 
     root: Node[S]
     settings: Settings
@@ -64,15 +64,15 @@ class Tree(Generic[S]):
     """Why the search ended before its last simulation, if it did."""
 
     metadata: Mapping[str, Any] = field(default_factory=dict)
-    """What the caller wants to keep with it: JSON values, as the question's id."""
+    """The caller's data: JSON values, such as the question's id."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Preference(Generic[S]):
-    """The best of some siblings, and one that did worse (CR-Planner, section 2.3)."""
+    """The best of some siblings, and a worse one (CR-Planner, section 2.3)."""
 
     path: Path
-    """Where their parent is; `lineage` gives what led there."""
+    """Their parent's place; `lineage` gives the nodes that led there."""
 
     parent: Node[S]
     chosen: Node[S]
@@ -125,6 +125,6 @@ def pairs(root: Node[S], *, min_visits: int = 1, min_margin: float = 0.0) -> Ite
 
 
 def address(path: Path, visit: int | None = None) -> str:
-    """A name for a node's place, or for its `visit`-th simulation, to call a span of a run: "root", "0-2", "0-2-v1"."""
+    """A name for a node, or for its `visit`-th simulation, for a run's span: "root", "0-2", "0-2-v1"."""
     place = "-".join(map(str, path)) or "root"
     return place if visit is None else f"{place}-v{visit}"

@@ -86,7 +86,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
 
 def _interrupted() -> int:
-    _say("interrupted; everything so far is kept: the same command goes on from here")
+    _say("interrupted; everything so far is kept: the same command continues from here")
     return EXIT_INTERRUPTED
 
 

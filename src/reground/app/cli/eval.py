@@ -22,9 +22,10 @@ def evaluate(order: Evaluate, voice: Quiet, config: ConfigFile = None) -> None:
 
     Example:  reground eval --task hotpotqa --method rar --limit 200 --repeats 3 --out runs/hotpotqa-rar
     """
+    from reground.app.catalogue import named
     from reground.evaluation.compare import cells_of
 
-    (cell,) = cells_of([order.method], [order.budget.tokens])
+    (cell,) = cells_of([named(order.method)], [order.budget.tokens])
     out = order.out or Path("runs") / slug(order.task, cell.label, order.model)
     go(Job(order, [cell], out, quiet=voice.quiet))
 
@@ -41,15 +42,17 @@ def compare(order: Compare, voice: Quiet, config: ConfigFile = None) -> None:
 
     Example:  reground compare --task hotpotqa --methods direct,cot,rag,rar --budgets 1k,2k,4k --dry-run
     """
+    from reground.app.catalogue import named
     from reground.core.errors import ConfigurationError
     from reground.evaluation.compare import cells_of, parse_budgets
 
-    names = [name.strip() for name in order.methods.split(",") if name.strip()]
-    if not names or (order.baseline is not None and order.baseline not in names):
+    names = [named(name.strip()) for name in order.methods.split(",") if name.strip()]
+    baseline = named(order.baseline) if order.baseline is not None else next(iter(names), None)
+    if baseline not in names:
         raise ConfigurationError("--methods names the methods, the baseline among them")
     out = order.out or Path("runs") / slug("compare", order.task, order.model)
     cells = cells_of(names, parse_budgets(order.budgets))
-    go(Job(order, cells, out, order.baseline or names[0], voice.quiet, order.tune, order.tune_task))
+    go(Job(order, cells, out, baseline, voice.quiet, order.tune, order.tune_task))
 
 
 @flattened

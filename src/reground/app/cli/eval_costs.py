@@ -89,6 +89,6 @@ def confirm(err: Console, found: Sequence[Estimate], *, sure: bool) -> None:
         return
     err.print(estimate_table(found))
     if not err.is_terminal:
-        raise ConfigurationError(f"this may cost {usd:.2f} USD: give --yes to go on, or --dry-run to see why")
+        raise ConfigurationError(f"this may cost {usd:.2f} USD: give --yes to continue, or --dry-run to see why")
     if not typer.confirm(f"This may cost {usd:.2f} USD. Go on?", err=True):
         raise typer.Exit(0)

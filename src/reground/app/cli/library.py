@@ -121,6 +121,7 @@ def _show_method(console: Any, name: str, *, as_json: bool) -> None:
     from reground.app import catalogue
     from reground.app.cli.display import plain
 
+    name = catalogue.named(name)
     settings, presets = catalogue.setting_defaults(name), catalogue.presets(name)
     words = catalogue.setting_meanings(name)
     if as_json:

@@ -122,7 +122,7 @@ def _files(place: Path) -> list[Path]:
     own = [place / name for name in _NAMES if (place / name).is_file()]
     found = own[:1] or sorted(file for name in _NAMES for file in place.glob(f"*/{name}"))
     if not found:
-        raise DataError("no run folder: it holds no trajectories", path=place)
+        raise DataError("not a run folder: it has no trajectories", path=place)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Pearson's and Spearman's correlation: how well a judge's ratings agree with people's."""
+"""Pearson's and Spearman's correlation between a judge's ratings and people's."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from math import fsum, isfinite, sqrt
 
 
 def pearson(first: Sequence[float], second: Sequence[float]) -> float | None:
-    """Pearson's r, between -1 and 1. None where it is undefined: fewer than two pairs, or one side constant."""
+    """Pearson's r, between -1 and 1; None if it is undefined: for fewer than two pairs, or a constant side."""
     x, y = _centred(first), _centred(second)
     if len(x) != len(y):
         raise ValueError("correlation needs as many ratings on one side as on the other")
@@ -32,7 +32,7 @@ def spearman(first: Sequence[float], second: Sequence[float]) -> float | None:
 
 
 def mean_ranks(values: Sequence[float]) -> list[float]:
-    """Ranks from 1, ascending; equal values share the mean of theirs."""
+    """Ranks from 1, ascending; equal values share their mean rank."""
     order = sorted(range(len(values)), key=values.__getitem__)
     ranks = [0.0] * len(values)
     start = 0
@@ -48,9 +48,9 @@ def mean_ranks(values: Sequence[float]) -> list[float]:
 
 @dataclass(frozen=True)
 class Agreement:
-    """How two raters agree over the items that both have rated.
+    """The agreement of two raters on the items that both rated.
 
-    n: items that both rated; only_first, only_second: items that one of them left out.
+    n: the number of these. only_first, only_second: the numbers of items that only one of them rated.
     """
 
     n: int

@@ -1,4 +1,4 @@
-"""Whether a computed or a written number is the expected one."""
+"""Compares a computed or a written number with the expected one."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _LONGEST = 200
 
 
 def as_number(value: JsonValue) -> float | None:
-    """A program's result as a number: an int, a float, or text that is one, with a currency sign or thousands commas.
+    """A program's result as a number: an int, a float, or a number as text, with a currency sign or thousands commas.
 
-    None for anything else: truth values, containers, text with other content, and numbers that are not finite.
+    None for anything else: booleans, containers, other text, and numbers that are not finite.
     """
     if isinstance(value, bool):
         return None
@@ -43,9 +43,9 @@ def within(value: JsonValue, target: float, *, tolerance: float = TOLERANCE) -> 
 
 
 def same_number(written: str, target: float) -> bool:
-    """Whether a written answer states the target: as a plain number, else by math-verify (fractions, LaTeX, units).
+    """Whether a written answer states the target: as a plain number, or by math-verify (fractions, LaTeX, units).
 
-    Raises MissingExtra where only math-verify could tell and it is not installed.
+    Raises MissingExtra if math-verify is needed and not installed.
     """
     if as_number(written) is not None:
         return within(written, target)
@@ -55,7 +55,7 @@ def same_number(written: str, target: float) -> bool:
         from math_verify import parse, verify
     except ImportError:
         raise MissingExtra("comparing written answers", "eval") from None
-    # math-verify keeps its time limit by a signal, which only the main thread can have.
+    # math-verify's time limit uses a signal, which only works in the main thread.
     seconds = 2 if threading.current_thread() is threading.main_thread() else None
     gold = parse(f"${target:.10g}$" if abs(target) < 1e10 else f"${target:.0f}$", parsing_timeout=seconds)
     return bool(verify(gold, parse(written, parsing_timeout=seconds), timeout_seconds=seconds))

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
-    """The probability that at least one of `k` programs, drawn from `n` of which `c` are right, is right.
+    """The probability that at least one of `k` programs is right, drawn from `n` of which `c` are right.
 
-    Exact integers, so no sample size loses precision. Raises ValueError unless 1 <= k <= n and 0 <= c <= n.
+    Computed with exact integers. Raises ValueError unless 1 <= k <= n and 0 <= c <= n.
     """
     if not 1 <= k <= n:
         raise ValueError(f"pass@{k} needs at least {k} samples and there are {n}")
@@ -19,7 +19,7 @@ def pass_at_k(n: int, c: int, k: int) -> float:
 
 
 def mean_pass_at_k(problems: Sequence[Sequence[bool]], k: int) -> float:
-    """The mean over problems, each given by which of its samples passed. Raises ValueError without problems."""
+    """The mean over problems. problems: whether each sample passed. Raises ValueError without problems."""
     if not problems:
         raise ValueError("pass@k of no problems is undefined")
     return math.fsum(pass_at_k(len(samples), sum(samples), k) for samples in problems) / len(problems)

@@ -1,10 +1,10 @@
 """Reads the quantities that a model states: "1/3", "2\\pi", "3.5 x 10^{-5} m", "\\frac{\\sqrt{2}}{2}", "[1, 2]".
 
-The text comes from a model, so nothing is evaluated as code and nothing can grow: arithmetic is on floats, and
-whatever overflows, or is not plain arithmetic, is no quantity.
+The text comes from a model, so nothing is evaluated as code. Arithmetic is on floats; an overflow, or anything but
+plain arithmetic, is not a quantity.
 
-math-verify, which the tests compare with on plain LaTeX, looks for something to read and so finds a number in "1.2.3"
-and in "between 3 and 5"; "4e-05" is 4 times e less 5 to it, which makes 9 of TheoremQA's 594 numeric answers wrong.
+math-verify, with which the tests compare plain LaTeX, finds a number in "1.2.3" and in "between 3 and 5", and reads
+"4e-05" as 4 * e - 5, which makes 9 of TheoremQA's 594 numeric answers wrong.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import math
 import re
 from collections.abc import Callable
 
-_LONGEST = 300  # characters; a longer answer is no quantity
+_LONGEST = 300  # characters; a longer text is not a quantity
 
 _DROPPED = re.compile(
     r"\\(?:left|right|displaystyle|,|;|!|:|quad|qquad|%(?!)|limits)"
@@ -50,9 +50,9 @@ _OPEN = {"(": ")", "{": "}", "[": "]"}
 
 
 def read_quantity(text: str) -> float | None:
-    """The number that a text states, or None where it states none or several.
+    """The number that a text states; None if it states none or several.
 
-    After "=" or "≈" the last side counts; units are ignored; "%" divides by 100.
+    Of an equation ("=" or "≈") the last side counts. Units are ignored, and "%" divides by 100.
     """
     if len(text) > _LONGEST:
         return None
@@ -96,7 +96,7 @@ def _unwrapped(text: str) -> str:
 
 
 def _split(text: str) -> list[str]:
-    """Cut at the commas that stand in no bracket; "1,000" keeps its own only where nothing else is split off."""
+    """Split at the commas outside brackets."""
     pieces, depth, start = [], 0, 0
     for place, character in enumerate(text):
         depth += (character in "({") - (character in ")}")
@@ -118,7 +118,7 @@ class _NotAQuantity(Exception):
 
 
 class _Parser:
-    """Recursive descent: sum, product, signed, power, atom. Stops in front of what it does not know."""
+    """Recursive descent: sum, product, signed, power, atom. Stops at the first unknown token."""
 
     def __init__(self, tokens: list[tuple[str, str]]) -> None:
         self._tokens = tokens
@@ -135,7 +135,7 @@ class _Parser:
         return ""
 
     def only_units_left(self) -> bool:
-        """Whether what follows holds no number but the powers of units, as in m/s^2."""
+        """Whether the rest has no numbers except powers of units, as in m/s^2."""
         rest = self._tokens[self._place :]
         signs = [("", ""), ("", ""), *rest]
         return all(
@@ -166,7 +166,7 @@ class _Parser:
                 return value
 
     def _follows_closely(self) -> bool:
-        """2 pi, 3(4), 2 sqrt 2: a product without a sign. Two numbers side by side are none."""
+        """Whether a product without a sign follows: 2 pi, 3(4), 2 sqrt 2, but not two numbers."""
         kind, text = self._peek()
         return text in ("(", "{") if kind == "sign" else kind == "name" and _may_begin([(kind, text)])
 

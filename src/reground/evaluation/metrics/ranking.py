@@ -46,18 +46,18 @@ def _dcg(gains: Sequence[int]) -> float:
 
 
 def recall(ranking: Sequence[str], relevance: Mapping[str, int], k: int) -> float:
-    """The part of the relevant documents that is among the first `k`; 0 without a relevant document."""
+    """The share of the relevant documents among the first `k`; 0 without a relevant document."""
     relevant = _relevant(relevance)
     return len(relevant & set(ranking[:k])) / len(relevant) if relevant else 0.0
 
 
 def precision(ranking: Sequence[str], relevance: Mapping[str, int], k: int) -> float:
-    """The relevant documents among the first `k`, over `k` even where fewer were ranked."""
+    """The number of relevant documents among the first `k`, divided by `k` even if fewer were ranked."""
     return len(_relevant(relevance) & set(ranking[:k])) / k
 
 
 def reciprocal_rank(ranking: Sequence[str], relevance: Mapping[str, int], k: int | None = None) -> float:
-    """One over the rank of the first relevant document, 0 where there is none; its mean over queries is MRR."""
+    """One over the rank of the first relevant document, 0 without one. Its mean over queries is MRR."""
     relevant = _relevant(relevance)
     return next((1 / rank for rank, document in enumerate(ranking[:k], start=1) if document in relevant), 0.0)
 
@@ -103,7 +103,7 @@ def ranking_metric(name: str) -> Metric:
 
 
 def depth(name: str) -> int | None:
-    """How many documents a metric looks at; None for all."""
+    """The number of documents that a metric looks at; None for all."""
     _, at, k = name.partition("@")
     return int(k) if at else None
 

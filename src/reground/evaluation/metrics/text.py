@@ -1,8 +1,7 @@
 """Exact match, cover-EM, token F1, hit and gold recall: short answers against golds and their aliases.
 
-Normalisation and F1 follow SQuAD (Rajpurkar et al. 2016, section 6.1) with HotpotQA's care for yes and no:
-an answer that is one of these words earns no partial credit. Every function takes all golden answers of a
-question and gives its best value over them.
+Normalisation and F1 follow SQuAD (Rajpurkar et al. 2016, section 6.1), with HotpotQA's rule for yes and no: such an
+answer gets no partial credit. Every function takes all golden answers of a question and returns the best value.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ def normalise(text: str) -> str:
 
 
 def exact_match(prediction: str, golds: Iterable[str]) -> float:
-    """1 if the normalised prediction is a normalised gold, else 0. A blank prediction matches nothing."""
+    """1 if the normalised prediction equals a normalised gold, else 0. A blank prediction matches nothing."""
     if not prediction.strip():
         return 0.0
     said = normalise(prediction)
@@ -31,10 +30,9 @@ def exact_match(prediction: str, golds: Iterable[str]) -> float:
 
 
 def cover_exact_match(prediction: str, golds: Iterable[str]) -> float:
-    """1 if the words of a gold stand in a row in the prediction, both normalised, else 0.
+    """1 if the prediction contains the words of a gold in a row, both normalised, else 0.
 
-    Whole words, so that the gold "no" is not found in "unknown" nor "5" in "1956"; a gold of which
-    normalisation leaves nothing covers nothing.
+    Only whole words match: not "no" in "unknown", nor "5" in "1956". A gold that normalises to nothing never matches.
     """
     return float(_holds(normalise(prediction), golds))
 
@@ -57,9 +55,9 @@ def _f1(said: str, gold: str) -> float:
 
 
 def hit(golds: Iterable[str], texts: Iterable[str]) -> float | None:
-    """1 if a gold's words stand in a row in one of the retrieved texts, else 0.
+    """1 if one of the retrieved texts contains a gold's words in a row, else 0.
 
-    None for yes-no questions: yes and no occur in texts that say nothing about the question.
+    None for yes-no questions, because any text may contain yes and no.
     """
     sought = [gold for gold in golds if normalise(gold) and normalise(gold) not in _UNDIVIDED]
     if not sought:
@@ -68,7 +66,7 @@ def hit(golds: Iterable[str], texts: Iterable[str]) -> float | None:
 
 
 def gold_recall(gold_ids: Sequence[str], retrieved: Iterable[str]) -> float:
-    """The part of the gold passages that was retrieved. Raises ValueError without gold passages."""
+    """The share of the gold passages that was retrieved. Raises ValueError without gold passages."""
     wanted = set(gold_ids)
     if not wanted:
         raise ValueError("recall needs at least one gold passage")

@@ -1,4 +1,4 @@
-"""TREC run files and qrels, in and out; BEIR's qrels too."""
+"""Reads and writes TREC run files and qrels; reads BEIR's qrels."""
 
 from __future__ import annotations
 
@@ -7,13 +7,14 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from reground.core.errors import DataError
+from reground.core.lines import replace_lines
 from reground.evaluation.metrics.ranking import Qrels, Run, ranked
 
 
 def read_run(path: Path) -> dict[str, dict[str, float]]:
     """Read `query Q0 document rank score tag` lines as {query: {document: score}}.
 
-    The rank column is not used, as trec_eval does not: the score decides. Raises DataError naming the line.
+    As in trec_eval, the score decides, not the rank column. Raises DataError naming the line.
     """
     run: dict[str, dict[str, float]] = {}
     for number, columns in _rows(path, 6):
@@ -26,9 +27,9 @@ def read_run(path: Path) -> dict[str, dict[str, float]]:
 
 
 def write_run(path: Path, run: Run, *, tag: str = "reground") -> None:
-    """Write a run in trec_eval's order. Scores are written so that they read back the same.
+    """Write a run in trec_eval's order, with exact scores.
 
-    Raises DataError for a name that is empty or holds white space, and for a score that is no number.
+    Raises DataError for a name that is empty or has white space, and for a score that is not finite.
     """
     _write(path, _run_lines(path, run, _name(path, tag)))
 
@@ -52,7 +53,7 @@ def read_qrels(path: Path) -> dict[str, dict[str, int]]:
     for number, columns in _rows(path, 3 if beir else 4, header=beir):
         query, document, text = columns[0], columns[-2], columns[-1]
         if not _is_integer(text):
-            raise DataError(f"the relevance {text!r} is no whole number", path=path, line=number)
+            raise DataError(f"the relevance {text!r} is not a whole number", path=path, line=number)
         qrels.setdefault(query, {})[document] = int(text)
     return qrels
 
@@ -101,23 +102,15 @@ def _number(text: str, path: Path, line: int) -> float:
     except ValueError:
         number = math.nan
     if not math.isfinite(number):
-        raise DataError(f"the score {text!r} is no number", path=path, line=line)
+        raise DataError(f"the score {text!r} is not a number", path=path, line=line)
     return number
 
 
 def _name(path: Path, name: str) -> str:
     if not name or name.split() != [name]:
-        raise DataError(f"{name!r} cannot stand in a TREC file: it is empty or holds white space", path=path)
+        raise DataError(f"{name!r} cannot be in a TREC file: it is empty or has white space", path=path)
     return name
 
 
 def _write(path: Path, lines: Iterable[str]) -> None:
-    """Whole or not at all: a name that cannot be written leaves the old file as it was."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    part = path.with_name(path.name + ".part")
-    try:
-        with part.open("w", encoding="utf-8") as out:
-            out.writelines(lines)
-        part.replace(path)
-    finally:
-        part.unlink(missing_ok=True)
+    replace_lines(path, (line.encode() for line in lines))

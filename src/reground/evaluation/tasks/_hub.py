@@ -1,7 +1,7 @@
-"""Question files from a model hub, kept in the cache once they are here.
+"""Downloads question files from a model hub into the cache.
 
-FlashRAG's collection holds the question-answering sets in the form that the local folders have:
-{"id", "question", "golden_answers", "metadata"}.
+FlashRAG's collection has the question-answering sets in the same form as the local folders: {"id", "question",
+"golden_answers", "metadata"}.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ FLASHRAG = "RUC-NLPIR/FlashRAG_datasets"
 
 
 def hub_file(file: str, dataset: str = FLASHRAG) -> Path:
-    """The local copy of a JSONL file of a hub data set; fetched on first use.
+    """The local copy of a JSONL file of a hub data set, downloaded on first use.
 
-    Raises DataError, saying what to do instead, where the hub cannot be reached or has no such file.
+    Raises DataError if the hub cannot be reached or has no such file.
     """
     path = cache_dir() / "data" / dataset / file
     try:

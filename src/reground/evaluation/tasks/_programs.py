@@ -1,7 +1,7 @@
-"""Worked programs of our own for few-shot prompts, in the layouts of HumanEval and of MBPP.
+"""Original worked programs for few-shot prompts, in the layouts of HumanEval and of MBPP.
 
-RAT and RaR show no method an example from the benchmark, and MBPP's tasks 1 to 10 are MBPP's. A test checks that
-none of these is close to a problem of a benchmark, and that every program satisfies what it is shown with.
+RAT and RaR show no examples from the benchmark, so MBPP's tasks 1 to 10 are not used. A test checks that none of these
+is close to a problem of a benchmark, and that every program passes its tests.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from reground.core.answers import Demonstration
 
 @dataclass(frozen=True)
 class Worked:
-    """A problem solved: an imperative sentence, the signature, some reasoning, the body, tests as asserts."""
+    """A solved problem: an imperative sentence, the signature, some reasoning, the body, tests as asserts."""
 
     asked: str
     signature: str
@@ -94,12 +94,12 @@ def from_tests(worked: Worked) -> Demonstration:
 
 
 def function_question(name: str, shown: str) -> str:
-    """What is asked where a signature with its docstring is shown."""
+    """A question that shows a signature with its docstring."""
     return f"Write the Python function `{name}` so that it does what its docstring says.\n\n```python\n{shown}\n```"
 
 
 def tested_question(asked: str, tests: Sequence[str]) -> str:
-    """What is asked where a sentence and some tests are shown."""
+    """A question that shows a sentence and some tests."""
     shown = "\n".join(tests)
     return f"{asked}\n\nThe program has to satisfy:\n```python\n{shown}\n```"
 

@@ -13,7 +13,7 @@ from reground.evaluation.task import Example
 
 
 def read_questions(path: Path, split: str | None = None) -> list[Example]:
-    """Questions in the common form, those of one split if it is given.
+    """Questions in the common form, of one split if given.
 
     Raises DataError naming the line of a question without a golden answer or with a field of the wrong type.
     """
@@ -28,7 +28,7 @@ def read_questions(path: Path, split: str | None = None) -> list[Example]:
         fields = {"id": record["id"], "question": record["question"], "golden_answers": golds, "metadata": metadata}
         examples.append(example_of(fields, path, line))
     if not examples:
-        raise DataError(f"holds no question of the split {split}" if split else "holds no question", path=path)
+        raise DataError(f"has no questions of the split {split}" if split else "has no questions", path=path)
     return examples
 
 
@@ -44,7 +44,7 @@ _BRACKETED = re.compile(r"^(?P<name>.*\S)\s*\((?:or\s++(?=[^()]))?+(?P<other>[^(
 
 
 def split_alternatives(examples: list[Example]) -> list[Example]:
-    """BamTwoogle states an alternative in brackets, as in "Detroit Red Wings (or Red Wings)": make it an alias."""
+    """Make BamTwoogle's alternatives in brackets aliases, as in "Detroit Red Wings (or Red Wings)"."""
     return [
         example.model_copy(
             update={"golden_answers": tuple(alias for gold in example.golden_answers for alias in _aliases(gold))}
@@ -59,7 +59,7 @@ def _aliases(gold: str) -> tuple[str, ...]:
 
 
 def merge_wordings(examples: list[Example]) -> list[Example]:
-    """PopQA asks about namesakes in the same words. The question alone may mean either, so they are merged."""
+    """Merge PopQA's questions about namesakes, which have the same words and may mean either."""
     merged: dict[str, Example] = {}
     for example in examples:
         first = merged.get(example.question)

@@ -1,9 +1,8 @@
-"""Tasks by name: every file of this package, the entry points of the group `reground.tasks`, and files given by path.
+"""Finds tasks by name: in this package, in the entry points of the group `reground.tasks`, and in files given by path.
 
-A task module holds `TASKS`, a mapping from a task's name to what loads it. A loader takes the data root, or nothing
-where the task brings its questions with it. Where it takes a folder of the user's own, the module also holds `FOLDERS`,
-a mapping from a scheme (`beir`, as in `beir:DIR`) to what loads that. An entry point names a module of this shape; a
-name that is taken stays with the task that has it.
+A task module has `TASKS`, a mapping from names to loaders. A loader takes the data root, or nothing if the task
+contains its questions. A module may also have `FOLDERS`, a mapping from schemes (`beir` in `beir:DIR`) to loaders of
+the user's folders. An entry point names such a module; it cannot replace a task that exists.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a trajectory retrieved, in terms of the corpus's own documents."""
+"""The documents and passages that a trajectory retrieved."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from reground.core.trajectory import GenerateStep, RetrieveStep, Trajectory
 _PIECE = re.compile(r"#\d+$")
 _WORD = re.compile(r"\w+")
 _ROW = 4
-"""The words in a row that a prompt must hold for them to count as shown: fewer could match by chance."""
+"""Minimum words in a row that count as shown in a prompt, because fewer could match by chance."""
 
 
 def retrieve_steps(trajectory: Trajectory) -> list[RetrieveStep]:
-    """The retrievals, in the order in which they ended."""
+    """The retrievals in order of their end."""
     return [step for step in trajectory.steps if isinstance(step, RetrieveStep)]
 
 
@@ -29,10 +29,10 @@ def retrieved_passages(steps: Iterable[RetrieveStep]) -> list[Passage]:
 
 
 def shown_texts(trajectory: Trajectory) -> list[str]:
-    """What prompts held of the retrieved passages, stretch by stretch, and the titles of those that they held any of.
+    """The parts of the retrieved passages that prompts contained, and the titles of these passages.
 
-    Token limits cut passages or leave them out; only text that a prompt held counts. It is found by its words, whatever
-    a method puts around them. A trajectory without a prompt gives whole passages.
+    Token limits cut passages or leave them out; only text in a prompt counts. It is found by its words, whatever a
+    method puts around them. For a trajectory without a prompt, whole passages count.
     """
     passages = retrieved_passages(retrieve_steps(trajectory))
     calls = [step for step in trajectory.steps if isinstance(step, GenerateStep)]
@@ -51,7 +51,7 @@ def shown_texts(trajectory: Trajectory) -> list[str]:
 
 
 def _stretches(text: str, rows: set[tuple[str, ...]], size: int) -> list[str]:
-    """The parts of the text whose words stand in one of the rows."""
+    """The parts of the text whose words are in one of the rows."""
     words = list(_WORD.finditer(text))
     starts = [i for i, row in enumerate(_rows(_words(text), size)) if row in rows]
     found: list[tuple[int, int]] = []

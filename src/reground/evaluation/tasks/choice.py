@@ -1,7 +1,7 @@
 """Multiple choice with one right option or several: MMLU by its four groups, AGIEval's gaokao subjects, JEC-QA.
 
 Metrics: exact match of the set of chosen options (accuracy, where one option is right) and option F1.
-`metadata["group"]` is what results are grouped by.
+Results are grouped by `metadata["group"]`.
 """
 
 from __future__ import annotations
@@ -20,74 +20,32 @@ from reground.evaluation.data import Record, data_path, example_of, numbered_rec
 from reground.evaluation.metrics.choice import option_exact_match, option_f1
 from reground.evaluation.task import Example, Score, Task
 from reground.evaluation.tasks._demonstrations import CHINESE_CHOICE
+from reground.evaluation.tasks._loaded import Loaded
 
-MMLU_GROUPS: dict[str, tuple[str, ...]] = {
-    "STEM": (
-        "abstract_algebra",
-        "astronomy",
-        "college_biology",
-        "college_chemistry",
-        "college_computer_science",
-        "college_mathematics",
-        "college_physics",
-        "computer_security",
-        "conceptual_physics",
-        "electrical_engineering",
-        "elementary_mathematics",
-        "high_school_biology",
-        "high_school_chemistry",
-        "high_school_computer_science",
-        "high_school_mathematics",
-        "high_school_physics",
-        "high_school_statistics",
-        "machine_learning",
-    ),
-    "humanities": (
-        "formal_logic",
-        "high_school_european_history",
-        "high_school_us_history",
-        "high_school_world_history",
-        "international_law",
-        "jurisprudence",
-        "logical_fallacies",
-        "moral_disputes",
-        "moral_scenarios",
-        "philosophy",
-        "prehistory",
-        "professional_law",
-        "world_religions",
-    ),
-    "social sciences": (
-        "econometrics",
-        "high_school_geography",
-        "high_school_government_and_politics",
-        "high_school_macroeconomics",
-        "high_school_microeconomics",
-        "high_school_psychology",
-        "human_sexuality",
-        "professional_psychology",
-        "public_relations",
-        "security_studies",
-        "sociology",
-        "us_foreign_policy",
-    ),
-    "other": (
-        "anatomy",
-        "business_ethics",
-        "clinical_knowledge",
-        "college_medicine",
-        "global_facts",
-        "human_aging",
-        "management",
-        "marketing",
-        "medical_genetics",
-        "miscellaneous",
-        "nutrition",
-        "professional_accounting",
-        "professional_medicine",
-        "virology",
-    ),
+_SUBJECTS = {
+    "STEM": """
+        abstract_algebra astronomy college_biology college_chemistry college_computer_science
+        college_mathematics college_physics computer_security conceptual_physics electrical_engineering
+        elementary_mathematics high_school_biology high_school_chemistry high_school_computer_science
+        high_school_mathematics high_school_physics high_school_statistics machine_learning
+    """,
+    "humanities": """
+        formal_logic high_school_european_history high_school_us_history high_school_world_history
+        international_law jurisprudence logical_fallacies moral_disputes moral_scenarios philosophy prehistory
+        professional_law world_religions
+    """,
+    "social sciences": """
+        econometrics high_school_geography high_school_government_and_politics high_school_macroeconomics
+        high_school_microeconomics high_school_psychology human_sexuality professional_psychology
+        public_relations security_studies sociology us_foreign_policy
+    """,
+    "other": """
+        anatomy business_ethics clinical_knowledge college_medicine global_facts human_aging management
+        marketing medical_genetics miscellaneous nutrition professional_accounting professional_medicine
+        virology
+    """,
 }
+MMLU_GROUPS = {group: tuple(subjects.split()) for group, subjects in _SUBJECTS.items()}
 """The four groups of MMLU's 57 subjects, as its authors divide them (Hendrycks et al. 2021)."""
 
 _GROUP_OF = {subject: group for group, subjects in MMLU_GROUPS.items() for subject in subjects}
@@ -101,8 +59,12 @@ _SEVERAL = "（有一个或多个选项正确。）"
 
 
 @dataclass(frozen=True)
-class MultipleChoice:
-    """A loaded multiple-choice task. `groups` are the values of metadata["group"], in the order of their report."""
+class MultipleChoice(Loaded):
+    """A loaded multiple-choice task.
+
+    shots: MMLU's dev questions; for the Chinese sets, original questions. groups: the values of metadata["group"], in
+    the order of the report.
+    """
 
     name: str
     loaded: tuple[Example, ...]
@@ -111,26 +73,10 @@ class MultipleChoice:
     primary: str = "exact match"
     corpus: Path | None = None
     metrics: tuple[str, ...] = ("exact match", "option F1")
-
-    @property
-    def form(self) -> AnswerForm:
-        """The letters of the right options."""
-        return CHOICE
-
-    def examples(self) -> Sequence[Example]:
-        """All questions, the options as lines of each."""
-        return self.loaded
-
-    def demonstrations(self) -> Sequence[Demonstration]:
-        """MMLU's own dev questions; for the Chinese sets, questions written for reground."""
-        return self.shots
-
-    def solutions(self) -> Sequence[str]:
-        """The questions with their options."""
-        return [example.question for example in self.loaded]
+    form: AnswerForm = CHOICE
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
-        """Compare the chosen letters; a question that the data give no right option for is unscored."""
+        """Compare the chosen letters. A question without a right option in the data is unscored."""
         if not example.golden_answers:
             return dict.fromkeys(self.metrics, Score(value=None, why="the data give no right option"))
         if trajectory.answer is None:
@@ -177,9 +123,9 @@ def _mmlu_file(root: Path, file: str, groups: Sequence[str]) -> list[Example]:
 
 
 def load_mmlu(name: str, groups: Sequence[str], root: Path) -> Task:
-    """MMLU's test questions of some groups, with five of its dev questions, of as many subjects, to show.
+    """MMLU's test questions of some groups. The demonstrations are five dev questions from five subjects.
 
-    A dev question that is in the test set too (there are such) is not shown.
+    Dev questions that are also in the test set are not used.
     """
     loaded = _mmlu_file(root, "test.jsonl", groups)
     tested = {example.question for example in loaded}
@@ -210,7 +156,7 @@ def _agieval_example(group: str, path: Path, line: int, record: Record) -> Examp
 
 
 def letters_of(label: object) -> str:
-    """The right options of a label, which is a letter, several in one text, or a list of them; "" for none."""
+    """The right options of a label, which is one letter, several in a text, or a list; "" for none."""
     text = " ".join(map(str, label)) if isinstance(label, list) else str(label or "")
     return "".join(sorted(set(re.findall("[A-H]", text))))
 

@@ -1,6 +1,6 @@
-"""ClassEval: 100 classes to write whole, or method by method (Du et al. 2023), scored by their unit tests.
+"""ClassEval (Du et al. 2023): 100 classes to write, whole or method by method, scored by their unit tests.
 
-A whole class is scored at both levels: by all its tests, and by the tests of each method.
+A whole class is scored twice: by all its tests, and by the tests of each method.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from reground.evaluation.tasks.code import (
     score_program,
 )
 
-# What their tests expect depends on where and when they run, or needs an object of a library in both processes.
+# Their tests depend on the place or time, or need a library's object in both processes.
 UNSCORABLE = {
     "ClassEval_17": "its tests expect the date to be before 2024",
     "ClassEval_25/load_cookies": "its tests read a file that the tests of another method write",
@@ -47,17 +47,17 @@ METHODS = "methods passed"
 
 @dataclass(frozen=True)
 class ClassTask(CodeTask):
-    """Some classes need packages; if one is missing, the example is unscored, not wrong.
+    """Some classes need packages. If one is missing, the example is unscored, not wrong.
 
-    methods: for whole classes, the tests of each method by example and name. `methods passed` is the part of a
-    class's methods whose tests the generated class passes, the paper's method-level correctness.
+    methods: for whole classes, the tests of each method, by example and name. `methods passed` is the share of methods
+    whose tests pass, the paper's method-level correctness.
     """
 
     methods: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
     @property
     def metrics(self) -> tuple[str, ...]:
-        """pass@1, and for whole classes the part of the methods."""
+        """pass@1, and for whole classes the share of the methods."""
         return (self.primary, METHODS) if self.methods else (self.primary,)
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
@@ -75,7 +75,7 @@ class ClassTask(CodeTask):
         return {**whole, METHODS: await self.methods_passed(problem, code, sandbox)}
 
     async def methods_passed(self, problem: Problem, code: str, sandbox: Sandbox | None) -> Score:
-        """The part of the class's methods whose tests pass; `why` names those that do not."""
+        """The share of the class's methods whose tests pass; `why` names the others."""
         program, tests = problem.program(code), self.methods[problem.example.id]
         failed = []
         for method, own in tests.items():
@@ -87,11 +87,11 @@ class ClassTask(CodeTask):
 
 
 def _unscorable(problem: Problem, sandbox: Sandbox | None) -> str:
-    """Why an answer cannot be judged here; empty where it can."""
+    """Why an answer cannot be scored here; empty if it can."""
     identity = problem.example.id
     if unscorable := UNSCORABLE.get(identity, UNSCORABLE.get(identity.partition("/")[0])):
         return unscorable
-    # A method's solution is without its class's imports; the program around it and the tests have them.
+    # A method's solution lacks its class's imports; the whole program and the tests have them.
     needed = imported("\n".join([problem.solution, problem.program("").source, problem.tests]))
     missing = absent_packages(needed)
     if missing:
@@ -117,13 +117,13 @@ class _Class(Line):
 
     @property
     def imports(self) -> str:
-        """What the class imports, line by line."""
+        """The class's imports, one per line."""
         return "\n".join(self.import_statement)
 
 
 @dataclass(frozen=True)
 class _Tested:
-    """A class with the first and last line of each method of its reference, and the tests of those that have some."""
+    """A class with the first and last line of each method of its reference, and the methods' tests."""
 
     given: _Class
     spans: Mapping[str, tuple[int, int]]
@@ -143,7 +143,7 @@ def classeval(root: Path) -> Task:
 
 
 def classeval_method(root: Path) -> Task:
-    """One method at a time, shown in the skeleton: of the others a prompt has signatures and docstrings alone."""
+    """One method at a time, shown in the skeleton. A prompt has only signatures and docstrings of the others."""
     problems = [problem for tested in _classes(root) for problem in _method_problems(tested)]
     return ClassTask("classeval_method", {problem.example.id: problem for problem in problems}, form=METHOD_FORM)
 
@@ -174,7 +174,7 @@ def _class_problem(given: _Class) -> Problem:
 
 
 def _method_tests(given: _Class, spans: Mapping[str, tuple[int, int]]) -> dict[str, str]:
-    """The tests of each method that the reference has and that has some."""
+    """The tests of each method of the reference."""
     header = given.test.split("\nclass ", 1)[0]
     return {
         info.method_name: f"{given.imports}\n{header}\n{info.test_code}"
@@ -202,7 +202,7 @@ def _method_problems(tested: _Tested) -> Iterator[Problem]:
 
 
 def _skeleton(given: _Class) -> str:
-    """The class without its methods' bodies, with every import that it needs, each once."""
+    """The class without its methods' bodies, with each needed import once."""
     skeleton = given.skeleton.strip()
     lines = {line.strip() for line in skeleton.splitlines()}
     missing = [line for line in given.import_statement if line.strip() not in lines]
@@ -210,7 +210,7 @@ def _skeleton(given: _Class) -> str:
 
 
 def method_lines(reference: ast.Module, name: str) -> dict[str, tuple[int, int]]:
-    """The first and last line of every method of a trusted class, decorators included."""
+    """The first and last line of every method of a trusted class, including decorators."""
     kinds = ast.FunctionDef | ast.AsyncFunctionDef
     return {
         node.name: (min([node.lineno, *(d.lineno for d in node.decorator_list)]), node.end_lineno or node.lineno)
@@ -225,7 +225,7 @@ def _filler(reference: str, name: str, method: str, span: tuple[int, int]) -> Ca
     lines = reference.splitlines()
 
     def fill(code: str) -> str:
-        """The class with the method in place; an answer that is the whole class is taken as it is."""
+        """The class with the method in place. If the answer is a whole class, it is returned."""
         if re.search(rf"^class\s+{name}\b", code, re.MULTILINE):
             return code
         # Imports that come before the method go before the class.

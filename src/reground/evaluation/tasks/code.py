@@ -25,7 +25,7 @@ from reground.evaluation.tasks._programs import FROM_DOCSTRING, FROM_TESTS, func
 LIMITS = Limits(seconds=20.0, memory_mib=1024)
 # EvalPlus' tests compute some expected results themselves, from large inputs.
 PLUS_LIMITS = Limits(seconds=60.0, memory_mib=1024)
-# EvalPlus' generated test takes find_zero's answer for the arguments of the polynomial and these for the answer.
+# EvalPlus' generated test confuses find_zero's answer with the polynomial's arguments.
 _MENDED = {
     "HumanEval/32": ("_poly(*candidate(*inp), inp) <= 0.0001", "abs(_poly(*inp, candidate(*inp))) <= 0.0001"),
 }
@@ -37,7 +37,7 @@ _TRAIN_TASKS = range(810, 975)
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem: what a method is shown, how its answer becomes a program, and what no corpus may hold."""
+    """One problem. program: makes a program of an answer. solution, tests: texts that no corpus may contain."""
 
     example: Example
     program: Callable[[str], Program]
@@ -47,7 +47,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class CodeTask:
-    """A benchmark whose answers are programs; pass@1 of one trajectory is whether its program passed."""
+    """A benchmark whose answers are programs. pass@1 of one trajectory is whether its program passes."""
 
     name: str
     problems: Mapping[str, Problem]
@@ -60,7 +60,7 @@ class CodeTask:
         return [problem.example for problem in self.problems.values()]
 
     def demonstrations(self) -> Sequence[Demonstration]:
-        """Solved problems of our own, from no benchmark."""
+        """Original solved problems, not from a benchmark."""
         return self.demos
 
     def solutions(self) -> Sequence[str]:
@@ -74,7 +74,7 @@ class CodeTask:
 
 
 async def score_program(program: Program, sandbox: Sandbox | None) -> Mapping[str, Score]:
-    """pass@1 of one program, with the verdict as the reason; unscored where it cannot be run."""
+    """pass@1 of one program, with the verdict as the reason; unscored if it cannot run."""
     if sandbox is None:
         return {"pass@1": Score(value=None, why="programs run in a sandbox only, and there is none")}
     missing = absent_packages(imported(program.tests or ""))
@@ -92,7 +92,7 @@ def imported(source: str) -> list[str]:
 
 
 def absent_packages(names: Iterable[str]) -> list[str]:
-    """Those that are not installed here."""
+    """The packages that are not installed."""
     return [name for name in names if importlib.util.find_spec(name) is None]
 
 
@@ -102,7 +102,7 @@ def humaneval(root: Path) -> Task:
 
 
 def humaneval_plus(root: Path) -> Task:
-    """HumanEval with EvalPlus' tests; HumanEval/32's is mended, because it is wrong upstream."""
+    """HumanEval with EvalPlus' tests. The test of HumanEval/32 is wrong there and corrected here."""
     return _humaneval("humaneval_plus", data_path(root, "humaneval", "HumanEvalPlus-OriginFmt.jsonl.gz"), PLUS_LIMITS)
 
 
@@ -125,7 +125,7 @@ def _humaneval_problem(given: _Function, limits: Limits, path: Path, line: int) 
         raise DataError(f"the prompt does not begin the function {entry!r}", path=path, line=line)
     before = prompt[: prompt.index(f"def {entry}(")]
     test = given.test.replace(*_MENDED.get(given.task_id, ("", "")))
-    # Helpers that the prompt gives run on the tests' side as the prompt has them, not as the program may redefine them.
+    # The tests use the prompt's helpers, even if the program redefines them.
     tests = f"{before}\n{test}\n\ncheck({entry})\n"
 
     def program(code: str) -> Program:
@@ -138,7 +138,7 @@ def _humaneval_problem(given: _Function, limits: Limits, path: Path, line: int) 
 
 
 def complete_function(prompt: str, entry: str, code: str) -> str:
-    """The program of a completion that is a whole program, a function that repeats the signature, or a body alone."""
+    """The program of a completion, which is a whole program, a function with its signature, or only a body."""
     if re.search(rf"^(?:async\s+)?def\s+{entry}\b|^{entry}\s*=|^class\s+{entry}\b", code, re.MULTILINE):
         before = prompt[: prompt.index(f"def {entry}(")]
         future = re.findall(_FUTURE, code)
@@ -174,7 +174,7 @@ def mbpp(root: Path) -> Task:
 
 
 def mbpp_train(root: Path) -> Task:
-    """MBPP's train split without what MBPP+ has, and without what has the words of a task before it."""
+    """MBPP's train split without MBPP+'s tasks, and without tasks that have the same words as a measured one."""
     path = data_path(root, "mbpp", "mbpp.jsonl")
     lines = list(read_values(path, _Sentence))
     measured = {given.text.strip() for _, given in lines if given.task_id not in _TRAIN_TASKS}
@@ -187,7 +187,7 @@ def mbpp_train(root: Path) -> Task:
 
 
 def _mbpp_original(given: _Sentence, path: Path, line: int) -> Problem:
-    # The setup uses what the program defines: it belongs behind the program, with the tests.
+    # The setup uses the program's definitions, so it comes after the program, with the tests.
     tests = "\n".join(map(_unix, [given.test_setup_code, *given.test_list]))
     return _mbpp_problem(given, given.text, tests, path, line)
 

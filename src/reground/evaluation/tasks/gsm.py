@@ -19,30 +19,26 @@ LIMITS = Limits(seconds=10.0, memory_mib=512)
 
 @dataclass(frozen=True)
 class GradeSchoolTask:
-    """Word problems with one number as the answer; `by_program` decides whether a program or a sentence gives it."""
+    """Word problems with one number as the answer. by_program: whether a program gives it, or a sentence."""
 
     name: str
     items: tuple[Example, ...]
     targets: Mapping[str, float]
     texts: tuple[str, ...]
     by_program: bool
+    primary: str = "accuracy"
 
     @property
     def form(self) -> AnswerForm:
         """A function solution(), or an "Answer:" line."""
         return PAL if self.by_program else NUMBER
 
-    @property
-    def primary(self) -> str:
-        """Accuracy."""
-        return "accuracy"
-
     def examples(self) -> Sequence[Example]:
         """The problems in the data's order."""
         return self.items
 
     def demonstrations(self) -> Sequence[Demonstration]:
-        """Problems of our own."""
+        """Original problems."""
         return PROGRAM_DEMONSTRATIONS if self.by_program else WRITTEN_DEMONSTRATIONS
 
     def solutions(self) -> Sequence[str]:
@@ -50,7 +46,7 @@ class GradeSchoolTask:
         return self.texts
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
-        """Accuracy: the number is less than 1e-3 from the target."""
+        """Accuracy: whether the number is less than 1e-3 from the target."""
         answer, target = (trajectory.answer.text if trajectory.answer else ""), self.targets[example.id]
         if self.by_program:
             return {"accuracy": await _score_program(self.form.extract(answer), target, sandbox)}
@@ -101,7 +97,7 @@ def _task(name: str, path: Path, rows: Sequence[tuple[int, str, str, str, str]],
     for line, identity, question, gold, _ in rows:
         target = as_number(gold)
         if target is None:
-            raise DataError(f"the answer {gold!r} is no number", path=path, line=line)
+            raise DataError(f"the answer {gold!r} is not a number", path=path, line=line)
         items.append(Example(id=identity, question=question, golden_answers=(gold,)))
         targets[identity] = target
     texts = tuple(f"{question}\n{worked}" for _, _, question, _, worked in rows)

@@ -1,9 +1,9 @@
 """Long-form answers judged by a model, after the auto-eval of ReST meets ReAct (section 4.2, listing 7).
 
-The judge is shown five worked judgements as Python, then the question, the answer and the reference, and says
-whether the answer implies the reference. The paper's mean and standard deviation are over ten runs of the agent, each
-answer rated once: they come from the repeats of an evaluation (`MetricSummary.std`), not from here. How well the
-judge agrees with people is measured on a file of human labels.
+The judge sees five worked judgements as Python, then the question, the answer and the reference, and says whether the
+answer implies the reference. The paper's mean and standard deviation are over ten runs of the agent with one rating per
+answer; here they come from the repeats of an evaluation (`MetricSummary.std`). The judge's agreement with people is
+measured on a file of human labels.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ from reground.evaluation.task import Example, Score, Task
 
 METRIC = "auto-eval"
 _AGAIN = 0.5
-"""The temperature of a second try, because a greedy judge would repeat itself."""
+"""Temperature of a second attempt, because a greedy judge would repeat itself."""
 
 
 @dataclass(frozen=True)
 class Exemplar:
-    """A worked judgement: the reasoning stands before the verdict, so that the judge reasons before it decides."""
+    """A worked judgement. The reasoning comes before the verdict, so that the judge reasons first."""
 
     question: str
     answer: str
@@ -83,13 +83,13 @@ EXEMPLARS = (
         False,
     ),
 )
-"""Five judgements of our own: yes/no, missing entity, implied value, undecided, partly right."""
+"""Five original judgements: yes/no, missing entity, implied value, undecided, partly right."""
 
 INSTRUCTION = '''"""Judge answers: an answer is right if it implies what the reference says, whatever its words."""'''
 
 
 def render(question: str, answer: str, reference: str, reasoning: str = "", verdict: bool | None = None) -> str:
-    """One judgement as Python. Texts are string literals, so nothing in an answer can end its own line."""
+    """One judgement as Python. Texts are string literals, so an answer cannot end its line."""
     head = "\n".join(
         f"{name} = {neutralise(text)!r}"
         for name, text in (("question", question), ("answer", answer), ("reference", reference))
@@ -98,7 +98,7 @@ def render(question: str, answer: str, reference: str, reasoning: str = "", verd
 
 
 def judge_prompt(question: str, answer: str, reference: str, exemplars: Sequence[Exemplar] = EXEMPLARS) -> str:
-    """The prompt: what never changes first, the answer at hand last."""
+    """The prompt, with the fixed part first and the answer last."""
     worked = [render(each.question, each.answer, each.reference, each.reasoning, each.verdict) for each in exemplars]
     asked = (
         f"{render(question, answer, reference)}\n\n"
@@ -111,9 +111,9 @@ _VERDICT = re.compile(r"^[ \t\r`]*+implied\s*+(?::\s*+bool\s*+)?+=\s*+([^#\n`]*)
 
 
 def parse_verdict(reply: str) -> bool:
-    """The first `implied = True` or `implied = False`; a base model may go on with judgements of its own.
+    """The first `implied = True` or `implied = False`. A base model may continue with made-up judgements.
 
-    The right side must be a Python literal, and nothing is evaluated. Raises ParseError.
+    The right side must be a Python literal; nothing is evaluated. Raises ParseError.
     """
     found = _VERDICT.search(reply)
     if found is None:
@@ -129,10 +129,10 @@ def parse_verdict(reply: str) -> bool:
 
 @dataclass(frozen=True)
 class Judgement:
-    """One answer's ratings, 1 for implied and 0 for not, in the order of the samples; None where one was unreadable.
+    """One answer's ratings in the order of the samples: 1 for implied, 0 for not, None for an unreadable one.
 
     mean: over the readable ones; None without any. spread: their sample standard deviation, 0 for a single rating. It
-    measures how unsure the judge is of this answer, not how runs of a method differ.
+    measures the judge's uncertainty about this answer, not the difference between runs of a method.
     """
 
     mean: float | None
@@ -150,8 +150,8 @@ class Judgement:
 class Judge:
     """A model that rates answers.
 
-    ratings: how often each answer is rated; once in the paper. temperature: must be above 0 for several ratings, or all
-    would be equal.
+    ratings: number of ratings per answer; 1 in the paper. temperature: must be above 0 for several ratings, which would
+    otherwise be equal.
     """
 
     model: LanguageModel
@@ -165,10 +165,10 @@ class Judge:
             raise ConfigurationError("ratings must be at least 1, and several need a temperature above 0")
 
     async def rate(self, question: str, gold: str | Sequence[str], answer: str, run: Run) -> Judgement:
-        """Rate one answer against its reference, or against any of several that mean the same.
+        """Rate one answer against its reference, or against several that mean the same.
 
-        All ratings are samples of one call, so the prompt is paid once; an unreadable one is asked for once more.
-        Raises ModelError and BudgetExceeded as the run does.
+        All ratings are samples of one call, so the prompt is paid once. An unreadable rating is tried once more. Raises
+        the run's ModelError and BudgetExceeded.
         """
         reference = gold if isinstance(gold, str) else " or ".join(dict.fromkeys(gold))
         prompt = judge_prompt(question, answer, reference, self.exemplars)
@@ -201,7 +201,7 @@ def read_labels(path: Path) -> dict[str, float]:
     for line, record in numbered_records(path, ("id", "rating")):
         rating = record["rating"]
         if not isinstance(rating, bool | int | float) or not isfinite(rating):
-            raise DataError(f"the rating {rating!r} is no number", path=path, line=line)
+            raise DataError(f"the rating {rating!r} is not a number", path=path, line=line)
         ratings.setdefault(str(record["id"]), []).append(float(rating))
     return {item: fmean(values) for item, values in ratings.items()}
 
@@ -214,9 +214,9 @@ def agreement_with_people(judgements: Mapping[str, Judgement], labels: Mapping[s
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedTask:
-    """A question-answering task whose answers are long and are scored by a judge, beside the task's own metrics.
+    """A question-answering task with long answers, scored by a judge and by the task's own metrics.
 
-    open_run: a fresh `Run` for the judgement of one answer; it keeps the journal and pays apart from the method.
+    open_run: opens a new `Run` for the judgement of one answer, with its own journal and costs.
     """
 
     task: Task
@@ -226,7 +226,7 @@ class JudgedTask:
 
     @property
     def name(self) -> str:
-        """The name of the task that is judged."""
+        """The judged task's name."""
         return self.task.name
 
     @property
@@ -247,7 +247,7 @@ class JudgedTask:
         return self.task.solutions()
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
-        """The judge's mean, and what the task itself says."""
+        """The judge's mean rating, and the task's own scores."""
         return {METRIC: await self._judged(example, trajectory), **await self.task.score(example, trajectory, sandbox)}
 
     async def _judged(self, example: Example, trajectory: Trajectory) -> Score:

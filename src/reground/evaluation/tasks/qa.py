@@ -1,8 +1,8 @@
 """Open-domain questions with short answers: HotpotQA, 2WikiMultihopQA, MuSiQue, Bamboogle, NQ and their kin.
 
-Metrics: exact match, cover-EM and token F1 of the answer phrase, best over all aliases; hit (a gold answer stands
-in what was retrieved and a prompt showed) and gold recall (the part of the gold passages that was retrieved). The
-metric that ranks methods is the one each benchmark's own papers rank by.
+Metrics: exact match, cover-EM and token F1 of the answer phrase, best over all aliases; hit (whether a prompt showed a
+retrieved text with a gold answer) and gold recall (the share of the gold passages that was retrieved). Methods are
+ranked by the metric of each benchmark's own papers.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from reground.evaluation.splits import part
 from reground.evaluation.task import Example, Score, Task
 from reground.evaluation.tasks._demonstrations import MULTI_HOP, SINGLE_HOP, YES_NO
 from reground.evaluation.tasks._hub import hub_file
+from reground.evaluation.tasks._loaded import Loaded
 from reground.evaluation.tasks._questions import merge_wordings, read_questions, split_alternatives
 from reground.evaluation.tasks._retrieved import document_id, retrieve_steps, retrieved_passages, shown_texts
 
@@ -40,11 +41,11 @@ NO_ANSWER = Score(value=None, why="there is no answer")
 
 
 Evidence = Callable[[Example], tuple[str, ...] | str]
-"""The part of an example's gold passages that can be trusted, by id, or the reason why none can."""
+"""The reliable gold passages of an example, by id, or the reason why there are none."""
 
 
 def gold_ids(example: Example) -> tuple[str, ...] | str:
-    """The gold passages' ids, or why there are none to go by."""
+    """The gold passages' ids, or the reason why there are none."""
     if example.metadata.get("gold_titles_from") == "derived_incomplete":
         return "the gold passages of this question are known only in part"
     ids = example.metadata.get("gold_ids")
@@ -54,14 +55,14 @@ def gold_ids(example: Example) -> tuple[str, ...] | str:
 
 
 def subject_id(example: Example) -> tuple[str, ...] | str:
-    """PopQA: only the subject's passage, because the object's can be found only with the answer."""
+    """PopQA: only the subject's passage, because the object's cannot be found without the answer."""
     ids = gold_ids(example)
     return ids if isinstance(ids, str) else ids[:1]
 
 
 @dataclass(frozen=True)
-class QuestionAnswering:
-    """A loaded question-answering task. `corpus` is the passages that belong to it, where there are any."""
+class QuestionAnswering(Loaded):
+    """A loaded question-answering task. shots: original questions. corpus: the dataset's own passages, if any."""
 
     name: str
     primary: str
@@ -70,26 +71,10 @@ class QuestionAnswering:
     corpus: Path | None = None
     evidence: Evidence = gold_ids
     metrics: tuple[str, ...] = ("exact match", "cover-EM", "token F1", "hit", "gold recall")
-
-    @property
-    def form(self) -> AnswerForm:
-        """A phrase on one "Answer:" line."""
-        return PHRASE
-
-    def examples(self) -> Sequence[Example]:
-        """All questions of the split."""
-        return self.loaded
-
-    def demonstrations(self) -> Sequence[Demonstration]:
-        """Our own worked questions."""
-        return self.shots
-
-    def solutions(self) -> Sequence[str]:
-        """The questions: a page that quotes one is a leak. A corpus may hold the answers."""
-        return [example.question for example in self.loaded]
+    form: AnswerForm = PHRASE
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
-        """Score the answer phrase and what was retrieved."""
+        """Score the answer phrase and the retrievals."""
         steps = retrieve_steps(trajectory)
         return {
             **self._answer_scores(example, trajectory),
@@ -111,14 +96,10 @@ class QuestionAnswering:
 
 @dataclass(frozen=True)
 class YesNo(QuestionAnswering):
-    """A task whose answers are yes and no alone."""
+    """A task whose answers are yes or no."""
 
     metrics: tuple[str, ...] = ("accuracy",)
-
-    @property
-    def form(self) -> AnswerForm:
-        """Yes or no on one "Answer:" line."""
-        return YES_NO_FORM
+    form: AnswerForm = YES_NO_FORM
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
         """Accuracy; an answer that is neither yes nor no is wrong."""

@@ -1,8 +1,8 @@
 """Retrieval with judged documents: SciFact, and any folder in the BEIR or BRIGHT layout.
 
-The ranking that is scored is the last retrieval of a trajectory, so a bare retriever and a method that plans its
-queries are measured alike; a whole run file is scored by `evaluate_run` in `reground.evaluation.metrics.ranking`.
-Pieces of one document count as the document, at the rank of the first.
+The last retrieval of a trajectory is scored, for a bare retriever and for a method that plans its queries.
+`evaluate_run` in `reground.evaluation.metrics.ranking` scores a whole run file. Pieces of one document count as the
+document, at the rank of the first.
 """
 
 from __future__ import annotations
@@ -22,14 +22,16 @@ from reground.evaluation.data import Record, data_path, example_of, numbered_rec
 from reground.evaluation.metrics.ranking import DEFAULT_METRICS, Qrels, depth, ranking_metric
 from reground.evaluation.metrics.trec import read_qrels
 from reground.evaluation.task import Example, Score, Task
+from reground.evaluation.tasks._loaded import Loaded
 from reground.evaluation.tasks._retrieved import document_id, retrieve_steps
 
 
 @dataclass(frozen=True)
-class Retrieval:
-    """A loaded retrieval task. `qrels` are {query: {document: relevance}}.
+class Retrieval(Loaded):
+    """A loaded retrieval task with every query that has a relevant document.
 
-    excluded: documents by query that are taken out of a ranking before it is scored (BRIGHT's excluded_ids).
+    qrels: {query: {document: relevance}}. form: free text, because only the ranking is scored.
+    excluded: documents by query that are removed from a ranking before scoring (BRIGHT's excluded_ids).
     """
 
     name: str
@@ -39,19 +41,8 @@ class Retrieval:
     excluded: Mapping[str, frozenset[str]] | None = None
     primary: str = "nDCG@10"
     metrics: tuple[str, ...] = DEFAULT_METRICS
-
-    @property
-    def form(self) -> AnswerForm:
-        """Free text: what is scored is the ranking."""
-        return TEXT
-
-    def examples(self) -> Sequence[Example]:
-        """Every query that has a relevant document."""
-        return self.loaded
-
-    def demonstrations(self) -> Sequence[Demonstration]:
-        """None."""
-        return ()
+    form: AnswerForm = TEXT
+    shots: tuple[Demonstration, ...] = ()
 
     def solutions(self) -> Sequence[str]:
         """None: the corpus is part of the benchmark."""
@@ -65,7 +56,7 @@ class Retrieval:
         return [document for document in documents if document not in left_out]
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
-        """Score the last retrieval; a metric that looks deeper than was asked for is unscored."""
+        """Score the last retrieval. A metric deeper than the requested number of passages is unscored."""
         steps = retrieve_steps(trajectory)
         if not steps:
             return dict.fromkeys(self.metrics, Score(value=None, why="nothing was retrieved"))
@@ -183,7 +174,7 @@ def _judge(
     qrels: dict[str, dict[str, int]], query: str, document: str, grade: JsonValue, path: Path, line: int
 ) -> None:
     if not isinstance(grade, int):
-        raise DataError(f"the relevance {grade!r} is no whole number", path=path, line=line)
+        raise DataError(f"the relevance {grade!r} is not a whole number", path=path, line=line)
     qrels.setdefault(query, {})[document] = grade
 
 
@@ -204,7 +195,7 @@ def _existing(folder: Path, *names: str) -> Path:
     for name in names:
         if (folder / name).is_file():
             return folder / name
-    raise DataError(f"is no BEIR folder: {names[0]} is missing", path=folder)
+    raise DataError(f"is not a BEIR folder: {names[0]} is missing", path=folder)
 
 
 TASKS: dict[str, Callable[[Path], Task]] = {"scifact": load_scifact}

@@ -1,8 +1,8 @@
 """TheoremQA (Chen et al. 2023): questions that a theorem answers, with typed answers compared by tolerance.
 
-As the benchmark compares them: numbers with a fractional type within 4 % of the gold, whole numbers after
-rounding, lists after sorting and item by item, truth values and option letters exactly. An answer that cannot be
-read as the type asked for is wrong. Questions that need a picture are left out.
+Compared as in the benchmark: fractional numbers within 4 % of the gold, whole numbers after rounding, lists item by
+item after sorting, truth values and option letters exactly. An answer that cannot be read as the required type is
+wrong. Questions that need a picture are left out.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from reground.evaluation.data import Record, data_path, example_of, numbered_rec
 from reground.evaluation.metrics.quantity import read_quantities, read_quantity
 from reground.evaluation.task import Example, Score, Task
 from reground.evaluation.tasks._demonstrations import THEOREM
+from reground.evaluation.tasks._loaded import Loaded
 
 TOLERANCE = 0.04
-"""The part of the gold by which a number may be off."""
+"""Relative tolerance of a number."""
 
 _ANSWER_LINE = re.compile(r"(?im)^[ \t\r\xa0\u3000>*_#-]*+(?:final\s++)?+answer\s*+(?:is)?+\s*+[:：][\s*_]*+(\S.*)$")
 
 
 def extract_typed(text: str) -> str:
-    """The last "Answer:" line as it stands: square brackets in it are a list here, not a citation."""
+    """The last "Answer:" line, unchanged, because square brackets are a list here, not a citation."""
     lines: list[str] = _ANSWER_LINE.findall(text)
     return lines[-1].strip().rstrip("*_`\"'.").lstrip("*_`\"'").strip() if lines else extract_phrase(text)
 
@@ -54,8 +55,11 @@ _ASKED_FOR = {
 
 
 @dataclass(frozen=True)
-class TheoremQA:
-    """TheoremQA, loaded. `left_out` counts the questions that need a picture, by the reason."""
+class TheoremQA(Loaded):
+    """TheoremQA, loaded. left_out: the number of questions that need a picture, by the reason.
+
+    shots: original questions, one of each frequent type.
+    """
 
     loaded: tuple[Example, ...]
     left_out: Mapping[str, int] = field(default_factory=dict)
@@ -63,19 +67,8 @@ class TheoremQA:
     primary: str = "accuracy"
     corpus: Path | None = None
     metrics: tuple[str, ...] = ("accuracy",)
-
-    @property
-    def form(self) -> AnswerForm:
-        """A number, truth value, list or option on one "Answer:" line."""
-        return THEOREM_FORM
-
-    def examples(self) -> Sequence[Example]:
-        """The questions that text alone poses, each with the type of its answer."""
-        return self.loaded
-
-    def demonstrations(self) -> Sequence[Demonstration]:
-        """Worked questions written for reground, one of each frequent type."""
-        return THEOREM
+    form: AnswerForm = THEOREM_FORM
+    shots: tuple[Demonstration, ...] = THEOREM
 
     def solutions(self) -> Sequence[str]:
         """The questions, without the sentence that states the answer's type."""
@@ -93,7 +86,7 @@ class TheoremQA:
 
 
 def same_answer(phrase: str, gold: JsonValue, kind: str) -> bool | None:
-    """Whether a phrase states the gold of a type; None where no answer of that type can be read from it."""
+    """Whether a phrase states the gold; None if it has no answer of that type."""
     if kind == "bool":
         said = _truth(phrase)
         return None if said is None else said == gold

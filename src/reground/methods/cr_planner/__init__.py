@@ -1,11 +1,10 @@
 """CR-Planner: critics choose whether to reason, write a query or retrieve, and the best of several ways to do it.
 
 "Can We Further Elicit Reasoning in LLMs? Critic-Guided Planning with Retrieval-Augmentation for Solving Challenging
-Tasks", sections 2.1 and 2.2, appendices A.1 and C. Solving is a walk through the decision process of
-`states.py`: in every state the possible actions are laid out and the critic for that state takes the one
-with the highest expected reward (equations 1 and 2), until a rationale holds the complete answer or T observations are
-made and the answer is forced. The paper gives no T, and its critics are trained; here a prompted model is the critic
-unless another is named.
+Tasks", sections 2.1 and 2.2, appendices A.1 and C. Solving is a walk through the decision process of `states.py`. In
+every state, that state's critic chooses the action with the highest expected reward (equations 1 and 2). The walk ends
+when a rationale holds the complete answer, or after T observations, when the answer is forced. The paper gives no T.
+Its critics are trained; here the default critic is a prompted model.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from reground.methods.cr_planner.settings import Settings
 from reground.methods.cr_planner.states import Goal, State, context, kind_of, legal, onward
 
 LADDER = ((1, 6), (2, 6), (3, 6), (3, 8), (3, 10), (3, 12), (3, 16))
-"""Candidates a choice, and observations. Six observations are one of each sub-goal and its execution."""
+"""Sizes: candidates per choice, and observations. Six observations are one of each sub-goal with its execution."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +36,7 @@ class CRPlanner(Settings):
         return run.propose(await self.finish(await self.walk(State(question), run), run))
 
     async def walk(self, state: State, run: Run) -> State:
-        """From sub-goal to execution and on to the next sub-goal, until the end: the last state."""
+        """Choose sub-goals and execute them until the end. Returns the last state."""
         barren: frozenset[Goal] = frozenset()
         with run.keeping(lambda: self.prompt("search" if self.ranks else "answer", state), reply=self._last_reply):
             while not self.terminal(state):
@@ -56,21 +55,24 @@ class CRPlanner(Settings):
         return state
 
     def terminal(self, state: State) -> bool:
-        """Whether the last observation holds the complete answer, or too few are left for another sub-goal."""
+        """Whether the last observation holds the complete answer, or no sub-goal fits in the observations left."""
         out = state.goal is None and not legal(state, left=self.max_steps - len(state.observations), mask="paper")
         return out or bool(self.complete(state))
 
     async def expand(self, state: State, run: Run, *, without: frozenset[Goal] = frozenset()) -> list[Option]:
-        """The actions of a state and where they lead: sub-goals, or candidates for the execution of one.
+        """The actions of a state and their next states: sub-goals, or candidates for the execution of one.
 
-        None at the end, and no rationale where the model's context holds no more than what was observed.
+        Empty at the end, and where a rationale is due but the observations already fill the model's context.
 
-        without: sub-goals that were tried in this state and brought nothing.
+        without: sub-goals that failed in this state.
         """
         return [] if self.terminal(state) else await options(self, state, run, without=without)
 
     async def choose(self, state: State, offered: Sequence[Option], run: Run) -> State | None:
-        """Equation 1: on to the option of the highest expected reward, the first of equals; None if none can go on."""
+        """Equation 1: the state behind the option with the highest expected reward; the first of equals.
+
+        None if every option was discarded.
+        """
         if not offered:
             return None
         kind = kind_of(state)
@@ -94,7 +96,7 @@ class CRPlanner(Settings):
         return None if best is None else offered[best].state
 
     async def finish(self, state: State, run: Run, *, temperature: float = 0.0) -> Answer:
-        """The answer of a state: the complete one that it holds, else one that is forced; or the last retrieval."""
+        """The complete answer if the state holds one, otherwise a forced one; for rankings, a last retrieval."""
         if self.ranks:
             return await endings.ranking(self, state, run, temperature=temperature)
         if complete := self.complete(state):
@@ -107,12 +109,12 @@ class CRPlanner(Settings):
 
     @property
     def _last_reply(self) -> int:
-        """Tokens of the call that concludes: a query, or an answer."""
+        """Tokens of the concluding call's reply: a query, or an answer."""
         return self.query_tokens if self.ranks else self.form.usual
 
 
 async def _scores(critic: Critic, pairs: Sequence[Pair], run: Run) -> list[float] | None:
-    """What the critic says; None where the candidates' context is too long for it."""
+    """The critic's scores; None if the context is too long for it."""
     try:
         return await run.score(critic, pairs)
     except ContextLengthExceeded as error:

@@ -1,8 +1,7 @@
-"""The actions of CR-Planner: what may follow a state (section 2.1, the spaces A_s and the transitions P).
+"""The actions of CR-Planner in each state (section 2.1, the spaces A_s and the transitions P).
 
-Sub-goals follow by rule. Rationales and queries are sampled from the generator, all in one call; documents are the
-first k of a retrieval. A candidate that cannot go on keeps its place, with the reason, because what was discarded is
-data too.
+Sub-goals follow a rule. Rationales and queries are sampled from the generator, all in one call. Documents are the
+first k of a retrieval. A discarded candidate stays in the list with the reason, because critics learn from it too.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from reground.core.evidence import Passage
 
 _FALLBACK = 64
-"""Tokens of the last rationale that stand in for a query where the generator wrote none."""
+"""Tokens of the last rationale that are used as the query if the generator wrote none."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +53,7 @@ class Option:
 
 
 async def options(planner: Settings, state: State, run: Run, *, without: frozenset[Goal]) -> list[Option]:
-    """Everything that may follow the state; without the sub-goals that are named."""
+    """All options of the state. Sub-goals in `without` are discarded."""
     if state.goal is None:
         return _goals(planner, state, without)
     if state.goal == "REASON":
@@ -102,7 +101,7 @@ async def _queries(planner: Settings, state: State, run: Run) -> list[Option]:
 
 
 def _fallback(state: State, run: Run) -> list[Option]:
-    """The last rationale as the query, else the question: whichever was not asked before."""
+    """The last rationale as the query, or else the question, unless it was asked before."""
     asked = {key(query) for query in state.queries}
     for text in (*state.rationales[-1:], state.question):
         query = clip(" ".join(text.split()), _FALLBACK)
@@ -114,10 +113,9 @@ def _fallback(state: State, run: Run) -> list[Option]:
 
 
 async def _documents(planner: Settings, state: State, run: Run) -> list[Option]:
-    """f_retr: the first documents that were not read yet, as many as there are candidates for everything else.
+    """f_retr: the first `candidates` documents that were not read yet.
 
-    Where a ranking is asked for, each retrieval is as deep as the last one is to be, so that an early end leaves
-    a whole one.
+    For rankings, each retrieval is as deep as the last one, so that an early end still gives a whole ranking.
     """
     if planner.retriever is None:
         return []
@@ -145,7 +143,7 @@ def _document(planner: Settings, state: State, passage: Passage, why: str | None
 
 
 def shown_document(state: State, passage: Passage, *, tokens: int) -> str:
-    """A document as a candidate in a state: fenced, cut, with the number that it would be cited by."""
+    """A document as a candidate: fenced, cut, and numbered as it would be cited."""
     return fence([passage], markers=[len(state.passages) + 1], tokens=tokens)
 
 
@@ -163,7 +161,7 @@ def judged(parent: State, child: State, *, tokens: int) -> tuple[Kind, Pair]:
 async def _sample(
     planner: Settings, prompt: str, name: str, most: int, run: Run, *, stop: tuple[str, ...] = ()
 ) -> list[Reply]:
-    """All candidates in one call; none where the prompt is too long for the model."""
+    """Sample all candidates in one call; none if the prompt is too long for the model."""
     sampling = Sampling(
         n=planner.candidates, temperature=planner.temperature, max_tokens=most, stop=stop, logprobs=True
     )
@@ -182,7 +180,7 @@ def _distinct(
     make: Callable[[str], Observation],
     before: Sequence[str],
 ) -> list[Option]:
-    """Replies as candidates, in order; those that are empty or say what was said already are discarded."""
+    """Turn replies into options, in order. Empty and repeated ones are discarded."""
     said = {key(text) for text in before}
     offered: dict[str, Option] = {}
     found = []

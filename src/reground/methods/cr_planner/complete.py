@@ -1,6 +1,6 @@
-"""Whether a step holds the complete answer (section 2.2, termination). Nothing here raises, whatever the text.
+"""Detects whether a step holds the complete answer (section 2.2, termination). Nothing here raises, whatever the text.
 
-In doubt a step holds none: planning on costs a few tokens, and an end too early costs the answer.
+In doubt the step holds none: one step more costs a few tokens, but ending too early costs the answer.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from reground.core.answers import PHRASE, AnswerForm
 from reground.methods.shared.steps import split_answer
 
 QUERY = replace(PHRASE, name="query")
-"""What the last step states where a ranking is asked for: the query of the last retrieval."""
+"""The form of the last step for rankings: the query of the last retrieval."""
 
 _STATED = re.compile(
     r"(?:^|[.!?;)\]][\"'”*_]*+[ \t\n])[ \t>*_#-]*+(?:(?:so|thus|hence|therefore|finally),?[ ]+)?"
     r"(?:(?:the|my|our)[ ]+)?(?:(?:final|correct)[ ]+)?(?P<answer>answer\s*+(?:is)?+\s*+[*_]*+\s*+[:：][\s*_]*+)",
     re.IGNORECASE | re.MULTILINE,
 )
-"""An answer stands behind its label at the beginning of a sentence; "to find the answer: ..." only speaks of one."""
+"""An answer follows a label that begins a sentence; "to find the answer: ..." only mentions one."""
 
 _LABEL = re.compile(r"(?i)^[\s>*_#-]*+(?:final\s++)?+answer\s*+(?:is)?+\s*+[*_]*+\s*+[:：][\s*_]*+")
 _PLACEHOLDER = re.compile(
@@ -34,7 +34,7 @@ _PLACEHOLDER = re.compile(
     r"|(?i:to be) (?:determined|found|decided|completed)\b|I (?:do not|don't|cannot|can't) [a-z])"
     r"|\A\W*[\[<]\s*+[a-z][^\]>\d]*+[\]>]\W*+$"
 )
-"""What is written where an answer is not known; names such as "Unknown Pleasures" are no such thing."""
+"""Written in place of an unknown answer. Names such as "Unknown Pleasures" do not match."""
 
 _SEARCH = "find|look|search|identify|determine|know|check|compare|retrieve|verify"
 _VERB = _SEARCH + "|add|multiply|subtract|divide|calculate|compute|solve|answer|work|figure|decide|get|consider"
@@ -46,23 +46,22 @@ _PLAN = re.compile(
     rf"|(?i:first|next|then|now),? (?:we|you|I|{_VERB})\b"
     rf"|(?i:{_VERB}) (?:the|a|an|out|up|for|both|each|how|which|what|whether|at|if|all|\d))"
 )
-"""What somebody writes who says how to go on; the words are told from titles ("First Blood") by their small letters."""
+"""A plan for the next step. The words are in lower case, which tells them from titles such as "First Blood"."""
 
 _ARTICLE = re.compile(r"\A\W*+A (?!and\b|or\b)[a-z]")
 _NUMBERED = re.compile(r"^[^\w\n]*+(?:step\s*+)?+\d++\s*+[.:)]", re.IGNORECASE | re.MULTILINE)
 _OPENING = re.compile(r"\A[ \t]*+```[ \t]*+(?:python3?|py)?+[ \t]*+\Z", re.IGNORECASE)
 
-
 _LONGEST = 50_000
-"""Characters of a program that are looked at: a longer one is no answer, and to parse it would take seconds."""
+"""Maximum characters of a program. A longer one is not an answer, and parsing it would take seconds."""
 
 
 def complete_answer(step: str, form: AnswerForm) -> str:
-    """The answer that a step holds, as a whole response; empty where it holds none.
+    """The answer that a step holds, as a whole response; empty if it holds none.
 
-    A program is complete in a closed code block that parses, does something and uses no name that it lacks. Everything
-    else stands behind "Answer:", and says something that is no plan and no placeholder; where the thoughts are the
-    answer (prose, plans) the label begins a line, and what stands behind it is the response.
+    A program is complete if its code block is closed, parses, does something and defines every name it uses. Other
+    answers follow "Answer:" and are neither a plan nor a placeholder. Where the thoughts are the answer (prose, plans),
+    the label begins a line and the response is the text after it.
     """
     if form.draft_is_query:
         return step if any(_is_program(body, form) for body in _closed_blocks(step)) else ""
@@ -78,7 +77,7 @@ def complete_answer(step: str, form: AnswerForm) -> str:
 
 
 def _closed_blocks(text: str) -> Iterator[str]:
-    """The bodies of the code blocks in Python, or in no language, that are opened and closed by lines of their own."""
+    """The bodies of closed code blocks that are marked as Python or unmarked. Each fence is a line of its own."""
     body: list[str] | None = None
     for line in text.split("\n"):
         if body is None:
@@ -91,7 +90,7 @@ def _closed_blocks(text: str) -> Iterator[str]:
 
 
 def _settled(said: str, form: AnswerForm) -> bool:
-    """Whether what stands behind the label is an answer, and no plan, no placeholder and no question."""
+    """Whether the text after the label is an answer, not a plan, a placeholder or a question."""
     line = said.partition("\n")[0]
     if not any(char.isalnum() for char in said) or _PLACEHOLDER.match(line) or _LACKING.match(line):
         return False
@@ -128,7 +127,7 @@ def _does_something(node: ast.stmt) -> bool:
 
 
 def _is_stub(function: ast.FunctionDef) -> bool:
-    """Whether there is nothing in it yet but a docstring, `pass` or `...`."""
+    """Whether the body is only a docstring, `pass` or `...`."""
     return all(
         isinstance(node, ast.Pass) or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
         for node in function.body
@@ -136,7 +135,7 @@ def _is_stub(function: ast.FunctionDef) -> bool:
 
 
 def _lacking(tree: ast.Module) -> set[str]:
-    """The names that are used and never made, as in a piece of a longer program; annotations do not count."""
+    """The names that are used but never defined, as in a part of a longer program. Annotations do not count."""
     nodes = list(ast.walk(tree))
     made = {name for node in nodes for name in _made(node)}
     if "*" in made:
@@ -148,7 +147,7 @@ def _lacking(tree: ast.Module) -> set[str]:
 
 
 def _made(node: ast.AST) -> Iterator[str]:
-    """The names that a node gives a meaning to, anywhere in the program; "*" is every name of a module."""
+    """The names that a node defines, anywhere in the program; "*" stands for a module's every name."""
     if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
         yield node.id
     elif isinstance(node, ast.arg):

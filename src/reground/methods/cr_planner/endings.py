@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Literal
 
-from reground.core.answers import Answer, Citation, Thought
+from reground.core.answers import Answer, Thought
 from reground.core.errors import ContextLengthExceeded
 from reground.core.language import Sampling
 from reground.methods.cr_planner.settings import Settings
 from reground.methods.cr_planner.states import search_query
-from reground.methods.shared.evidence import Evidence, clean_query, find
+from reground.methods.shared.evidence import Evidence, citation, clean_query, find
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
 
 async def forced(planner: Settings, state: State, run: Run, *, temperature: float = 0.0) -> Answer:
-    """One more call concludes (section 2.2, termination).
+    """Conclude with one more call (section 2.2, termination).
 
-    What was reasoned last stands in for an empty reply, and for a call that is too long without any passage.
+    The last step is the answer if the reply is empty, or if the prompt is too long even without documents.
     """
     sampling = Sampling(temperature=temperature, max_tokens=planner.max_tokens)
     try:
@@ -40,10 +40,10 @@ async def forced(planner: Settings, state: State, run: Run, *, temperature: floa
 
 
 async def ranking(planner: Settings, state: State, run: Run, *, temperature: float = 0.0) -> Answer:
-    """The last retrieval (section 3.4), with the query that the reasoning ended in, or the one that was just chosen.
+    """The last retrieval (section 3.4), with the query that the reasoning ended in, or the one just chosen.
 
-    Elsewhere the generator writes it from all that was observed. A query that brings nothing is replaced by the
-    question.
+    Without either, the generator writes the query from all observations. If a query finds nothing, the question is
+    searched.
     """
     query = planner.answer_form.extract(planner.complete(state)) or (state.queries[-1] if state.searching else "")
     if not query:
@@ -61,7 +61,7 @@ async def ranking(planner: Settings, state: State, run: Run, *, temperature: flo
 
 
 async def _ask(planner: Settings, name: Literal["answer", "search"], state: State, run: Run, sampling: Sampling) -> str:
-    """A call about everything observed; documents are cut by half as long as the prompt is too long for the model."""
+    """A call with all observations. While the prompt is too long for the model, documents are halved."""
     while True:
         prompt = planner.prompt(name, state)
         try:
@@ -75,14 +75,14 @@ async def _ask(planner: Settings, name: Literal["answer", "search"], state: Stat
 
 
 def so_far(planner: Settings, state: State, run: Run) -> Answer:
-    """What could be given if everything ended here: the last step, or the documents read."""
+    """The answer if everything ended here: the last step, or the documents read."""
     if planner.ranks:
         return _listed(state.passages, state)
     return answer_of(planner, state, "".join(state.rationales[-1:]), run)
 
 
 def answer_of(planner: Settings, state: State, text: str, run: Run) -> Answer:
-    """A text with its citations, and the reasoning as steps."""
+    """A text as the answer, with its citations, and the reasoning as steps."""
     evidence = Evidence()
     evidence.add(state.passages)
     shown = range(1, len(evidence.passages) + 1)
@@ -90,25 +90,16 @@ def answer_of(planner: Settings, state: State, text: str, run: Run) -> Answer:
 
 
 def _listed(found: Sequence[Passage], state: State) -> Answer:
-    """Documents as an answer, one a line in their order; it cites what it lists."""
+    """Documents as an answer that cites them: one per line, in order."""
     lines = [f"{place}. {passage.title or passage.id}" for place, passage in enumerate(found, start=1)]
-    citations = tuple(
-        Citation(
-            marker=place,
-            passage_id=passage.id,
-            title=passage.title,
-            url=passage.url,
-            quote=" ".join(passage.text.split())[:200],
-        )
-        for place, passage in enumerate(found, start=1)
-    )
+    citations = tuple(citation(place, passage) for place, passage in enumerate(found, start=1))
     return Answer(text="\n".join(lines), citations=citations, shown=citations, steps=thoughts(state))
 
 
 def thoughts(state: State) -> tuple[Thought, ...]:
-    """The rationales, each with the last query written for it and the documents found before the next one.
+    """The rationales, each with its last query and the documents found before the next rationale.
 
-    What comes before the first rationale belongs to that.
+    Anything before the first rationale belongs to the first.
     """
     groups = [_Group()]
     documents = 0
@@ -129,7 +120,7 @@ def thoughts(state: State) -> tuple[Thought, ...]:
 
 @dataclass
 class _Group:
-    """A rationale and what belongs to it, while they are collected."""
+    """A rationale with its query and documents, while they are collected."""
 
     text: str = ""
     query: str | None = None

@@ -1,4 +1,4 @@
-"""The one step in a reply of the generator. Nothing here raises, whatever the text."""
+"""Reads the one step in a reply of the generator. Nothing here raises, whatever the text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from reground.core.answers import AnswerForm
 from reground.methods.shared.steps import split_answer, squeezed
 
 END = "[END]"
-"""What closes a step; generation stops there."""
+"""Ends a step; generation stops there."""
 
 _STEP = re.compile(r"^[\s>*_#-]*+(?:next\s++)?+step\b\s*+\d*+\s*+[*_]*+\s*+[.:)][\s*_]*+", re.IGNORECASE)
 _LATER = re.compile(
@@ -17,10 +17,7 @@ _LATER = re.compile(
 
 
 def read_step(reply: str, form: AnswerForm) -> str:
-    """The one step in a reply, without its label and without the steps that a model which ran ahead wrote after it.
-
-    Empty where nothing is said.
-    """
+    """The first step in a reply, without its label and without later steps. Empty if it says nothing."""
     text = _STEP.sub("", reply.partition(END)[0].strip(), count=1)
     _, answer = split_answer(text, form)
     text = text[: _later(text, text.rindex(answer) if answer else len(text))].strip()
@@ -28,7 +25,7 @@ def read_step(reply: str, form: AnswerForm) -> str:
 
 
 def _later(text: str, answer: int) -> int:
-    """Where a later step begins: not in the answer nor in a code block, where a line may well begin like a step."""
+    """Where a later step begins. Lines of the answer or of a code block do not count, even if they look like steps."""
     fences = seen = 0
     for found in _LATER.finditer(text, 0, answer):
         fences += text.count("```", seen, found.start())
@@ -39,5 +36,5 @@ def _later(text: str, answer: int) -> int:
 
 
 def key(text: str) -> str:
-    """What two texts have in common that say the same."""
+    """The text without differences of case and white space, to find repeated ones."""
     return squeezed(text).casefold()

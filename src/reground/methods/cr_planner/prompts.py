@@ -16,13 +16,13 @@ _BY_FORM: dict[str, TaskKind] = {"number": "maths", "pal": "maths", "program": "
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts(shared_prompts.Prompts):
-    """What the three calls ask, and what a task of each kind is.
+    """The templates of the calls, and the descriptions of each kind of task.
 
-    reason: places {task}, {question}, {history} (all that was observed), {last} (what the last step looks like).
+    reason: places {task}, {question}, {history} (all observations), {last} (how the last step looks).
     query: {question}, {step} (the last rationale), {asked} (the queries so far), {guide}.
-    answer, when no step holds the complete answer: {task}, {question}, {history} and {form}, how it is stated.
-    search, when a ranking is asked for and the last step is no query: {task}, {question}, {history}.
-    qa, maths, code, retrieval: how to go about such a task; the same with _query: what a good query is there.
+    answer, if no step holds the complete answer: {task}, {question}, {history} and {form}, the form of the answer.
+    search, for rankings if the last step is not a query: {task}, {question}, {history}.
+    qa, maths, code, retrieval: how to work on such a task. The same with _query: how a good query looks there.
     """
 
     reason: str = (
@@ -73,26 +73,21 @@ class Prompts(shared_prompts.Prompts):
     retrieval_query: str = "Use the technical words that a helpful document would use, not those of the question."
 
     def task(self, kind: TaskKind) -> str:
-        """How to go about a task of the kind."""
-        return {"qa": self.qa, "maths": self.maths, "code": self.code, "retrieval": self.retrieval}[kind]
+        """How to work on a task of this kind."""
+        return str(getattr(self, kind))
 
     def guide(self, kind: TaskKind) -> str:
-        """What a good query is in a task of the kind."""
-        return {
-            "qa": self.qa_query,
-            "maths": self.maths_query,
-            "code": self.code_query,
-            "retrieval": self.retrieval_query,
-        }[kind]
+        """How a good query looks for a task of this kind."""
+        return str(getattr(self, f"{kind}_query"))
 
 
 def kind_of(form: AnswerForm, *, ranking: bool) -> TaskKind:
-    """Which kind of task a form of answer belongs to; plans and prose are questions."""
+    """The kind of task for a form of answer. Plans and prose are questions."""
     return "retrieval" if ranking else _BY_FORM.get(form.name, "qa")
 
 
 def last_step(form: AnswerForm, *, ranking: bool) -> str:
-    """What the step that ends the reasoning looks like; `complete_answer` finds it."""
+    """How the step that ends the reasoning looks; `complete_answer` detects it."""
     if ranking:
         return "one line that starts with 'Answer:' and holds the best search query for the documents."
     if form.final_pass:

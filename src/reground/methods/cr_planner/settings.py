@@ -1,4 +1,4 @@
-"""The settings of a planner, and what they determine: its prompts, its critics, what counts as an answer."""
+"""The settings of a planner, and what follows from them: its prompts, its critics, what counts as an answer."""
 
 from __future__ import annotations
 
@@ -65,10 +65,10 @@ class Settings:
         require(self.retrieval or not self.ranks, "answer=ranking needs retrieval")
         has_documents = self.retriever is not None or not self.retrieval
         require(has_documents, "the method cr_planner needs documents: give --corpus DIR, or set retrieval=false")
-        _ = self.judges  # an unfit one is told of before any question is asked
+        _ = self.judges  # refuses an unknown critic before any question is asked
 
     def complete(self, state: State) -> str:
-        """The complete answer in the last observation; empty where there is none. Only rationales are read for one."""
+        """The complete answer in the last observation, if that is a rationale; otherwise empty."""
         return complete_answer(state.observations[-1].text, self.answer_form) if state.stage == "RATIONALE" else ""
 
     @property
@@ -78,12 +78,12 @@ class Settings:
 
     @property
     def answer_form(self) -> AnswerForm:
-        """What a step's complete answer looks like: a query where a ranking is asked for."""
+        """The form of a step's complete answer; for rankings it is a query."""
         return QUERY if self.ranks else self.form
 
     @property
     def longest_step(self) -> int:
-        """The most tokens of a rationale: the last one holds the program where one is asked for."""
+        """Maximum tokens of a rationale. If the form is a program, the last rationale holds it."""
         return max(self.step_tokens, self.max_tokens) if self.answer_form.draft_is_query else self.step_tokens
 
     @cached_property

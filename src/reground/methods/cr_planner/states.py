@@ -1,6 +1,6 @@
 """The decision process of CR-Planner (section 2.1 and table 6): states, legal sub-goals, and what each critic sees.
 
-A state is what was observed so far, and is named after the last observation. Everything here is pure.
+A state is the sequence of observations so far, and is named after the last one. Everything here is pure.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ SAYS: dict[Goal, str] = {
     "GENQUERY": "The next step is to write a search query for what the reasoning needs.",
     "RETRIEVE": "The next step is to look up documents with the search query.",
 }
-"""A sub-goal's observation is a sentence that is always the same (equation 3, f_rule)."""
+"""The observation of each sub-goal, always the same sentence (equation 3, f_rule)."""
 
 NOTHING = "Nothing new was found."
-"""The observation of a retrieval that brought nothing."""
+"""The observation of a retrieval that found no new document."""
 
 
 @dataclass(frozen=True)
 class Observation:
-    """What was observed after an action; a document comes with its passage, and without one nothing was found."""
+    """The result of an action. A DOC without a passage means that nothing was found."""
 
     stage: Stage
     text: str
@@ -59,7 +59,7 @@ class State:
 
     @property
     def goal(self) -> Goal | None:
-        """The sub-goal that waits to be executed; None where the next one is to be chosen."""
+        """The sub-goal to execute next; None if one has to be chosen first."""
         stage = self.stage
         return stage if stage == "REASON" or stage == "GENQUERY" or stage == "RETRIEVE" else None
 
@@ -80,23 +80,22 @@ class State:
 
     @property
     def searching(self) -> bool:
-        """Whether the last observation is a query or the sub-goal to look it up: what is looked for is settled."""
+        """Whether the last observation is a query, or the sub-goal to look it up."""
         return self.stage == "QUERY" or (self.stage == "RETRIEVE" and self.waiting)
 
     @property
     def waiting(self) -> bool:
-        """Whether the last query has not been used for a retrieval yet."""
+        """Whether the last query has not been looked up yet."""
         stages = [seen.stage for seen in self.observations if seen.stage in {"QUERY", "DOC"}]
         return stages[-1:] == ["QUERY"]
 
 
 def legal(state: State, *, left: int, retrieval: bool = True, mask: Mask = "useful") -> tuple[Goal, ...]:
-    """The sub-goals that may be chosen, the usual one first: reason, query, retrieve, and round again.
+    """The sub-goals that may be chosen, the usual one first: reason, query, retrieve, and reason again.
 
-    left: how many observations may still be made; a sub-goal and its execution take two. Table 6 allows every sub-goal
-    in every state ("paper"). "useful" takes away those that cannot help: to retrieve without an unused query, to write
-    a query while the last one is still unused and nothing was reasoned since, and to write one that no retrieval can
-    follow.
+    left: the number of observations left; a sub-goal and its execution take two.
+    mask: "paper" allows every sub-goal in every state (table 6). "useful" leaves out those that cannot help: a
+    retrieval without an unused query, a query directly after an unused query, and a query that no retrieval can follow.
     """
     if state.goal is not None or left < 2:
         return ()
@@ -132,11 +131,11 @@ def _usual(state: State) -> Goal:
 
 
 def history(state: State, *, tokens: int, goals: bool = True) -> str:
-    """Everything observed, in the order of events so that a longer history begins with the shorter.
+    """All observations in order, so that a longer history begins with the shorter one.
 
-    Documents are fenced, numbered as they are cited, and cut to `tokens` tokens each. goals: whether sub-goals are
-    shown. They are observations too: a state that waits for its sub-goal to be executed differs from the one before by
-    that alone.
+    tokens: maximum length of a document. Documents are fenced and numbered as they are cited.
+    goals: whether sub-goals are shown. The critic needs them: a chosen sub-goal is all that its state adds to the one
+    before.
     """
     parts: list[str] = []
     steps = documents = 0
@@ -162,11 +161,11 @@ def kind_of(state: State) -> Kind:
 
 
 def context(state: State, kind: Kind, *, tokens: int) -> str:
-    """What a critic sees besides the candidate, and what it is trained on (section 2.3).
+    """The text that a critic sees besides the candidate, in solving and in training (section 2.3).
 
-    The sub-goal critic sees all observations, earlier sub-goals among them; the rationale critic the earlier
-    rationales; the query critic the last rationale; the document critic the last rationale and query. All see the
-    question, which is the root of every state.
+    All critics see the question. The sub-goal critic also sees all observations, earlier sub-goals included; the
+    rationale critic the earlier rationales; the query critic the last rationale; the document critic the last rationale
+    and query.
     """
     parts = [f"Question:\n{state.question}"]
     if kind == "subgoal":
@@ -183,5 +182,5 @@ def context(state: State, kind: Kind, *, tokens: int) -> str:
 
 
 def search_query(state: State) -> str:
-    """What a retrieval searches for: the last query, and the question where there is none."""
+    """The query of a retrieval: the last one written, or the question if there is none."""
     return state.queries[-1] if state.queries else state.question

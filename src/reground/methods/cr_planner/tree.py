@@ -1,4 +1,4 @@
-"""The states of CR-Planner as a problem for tree search: where the critics' training data comes from (section 2.3)."""
+"""CR-Planner's states as a problem for tree search, which gives the critics' training data (section 2.3)."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ _OBSERVATION: TypeAdapter[Observation] = TypeAdapter(Observation)
 
 Rollout = Literal["answer", "first"]
 Reward = Callable[[Answer, Run], float | Awaitable[float]]
-"""What an answer is worth. What finding that out calls or executes goes through the run, which records it."""
+"""The reward of an answer. Its model calls and executions go through the run, which records them."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PlannerProblem:
-    """What `treesearch.mcts.search` searches; start it at `State(question)`.
+    """The problem that `treesearch.mcts.search` searches, starting at `State(question)`.
 
-    planner: whose candidates are the children; its critics are never asked. run: every call goes through it, in a span
-    named by its place in the tree; answers are sampled at its temperature. reward: what an answer is worth, higher is
-    better; only the caller knows the gold answer.
-    rollout: "answer" forces the answer at once, one call a simulation, as the paper's "generate the final answer based
-    on existing observations", a sub-goal that waits among them; "first" plays on with the first candidate of every
-    choice.
+    planner: generates the children. Its critics are never asked. Answers are sampled at its temperature.
+    run: makes every call, in a span named after the node's place in the tree.
+    reward: the reward of an answer, higher is better. It comes from the caller, who knows the gold answer.
+    rollout: "answer" forces the answer at once, with one call per simulation, as in the paper: "generate the final
+    answer based on existing observations". A chosen sub-goal is one of these. "first" plans on with the first candidate
+    of every choice.
     """
 
     planner: CRPlanner
@@ -44,7 +44,7 @@ class PlannerProblem:
     rollout: Rollout = "answer"
 
     async def expand(self, state: State, path: Path, /) -> Sequence[Child[State]]:
-        """The legal sub-goals, or the candidates for the execution of one; nothing where the state is terminal."""
+        """The legal sub-goals, or the candidates for the execution of one; empty for a terminal state."""
         with self.run.span(f"expand {address(path)}") as span:
             offered = await self.planner.expand(state, span)
         children = [(option.repeats or option, option.candidate) for option in offered]
@@ -55,7 +55,7 @@ class PlannerProblem:
         ]
 
     async def simulate(self, state: State, path: Path, visit: int, /) -> float:
-        """The reward of the answer that the generator comes to from here."""
+        """The reward of the generator's answer from this state."""
         with self.run.span(f"simulate {address(path, visit)}") as span:
             first = replace(self.planner, critic="first", critics=None)
             end = await first.walk(state, span) if self.rollout == "first" else state
@@ -65,13 +65,13 @@ class PlannerProblem:
 
 
 def _data(candidate: Candidate) -> dict[str, JsonValue]:
-    """What training may want to know of a candidate beside its text."""
+    """A candidate's data for training, besides its text."""
     logprob = candidate.logprob
     return {**({} if logprob is None or not math.isfinite(logprob) else {"logprob": logprob}), **candidate.data}
 
 
 def encode(state: State, parent: State | None) -> JsonValue:
-    """A state as JSON for a tree's file: whole at the root, elsewhere what it adds to its parent."""
+    """A state as JSON for a tree's file: the whole state at the root, otherwise only its last observation."""
     if parent is None:
         whole: JsonValue = _STATE.dump_python(state, mode="json")
         return whole
@@ -80,5 +80,5 @@ def encode(state: State, parent: State | None) -> JsonValue:
 
 
 def decode(value: JsonValue, parent: State | None) -> State:
-    """The state back. Raises pydantic's ValidationError, which is a ValueError, where the value is no such thing."""
+    """Read an encoded state. Raises pydantic's ValidationError (a ValueError) for any other value."""
     return _STATE.validate_python(value) if parent is None else parent.after(_OBSERVATION.validate_python(value))

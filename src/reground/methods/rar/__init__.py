@@ -179,7 +179,7 @@ class _Solving:
         return await find(step.run, self.config.retriever, step.query, k=self.config.k)
 
     def _first_refinement(self) -> str:
-        """Roughly what the first step's reflection and refinement read. Without these two calls a query is useless."""
+        """Roughly the prompt of the first reflection and refinement. Without these two calls a query is useless."""
         return f"{self.config.prompts.reflect}{self.question}{self.steps[0].draft}{SHORT_PASSAGE}"
 
     def _hold(self, step: Step, found: Sequence[Passage]) -> None:
@@ -197,7 +197,7 @@ class _Solving:
         await gather(*(reflect(i, step) for i, step in enumerate(self.steps) if step.markers))
 
     def _about(self, template: str, at: Step, **values: str) -> str:
-        """A prompt about a step with its passages. As much again is read by its other call, and by every later step."""
+        """A prompt about a step with its passages. The step's other call and all later steps need as much room each."""
         uses = 2 * (len(self.steps) - self.steps.index(at))
         parts = values | {"question": self.question}
         return self.evidence.fill(template, parts, at.markers, at.run, tokens=self.config.passage_tokens, uses=uses)
@@ -293,7 +293,7 @@ class _Solving:
         return kept_whole(answer, text, config.form, run)
 
     async def _additional(self, query: str, run: Run) -> list[Passage]:
-        """Passages for the whole answer, unseen ones where that is asked for and there are any."""
+        """Passages for the whole answer; with `fresh_evidence`, unseen ones if there are any."""
         k = self.config.k
         more = len(self.evidence.passages) if self.config.fresh_evidence else 0
         found = await find(run, self.config.retriever, query, k=k + more)

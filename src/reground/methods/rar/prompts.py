@@ -19,19 +19,19 @@ _ERRORS = (
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts(shared_prompts.Prompts):
-    """One template a call. All but the first begin alike, so a server reads question, checked steps and passages once.
-    What is to be corrected stands last before the task: a small model copies what stands there, and goes on into what
-    follows it.
+    """One template per call. All but the first begin alike, so that a server can reuse what it has read. The text to
+    correct stands directly before the task, because a small model copies the text that stands there.
 
-    draft (Eq. 3, appendix B.1): places {question}, {layout} (how steps are set apart), {style} (how a step is written)
+    draft (Eq. 3, appendix B.1): places {question}, {layout} (how steps are separated), {style} (how a step is written)
     and {form} (the answer).
     query (Eq. 4, B.2): {question} and {text}, the thoughts up to step i.
     query_answer (section 3.2, phase 2): {question} and {answer}; about the structure of the whole answer.
-    reflect: {question}, {verified}, {passages} and {step}. reflect_draft, where all steps are reflected on at once:
-    {before}, the steps before as drafted, in place of {verified}.
-    refine (Eq. 5, first and second case; B.3): those, {reflection} and {cite}.
-    refine_last (Eq. 5, third case): those and {form}; {step} is the last step with the draft's answer behind it.
-    reflect_answer: {question}, {answer} and {passages}. refine_answer (Eq. 6): those, {reflection}, {cite} and {form}.
+    reflect: {question}, {verified}, {passages} and {step}. reflect_draft, if all steps are reflected on at once: the
+    same with {before}, the drafts of the earlier steps, instead of {verified}.
+    refine (Eq. 5, first and second case; B.3): as reflect, with {reflection} and {cite}.
+    refine_last (Eq. 5, third case): as refine, with {form}; {step} is the last step followed by the draft's answer.
+    reflect_answer: {question}, {answer} and {passages}. refine_answer (Eq. 6): the same with {reflection}, {cite} and
+    {form}.
     """
 
     draft: str = "{question}\n\nThink step by step. {layout} {style} {form}"

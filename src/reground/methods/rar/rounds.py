@@ -1,4 +1,4 @@
-"""When the rounds of phase 2 are over."""
+"""Decides when the rounds of phase 2 end."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from reground.methods.shared.steps import squeezed
 
 @dataclass(frozen=True)
 class Idle:
-    """A round that generated no answer, and why."""
+    """A round that generated no answer, with the reason."""
 
     why: str
 
 
 class Rounds:
-    """Counts what the rounds of phase 2 brought. Only real generations count towards m identical ones in a row, the
-    answer of phase 1 as the first; m - 1 rounds in a row without any end phase 2 too, since the next one would ask the
-    same again."""
+    """Counts the rounds of phase 2.
+
+    Phase 2 ends after m identical generations in a row; the answer of phase 1 counts as the first, rounds without a
+    generation do not count. It also ends after m - 1 rounds in a row without a generation, because the next round would
+    ask the same again.
+    """
 
     def __init__(self, m: int) -> None:
         self.m = m
@@ -27,7 +30,7 @@ class Rounds:
         self.idle: list[str] = []
 
     def count(self, outcome: str | Idle, answer: str) -> None:
-        """A round is done: it generated the answer before once more, or another one, or nothing."""
+        """Count a round that changed `answer` to `outcome`."""
         self.done += 1
         if isinstance(outcome, Idle):
             self.idle.append(outcome.why)
@@ -37,11 +40,11 @@ class Rounds:
 
     @property
     def over(self) -> bool:
-        """m identical generations in a row, or no generation for as long."""
+        """Whether phase 2 has to end."""
         return self.identical >= self.m or len(self.idle) >= self.m - 1
 
     def note_end(self, run: Run, *, most: int) -> None:
-        """Say in the trace why phase 2 ended, of which `most` rounds were allowed."""
+        """Note in the trace why phase 2 ended. most: the number of rounds that were allowed."""
         if self.identical >= self.m:
             run.note("converged", identical=self.identical)
         elif self.over:

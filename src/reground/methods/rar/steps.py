@@ -11,7 +11,7 @@ from reground.core.run import Run
 
 @dataclass
 class Step:
-    """y_i^thought, q_i, V_i, the reflection and y_i^RaR; `run` is its span."""
+    """y_i^thought, q_i, V_i, the reflection and y_i^RaR. run: the step's span."""
 
     draft: str
     run: Run

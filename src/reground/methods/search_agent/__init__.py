@@ -39,6 +39,7 @@ from reground.methods.shared.prompts import render
 
 _NOTHING = "Nothing was found that answers the question."
 _SHORT = 96
+"""Maximum tokens of an answer that is a phrase, a number or letters."""
 
 LADDER = (
     (1, 1, 1, 48, False),
@@ -54,8 +55,7 @@ LADDER = (
     (9, 4, 10, 160, True),
     (9, 16, 10, 160, True),
 )
-"""Exemplars, samples, searches, tokens a snippet, and whether the answer is checked: sizes that go together."""
-"""Maximum tokens of an answer that is a phrase, a number or letters."""
+"""Sizes: exemplars, samples, searches, tokens per snippet, and whether the answer is checked."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class SearchAgent(Settings):
     """The agent."""
 
     async def solve(self, question: str, run: Run, /) -> Answer:
-        """Answer the question: figure 2."""
+        """Answer the question (figure 2)."""
         agent = _Agent(self, question, run)
         states = None if self.form.name == TEXT.name else agent.finishing
         with run.keeping(states, reply=self.form.usual):
@@ -84,7 +84,7 @@ class SearchAgent(Settings):
         return given
 
     def sizes(self) -> Sequence[SearchAgent]:
-        """From one search, one exemplar and one sample a step to the paper's settings."""
+        """From one search, one exemplar and one sample per step up to the paper's settings."""
         return [
             replace(self, shots=shots, samples=samples, max_searches=searches, snippet_tokens=snippet, checks=checks)
             for shots, samples, searches, snippet, checks in LADDER
@@ -92,7 +92,7 @@ class SearchAgent(Settings):
 
     @property
     def usual(self) -> dict[str, str]:
-        """An exemplar's reply for every kind of step."""
+        """Each step's reply in a dry run: that of its first exemplar, and always a new search."""
         said = {step.name: reply(step.exemplars[0].action, step.exemplars[0].comments) for step in STEPS}
         return said | {DECIDE.name: reply(Search("length of the river {number}", thoughts="It is not known yet."))}
 
@@ -130,7 +130,7 @@ class _Agent:
         self.terminate("No searches remain.")
 
     async def decide(self, run: Run) -> Action:
-        """Search for something more, or end the loop. Without a decision the question itself is searched, once."""
+        """Decide on another search, or on the end. If no first decision is usable, the question itself is searched."""
         searched = {_key(past.query) for past in self.past if isinstance(past, Search)}
 
         def legal(action: Action) -> str | None:
@@ -149,7 +149,7 @@ class _Agent:
         return action or Terminate()
 
     def terminate(self, thoughts: str) -> None:
-        """The search loop is over."""
+        """End the search loop."""
         self.past.append(Terminate(thoughts))
 
     async def search(self, action: Search, run: Run) -> None:
@@ -234,7 +234,7 @@ class _Agent:
         return self.given
 
     async def _finish(self, text: str) -> str | None:
-        """The text with the answer in its form behind it, or a program or a plan alone; None without one."""
+        """The text followed by the answer in its form, or only a program or a plan; None without an answer."""
         form, reply, sampling = self.config.form, None, Sampling(max_tokens=self._finish_tokens())
         with self.run.optional():
             reply = await self.run.ask(self.config.model, self._finishing(text), name="finish", sampling=sampling)

@@ -31,7 +31,7 @@ class Terminate:
 
 @dataclass(frozen=True)
 class LinkSelection:
-    """What one search brought: the links worth keeping, and what they say."""
+    """The useful links of one search, and their summary."""
 
     grounded_summarization: str
     selected_link_ids: tuple[int, ...]
@@ -55,7 +55,7 @@ class CheckAnswer:
 
 @dataclass(frozen=True)
 class ReviseAnswer:
-    """A better answer, where a self-check fails; `Revise_Answer` in the prompts."""
+    """A better answer after a failed self-check; `Revise_Answer` in the prompts."""
 
     revised_answer: str
     thoughts: str = ""
@@ -99,16 +99,16 @@ def as_data(action: Action) -> dict[str, JsonValue]:
 
 
 def literal(text: str) -> str:
-    """A Python string literal, always in double quotes. Line breaks and quotes are escaped: the text cannot leave it.
+    """A Python string literal, always in double quotes, with line breaks and quotes escaped.
 
-    Models copy the quotes that they see, and between double quotes an apostrophe ends nothing.
+    Models copy the quotes they see, and double quotes allow apostrophes in the text.
     """
-    # repr takes double quotes for a text with an apostrophe and no double quote, and escapes neither.
+    # repr uses double quotes for a text with an apostrophe and no double quote, and escapes neither.
     return '"' + '\\"'.join(repr("'" + part)[2:-1] for part in text.split('"')) + '"'
 
 
 def reply(action: Action, comments: Sequence[str] = ()) -> str:
-    """An assistant's turn, as the exemplars show it."""
+    """An assistant's turn, as in the exemplars."""
     return "\n".join([*(f"# {comment}" for comment in comments), f"ACTION_SELECTED = {_selected(action)}  {END}"])
 
 
@@ -147,12 +147,12 @@ def past_code(past: Past, *, snippet_tokens: int) -> str:
 
 
 def results_code(links: Sequence[ResultItem], *, snippet_tokens: int) -> str:
-    """Search results, one an entry, cut to `snippet_tokens` tokens each."""
+    """Search results, one entry each, cut to `snippet_tokens` tokens."""
     return "\n".join(_result(cut_item(link, snippet_tokens)) for link in links)
 
 
 def cut_item(link: ResultItem, tokens: int) -> ResultItem:
-    """The result with its white space squeezed and its text cut."""
+    """The result with normalised white space, cut to length."""
     title, snippet = (" ".join(text.split()) for text in (link.link_text, link.snippet))
     return replace(link, link_text=clip(title, 24), snippet=clip(snippet, tokens))
 

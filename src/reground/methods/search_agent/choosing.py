@@ -17,7 +17,7 @@ from reground.methods.search_agent.actions import Action, as_data
 from reground.methods.search_agent.parsing import read_action
 
 Legal = Callable[[Action], str | None]
-"""What is wrong with an action in the present state; None where nothing is."""
+"""Says what is wrong with an action in the present state; None if it is legal."""
 
 
 @dataclass(frozen=True)

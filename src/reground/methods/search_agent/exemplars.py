@@ -1,7 +1,7 @@
 """The worked examples of each step: 9 for decisions, 6 for summaries, 5 for answers, 6 and 5 for the two self-checks.
 
-The shortest common case stands first, since short prompts show only that one. The first two of a step that has two
-kinds of action show both kinds.
+The shortest common case comes first, because short prompts show only that one. If a step has two kinds of action, its
+first two examples show both.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from reground.methods.search_agent.view import View
 
 @dataclass(frozen=True)
 class Exemplar:
-    """A state, the comments that a good reply to it begins with, and its action."""
+    """A state, and a good reply to it: its comments and its action."""
 
     view: View
     action: Action

@@ -1,4 +1,4 @@
-"""Link ids in texts that a model wrote: only those that exist stay, and the final answer shows them as [n]."""
+"""Link ids in a model's text: unknown ones are removed, and the final answer shows the rest as [n]."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _PLAIN = re.compile(r"\[\s*\d{1,3}(?:\s*[,;]\s*\d{1,3})*\s*\]")
 _LINK = re.compile(r"\[link_id=(\d{1,9})\]")
 
 _PASSES = 4
-"""The most passes over a text. One that is still changing then is only nested brackets."""
+"""Maximum passes over a text. A text that still changes after that is only nested brackets."""
 
 
 def existing(text: str, known: Collection[int], *, plain: bool = True) -> tuple[str, list[int]]:
-    """The text with every known link written [link_id=N] and unknown links removed; and the removed ids.
+    """The text with known links as [link_id=N] and without unknown ones; and the removed ids.
 
-    A link is anything labelled as one, in any spelling. If `plain` is set, up to three digits in square brackets are
-    one too. Code keeps such digits, because they are indices there, and names that merely contain link_id.
+    A link is anything labelled as one, in any spelling, and, if `plain` is set, up to three digits in square brackets.
+    Code keeps such digits, because they are indices there, and also names that contain link_id.
     """
     unknown: list[int] = []
 
@@ -71,5 +71,5 @@ def linked(text: str) -> list[int]:
 
 
 def as_markers(text: str) -> str:
-    """[link_id=3] as the [3] of every method's citations."""
+    """The text with [3] instead of [link_id=3], like the citations of other methods."""
     return _LINK.sub(r"[\1]", text)

@@ -1,7 +1,7 @@
-"""Replies that are almost Python: strings that hold a quote or a line break are quoted again, for `ast` to read.
+"""Mends replies that are almost Python: strings that contain a quote or a line break are quoted again for `ast`.
 
-Small models write 'Schindler's List' between single quotes. What they mean is plain: the fields have known names, and a
-value ends at the last quote before the next field, or before the parenthesis that closes the call.
+Small models write 'Schindler's List' in single quotes. The meaning is still clear, because the fields have known names:
+a value ends at the last quote before the next field, or before the parenthesis that closes the call.
 """
 
 from __future__ import annotations
@@ -20,10 +20,7 @@ _SAFE = {'"': '\\"', "\n": "\\n", "\r": "\\r", "\\": "\\\\"}
 
 
 def mended(text: str) -> str | None:
-    """The call that the text begins with, as valid Python. None where its fields do not show what was meant.
-
-    The work grows with the length of the text, not with its square.
-    """
+    """The call at the start of the text as valid Python; None if its fields are unclear. Takes linear time."""
     name = _NAME.match(text)
     fields = _fields(text)
     if name is None or not fields:
@@ -39,12 +36,13 @@ def mended(text: str) -> str | None:
             content = _within(said, field["quote"]) if following else _last(said, field["quote"])
             if content is None:
                 return None
-            values[field["string"]] = f'"{_UNSAFE.sub(_escaped, content)}"'
+            escaped = _UNSAFE.sub(lambda found: _SAFE.get(found.group(), found.group()), content)
+            values[field["string"]] = f'"{escaped}"'
     return f"{kind}({', '.join(f'{field}={value}' for field, value in values.items())})"
 
 
 def _fields(text: str) -> list[re.Match[str]]:
-    """The fields up to the first that repeats: there the next action begins."""
+    """The fields before the first repeated one, where the next action begins."""
     found: dict[str, re.Match[str]] = {}
     for field in _FIELD.finditer(text):
         name = field["string"] or field["plain"] or "action"
@@ -55,7 +53,7 @@ def _fields(text: str) -> list[re.Match[str]]:
 
 
 def _within(said: str, quote: str) -> str | None:
-    """The value of a field that another one follows: up to its last quote, behind which nothing is said."""
+    """The value of a field before the next field: up to its last quote, if only punctuation follows that."""
     content, closed, rest = said.rpartition(quote)
     return content if closed and not rest.strip(" \t\r\n,)") else None
 
@@ -65,7 +63,3 @@ def _last(said: str, quote: str) -> str | None:
     ends = list(re.finditer(rf"{quote}\s*(?:,\s*)?\)(?P<closing>[ \t)]*(?:[\n#`]|\Z))?", said))
     end = next((end for end in ends if end["closing"] is not None), ends[-1] if ends else None)
     return None if end is None else said[: end.start()]
-
-
-def _escaped(found: re.Match[str]) -> str:
-    return _SAFE.get(found.group(), found.group())

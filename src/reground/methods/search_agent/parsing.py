@@ -1,4 +1,4 @@
-"""What a model wrote, read as one typed action: parsed with `ast`, never run."""
+"""Reads a model's reply as one typed action: parsed with `ast`, never run."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from reground.methods.search_agent.actions import (
 from reground.methods.search_agent.mending import mended
 
 LONGEST = 20_000
-"""Characters of a reply that are read. An action is far shorter, and the limit keeps nesting shallow."""
+"""Maximum characters read of a reply. An action is far shorter, and the limit keeps nesting shallow."""
 
 _STARTS = 8
-"""How many lines that begin like an action are tried. A model that repeats itself writes hundreds."""
+"""Maximum number of starting lines to try. A model that repeats itself writes hundreds."""
 
 _FENCED = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
 _FIELDS: dict[str, tuple[str, ...]] = {
@@ -49,9 +49,9 @@ _TOKEN = re.compile(  # an unclosed string takes the rest of its line, so that n
 
 
 def parse_action(text: str) -> Action:
-    """The first action in a reply. Raises ParseError, and nothing else, where there is none or it is malformed.
+    """The first action in a reply. Raises only ParseError, if there is none or it is malformed.
 
-    It may stand in a Markdown fence, behind prose or comments, behind `ACTION_SELECTED =` with or without a type, in an
+    It may be in a Markdown fence, after prose or comments, after `ACTION_SELECTED =` with or without a type, in an
     ActionWrapper or bare.
     """
     return read_action(text, mend=False)[0]
@@ -79,7 +79,7 @@ def _mended(text: str) -> Iterator[str]:
 
 
 def _sources(text: str) -> Iterator[str]:
-    """Where the action may be, strictest reading first: the whole reply, a fenced block, a line that starts it."""
+    """The texts to parse, strictest first: the whole reply, each fenced block, each line that starts an action."""
     yield text
     for block in _FENCED.findall(text)[:_STARTS]:
         yield str(block)
@@ -88,7 +88,7 @@ def _sources(text: str) -> Iterator[str]:
 
 
 def _balanced(text: str) -> str:
-    """The text up to the parenthesis that closes its first one; all of it where none does."""
+    """The text up to the parenthesis that closes its first one, or the whole text."""
     depth = 0
     for token in _TOKEN.finditer(text):
         depth += {"(": 1, ")": -1}.get(token.group(), 0)
@@ -98,7 +98,7 @@ def _balanced(text: str) -> str:
 
 
 def _calls(source: str) -> Iterator[ast.Call]:
-    """The calls of known names that stand as statements or are assigned."""
+    """The calls of known names that are statements or are assigned."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python warns of "\d" in a string; here it does no harm
@@ -151,10 +151,6 @@ def _search(given: _Given) -> Action:
     return Search(query, _thoughts(given))
 
 
-def _terminate(given: _Given) -> Action:
-    return Terminate(_thoughts(given))
-
-
 def _link_selection(given: _Given) -> Action:
     listed = given.get("selected_link_ids")
     if not isinstance(listed, ast.List | ast.Tuple):
@@ -166,10 +162,6 @@ def _link_selection(given: _Given) -> Action:
     return LinkSelection(_filled(given, "grounded_summarization"), tuple(dict.fromkeys(ids)), _thoughts(given))
 
 
-def _answer(given: _Given) -> Action:
-    return GivenAnswer(_filled(given, "answer"), _thoughts(given))
-
-
 def _check(given: _Given) -> Action:
     passed = given.get("passed")
     if not isinstance(passed, ast.Constant) or not isinstance(passed.value, bool):
@@ -177,17 +169,13 @@ def _check(given: _Given) -> Action:
     return CheckAnswer(passed.value)
 
 
-def _revise(given: _Given) -> Action:
-    return ReviseAnswer(_filled(given, "revised_answer"), _thoughts(given))
-
-
 _READERS: dict[str, Callable[[_Given], Action]] = {
     "Search": _search,
-    "Terminate": _terminate,
+    "Terminate": lambda given: Terminate(_thoughts(given)),
     "LinkSelection": _link_selection,
-    "Answer": _answer,
+    "Answer": lambda given: GivenAnswer(_filled(given, "answer"), _thoughts(given)),
     "Check_Answer": _check,
-    "Revise_Answer": _revise,
+    "Revise_Answer": lambda given: ReviseAnswer(_filled(given, "revised_answer"), _thoughts(given)),
 }
 
 
@@ -203,7 +191,7 @@ def _filled(given: _Given, name: str) -> str:
 
 
 def _text(given: _Given, name: str) -> str:
-    """A literal string: no number, no f-string, no expression. Lone surrogates, which cannot be sent, are replaced."""
+    """A literal string, not a number, an f-string or an expression. Lone surrogates are replaced."""
     value = given.get(name)
     if not isinstance(value, ast.Constant) or not isinstance(value.value, str):
         raise ParseError(f"{name} is missing or no plain string.")

@@ -43,10 +43,10 @@ class Revise_Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts(shared_prompts.Prompts):
-    """The code that each step's prompt begins with, and the words of the one call that is not in the paper.
+    """The code at the start of each step's prompt, and the template of the one call that is not in the paper.
 
-    decide, summarise, answer, relevance, grounding: the system message of that step, without places; the exemplars and
-    the present state follow as turns. finish, for forms other than text: places {answer} (the agent's), {question} and
+    decide, summarise, answer, relevance, grounding: the system message of that step, without places; exemplars and the
+    present state follow as turns. finish, for forms other than text: places {answer} (the agent's), {question} and
     {form} (the form of the answer).
     """
 

@@ -1,4 +1,4 @@
-"""The five reasoning steps and their prompts as conversations: code, exemplars as turns, then the present state."""
+"""The five reasoning steps and their prompts: code as the system message, exemplars as turns, the present state."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from reground.methods.search_agent.view import Cut, View, cuts, show
 
 @dataclass(frozen=True)
 class Step:
-    """A kind of reasoning step: its name, its actions, its exemplars, and the usual number of tokens in a reply."""
+    """A kind of reasoning step: its name, actions, exemplars, and usual tokens per reply."""
 
     name: str
     kinds: tuple[type[Action], ...]
@@ -44,7 +44,7 @@ _WHOLE = 10_000
 
 @dataclass(frozen=True)
 class Fitted:
-    """A prompt, how it was cut, and its length in tokens, by estimate."""
+    """A prompt, its cut, and its estimated length in tokens."""
 
     messages: tuple[Message, ...]
     cut: Cut
@@ -52,12 +52,12 @@ class Fitted:
 
     @property
     def context(self) -> str:
-        """The turn that holds the present state, as the model gets it."""
+        """The turn with the present state."""
         return self.messages[-1].content
 
 
 def fit(step: Step, system: str, view: View, *, shots: int | None, snippet: int, limit: int | None) -> Fitted:
-    """The fullest prompt that is `limit` tokens long at most; the most strongly cut one where none is."""
+    """The fullest prompt of at most `limit` tokens, or the shortest prompt if none fits."""
     most = len(step.exemplars) if shots is None else min(shots, len(step.exemplars))
     for cut in cuts(view, shots=most, snippet=snippet):
         messages = _messages(step, system, view, cut)

@@ -9,7 +9,7 @@ from reground.methods.search_agent.actions import Past, ResultItem, Search, Sele
 
 @dataclass(frozen=True)
 class Story:
-    """A question, all that was done for it, the answer, and the thoughts behind the answer."""
+    """A question, the actions, the answer, and the thoughts behind it."""
 
     question: str
     past: tuple[Past, ...]

@@ -52,7 +52,7 @@ class Taker:
         return choice.action
 
     def concluding(self, step: Step, view: View) -> tuple[Message, ...]:
-        """The step's prompt with one exemplar: the least it can show."""
+        """The shortest prompt of the step, with one exemplar."""
         shots = 1 if self.config.shots is None else min(1, self.config.shots)
         snippet = self.config.snippet_tokens
         return fit(step, self._system(step), view, shots=shots, snippet=snippet, limit=None).messages

@@ -1,4 +1,4 @@
-"""What a step's prompt shows of the state, and how it is cut where the context is full."""
+"""What a step's prompt shows of the state, and how it is cut to fit the context."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from reground.methods.search_agent.actions import (
 )
 
 SHORT = 12
-"""Tokens of a snippet that was shortened to make room."""
+"""Tokens of a shortened snippet."""
 
 
 @dataclass(frozen=True)
 class View:
-    """The state as one step sees it: fields that the step does not use are None."""
+    """The state for one step. Fields that the step does not use are None."""
 
     question: str
     past: tuple[Past, ...] = ()
@@ -34,9 +34,8 @@ class View:
 class Cut:
     """How much a prompt shows.
 
-    shots: exemplars. snippet: tokens a snippet. short: how many of the oldest selections show `SHORT` tokens of each
-    snippet instead. left_out: how many of the oldest past actions are not shown at all. weakened: whether anything is
-    left out.
+    shots: number of exemplars. snippet: tokens per snippet. short: number of the oldest selections whose snippets are
+    cut to `SHORT` tokens. left_out: number of the oldest actions that are left out. weakened: whether anything was cut.
     """
 
     shots: int
@@ -47,8 +46,8 @@ class Cut:
 
 
 def cuts(view: View, *, shots: int, snippet: int) -> Iterator[Cut]:
-    """Cuts of growing strength: older snippets shortened, oldest first; fewer exemplars, down to one; older actions
-    left out; the latest snippets shortened; no exemplar. The question and the latest search always stay."""
+    """Cuts, each stronger than the one before: shorten older snippets, oldest first; show fewer exemplars, down to one;
+    leave out older actions; shorten the latest snippets; show no exemplar. The question and the latest search stay."""
     yield Cut(shots, snippet)
     cut = Cut(shots, snippet, weakened=True)
     selections = sum(isinstance(past, SelectLink) for past in view.past)
@@ -67,7 +66,7 @@ def cuts(view: View, *, shots: int, snippet: int) -> Iterator[Cut]:
 
 
 def show(view: View, *, snippet: int, short: int = 0, left_out: int = 0) -> str:
-    """The state as the listings write it: the question first and last, and between them what has been done."""
+    """The state as in the listings: past actions between the question and its repetition."""
     question = f"ORIGINAL_QUESTION: str = {literal(view.question)}"
     lines = [question, "PAST_ACTIONS: List[Action] = ["]
     if left_out:

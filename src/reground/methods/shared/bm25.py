@@ -108,7 +108,7 @@ def first_words(text: str, words: int) -> str:
 
 
 def count_words(text: str) -> int:
-    """How many words a text has."""
+    """The number of words."""
     return sum(1 for _ in _WORD.finditer(text))
 
 

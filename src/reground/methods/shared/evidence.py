@@ -127,8 +127,8 @@ class Evidence:
         checked = (step.model_copy(update={"text": self.checked(step.text, run, form)}) for step in steps)
         return Answer(
             text=said,
-            citations=tuple(map(self._cite, cited)),
-            shown=tuple(map(self._cite, dict.fromkeys([*cited, *shown]))),
+            citations=self._cite(cited),
+            shown=self._cite(dict.fromkeys([*cited, *shown])),
             steps=tuple(checked),
         )
 
@@ -154,15 +154,14 @@ class Evidence:
             self._unknown.update(unknown)
         return cleaned
 
-    def _cite(self, marker: int) -> Citation:
-        passage = self.passages[marker - 1]
-        return Citation(
-            marker=marker,
-            passage_id=passage.id,
-            title=passage.title,
-            url=passage.url,
-            quote=" ".join(passage.text.split())[:200],
-        )
+    def _cite(self, markers: Iterable[int]) -> tuple[Citation, ...]:
+        return tuple(citation(marker, self.passages[marker - 1]) for marker in markers)
+
+
+def citation(marker: int, passage: Passage) -> Citation:
+    """A passage as a citation, with its first 200 characters as the quote."""
+    quote = " ".join(passage.text.split())[:200]
+    return Citation(marker=marker, passage_id=passage.id, title=passage.title, url=passage.url, quote=quote)
 
 
 def interleaved(found: Sequence[Sequence[Passage]]) -> list[Passage]:

@@ -1,4 +1,4 @@
-"""Whole pages instead of the passages found on them, opened through the run: recorded, replayed, neutralised."""
+"""Opens the whole pages of passages through the run, so that they are recorded, replayed and neutralised."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reground.methods.shared.evidence import interleaved
 
 @dataclass(frozen=True)
 class _Opener:
-    """A retriever whose queries are passages' ids, and which finds their pages."""
+    """A retriever that takes a passage's id as the query and returns the passage's page."""
 
     pages: Pages
 
@@ -27,9 +27,9 @@ class _Opener:
 
 
 async def open_pages(run: Run, retriever: Retriever, found: Sequence[Sequence[Passage]]) -> list[list[Passage]]:
-    """The lists with each passage's page in its place; every page is opened once.
+    """Replace each passage by its page. Every page is opened once.
 
-    A passage stands for its page where that cannot be had, and a note says so.
+    If a page cannot be opened, its passage stays, and a note says so.
     """
     if not isinstance(retriever, Pages):
         run.note("no pages", why=f"{retriever.name} gives passages alone: each is taken for a page")

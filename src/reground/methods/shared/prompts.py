@@ -1,8 +1,8 @@
 """Prompts as templates that can be replaced, and the sentences that several methods share.
 
-A template is a string with named places in braces, `{question}` say; a literal brace is doubled. What
-changes least stands first and the job of this one call last, so that servers which cache prefixes reuse them
-and small models still have the instruction in sight when they begin to write.
+A template is a string with named places in braces, such as `{question}`; a literal brace is doubled. A template begins
+with what changes least and ends with the instruction of the call. So servers can reuse prefixes, and small models read
+the instruction last.
 """
 
 from __future__ import annotations
@@ -20,15 +20,14 @@ QUOTED = (
 )
 NO_PASSAGES = "(no passages were found)"
 CITING = frozenset({"text", "phrase", "choice"})
-"""The forms whose prompts ask for markers. (A call for a bare answer asks for none.)"""
+"""The forms whose prompts ask for citation markers, except in a call for the bare answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts:
     """Base of every method's prompts: each field is a template.
 
-    A replacement has exactly the places that the default has, neither more nor fewer; anything else
-    is a ConfigurationError when the prompts are made, before a call is paid.
+    Raises ConfigurationError for a replacement whose places differ from the default's.
     """
 
     def __post_init__(self) -> None:
@@ -63,10 +62,10 @@ def _compare(owner: str, expected: frozenset[str], found: frozenset[str]) -> Non
 
 
 def render(template: str, **values: str) -> str:
-    """Fill a template. Values are taken as they are: braces in them mean nothing.
+    """Fill a template. Braces in values have no meaning.
 
-    An empty value behind a label ("Checked so far:") is shown as "(none)", and where passages should stand, that there
-    are none. Anywhere else its place vanishes, together with the blank or the empty line beside it.
+    An empty value after a label ("Checked so far:") is shown as "(none)", empty passages as `NO_PASSAGES`. Any other
+    empty value vanishes together with the space or the empty line beside it.
     """
     shown = ""
     for literal, name, _, _ in Formatter().parse(template):
@@ -78,7 +77,7 @@ def render(template: str, **values: str) -> str:
 
 
 def _joined(shown: str, literal: str) -> str:
-    """The text and what follows it; where an empty place between them vanished, white space does not double."""
+    """Append a literal, without doubled white space if an empty value vanished between the two."""
     if literal[:1] == "\n":
         shown = shown.rstrip(" ")
     if shown[-1:] == "\n":
@@ -87,19 +86,19 @@ def _joined(shown: str, literal: str) -> str:
 
 
 def cite(form: AnswerForm) -> str:
-    """The sentence that asks for citations, for answers in prose; programs, numbers and plans carry none."""
+    """The sentence that asks for citations, or, for programs, numbers and plans, for none."""
     if form.name in CITING:
         return "After a fact from a passage put the number of the passage in square brackets, like [1]."
     return "Do not mention the passages."
 
 
 def ending(form: AnswerForm) -> str:
-    """How a call with all reasoning behind it states the answer: alone where the form can be, else with citations."""
+    """How a concluding call states the answer: bare if the form allows it, otherwise with citations."""
     return form.bare or f"{cite(form)} {form.instruction}"
 
 
 def weigh(form: AnswerForm) -> str:
-    """What to do with passages before an answer is stated from them."""
+    """The instruction to use the passages before answering."""
     if not form.final_pass:
         return "Follow the passages where they help."
     if form.draft_is_query:
@@ -108,14 +107,14 @@ def weigh(form: AnswerForm) -> str:
 
 
 def layout(form: AnswerForm) -> str:
-    """How steps are set apart; lines of a plan and lines of code are no paragraphs."""
+    """The instruction to separate steps. Lines of a plan or of code are not paragraphs."""
     if form.draft_is_query or form.name == "plan":
         return "Leave a blank line between the steps."
     return "Write one short paragraph for each step and leave a blank line between the steps."
 
 
 def style(form: AnswerForm) -> str:
-    """How a thought is written: like the answer where it is the answer, as commented code for code, else plainly."""
+    """The instruction for a thought: like the answer if it is the answer, commented code for code, else plain text."""
     if not form.final_pass:
         return form.instruction
     if form.draft_is_query:
@@ -124,7 +123,7 @@ def style(form: AnswerForm) -> str:
 
 
 def require(holds: bool, complaint: str) -> None:
-    """Raise ConfigurationError with `complaint` unless the setting is in order."""
+    """Raise ConfigurationError with `complaint` unless the condition holds."""
     if not holds:
         raise ConfigurationError(complaint)
 

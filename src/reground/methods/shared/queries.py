@@ -51,7 +51,7 @@ def before(text: str, stop: str) -> str:
 
 
 def says_something(text: str) -> bool:
-    """Whether there is a letter or a digit in it."""
+    """Whether the text has a letter or a digit."""
     return any(char.isalnum() for char in text)
 
 

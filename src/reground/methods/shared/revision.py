@@ -1,4 +1,4 @@
-"""When a revision may take the place of what it revises, and what is left of a reply that never came to an end."""
+"""Accepts or rejects revisions, and repairs replies that echo the prompt, loop, or lose steps."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from reground.methods.shared.steps import dropped_steps, join_steps, restore_ste
 _NUMBER = re.compile(r"^\W*+(?:step\s*+)?+\d++\s*+[.:)]\s*+")
 _LOOP = 3
 _TASK = 20
-"""The fewest characters by which a template's last line is known again in a reply."""
+"""Minimum length in characters of a template's last line for recognising it in a reply."""
 
 
 def accepted(reply: Reply, run: Run, form: AnswerForm, *, template: str, before: str) -> str | None:
-    """The revision, or None if it is empty or was cut before its end: then the text before stands. A note says why.
+    """The revision, or None if it is empty or was cut; the earlier text then stays. A note says why.
 
-    template: the template of the prompt, whose labels a small model repeats. before: the text under revision, whose own
-    lines are never taken for the template's.
+    template: the template of the prompt, whose labels small models repeat. before: the text under revision; its lines
+    never count as the template's.
     """
     said = readable(reply, form)
     found = without_echo(said, template, before)
@@ -41,9 +41,9 @@ def accepted(reply: Reply, run: Run, form: AnswerForm, *, template: str, before:
 
 
 def readable(reply: Reply, form: AnswerForm) -> str:
-    """The reply's text; one that the length limit cut in a loop, as small models fall into, ends before that.
+    """The reply's text. If the length limit cut it, a loop at its end is removed, as small models fall into.
 
-    Code is left as it is: there lines may well repeat.
+    Code stays unchanged, because its lines may repeat.
     """
     if reply.finish_reason == "length" and not form.draft_is_query:
         return unlooped(reply.text)
@@ -59,8 +59,8 @@ class Unechoed:
 
 
 def without_echo(text: str, template: str, before: str = "") -> Unechoed:
-    """The text without what a small model repeats of its prompt: labels or the task that it begins with, and all from a
-    later one on. Only the template's own lines count, and none that also stands in the text under revision."""
+    """Remove parts of the prompt that a small model repeats: labels and the task at the start, and everything from a
+    later one on. Lines of the text under revision never count as the template's."""
     own = {line.strip() for line in before.split("\n")}
     labels, task = labels_of(template) - own, task_of(template)
     lines = text.strip().split("\n")
@@ -79,15 +79,15 @@ def labels_of(template: str) -> frozenset[str]:
 
 
 def task_of(template: str) -> str:
-    """How the template's last line begins, up to its first place; empty where that is too short to be known again."""
+    """The start of the template's last line, up to its first place; empty if too short to be recognised."""
     fixed = template.rstrip().rpartition("\n")[2].partition("{")[0].strip()
     return fixed if len(fixed) >= _TASK else ""
 
 
 def unlooped(text: str) -> str:
-    """The text up to where a sentence that stands in it three times or more comes for the second time.
+    """The text before the first repetition of a sentence that it holds three times or more.
 
-    A step's number before it makes no new sentence.
+    Sentences that differ only in a step's number are the same.
     """
     parts = sentences(text)
     keys = [_NUMBER.sub("", " ".join(part.split()).casefold()) for part in parts]
@@ -101,10 +101,10 @@ def unlooped(text: str) -> str:
 
 
 def kept_whole(before: str, after: str, form: AnswerForm, run: Run) -> str:
-    """The revision with the steps of the text before that it lost put back in their places, and a note in the trace.
+    """Put back the steps of `before` that the revision lost, with a note in the trace.
 
-    An answer that stands apart is no step: it is the revision's. Where only the revision sets one apart, the last step
-    before was the answer (RaR's y^raw), if the form has one.
+    A separate answer is not a step; the revision's is used. If only the revision has one, the last step of `before` was
+    the answer (RaR's y^raw), for forms with a short answer.
     """
     old, old_answer = split_answer(before, form)
     new, answer = split_answer(after, form)
@@ -116,7 +116,7 @@ def kept_whole(before: str, after: str, form: AnswerForm, run: Run) -> str:
 
 
 def with_lost_steps(before: Sequence[str], after: Sequence[str], run: Run) -> str | None:
-    """The revised steps with those that were lost put back in their places, and a note; None where none was lost."""
+    """The revised steps with the lost ones put back, and a note; None if none was lost."""
     lost = dropped_steps(before, after)
     if not lost:
         return None
@@ -125,9 +125,9 @@ def with_lost_steps(before: Sequence[str], after: Sequence[str], run: Run) -> st
 
 
 def with_answer(revised: str, before: str, form: AnswerForm, run: Run) -> str:
-    """The revision, with the answer that stood apart in the text before put behind it if it states none itself.
+    """The revision, followed by the separate answer of `before` if it states none itself.
 
-    One that repeats the reasoning word for word states none, even if an answer stood inside that reasoning.
+    A revision that repeats the reasoning word for word states none, even if that reasoning contains one.
     """
     reasoning, answer = split_answer(before, form)
     states_own = split_answer(revised, form)[1] and squeezed(revised) != squeezed(reasoning)
@@ -143,5 +143,5 @@ def sound(reflection: str) -> bool:
 
 
 def errors_of(reflection: str) -> str:
-    """The errors as a refinement's prompt lists them: small models copied a bare OK as a part of the text."""
+    """The errors for a refinement's prompt. A bare OK becomes "none", because small models copied it into the text."""
     return "none" if sound(reflection) else reflection

@@ -1,4 +1,4 @@
-"""Reasoning steps as text: how a draft is split, joined, and kept whole through revisions."""
+"""Reasoning steps as text: split a draft, join steps, and find the steps that a revision lost."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ANSWER = re.compile(r"(?im)^[ \t\r\xa0\u3000>*_#-]*+(?:final\s++)?+answer\s*+(?
 _FENCED = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 _SAME = 0.9
 _MOST_WORK = 10_000_000
-"""Characters that may be compared to tell which steps a revision lost, about a second; longer texts are left alone."""
+"""Maximum characters to compare when looking for lost steps, about a second's work. Longer texts are not compared."""
 _COMMON = frozenset(
     {"a", "an", "and", "are", "as", "at", "be", "by", "for", "from", "has", "have", "in", "is", "it", "its", "of", "on"}
     | {"or", "that", "the", "then", "there", "this", "to", "was", "we", "were", "which", "with"}
@@ -27,8 +27,8 @@ _COMMON = frozenset(
 def split_steps(draft: str, *, most: int | None = None) -> list[str]:
     """Split a draft at blank lines (RAT, prompt B.1); a draft without any is split at numbered lines.
 
-    A heading stays with the paragraph below it, and a Markdown code block stays whole. With more than
-    `most` steps, neighbours are put together evenly, so that nothing is lost and nothing goes unchecked.
+    A heading stays with the paragraph below it, and a Markdown code block stays whole. If there are more than `most`
+    steps, neighbours are joined evenly, so that every part is still checked.
     """
     parts = _paragraphs(draft.replace("/n/n", "\n\n"))
     if len(parts) == 1:
@@ -72,14 +72,14 @@ def _numbered(text: str) -> list[str]:
 
 
 def join_steps(steps: Sequence[str]) -> str:
-    """Steps as one text, a blank line between them."""
+    """The steps as one text, with blank lines between them."""
     return "\n\n".join(step.strip() for step in steps if step.strip())
 
 
 def split_answer(response: str, form: AnswerForm) -> tuple[str, str]:
-    """The reasoning and the answer of a response; the answer is empty where none is set apart.
+    """The reasoning and the answer of a response; the answer is empty if it is not separate.
 
-    It begins at the last "Answer:" line, or is the last code block where programs are asked for.
+    The answer begins at the last "Answer:" line; for programs it is the last code block.
     """
     pattern = _FENCED if form.draft_is_query else _ANSWER
     found = list(pattern.finditer(response))
@@ -90,10 +90,10 @@ def split_answer(response: str, form: AnswerForm) -> tuple[str, str]:
 
 
 def split_draft(draft: str, form: AnswerForm, *, most: int) -> tuple[list[str], str]:
-    """(y^thought, y^raw) in one reply: the steps and the answer behind them.
+    """(y^thought, y^raw) in one reply: the steps and the answer after them.
 
-    The answer is what stands apart as such, else the last section. Where the thoughts are the answer (plans,
-    prose) and none stands apart, every section is a thought and y^raw is empty.
+    y^raw is the separate answer, or else the last section. Where the thoughts are the answer (plans, prose) and none is
+    separate, every section is a thought and y^raw is empty.
     """
     reasoning, raw = split_answer(draft, form)
     thoughts = split_steps(reasoning)
@@ -105,28 +105,28 @@ def split_draft(draft: str, form: AnswerForm, *, most: int) -> tuple[list[str], 
 
 
 def squeezed(text: str) -> str:
-    """The text with its white space normalised: two generations are identical if these are (RaR, section 3.2)."""
+    """The text with normalised white space, to tell identical generations (RaR, section 3.2)."""
     return " ".join(text.split())
 
 
 @lru_cache(maxsize=4096)
 def _words(text: str) -> Counter[str]:
-    """A step's words, without its number and little words, unless it has no others."""
+    """A step's words without its number and common words, unless it has no others."""
     words = re.findall(r"\w+", _LABEL.sub("", text).lower())
     return Counter([word for word in words if word not in _COMMON] or words)
 
 
 def similarity(a: str, b: str) -> float:
-    """How much of the shorter text's words stand in the other; between 0 and 1. Little words do not count."""
+    """The share of the shorter text's words that the other contains, from 0 to 1. Common words do not count."""
     x, y = _words(a), _words(b)
     shorter = min(x.total(), y.total())
     return (x & y).total() / shorter if shorter else 0.0
 
 
 def align_steps(before: Sequence[str], after: Sequence[str], *, threshold: float = 0.35) -> list[int | None]:
-    """For each old step the index of the new step that is its revision, or None.
+    """For each old step, the index of the new step that is its revision, or None.
 
-    The best alignment that keeps the order; only steps that share `threshold` of their words are paired.
+    This is the best alignment in order, in which paired steps share at least `threshold` of their words.
     """
     if _work(before, after) > _MOST_WORK:
         return [None] * len(before)
@@ -150,12 +150,11 @@ def align_steps(before: Sequence[str], after: Sequence[str], *, threshold: float
 
 
 def dropped_steps(before: Sequence[str], after: Sequence[str], *, threshold: float = 0.35) -> list[int]:
-    """Indices of the earlier steps that a whole-answer revision has lost.
+    """Indices of the old steps that a revision of the whole answer lost.
 
-    A step without a partner in the alignment is there still if a new one that resembles no old step stands at its
-    place (it was reworded), if `threshold` of its words are in a new step beside those of that one's own partner
-    (two were joined), or if another old step says the same (a model that ran ahead had written it already).
-    In texts too long to compare none is found.
+    A step without a partner in the alignment is not lost in three cases: a new step that resembles no old one has its
+    place (it was reworded); a new step contains `threshold` of its words besides its own partner's (two were joined);
+    or another kept old step says the same. In texts that are too long to compare, no step counts as lost.
     """
     if _work(before, after) > _MOST_WORK:
         return []
@@ -176,7 +175,7 @@ def dropped_steps(before: Sequence[str], after: Sequence[str], *, threshold: flo
 
 
 def _work(before: Sequence[str], after: Sequence[str]) -> int:
-    """Characters that are looked at when every step is compared with every other, and fifty for each pair itself."""
+    """Characters to look at if every step is compared with every other, plus fifty per pair."""
     return len(after) * sum(map(len, before)) + len(before) * (sum(map(len, after)) + 50 * len(after))
 
 
@@ -186,7 +185,7 @@ def _joined(step: str, extra: Sequence[Counter[str]], threshold: float) -> bool:
 
 
 def restore_steps(before: Sequence[str], after: Sequence[str], lost: Sequence[int]) -> list[str]:
-    """The revised steps with the lost ones put back, each behind what became of the step before it."""
+    """The revised steps with the lost ones put back, each after the revision of the step before it."""
     partners = _successors(before, after, 0.35)
     behind: dict[int, list[str]] = {}
     for i in lost:
@@ -199,7 +198,7 @@ def restore_steps(before: Sequence[str], after: Sequence[str], lost: Sequence[in
 
 
 def _successors(before: Sequence[str], after: Sequence[str], threshold: float) -> list[int | None]:
-    """The alignment, and for steps without a partner a new one that resembles no old step and stands at their place."""
+    """The alignment, in which steps without a partner get the new step at their place if it resembles no old one."""
     partners = align_steps(before, after, threshold=threshold)
     if _work(before, after) > _MOST_WORK:
         return partners

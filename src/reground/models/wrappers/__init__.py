@@ -1,1 +1,1 @@
-"""What every model needs and no adapter does: limits, retries, a shared cache."""
+"""Wrappers around every adapter: limits, retries, a shared cache."""

@@ -1,4 +1,4 @@
-"""What every wrapper does alike: stand in for the model inside."""
+"""The base of all wrappers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ async def close(model: object) -> None:
 
 
 class Wrapper:
-    """Has the name, price and server of the model inside, and closes it."""
+    """Takes the name, price and server of the inner model, and closes it."""
 
     def __init__(self, model: LanguageModel) -> None:
         self.model = model
@@ -22,5 +22,5 @@ class Wrapper:
         self.served_at = getattr(model, "served_at", None)
 
     async def aclose(self) -> None:
-        """Close the model inside."""
+        """Close the inner model."""
         await close(self.model)

@@ -25,10 +25,9 @@ Outcome = tuple[Reply, ...] | RegroundError
 class Cache(Wrapper):
     """Answers a repeated greedy call from a file; the usage is then zero, including the number of calls.
 
-    Calls that are alike are those of one model (`identity` tells apart servers that call their models the
-    same), the same messages and the same sampling. Those under way at once share one request. A sampled
-    call (temperature above 0) is never cached. Every entry has a checksum; one that does not fit is asked again. A file
-    that cannot be written costs nothing but the saving.
+    Equal calls have the same model, messages and sampling. `identity` distinguishes servers with the same model name.
+    Concurrent equal calls share one request. Sampled calls (temperature above 0) are never cached. Every entry has a
+    checksum; a damaged one is requested again. If the file cannot be written, calls are only not cached.
     """
 
     def __init__(self, model: LanguageModel, path: Path, *, identity: str = "") -> None:
@@ -50,7 +49,7 @@ class Cache(Wrapper):
             raise ConfigurationError(f"cannot open the cache {path}: {error}") from error
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
-        """Give the recorded replies, or call the model and record its replies."""
+        """Return the recorded replies, or call the model and record its replies."""
         if sampling.temperature > 0:
             return await self.model.generate(messages, sampling)
         texts = [text for message in messages for text in (message.role, message.content)]
@@ -67,7 +66,7 @@ class Cache(Wrapper):
                 raise outcome
             if outcome is not None:
                 return outcome
-            # The call that we waited for was cancelled: look again, and make it ourselves if nobody does.
+            # The other call was cancelled: look again, and make the call here unless yet another one does.
 
     async def _ask(self, key: str, messages: Sequence[Message], sampling: Sampling) -> Sequence[Reply]:
         mine: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
@@ -91,7 +90,7 @@ class Cache(Wrapper):
             if row is None:
                 return None
             if row[1] is not None and row[1] != checksum(key, row[0]):
-                _log.warning("the cache %s cannot be read at key %s: its checksum does not fit", self.path, key)
+                _log.warning("the cache %s cannot be read at key %s: its checksum does not match", self.path, key)
                 return None
             return _REPLIES.validate_json(row[0])
         except sqlite3.Error as error:
@@ -110,6 +109,6 @@ class Cache(Wrapper):
             _log.warning("the cache %s cannot be written: %s", self.path, error)
 
     async def aclose(self) -> None:
-        """Close the file and the model inside."""
+        """Close the file and the inner model."""
         self._db.close()
         await super().aclose()

@@ -1,4 +1,4 @@
-"""Limits: calls in flight, requests a minute, tokens a minute. Calls are served in the order of arrival."""
+"""Limits on concurrent calls, requests per minute and tokens per minute. Calls are served in order of arrival."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Bucket:
             self._level -= amount
 
     def settle(self, difference: float) -> None:
-        """Correct what was taken: positive for spent beyond it, negative for given back."""
+        """Correct the amount taken: a positive difference takes more, a negative one gives back."""
         self._refill()
         self._level = min(self._capacity, self._level - difference)
 
@@ -52,8 +52,8 @@ class Bucket:
 class Limit(Wrapper):
     """Holds a model to `connections` calls at once and to a provider's rates.
 
-    A call's tokens are estimated before it (prompt and all of `max_tokens`) and corrected by its usage after it. A call
-    holds its slot while it waits for its rates: when rates limit, slots are not scarce.
+    A call's tokens are estimated in advance (the prompt and all of `max_tokens`) and corrected by its usage afterwards.
+    A call keeps its slot while it waits for its rates, because slots are not scarce then.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Limit(Wrapper):
         self._loop: asyncio.AbstractEventLoop | None = None
 
     def _enter_loop(self, loop: asyncio.AbstractEventLoop) -> None:
-        """Locks belong to the event loop that they were first waited for in; scripts may run several in turn."""
+        """Make new locks for a new event loop, because a lock belongs to one loop."""
         self._loop = loop
         self._slots = asyncio.Semaphore(self._connections)
         requests, tokens = (

@@ -13,7 +13,7 @@ from reground.models.wrappers.base import Wrapper
 
 
 class PartialReplies(TransientModelError):
-    """Some of a call's samples arrived, and are paid for, before it failed; the rest may be asked for again."""
+    """Some of a call's samples arrived, and are paid for, before it failed. The others may be requested again."""
 
     def __init__(self, replies: Sequence[Reply], cause: TransientModelError) -> None:
         super().__init__(str(cause), retry_after=cause.retry_after)
@@ -21,17 +21,17 @@ class PartialReplies(TransientModelError):
 
 
 def rest_of(sampling: Sampling, have: int) -> Sampling:
-    """The same sampling for the replies still missing. The seed moves on: the same one would repeat samples."""
+    """The same sampling for the missing replies, with another seed, because the same one would repeat samples."""
     seed = None if sampling.seed is None else sampling.seed + have
     return sampling.model_copy(update={"n": sampling.n - have, "seed": seed})
 
 
 class Retry(Wrapper):
-    """Tries a call up to `attempts` times, waiting as long as the server asks for, else a random time.
+    """Tries a call up to `attempts` times, with the server's requested wait or a random one in between.
 
-    The random wait is uniform between 0 and `base` * 2^failures seconds, at most `cap`; so calls that failed together
-    do not come back together. No attempt begins later than `deadline` seconds after
-    the first failure; the time that a call first waited for a rate limit does not count.
+    The random wait is uniform between 0 and `base` * 2^failures seconds, at most `cap`, so that calls that failed
+    together do not come back together. No attempt begins later than `deadline` seconds after the first failure. Waiting
+    for a rate limit before the first attempt does not count.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class Retry(Wrapper):
         spread = self._uniform(0.0, min(self._cap, self._base * 2.0**failures))
         if error.retry_after is None:
             return spread
-        # A little later than asked for, so that calls told the same moment do not return in the same moment.
+        # A little later than requested, so that calls with the same Retry-After do not come back together.
         return error.retry_after + min(spread, self._base)
 
     def _given_up(self, error: TransientModelError, attempts: int, began: float) -> TransientModelError:

@@ -1,8 +1,8 @@
 """The wrappers in their order: cache ▸ retry ▸ limit ▸ adapter.
 
-A cache hit costs nothing, so the cache comes first. Every attempt of a call is a request of its own to
-the provider, so the limits stand inside the retries: an attempt takes a slot and counts against the rates,
-and a call that waits for its next attempt holds no slot.
+A cache hit costs nothing, so the cache comes first. Every attempt of a call is a separate request to the provider, so
+the limits are inside the retries: an attempt takes a slot and counts against the rates, and a call that waits for its
+next attempt holds no slot.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ class ClosableModel(LanguageModel, Protocol):
     """A language model that is closed after use."""
 
     async def aclose(self) -> None:
-        """Give connections and memory back."""
+        """Free connections and memory."""
         ...
 
 
 def wrap(model: LanguageModel, options: ModelOptions) -> ClosableModel:
-    """Give a model limits, retries and, where a file is named for it, the shared cache."""
+    """Wrap a model in limits, retries and, if a file is given, the shared cache."""
     limited = Limit(
         model,
         connections=options.connections,

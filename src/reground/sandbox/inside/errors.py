@@ -9,7 +9,7 @@ from .values import encode
 
 
 def is_builtin(value: Any) -> bool:
-    """Whether a type or a function is one of Python's own, by its own name."""
+    """Whether a type or a function is Python's builtin of that name."""
     return getattr(builtins, getattr(value, "__name__", ""), None) is value
 
 
@@ -32,7 +32,7 @@ def describe(error: BaseException, file: str = "") -> dict[str, Any]:
 
 
 def line_of(error: BaseException, file: str) -> int:
-    """The last line of the named file that an exception passed through; 0 when it passed through none."""
+    """The last line of the file that an exception passed through; 0 if there is none."""
     found, trace = 0, error.__traceback__
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == file:

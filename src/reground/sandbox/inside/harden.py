@@ -1,4 +1,4 @@
-"""Comparisons that would pass without comparing anything."""
+"""Prevents comparisons that pass without comparing anything."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def harden(tests: str) -> None:
-    """Make numpy's tolerant comparisons look at shapes: an empty array is close to nothing but an empty one."""
+    """Make numpy's tolerant comparisons check shapes, so that an empty array only equals an empty one."""
     if "numpy" not in tests:
         return
     numpy: Any = __import__("numpy")

@@ -1,4 +1,4 @@
-"""The program's side: nothing that happens here is believed, only judged."""
+"""The program's side, which is not trusted."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ SYNTAX_EXIT = 65
 
 
 class Peer:
-    """A callable of the tests; calling it is all that can be done with it."""
+    """A function of the tests, which can only be called."""
 
     def __init__(self, session: ProgramSession, number: int) -> None:
         self._session, self._number = session, number
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Call it over there, with plain data alone, while the call that it came with is running."""
+        """Call the tests' function with plain data, while the call that passed it is running."""
         reply = self._session.request("call", self, _plain_only(list(args)), _plain_only(dict(named)))
         if "err" in reply:
             raise _builtin_error(reply["err"])
@@ -59,7 +59,7 @@ class ProgramSession(Session):
         self._mirrors: list[list[Any]] = []
 
     def refer(self, value: Any) -> Message:
-        """Subclasses of builtins that the program did not define cross as the builtin; the rest stays here."""
+        """Subclasses of builtins that the program did not define cross as the builtin; other objects by reference."""
         if isinstance(value, Peer):
             return {"t": "yours", "v": value._number}
         if isinstance(value, bool | int | float | complex | str | bytes) or type(value).__module__ != "program":
@@ -69,7 +69,7 @@ class ProgramSession(Session):
         return self.export(value)
 
     def export(self, value: Any) -> Message:
-        """Exception classes say what they descend from, so that the tests can name them in `except`."""
+        """Exception classes carry their base classes, so that the tests can name them in `except`."""
         data = super().export(value)
         if isinstance(value, type) and issubclass(value, Exception):
             described = describe(value.__new__(value))
@@ -77,17 +77,17 @@ class ProgramSession(Session):
         return data
 
     def adopt(self, number: int, data: Message) -> Any:
-        """A callable of the tests."""
+        """A function of the tests."""
         return Peer(self, number)
 
     def resolve(self, data: Message) -> Any:
-        """Python's own types and functions come by name: the tests are trusted here."""
+        """Resolve Python's own types and functions by name, because the tests are trusted."""
         if data["t"] == "builtin":
             return getattr(builtins, data["v"])
         return super().resolve(data)
 
     def answer(self, message: Message) -> Message:
-        """Act, and say what went wrong."""
+        """Perform a request, and describe its error."""
         try:
             operands = [self.decode(operand) for operand in message["a"]]
             return self.perform(str(message["op"]), operands, message)
@@ -97,7 +97,7 @@ class ProgramSession(Session):
             return {"err": describe(error, FILE)}
 
     def perform(self, op: str, operands: list[Any], message: Message) -> Message:
-        """Act, and report which of the containers that the tests hold copies of have changed."""
+        """Perform a request, and report changes of the containers that the tests have copies of."""
         for place, data in message.get("push", ()):
             mirror = self._mirrors[place]
             overwrite(mirror[0], self.decode(data))
@@ -111,7 +111,7 @@ class ProgramSession(Session):
         return reply
 
     def load(self, exports: list[str]) -> list[Any]:
-        """Run the source and give what the tests want of it, in their order."""
+        """Run the source, and return the tests' names from it, in their order."""
         names = run_source(self._source, "program")
         missing = [name for name in exports if name not in names]
         if missing:
@@ -147,7 +147,7 @@ class ProgramSession(Session):
 
 
 class _Taken:
-    """An iterator that keeps an error until the items before it have been handed out."""
+    """An iterator that raises an error only after the items before it were taken."""
 
     def __init__(self, items: Any) -> None:
         self._items = iter(items)
@@ -215,7 +215,7 @@ def run_source(source: str, name: str) -> dict[str, Any]:
 
 
 def main(job: Message) -> None:
-    """Be the program: alone, for a value, or for tests."""
+    """Run the program: alone, for a value, or for tests."""
     if job["mode"] == "alone":
         _alone(job["source"])
     channel = Channel(os.dup(0), os.dup(1))
@@ -258,7 +258,7 @@ def _value(job: Message) -> Message:
 
 
 def plain_json(value: Any, depth: int = 0) -> Any:
-    """What JSON can hold: other numbers as floats, other containers as lists, anything else as its repr."""
+    """The value as JSON data: other numbers as floats, other containers as lists, anything else as its repr."""
     if value is None or isinstance(value, bool):
         return value
     if isinstance(value, int):
@@ -276,7 +276,7 @@ def plain_json(value: Any, depth: int = 0) -> Any:
 
 
 def _quiet_streams(stdin: str) -> None:
-    """Standard input holds the given text; what is printed goes where errors go; the channel is out of the way."""
+    """Give standard input the text, send output to standard error, and move the channel to other descriptors."""
     text = os.open("/tmp", os.O_TMPFILE | os.O_RDWR, 0o600)  # noqa: S108
     os.write(text, stdin.encode())
     os.lseek(text, 0, os.SEEK_SET)
@@ -294,7 +294,7 @@ def _serve(session: ProgramSession) -> None:
 
 
 def flush() -> None:
-    """Push out what a program has printed."""
+    """Flush the program's output."""
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()

@@ -1,4 +1,4 @@
-"""A conversation over a channel: the tests ask, the program acts on objects that stay where they are."""
+"""A conversation over a channel: the tests ask, and the program acts on its objects."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Session:
             self.send(self.answer(message))
 
     def answer(self, message: Message) -> Message:
-        """The reply to a request; what goes wrong is a reply too."""
+        """The reply to a request; an error is a reply, too."""
         raise NotImplementedError
 
     def send(self, message: Message) -> None:
@@ -48,7 +48,7 @@ class Session:
         return message
 
     def encode(self, value: Any) -> Any:
-        """JSON for a value; a reference where it has to stay."""
+        """JSON for a value; a reference for an object that stays here."""
         try:
             return encode(value, self.refer)
         except RecursionError:
@@ -59,11 +59,11 @@ class Session:
         return self.guard(lambda: decode(data, self.resolve))
 
     def refer(self, value: Any) -> Message:
-        """A reference to a value that is no plain data."""
+        """A reference to a value that is not plain data."""
         return self.export(value)
 
     def export(self, value: Any) -> Message:
-        """Number one of our own objects."""
+        """Number one of this side's objects."""
         number = self._numbers.setdefault(id(value), self._next)
         self._next += number == self._next
         self._own[number] = value
@@ -79,7 +79,7 @@ class Session:
         raise NotImplementedError
 
     def resolve(self, data: Message) -> Any:
-        """What a reference names."""
+        """The object that a reference names."""
         number = data["v"]
         if type(number) is not int:
             raise WireError("not a reference")
@@ -92,7 +92,7 @@ class Session:
         return self._peers[number]
 
     def guard(self, act: Any) -> Any:
-        """Do something that may end the conversation, unless it is over."""
+        """Run work that may end the conversation, unless it is over."""
         if self.broken:
             raise WireError(self.broken)
         try:

@@ -1,4 +1,4 @@
-"""The first thing in a sandbox: take the limits on, then become the program or its tests."""
+"""The entry point in a sandbox: apply the limits, then run the program or its tests."""
 
 from __future__ import annotations
 
@@ -27,25 +27,25 @@ def confine(limits: dict[str, int | None]) -> None:
         if limit is not None:
             hard = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1]
             limit = limit if hard == resource.RLIM_INFINITY else min(limit, hard - (name == "CPU"))
-            # At the soft limit on CPU comes a signal of its own, at the hard one a kill like any other.
+            # The soft limit on CPU sends its own signal; the hard one kills.
             resource.setrlimit(getattr(resource, f"RLIMIT_{name}"), (limit, limit + (name == "CPU")))
 
 
 def _empty_bounding_set() -> None:
-    """Give up every capability for good, also those that a program file on disk might lend."""
+    """Give up every capability for good, including those that a program file might grant."""
     for capability in range(64):
         if _libc("prctl", _PR_CAPBSET_DROP, capability, 0, 0, 0) != 0:
             break
 
 
 def _inherit_nothing() -> None:
-    """Empty the inheritable set too, which a change of user leaves as it was."""
+    """Empty the inheritable set too, which a change of user keeps."""
     if _libc("capset", struct.pack("=Ii", _CAPABILITY_VERSION_3, 0), bytes(24)) != 0:
         raise OSError("the capabilities cannot be given up")
 
 
 def _libc(name: str, *arguments: int | bytes) -> int:
-    """Call the C library with the C half of ctypes alone: importing the rest would cost more than all else here."""
+    """Call the C library with only the C part of ctypes: importing the rest would take longer than everything else."""
     import _ctypes
 
     itself: Any = None
@@ -55,7 +55,7 @@ def _libc(name: str, *arguments: int | bytes) -> int:
 
 
 def main(place: str | int) -> None:
-    """Read the job, a file or memory that nobody shall read again, and do it."""
+    """Read the job, from a file or from memory that is then emptied, and run it."""
     with open(place, "rb") as file:  # noqa: PTH123
         job: dict[str, Any] = json.load(file)
         if isinstance(place, int):

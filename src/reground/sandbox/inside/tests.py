@@ -1,4 +1,4 @@
-"""The tests' side: trusted code that sees the program's objects through handles alone."""
+"""The tests' side: trusted code that sees the program's objects only through handles."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ _READABLE = {"__name__", "__qualname__", "__doc__", "__dict__", "__annotations__
 
 
 class ProgramEnded(BaseException):
-    """The program asked to exit; that is no `Exception`, so `assertRaises(Exception)` does not accept it."""
+    """The program asked to exit. Not an Exception, so that `assertRaises(Exception)` does not accept it."""
 
 
 class Handle:
-    """One of the program's objects. Its answers are data; only its equality with plain data is decided here.
+    """One of the program's objects. Its answers are data; its equality with plain data is decided here.
 
-    There is no arithmetic and no order: an object that claims to be a number is not one.
+    It has no arithmetic and no order, so that no object can pretend to be a number.
     """
 
     __slots__ = ("_number", "_session")
@@ -41,7 +41,7 @@ class Handle:
         object.__setattr__(self, "_number", number)
 
     def __call__(self, *args: Any, **named: Any) -> Any:
-        """Call it over there."""
+        """Call the object in the program."""
         return self._session.call(self, list(args), named, sys._getframe(1))
 
     def __getattr__(self, name: str) -> Any:
@@ -103,7 +103,7 @@ class Handle:
     def __hash__(self) -> int:
         return id(self)
 
-    # numpy shall not take an object of the program for an array of whatever it says.
+    # numpy must not treat an object of the program as an array.
     __array_ufunc__ = None
 
     def __array__(self, *args: Any, **named: Any) -> Any:
@@ -120,9 +120,9 @@ class Handle:
 
 
 class TestsSession(Session):
-    """Asks the program, and lets it call what the running call lent to it, and nothing else.
+    """Asks the program, and lets it call only the functions that the running call passed to it.
 
-    failed: the first assertion of the tests' own that failed within such a call; the program cannot swallow it.
+    failed: the first assertion of the tests that failed within such a call; the program cannot hide it.
     """
 
     def __init__(self, channel: Channel) -> None:
@@ -132,7 +132,7 @@ class TestsSession(Session):
         self._loading = False
 
     def load(self, exports: list[str]) -> dict[str, Any]:
-        """The program's objects of these names, as it has them; no name comes from the program."""
+        """The program's objects with these names."""
         self._loading = True
         try:
             values = self.ask("load", exports)
@@ -143,7 +143,7 @@ class TestsSession(Session):
         return dict(zip(exports, values, strict=True))
 
     def ask(self, op: str, *operands: Any) -> Any:
-        """The other side's answer; its exception is raised here."""
+        """The program's answer. Its exception is raised here."""
         first = self._next
         try:
             return self.decode(self._exchange(op, *operands)["ok"])
@@ -151,11 +151,11 @@ class TestsSession(Session):
             self.forget(first)
 
     def place(self, op: str, *operands: Any) -> None:
-        """Set an attribute or an item. A function of the tests that is put there stays lent, as it stays there."""
+        """Set an attribute or an item. A function of the tests set there can be called later, too."""
         self._exchange(op, *operands)
 
     def get(self, handle: Handle, name: str) -> Any:
-        """An attribute. A container is a copy that is kept equal to the original, in both directions."""
+        """An attribute. A container is a copy that is synchronised with the original in both directions."""
         reply = self._exchange("get", handle, name)
         value = self.decode(reply["ok"])
         place = reply.get("mirror")
@@ -169,9 +169,9 @@ class TestsSession(Session):
         return value
 
     def call(self, handle: Handle, args: list[Any], named: dict[str, Any], caller: types.FrameType) -> Any:
-        """Call a function. It answers, or it changes its arguments: with an answer that is used no change counts.
+        """Call a function. Changes of its arguments only count if its answer is None or unused.
 
-        Otherwise a program could change what the tests are about to compare its answer with.
+        Otherwise a program could change the value with which the tests compare its answer.
         """
         first = self._next
         try:
@@ -187,7 +187,7 @@ class TestsSession(Session):
             self.forget(first)
 
     def refer(self, value: Any) -> Message:
-        """The program's own objects go back as what they are; Python's go by name; ours cross as something to call."""
+        """Refer to the program's objects by number, to Python's by name, and export others as callables."""
         if isinstance(value, Handle):
             return {"t": "yours", "v": value._number}
         if isinstance(value, type | types.BuiltinFunctionType) and is_builtin(value):
@@ -195,11 +195,11 @@ class TestsSession(Session):
         return self.export(value)
 
     def adopt(self, number: int, data: Message) -> Any:
-        """A handle; for an exception class that the tests name, a class of our own."""
+        """A handle or, for an exception class that the tests name, a class on this side."""
         return _error_class(data["x"]) if self._loading and "x" in data else Handle(self, number)
 
     def answer(self, message: Message) -> Message:
-        """The program calls what it was lent: plain data go in and come out; of anything else it sees None."""
+        """Let the program call a function that was passed to it, with plain data only; other results become None."""
         function, args, named = self._borrowed(message)
         try:
             return {"ok": encode(function(*args, **named), lambda part: None)}
@@ -254,7 +254,7 @@ class TestsSession(Session):
         except (LookupError, TypeError, ValueError, AttributeError) as odd:
             raise self._odd() from odd
         if isinstance(error, StopIteration | StopAsyncIteration | GeneratorExit) and op != "next":
-            # Within a `zip` or a generator of the tests it would end them instead of failing them.
+            # Within a `zip` or a generator of the tests it would end these instead of failing them.
             told = error.__dict__
             error = _derived(type(error).__name__, RuntimeError)(*error.args)
             error.__dict__.update(told)
@@ -262,7 +262,7 @@ class TestsSession(Session):
 
 
 def _discards(caller: types.FrameType) -> bool:
-    """Whether the code that is calling throws the result away, as a statement that is a call does."""
+    """Whether the calling code discards the result, as a call that is a statement does."""
     import dis
 
     after = (step for step in dis.get_instructions(caller.f_code) if step.offset > caller.f_lasti)
@@ -312,7 +312,7 @@ def _rebuild(data: Message) -> BaseException:
 
 
 def main(job: Message) -> None:
-    """Load the program, run the tests, and report on a pipe that the program never had."""
+    """Load the program, run the tests, and report on a pipe that the program does not have."""
     report = os.dup(2)
     session = TestsSession(Channel(os.dup(0), os.dup(1)))
     null = os.open(os.devnull, os.O_RDWR)
@@ -348,17 +348,13 @@ def judge(session: TestsSession, job: Message) -> tuple[str, str]:
 
 
 def _run_cases(module: types.ModuleType) -> None:
-    """Run the unittest classes that the tests define, if any, and raise the first thing that went wrong."""
+    """Run the tests' unittest classes, if any, and raise the first failure."""
     unittest = sys.modules.get("unittest")
     if unittest is None:
         return
     kinds = [c for c in vars(module).values() if isinstance(c, type) and issubclass(c, unittest.TestCase)]
-    cases = [case for kind in kinds if kind.__module__ == "tests" for case in _cases(unittest, kind)]
-    unittest.TestSuite(cases).debug()
-
-
-def _cases(unittest: Any, kind: Any) -> list[Any]:
-    return [kind(name) for name in unittest.TestLoader().getTestCaseNames(kind)]
+    load = unittest.TestLoader().loadTestsFromTestCase
+    unittest.TestSuite(load(kind) for kind in kinds if kind.__module__ == "tests").debug()
 
 
 def _blame(error: BaseException, *, tests: str = "", loading: bool = False) -> tuple[str, str]:

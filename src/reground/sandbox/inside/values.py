@@ -1,7 +1,7 @@
-"""The values that cross: numbers, texts, dates, and containers and arrays of them, rebuilt as genuine builtins.
+"""Encodes and decodes plain data: numbers, texts, dates, and containers and arrays of them, rebuilt as builtins.
 
-No names, types or calls are among them. Whatever is not plain data stays where it is and crosses as a numbered
-reference, which the receiver resolves in its own way. What a value may cost its receiver is limited here.
+Names, types and calls are not plain data. Anything else crosses as a numbered reference, which the receiver resolves.
+The size of a decoded value is limited here.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ _NUMBERS = {int, float, bool}
 
 def _items(value: Any, refer: Refer) -> list[Any]:
     kinds = set(map(type, value))
-    # JSON has a form for all of them, so a long list of plain numbers or texts is not walked item by item.
+    # A list of only plain numbers or texts is JSON already, and need not be walked item by item.
     if kinds <= _TEXTS or (kinds <= _NUMBERS and min(value) > -_SAFE_INT and max(value) < _SAFE_INT):
         return list(value)
     return [encode(item, refer) for item in value]
@@ -90,6 +90,10 @@ def _offset(moment: Any) -> str:
     return str(moment.isoformat())
 
 
+_NUMPY_SCALARS = (
+    "bool bool_ int8 int16 int32 int64 uint8 uint16 uint32 uint64 float16 float32 float64 complex64 complex128 str_ "
+    "bytes_"
+)
 _ENCODERS: dict[str, Callable[[Any, Refer], tuple[str, Any]]] = {
     "builtins.tuple": lambda v, r: ("tuple", _items(v, r)),
     "builtins.set": lambda v, r: ("set", _items(v, r)),
@@ -111,33 +115,12 @@ _ENCODERS: dict[str, Callable[[Any, Refer], tuple[str, Any]]] = {
     "decimal.Decimal": lambda v, r: ("decimal", str(v)),
     "fractions.Fraction": lambda v, r: ("fraction", [hex(v.numerator), hex(v.denominator)]),
     "numpy.ndarray": _array,
-    **{
-        f"numpy.{name}": lambda v, r: ("", encode(v.item(), r))
-        for name in [
-            "bool",
-            "bool_",
-            "int8",
-            "int16",
-            "int32",
-            "int64",
-            "uint8",
-            "uint16",
-            "uint32",
-            "uint64",
-            "float16",
-            "float32",
-            "float64",
-            "complex64",
-            "complex128",
-            "str_",
-            "bytes_",
-        ]
-    },
+    **{f"numpy.{name}": lambda v, r: ("", encode(v.item(), r)) for name in _NUMPY_SCALARS.split()},
 }
 
 
 def decode(data: Any, resolve: Resolve) -> Any:
-    """Genuine values from JSON; `resolve` looks up what is no plain value. Raises WireError for anything else."""
+    """Values from JSON; `resolve` looks up references. Raises WireError for anything else."""
     try:
         return _decode(data, resolve, 0)
     except Exception as error:
@@ -196,12 +179,12 @@ def _decode_array(body: Any) -> Any:
     array = numpy.frombuffer(bytes.fromhex(data), dtype=kind).reshape([int(size) for size in shape])
     if array.size == 0:
         return array.view(_empty(numpy))
-    # A truth value other than 0 and 1 would be neither.
+    # Normalise booleans: bytes other than 0 and 1 would equal neither.
     return array.view("u1") != 0 if array.dtype.kind == "b" else array.copy()
 
 
 def _empty(numpy: Any) -> type:
-    """Empty arrays that numpy does not stretch to the shape of others: every statement about nothing would be true."""
+    """Empty arrays that numpy does not broadcast to other shapes, because every comparison of nothing is true."""
 
     class Empty(numpy.ndarray):  # type: ignore[misc]
         def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **named: Any) -> Any:
@@ -249,7 +232,7 @@ def is_mutable(value: Any) -> bool:
 
 
 def overwrite(old: Any, new: Any) -> None:
-    """Give a container the contents of another of its kind, in place, nested containers too where they match."""
+    """Give a container the content of another of its kind in place, including matching nested containers."""
     if isinstance(old, list) and isinstance(new, list):
         old[:] = [_merged(a, b) for a, b in zip(old, new, strict=False)] + new[len(old) :]
     elif isinstance(old, dict) and isinstance(new, dict):

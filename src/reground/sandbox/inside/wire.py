@@ -1,6 +1,6 @@
 """Frames between two processes that do not trust each other: four bytes of length, and JSON.
 
-What a frame may cost its reader is limited before it is parsed: its bytes, and the number of values in it.
+A frame's bytes and its number of values are limited before it is parsed.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 
 
 class WireError(BaseException):
-    """The other side has gone or does not keep to the protocol; no `except Exception` may swallow it."""
+    """The other side has gone or violates the protocol. It is no Exception, so that `except Exception` misses it."""
 
 
 class Channel:
@@ -26,7 +26,7 @@ class Channel:
         self._read, self._write = read, write
 
     def send(self, message: dict[str, Any]) -> None:
-        """Write one frame. Raises WireError when nobody reads any more or the message is too long."""
+        """Write one frame. Raises WireError if the reader has gone or the message is too long."""
         data = json.dumps(message, separators=(",", ":")).encode()
         if len(data) > MOST_BYTES:
             raise WireError("a value is too large to cross")
@@ -38,7 +38,7 @@ class Channel:
             raise WireError("the other side has gone") from error
 
     def receive(self) -> dict[str, Any]:
-        """Read one frame. Raises WireError at the end of the stream and for what is no frame."""
+        """Read one frame. Raises WireError at the end of the stream and for an invalid frame."""
         size = int.from_bytes(self._exactly(4), "big")
         if size > MOST_BYTES:
             raise WireError("a value is too large to cross")
@@ -71,7 +71,7 @@ def parse(data: bytes) -> dict[str, Any]:
 
 
 def _nodes(data: bytes) -> int:
-    """At least the number of values in a frame; commas within texts are told apart only where it matters."""
+    """At least the number of values in a frame. Commas within texts are only excluded if the limit is exceeded."""
     if (most := _marks(data)) <= MOST_NODES:
         return most
     return _marks(_TEXT.sub(b"", data))

@@ -1,0 +1,119 @@
+"""Supervised fine-tuning on demonstrations: the likelihood of the last message, given those before it.
+
+A prompt is tokenised exactly as `hf/` does when the model is used, and the reply's tokens follow it. Decoder-only
+models are fitted by TRL's SFTTrainer, encoder-decoders by transformers' Seq2SeqTrainer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reground.core.errors import ConfigurationError, DataError
+from reground.models._transformers import prompt_text
+from reground.training.fitting import Fitting, Step, arguments, fit, result
+from reground.training.rows import Demonstration
+from reground.training.weights import load_base, lora, save
+
+if TYPE_CHECKING:
+    import transformers
+
+
+def fit_demonstrations(
+    rows: Sequence[Demonstration],
+    base: str,
+    settings: Fitting,
+    out: Path,
+    place: Path,
+    *,
+    on_step: Callable[[Step], None] = lambda step: None,
+) -> Path:
+    """Fine-tune a model and write it into the folder `place`: an adapter for LoRA, else whole weights.
+
+    base: as in `hf/`. out: the folder of checkpoints and metrics, where an interrupted fit goes on. Raises what
+    `fit` and `load_base` raise, and DataError without rows.
+    """
+    from transformers import set_seed
+
+    if not rows:
+        raise DataError("there are no demonstrations to fit to", path=out)
+    set_seed(settings.seed)
+    model, tokenizer = load_base(base, whole=not settings.lora_rank)
+    adapter = lora(settings.lora_rank, seq2seq=model.config.is_encoder_decoder)
+    make = _seq2seq if model.config.is_encoder_decoder else _decoder
+    trainer = make(model, tokenizer, rows, settings, arguments(settings, out), adapter)
+    fit(trainer, out, on_step=on_step)
+    with result(place) as folder:
+        save(trainer.model, tokenizer, folder, base=base)
+    return place
+
+
+def tokenised(tokenizer: Any, row: Demonstration, *, most: int, apart: bool) -> tuple[list[int], list[int]]:
+    """The prompt's tokens and the reply's with its end token.
+
+    What is too long loses the beginning of its prompt. Raises ConfigurationError for a reply that does not fit.
+    """
+    *asked, reply = row.messages
+    if reply.role != "assistant":
+        raise ConfigurationError(f"the last message of a demonstration is the assistant's, not the {reply.role}'s")
+    turns = [{"role": turn.role, "content": turn.content} for turn in asked]
+    prompt = tokenizer(prompt_text(tokenizer, turns, apart=apart), add_special_tokens=apart)["input_ids"]
+    said = [*tokenizer(reply.content, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+    room = most if apart else most - len(said)
+    if len(said) >= most or room < 1:
+        raise ConfigurationError(f"a reply has {len(said)} tokens and does not fit max_length={most}: raise it")
+    return prompt[-room:], said
+
+
+def _decoder(
+    model: Any,
+    tokenizer: Any,
+    rows: Sequence[Demonstration],
+    settings: Fitting,
+    given: dict[str, Any],
+    adapter: Any,
+) -> transformers.Trainer:
+    from datasets import Dataset
+    from trl import SFTConfig, SFTTrainer
+
+    pairs = [tokenised(tokenizer, row, most=settings.max_length, apart=False) for row in rows]
+    columns = {
+        "input_ids": [prompt + said for prompt, said in pairs],
+        "completion_mask": [[0] * len(prompt) + [1] * len(said) for prompt, said in pairs],
+    }
+    return SFTTrainer(
+        model=model,
+        args=SFTConfig(
+            **given, max_length=None, completion_only_loss=True, gradient_checkpointing=not given["use_cpu"]
+        ),
+        train_dataset=Dataset.from_dict(columns),
+        processing_class=tokenizer,
+        peft_config=adapter,
+    )
+
+
+def _seq2seq(
+    model: Any,
+    tokenizer: Any,
+    rows: Sequence[Demonstration],
+    settings: Fitting,
+    given: dict[str, Any],
+    adapter: Any,
+) -> transformers.Trainer:
+    from datasets import Dataset
+    from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments
+
+    if adapter is not None:
+        from peft import get_peft_model
+
+        model = get_peft_model(model, adapter)
+    pairs = [tokenised(tokenizer, row, most=settings.max_length, apart=True) for row in rows]
+    columns = {"input_ids": [prompt for prompt, _ in pairs], "labels": [said for _, said in pairs]}
+    return Seq2SeqTrainer(
+        model=model,
+        args=Seq2SeqTrainingArguments(**given),
+        train_dataset=Dataset.from_dict(columns),
+        data_collator=DataCollatorForSeq2Seq(tokenizer, model=model),
+        processing_class=tokenizer,
+    )

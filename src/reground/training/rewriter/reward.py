@@ -1,0 +1,145 @@
+"""The reward of a rewriting: what the whole pipeline makes of it (Rewrite-Retrieve-Read, equations 6 and 7).
+
+The pipeline is the method itself, with a rewriter that says what the policy wrote. So a reward is measured on exactly
+what will run later: the same parsing of queries, the same retrieval, the same reader and the same metrics.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from reground.core.errors import ConfigurationError, TransientModelError, did_you_mean
+from reground.core.language import Message, Reply, Sampling
+from reground.core.run import Run
+from reground.core.solve import Solved, solve
+from reground.core.trajectory import RetrieveStep, Trajectory
+from reground.evaluation.metrics.text import hit
+from reground.evaluation.runner import FATAL
+from reground.evaluation.task import Example, Task
+from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
+from reground.methods.shared.evidence import interleaved
+from reground.training.optimise import Judged
+
+RANK = "reciprocal rank"
+"""1 / the place of the first passage that holds the answer, 0 where none does. It grows before a hit is lost."""
+
+PAPER: dict[str, dict[str, float]] = {
+    "exact match": {"exact match": 1.0, "token F1": 1.0, "hit": 1.0},
+    "option F1": {"exact match": 1.0, "option F1": 1.0},
+}
+"""Equations 6 and 7, with lambda_f = lambda_h = 1 as in the official configuration, by a metric that tasks have."""
+
+RETRIEVAL = {"hit": 1.0, RANK: 1.0}
+"""A reward without a reader: milliseconds instead of seconds."""
+
+
+@dataclass(frozen=True)
+class Said:
+    """A rewriter or a reader that always says the same."""
+
+    text: str
+    name: str = "said"
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        """The text."""
+        return [Reply(text=self.text)] * sampling.n
+
+
+@dataclass(frozen=True)
+class PipelineReward:
+    """R_lm: a weighted sum of metrics of what the pipeline answers and retrieves.
+
+    method: with its retriever and its reader, and a fixed number of passages in `total`: otherwise more queries read
+    more passages, and more queries always pay. task: whose metrics count. weights: by metric; `hit` counts +1 or -1 as
+    in equation 6, `RANK` needs no reader. patience: seconds to wait for a reader that is away.
+    """
+
+    method: RewriteRetrieveRead
+    task: Task
+    weights: Mapping[str, float]
+    patience: float = 3600.0
+    pause: float = field(default=1.0, repr=False)
+
+    def __post_init__(self) -> None:
+        if self.method.total is None:
+            raise ConfigurationError("a reward needs a fixed number of passages: set total, such as total=3")
+        for name in self.weights:
+            if name not in (known := [*metrics_of(self.task), RANK]):
+                raise ConfigurationError(
+                    f"{self.task.name} has no metric {name!r} to reward; {did_you_mean(name, known)}"
+                )
+
+    async def __call__(self, example: Example, text: str) -> Judged:
+        """The reward of a rewriting and its parts. `invalid` is 1 for one that holds no query."""
+        solved = await self._solved(example, text)
+        found = await self._metrics(example, solved.trajectory)
+        parts = {name: _signed(name, found[name]) for name in self.weights}
+        score = sum(self.weights[name] * value for name, value in parts.items())
+        return {"score": score, "invalid": float(not _queries(solved.trajectory)), **parts}
+
+    async def _solved(self, example: Example, text: str) -> Solved:
+        """The pipeline's trajectory. Raises what ends any run, and what is not over when the patience is."""
+        method = replace(self.method, rewriter=Said(text), rewriter_style="trained", mode="rewrite")
+        waited, pause = 0.0, self.pause
+        while True:
+            solved = await solve(method, example.question, Run(), id=example.id, name="rewrite_retrieve_read")
+            if isinstance(solved.error, TransientModelError) and waited < self.patience:
+                await asyncio.sleep(pause)
+                waited, pause = waited + pause, min(60.0, 2 * pause)
+            elif isinstance(solved.error, (*FATAL, TransientModelError)):
+                raise solved.error
+            else:
+                return solved
+
+    async def _metrics(self, example: Example, trajectory: Trajectory) -> dict[str, float | None]:
+        scores = await self.task.score(example, trajectory, None)
+        return {name: score.value for name, score in scores.items()} | {RANK: _rank(example, trajectory, self.method)}
+
+
+def metrics_of(task: Task) -> tuple[str, ...]:
+    """The metrics that a task names, or its primary one."""
+    return tuple(getattr(task, "metrics", None) or (task.primary,))
+
+
+def without_reader(method: RewriteRetrieveRead) -> RewriteRetrieveRead:
+    """The method with a reader that knows nothing, for rewards of what is retrieved alone."""
+    return replace(method, model=Said("Answer: unknown", name="no reader"))
+
+
+def retriever_only(weights: Mapping[str, float]) -> bool:
+    """Whether a reward needs no reader."""
+    return set(weights) <= {*RETRIEVAL, "gold recall"}
+
+
+def paper_weights(task: Task) -> dict[str, float]:
+    """The paper's reward for a task. Raises ConfigurationError for a task that it has none for."""
+    known = metrics_of(task)
+    for metric, weights in reversed(PAPER.items()):
+        if metric in known:
+            return {name: weight for name, weight in weights.items() if name in known}
+    raise ConfigurationError(
+        f"the paper rewards exact match, and {task.name} has no such metric: name the reward's own"
+    )
+
+
+def _signed(name: str, value: float | None) -> float:
+    """A metric as the reward counts it; what cannot be measured counts nothing."""
+    return 0.0 if value is None else 2 * value - 1 if name == "hit" else value
+
+
+def _queries(trajectory: Trajectory) -> list[str]:
+    return [step.query for step in trajectory.steps if isinstance(step, RetrieveStep)]
+
+
+def _rank(example: Example, trajectory: Trajectory, method: RewriteRetrieveRead) -> float | None:
+    """The reciprocal rank among the passages that are read; None where no passage could hold the answer."""
+    found = [list(step.passages) for step in trajectory.steps if isinstance(step, RetrieveStep)]
+    for place, passage in enumerate(interleaved(found)[: method.total], start=1):
+        held = hit(example.golden_answers, [passage.title, passage.text])
+        if held is None:
+            return None
+        if held:
+            return 1 / place
+    return 0.0

@@ -1,0 +1,124 @@
+"""Pseudo data for the warm-up of a rewriter (Rewrite-Retrieve-Read, section 3.2).
+
+A prompted model rewrites the training questions, and the pipeline answers them: two ordinary runs, one with the
+rewriting and one with the question itself as the query. A rewriting is kept where it led to the answer. A question that
+leads there by itself is kept as its own rewriting, so that the model also learns to leave it as it is.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from reground.core.errors import DataError
+from reground.core.language import Message
+from reground.core.trajectory import NoteStep, Trajectory, read_trajectories
+from reground.evaluation.records import Record
+from reground.evaluation.results import read_records
+from reground.methods.rewrite_retrieve_read import Prompts
+from reground.methods.shared.prompts import render
+from reground.training.rows import Demonstration
+
+Proof = Literal["answer", "passages", "either"]
+"""What shows that a rewriting is good: the final answer was right, or what was read holds the answer."""
+
+Why = Literal["wrong", "no query", "failed", "its own question"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarmUp:
+    """Which rewritings are kept."""
+
+    proof: Proof = "either"
+    """What shows that a rewriting is good: answer (the final answer was right, as in the paper), passages (what was
+    read holds the answer), or either."""
+
+    copies: float = 0.3
+    """The largest share of questions that are their own rewriting."""
+
+    seed: int = 0
+    """Draws which copies are kept, and the order of the rows."""
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The rows of a warm-up, and the number of rewritings left out by reason."""
+
+    rows: list[Demonstration]
+    rewritings: int
+    copies: int
+    dropped: Mapping[Why, int]
+
+
+def warmup_rows(rewritten: Path, plain: Path | None, settings: WarmUp) -> Kept:
+    """The demonstrations of two finished runs on training questions.
+
+    rewritten: the run of `rewrite_retrieve_read` with a prompted rewriter. plain: the run with the question as the
+    query, for copies. Raises DataError where no rewriting led to an answer.
+    """
+    dropped: dict[Why, int] = {"wrong": 0, "no query": 0, "failed": 0, "its own question": 0}
+    made: list[Demonstration] = []
+    for record, trajectory in _run(rewritten):
+        queries = queries_of(trajectory)
+        why = _fault(record, queries, trajectory.question, settings.proof)
+        if why is None:
+            made.append(demonstration(record.example, trajectory.question, "; ".join(queries)))
+        else:
+            dropped[why] += 1
+    if not made:
+        raise DataError("no rewriting here led to the answer: more questions, or a better model", path=rewritten)
+    copies = [] if plain is None else [*_copies(plain, settings)]
+    draw = random.Random(settings.seed)
+    draw.shuffle(copies)
+    most = round(settings.copies / (1 - settings.copies) * len(made)) if settings.copies < 1 else len(copies)
+    rows = [*made, *copies[:most]]
+    draw.shuffle(rows)
+    return Kept(rows, len(made), len(rows) - len(made), dropped)
+
+
+def demonstration(question_id: str, question: str, queries: str) -> Demonstration:
+    """One row: what a trained rewriter reads, and the queries joined by ";" (official code)."""
+    asked = render(Prompts().trained, question=question)
+    messages = (Message(role="user", content=asked), Message(role="assistant", content=queries))
+    return Demonstration(question=question_id, messages=messages)
+
+
+def queries_of(trajectory: Trajectory) -> list[str]:
+    """The queries of a rewriting; none where none was made."""
+    for step in trajectory.steps:
+        if isinstance(step, NoteStep) and step.name == "rewritten":
+            queries = step.data.get("queries")
+            return [str(query) for query in queries] if isinstance(queries, list | tuple) else []
+    return []
+
+
+def _copies(plain: Path, settings: WarmUp) -> Iterator[Demonstration]:
+    for record, trajectory in _run(plain):
+        if record.failure is None and _proven(record, settings.proof):
+            yield demonstration(record.example, trajectory.question, trajectory.question)
+
+
+def _fault(record: Record, queries: list[str], question: str, proof: Proof) -> Why | None:
+    if record.failure is not None:
+        return "failed"
+    if not queries:
+        return "no query"
+    if queries == [question]:
+        return "its own question"
+    return None if _proven(record, proof) else "wrong"
+
+
+def _proven(record: Record, proof: Proof) -> bool:
+    right, held = record.value("exact match") == 1, record.value("hit") == 1
+    return right if proof == "answer" else held if proof == "passages" else right or held
+
+
+def _run(folder: Path) -> Iterator[tuple[Record, Trajectory]]:
+    """Every scored question of a run with its trajectory."""
+    records = {record.id: record for record in read_records(folder / "scores.jsonl")}
+    for trajectory in read_trajectories(folder / "trajectories.jsonl"):
+        if trajectory.id in records:
+            yield records[trajectory.id], trajectory

@@ -1,0 +1,105 @@
+"""The reward of a rewriting: equations 6 and 7 by hand, on the method itself."""
+
+from __future__ import annotations
+
+import pytest
+
+from reground.core.errors import AuthenticationError, ConfigurationError, TransientModelError
+from reground.core.evidence import Passage
+from reground.evaluation.task import Example
+from reground.evaluation.tasks.qa import QuestionAnswering
+from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
+from reground.models.scripted import ScriptedModel
+from reground.training.rewriter.reward import (
+    RANK,
+    RETRIEVAL,
+    PipelineReward,
+    paper_weights,
+    retriever_only,
+    without_reader,
+)
+
+DANUBE = Passage(id="w-1", title="Danube", text="The Danube flows through Vienna and Budapest.")
+RHINE = Passage(id="w-2", title="Rhine", text="The Rhine flows through Cologne.")
+SEINE = Passage(id="w-3", title="Seine", text="The Seine flows through Paris.")
+PAGES = {"river of Vienna": [RHINE, DANUBE], "Cologne": [RHINE], "Paris": [SEINE, RHINE]}
+EXAMPLE = Example(
+    id="q1", question="Which river?", golden_answers=("Danube", "the Donau"), metadata={"gold_ids": ["w-1"]}
+)
+TASK = QuestionAnswering(name="rivers_train", primary="token F1", loaded=(EXAMPLE,))
+
+
+class Library:
+    """Finds what is written down for a query."""
+
+    name = "library"
+
+    async def retrieve(self, query: str, /, *, k: int) -> list[Passage]:
+        return PAGES.get(query, [])[:k]
+
+
+def method(*replies: object, **settings: object) -> RewriteRetrieveRead:
+    model = ScriptedModel(list(replies)) if replies else ScriptedModel(lambda messages, sampling: "Answer: Rhine")
+    return RewriteRetrieveRead(model=model, retriever=Library(), **{"total": 2, **settings})
+
+
+@pytest.mark.parametrize(
+    ("rewriting", "answer", "wanted"),
+    [
+        ("river of Vienna", "Answer: Danube", 1 + 1 + 1),
+        ("river of Vienna", "Answer: Danube river", 0 + 2 / 3 + 1),
+        ("Cologne", "Answer: Danube", 1 + 1 - 1),
+        ("Cologne", "Answer: Rhine", 0 + 0 - 1),
+        ("Cologne; river of Vienna", "Answer: Rhine", 0 + 0 + 1),
+    ],
+)
+async def test_the_papers_reward(rewriting: str, answer: str, wanted: float) -> None:
+    reward = PipelineReward(method(answer), TASK, paper_weights(TASK))
+    judged = await reward(EXAMPLE, rewriting)
+    assert judged["score"] == pytest.approx(wanted)
+    assert judged["invalid"] == 0
+
+
+@pytest.mark.parametrize(
+    ("rewriting", "hit", "rank"),
+    [("river of Vienna", 1.0, 1 / 2), ("Paris", -1.0, 0.0), ("Paris; river of Vienna", -1.0, 0.0), ("", 0.0, 0.0)],
+)
+async def test_a_reward_of_what_is_retrieved_alone(rewriting: str, hit: float, rank: float) -> None:
+    """Two passages are read: of two queries, the first of each."""
+    model = ScriptedModel([])
+    quiet = without_reader(RewriteRetrieveRead(model=model, retriever=Library(), total=2))
+    judged = await PipelineReward(quiet, TASK, RETRIEVAL)(EXAMPLE, rewriting)
+    assert (judged["hit"], judged[RANK]) == (hit, pytest.approx(rank))
+    assert judged["score"] == pytest.approx(hit + rank)
+    assert judged["invalid"] == float(not rewriting)
+    assert not model.calls
+
+
+async def test_yes_and_no_are_no_phrases_that_a_passage_holds() -> None:
+    asked = EXAMPLE.model_copy(update={"golden_answers": ("yes",)})
+    judged = await PipelineReward(without_reader(method()), TASK, RETRIEVAL)(asked, "river of Vienna")
+    assert judged["score"] == 0
+
+
+async def test_a_reader_that_is_away_for_a_while_is_waited_for() -> None:
+    away = [TransientModelError("busy")] * 3
+    reward = PipelineReward(method(*away, "Answer: Danube"), TASK, {"exact match": 1.0}, pause=0.001)
+    assert (await reward(EXAMPLE, "river of Vienna"))["score"] == 1
+    short = PipelineReward(method(*away), TASK, {"exact match": 1.0}, pause=0.001, patience=0.002)
+    with pytest.raises(TransientModelError, match="busy"):
+        await short(EXAMPLE, "river of Vienna")
+
+
+async def test_a_refused_key_ends_the_training() -> None:
+    reward = PipelineReward(method(AuthenticationError("no")), TASK, {"exact match": 1.0})
+    with pytest.raises(AuthenticationError):
+        await reward(EXAMPLE, "river of Vienna")
+
+
+def test_rewards_that_cannot_be() -> None:
+    with pytest.raises(ConfigurationError, match="fixed number of passages: set total"):
+        PipelineReward(method(total=None), TASK, RETRIEVAL)
+    with pytest.raises(ConfigurationError, match=r"rivers_train has no metric 'hits' to reward; did you mean hit\?"):
+        PipelineReward(method(), TASK, {"hits": 1.0})
+    assert retriever_only({"hit": 1.0})
+    assert not retriever_only({"hit": 1.0, "token F1": 1.0})

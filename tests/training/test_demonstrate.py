@@ -1,0 +1,77 @@
+"""Supervised fine-tuning: decoder-only and encoder-decoder, whole and by an adapter, used by `hf/` at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the extra [train]")
+pytest.importorskip("datasets", reason="needs the extra [train]")
+
+from reground.core.errors import ConfigurationError, DataError
+from reground.core.language import Message
+from reground.models import hf
+from reground.models.options import ModelOptions
+from reground.training.demonstrate import fit_demonstrations, tokenised
+from reground.training.fitting import Fitting, Step
+from reground.training.rows import Demonstration
+from reground.training.weights import load_base
+from tests.models.conversing import sampling, says
+from tests.training.tiny import tiny_llama, tiny_t5
+
+PAIRS = {"a b": "c d e", "f g": "h i", "k l": "m n o", "p q": "r s"}
+ROWS = [
+    Demonstration(
+        question=asked, messages=(Message(role="user", content=asked), Message(role="assistant", content=said))
+    )
+    for asked, said in PAIRS.items()
+]
+
+
+@pytest.mark.parametrize(("make", "rank"), [(tiny_llama, 0), (tiny_llama, 8), (tiny_t5, 0)])
+async def test_a_model_learns_to_say_what_was_shown(make, rank: int, tmp_path: Path) -> None:
+    base = make(tmp_path / "base")
+    settings = Fitting(
+        epochs=60, batch=4, learning_rate=0.01 if rank == 0 else 0.05, lora_rank=rank, max_length=64, threads=1
+    )
+    steps: list[Step] = []
+    place = fit_demonstrations(ROWS, str(base), settings, tmp_path / "fit", tmp_path / "model", on_step=steps.append)
+    assert steps[-1].loss < 0.3 < steps[0].loss
+    model = hf.create(str(place), ModelOptions(threads=1))
+    for asked, said in PAIRS.items():
+        (reply,) = await model.generate(says(asked), sampling(max_tokens=8))
+        assert (reply.text.strip(), reply.finish_reason) == (said, "stop")
+
+
+def test_an_adapter_of_an_encoder_decoder_lowers_the_loss_and_loads(tmp_path: Path) -> None:
+    """The tiny model's random output layer stays, so an adapter alone cannot make it right."""
+    settings = Fitting(epochs=40, batch=4, learning_rate=0.05, max_length=64, threads=1)
+    steps: list[Step] = []
+    place = fit_demonstrations(
+        ROWS, str(tiny_t5(tmp_path / "base")), settings, tmp_path / "fit", tmp_path / "model", on_step=steps.append
+    )
+    assert steps[-1].loss < 0.7 * steps[0].loss
+    assert (place / "adapter_config.json").is_file()
+    hf.load_weights(str(place))
+
+
+def test_only_the_reply_counts_and_a_long_prompt_loses_its_beginning(tmp_path: Path) -> None:
+    _, tokenizer = load_base(str(tiny_llama(tmp_path)))
+    row = ROWS[0].model_copy(update={"messages": (Message(role="user", content="x y " * 20), ROWS[0].messages[1])})
+    prompt, said = tokenised(tokenizer, row, most=10, apart=False)
+    assert tokenizer.decode(said, skip_special_tokens=True) == "c d e"
+    assert said[-1] == tokenizer.eos_token_id
+    assert tokenizer.decode(prompt) == "x y x y x y"
+    with pytest.raises(ConfigurationError, match="4 tokens and does not fit max_length=4"):
+        tokenised(tokenizer, row, most=4, apart=False)
+
+
+def test_what_cannot_be_fitted_to(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="no demonstrations"):
+        fit_demonstrations([], "absent", Fitting(), tmp_path / "fit", tmp_path / "model")
+    asked = ROWS[0].model_copy(update={"messages": ROWS[0].messages[:1]})
+    with pytest.raises(ConfigurationError, match="is the assistant's, not the user's"):
+        fit_demonstrations(
+            [asked], str(tiny_llama(tmp_path / "base")), Fitting(lora_rank=0), tmp_path / "fit", tmp_path / "model"
+        )
