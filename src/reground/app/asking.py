@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reground.app import catalogue
-from reground.app.corpora import corpus_retriever
+from reground.app.corpora import check_reranker, corpus_retriever, reranked
 from reground.app.empty import nothing_said
 from reground.app.identity import identity, plain
 from reground.app.inputs import as_budget, as_corpus, as_model, as_options
@@ -154,8 +154,11 @@ async def answer(order: Ask) -> Result:
         if order.on_report is not None:
             order.on_report(report)
     async with AsyncExitStack() as opened:
-        if retriever is not corpus:
-            opened.push_async_callback(close, retriever)
+        if retriever is not None:
+            own = retriever is corpus
+            retriever = reranked(retriever, order, closes=not own)
+            if retriever is not corpus:
+                opened.push_async_callback(close, retriever)
         model = _opened(order.model, options, opened, catalogue.load_model)
         rewriter = None
         if order.rewriter is not None:
@@ -192,6 +195,7 @@ def _checked(order: Ask) -> Ask:
     rewriter = None if order.rewriter is None else as_model(order.rewriter, options)
     order = replace(order, question=question, method=method, model=as_model(order.model, options), rewriter=rewriter)
     catalogue.check_rewriter(rewriter, [method])
+    check_reranker(order)
     _check_trace(order.trace)
     return order
 

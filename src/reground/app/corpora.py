@@ -16,6 +16,7 @@ from reground.core.errors import ConfigurationError, DataError, IndexBusy
 from reground.core.places import expanded, indexes_dir
 
 if TYPE_CHECKING:
+    from reground.app.options import Reranking
     from reground.core.evidence import Retriever
     from reground.retrieval.settings import IndexReport, IndexSettings, Progress
 
@@ -60,6 +61,26 @@ async def corpus_retriever(
                 on_index(_waiting())
             await asyncio.sleep(pause)
             pause = min(2 * pause, _LATE)
+
+
+def check_reranker(order: Reranking) -> None:
+    """Refuse an unknown kind of reranker before anything is indexed. Raises ConfigurationError."""
+    if order.rerank is not None:
+        from reground.retrieval.rerank import known
+
+        known(order.rerank)
+
+
+def reranked(retriever: Retriever, order: Reranking, *, closes: bool = True) -> Retriever:
+    """The retriever, with the reranker of the options if there is one. closes: whether closing it closes this one too.
+
+    Raises ConfigurationError for a reranker that does not exist.
+    """
+    if order.rerank is None:
+        return retriever
+    from reground.retrieval.rerank import rerank
+
+    return rerank(retriever, order.rerank, depth=order.rerank_depth, by=order.rerank_by, closes=closes)
 
 
 def _waiting() -> Progress:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reground.app import catalogue
-from reground.app.corpora import corpus_retriever
+from reground.app.corpora import check_reranker, corpus_retriever, reranked
 from reground.app.identity import PARTS, identity
 from reground.app.meanings import field_names
 from reground.core.errors import ConfigurationError, DataError, did_you_mean
@@ -114,10 +114,12 @@ async def open_bench(
     models: the models by role (model, judge, rewriter). settings: the settings of each method.
     """
     _check_corpus(order.corpus)
+    check_reranker(order)
     documents = order.corpus if order.corpus is not None else getattr(task, "corpus", None)
     retriever = None
     if documents is not None and any(takes(name, "retriever") for name in methods):
-        retriever = await corpus_retriever(documents, on_index, language=order.language, on_report=on_report)
+        found = await corpus_retriever(documents, on_index, language=order.language, on_report=on_report)
+        retriever = reranked(found, order)
     isolation = None
     if task.form.name in RUNS_CODE or any("sandbox" in catalogue.needs(name) for name in methods):
         from reground.sandbox import find_sandbox

@@ -6,12 +6,12 @@ Questions, evaluations and tree collections all use it.
 from __future__ import annotations
 
 import dataclasses
-import hashlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reground.app.meanings import field_names
+from reground.core.fingerprints import files_fingerprint
 from reground.core.journal import fingerprint
 from reground.core.places import expanded
 
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
 PARTS = frozenset({"model", "retriever", "sandbox", "rewriter", "form"})
 """The fields of a method that are parts, not settings."""
 _OPENAI = "https://api.openai.com/v1"
-_SAMPLES, _SAMPLE = 64, 1 << 16
-"""For the fingerprint of a large file: the number of pieces that are read, and the bytes of each."""
 
 
 def identity(
@@ -125,25 +123,3 @@ def weights_of(name: str) -> str | None:
     if provider not in {"gguf", "hf"} or not place:
         return None
     return files_fingerprint(expanded(place))
-
-
-def files_fingerprint(path: Path) -> str | None:
-    """A 128-bit hash of the names, sizes and contents of a file or of a folder's files; None if there are none.
-
-    A file above 4 MiB is sampled in evenly spread pieces, which is enough to notice that weights were trained further.
-    """
-    files = sorted(p for p in path.iterdir() if p.is_file()) if path.is_dir() else [path] if path.is_file() else []
-    if not files:
-        return None
-    digest = hashlib.blake2b(digest_size=16)
-    for file in files:
-        size = file.stat().st_size
-        digest.update(f"{file.name}\0{size}\0".encode())
-        with file.open("rb") as content:
-            if size <= _SAMPLES * _SAMPLE:
-                digest.update(content.read())
-                continue
-            for number in range(_SAMPLES):
-                content.seek(number * (size - _SAMPLE) // (_SAMPLES - 1))
-                digest.update(content.read(_SAMPLE))
-    return digest.hexdigest()

@@ -26,6 +26,7 @@ DEFAULT_MODEL = "gguf/smollm2"
 DEFAULT_METHOD = "rar"
 
 _MODEL, _COST, _SEARCH = ({"panel": title} for title in ("Model", "Cost", "Search"))
+_RERANK = {"panel": "Retrieval"}
 _PYTHON = {"python_only": True}
 
 AnyModel = str | LanguageModel | Callable[[str], str | Awaitable[str]]
@@ -76,7 +77,23 @@ class Fresh:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work(ModelName, Language):
+class Reranking:
+    """The order of what is retrieved."""
+
+    rerank: str | None = field(default=None, metadata=_RERANK)
+    """Put what a search finds into a better order: links (titles that the question or the best documents name),
+    links:FOLDER, critic:FOLDER, cross-encoder:NAME or llama-server:URL."""
+
+    rerank_depth: int = field(default=30, metadata={"min": 1, **_RERANK})
+    """The number of first passages that are reranked."""
+
+    rerank_by: Literal["fused", "score"] = field(default="fused", metadata=_RERANK)
+    """Order by the reranker's score alone, or fused with the first order by reciprocal rank; links are always by
+    score."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Work(ModelName, Language, Reranking):
     """The model, the documents, the settings and the budget."""
 
     corpus: Path | str | Retriever | Sequence[str | Path | Passage] | None = field(

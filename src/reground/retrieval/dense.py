@@ -16,6 +16,7 @@ from typing import Any
 from reground.core.errors import IndexRefused, MissingExtra, ModelError, RetrievalError
 from reground.core.evidence import Passage
 from reground.retrieval.embedders import Embedder
+from reground.retrieval.passage_text import passage_text
 
 _TABLE = "passages"
 _COLUMNS = ["id", "title", "text", "url"]
@@ -105,7 +106,7 @@ class DenseWriter:
     def _write(self, rows: list[tuple[int, Passage]]) -> None:
         import pyarrow as pa
 
-        texts = [f"{self._prefix}{passage.title}\n{passage.text}".strip() for _, passage in rows]
+        texts = [f"{self._prefix}{passage_text(passage)}".strip() for _, passage in rows]
         vectors = self._runner.run(self.embedder.embed(texts))
         dimension = vectors.shape[1]
         if self._table is not None and self._table.schema.field("vector").type.list_size != dimension:

@@ -24,6 +24,7 @@ from reground.core.errors import (
     ModelError,
     TransientModelError,
 )
+from reground.core.fingerprints import files_fingerprint
 from reground.core.places import expanded
 
 if TYPE_CHECKING:
@@ -50,6 +51,11 @@ class Embedder(Protocol):
     @property
     def limit(self) -> int | None:
         """The number of tokens of a text that it reads, if known; the rest does not affect the vector."""
+        ...
+
+    @property
+    def weights(self) -> str | None:
+        """The fingerprint of its weights, if they are here; other weights make other vectors."""
         ...
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
@@ -97,6 +103,7 @@ class EndpointEmbedder:
     """
 
     limit: int | None = None
+    weights: str | None = None
 
     def __init__(
         self,
@@ -240,6 +247,11 @@ class SentenceTransformerEmbedder:
         with self._lock:
             limit = self._model().max_seq_length
         return int(limit) if limit else None
+
+    @property
+    def weights(self) -> str | None:
+        """The fingerprint of a folder; None for a model of the hub."""
+        return files_fingerprint(expanded(self._path))
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
         """One row of length one for each text."""

@@ -49,10 +49,11 @@ class FileCheck(Value):
 
 
 class EmbedderIdentity(Value):
-    """The embedder that made an index's vectors."""
+    """The embedder that made an index's vectors. weights: their fingerprint, if they were in a folder."""
 
     name: str
     dimension: int
+    weights: str | None = None
 
 
 class Manifest(Value):

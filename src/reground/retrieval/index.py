@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import sqlite3
 import time
 from collections.abc import Sequence
@@ -57,15 +58,16 @@ def build_index(
     started = time.monotonic()
     settings = settings if settings is not None else IndexSettings()
     files = find_files(source, exclude=out)
-    base, (changed, gone) = _compare(files, source, out, settings, decontaminate)
+    embedder = _embedder(settings, embedder)
+    weights = getattr(embedder, "weights", None)
+    base, (changed, gone) = _compare(files, source, out, settings, decontaminate, weights)
     if base is not None and not changed and not gone:
         _, known = peek(out / base.generation / _LEDGER)
         return _report(out, base, known, started)
     with building(out) as generation:
         # Again, now that nobody else can change it.
-        base, (changed, gone) = _compare(files, source, out, settings, decontaminate)
+        base, (changed, gone) = _compare(files, source, out, settings, decontaminate, weights)
         generation.start(base)
-        embedder = _embedder(settings, embedder)
         with contextlib.closing(Ledger(generation.folder / _LEDGER)) as ledger, contextlib.ExitStack() as open_writers:
             writers = _writers(generation, settings, embedder)
             for writer in writers:
@@ -79,10 +81,10 @@ def build_index(
             passages = max(writer.finish(build.tick) for writer in writers)
             if passages == 0:
                 raise DataError(f"all of its {documents} documents overlap what must be kept out", path=source)
-            identity = _identity(writers)
+            identity = _identity(writers, weights)
         manifest = Manifest(
             generation=generation.name,
-            fingerprint=build.fingerprint(),
+            fingerprint=_with_weights(build.fingerprint(), weights),
             settings=settings.as_record(),
             documents=documents,
             passages=passages,
@@ -139,6 +141,12 @@ def _open_parts(
     dense = DenseIndex(folder / _VECTORS, embedder, prefix=settings.query_prefix)
     if manifest.embedder is None or manifest.embedder.dimension != dense.dimension:
         raise IndexRefused(f"the index {path} is damaged: its vectors are not those of its manifest")
+    weights = getattr(embedder, "weights", None)
+    if manifest.embedder.weights not in (None, weights):
+        raise IndexRefused(
+            f"the index {path} was made with other weights of {embedder.name} than there are now; "
+            f"build it again: reground index CORPUS --out {path}"
+        )
     return bm25, dense
 
 
@@ -173,7 +181,12 @@ def _writers(generation: Building, settings: IndexSettings, embedder: Embedder |
 
 
 def _compare(
-    files: Sequence[SourceFile], source: Path, out: Path, settings: IndexSettings, contamination: Contamination | None
+    files: Sequence[SourceFile],
+    source: Path,
+    out: Path,
+    settings: IndexSettings,
+    contamination: Contamination | None,
+    weights: str | None,
 ) -> tuple[Manifest | None, tuple[list[SourceFile], list[FileEntry]]]:
     """The index to update, if there is one, and the files to read and to remove for it."""
     try:
@@ -183,16 +196,24 @@ def _compare(
     except (IndexRefused, sqlite3.Error):
         return None, (list(files), [])
     looked_for = contamination.fingerprint if contamination else None
-    if not settings.makes_same_index(base.settings) or base.decontaminated != looked_for:
+    same_weights = base.embedder is None or base.embedder.weights == weights
+    if not settings.makes_same_index(base.settings) or base.decontaminated != looked_for or not same_weights:
         return None, (list(files), [])
     return base, plan(files, known, same_folder=folder == str(source.resolve()))
 
 
-def _identity(writers: Sequence[PassageWriter]) -> EmbedderIdentity | None:
+def _identity(writers: Sequence[PassageWriter], weights: str | None) -> EmbedderIdentity | None:
     for writer in writers:
         if isinstance(writer, DenseWriter) and writer.dimension is not None:
-            return EmbedderIdentity(name=writer.embedder.name, dimension=writer.dimension)
+            return EmbedderIdentity(name=writer.embedder.name, dimension=writer.dimension, weights=weights)
     return None
+
+
+def _with_weights(fingerprint: str, weights: str | None) -> str:
+    """The fingerprint of an index; trained weights find other passages under the same name."""
+    if weights is None:
+        return fingerprint
+    return hashlib.blake2b(f"{fingerprint}\0{weights}".encode(), digest_size=6).hexdigest()
 
 
 def _limits(settings: IndexSettings, embedder: Embedder | None) -> tuple[str, ...]:

