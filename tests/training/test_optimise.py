@@ -19,8 +19,10 @@ import torch
 
 from reground.core.errors import ConfigurationError, ModelError, TrainingFailed
 from reground.training.fitting import METRICS
-from reground.training.optimise import Judged, Metrics, Optimiser, Optimising
-from reground.training.policy import Policy
+from reground.training.ppo.judging import Judged
+from reground.training.ppo.optimise import Metrics, Optimiser
+from reground.training.ppo.policy import Policy
+from reground.training.ppo.settings import Optimising
 from reground.training.weights import load_base
 from tests.training.tiny import tiny_llama, tiny_t5
 
@@ -81,7 +83,8 @@ def test_the_same_seed_gives_the_same_curve_and_another_one_another(tmp_path: Pa
 
 def test_a_killed_training_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
     optimiser(tmp_path / "whole", changed(iterations=8)).train()
-    killed = subprocess.run([sys.executable, __file__, str(tmp_path / "cut")], check=False, timeout=300)
+    command = [sys.executable, "-m", "tests.training.test_optimise", str(tmp_path / "cut")]
+    killed = subprocess.run(command, cwd=Path(__file__).parents[2], check=False, timeout=300)
     assert killed.returncode == -signal.SIGKILL
     assert len(curve(tmp_path / "cut")) == 5
     optimiser(tmp_path / "cut", changed(iterations=8)).train()

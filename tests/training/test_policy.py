@@ -11,7 +11,7 @@ pytest.importorskip("peft", reason="needs the extra [train]")
 
 import torch
 
-from reground.training.policy import Policy, Replies
+from reground.training.ppo.policy import Policy, Replies
 from reground.training.weights import load_base, lora
 from tests.training.tiny import tiny_llama, tiny_t5
 

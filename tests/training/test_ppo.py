@@ -13,7 +13,7 @@ pytest.importorskip("torch", reason="needs the extra [train]")
 
 import torch
 
-from reground.training import ppo
+from reground.training.ppo import equations as ppo
 
 
 def batch(seed: int, rows: int = 3, steps: int = 5):

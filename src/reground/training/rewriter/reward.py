@@ -20,7 +20,7 @@ from reground.evaluation.runner import FATAL
 from reground.evaluation.task import Example, Task
 from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
 from reground.methods.shared.evidence import interleaved
-from reground.training.optimise import Judged
+from reground.training.ppo.judging import Judged
 
 RANK = "reciprocal rank"
 """1 / the place of the first passage that holds the answer, 0 where none does. It grows before a hit is lost."""

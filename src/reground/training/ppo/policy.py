@@ -10,18 +10,17 @@ import copy
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import nn
 
 from reground.core.errors import ConfigurationError
-from reground.training.ppo import entropy, token_logprobs
+from reground.training.ppo.equations import entropy, token_logprobs
+from reground.training.ppo.settings import ValueModel
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-ValueModel = Literal["shared", "copy"]
 
 
 @dataclass(frozen=True)

@@ -1,128 +1,36 @@
 """PPO: sample replies, have them judged, and improve the policy on them, iteration after iteration.
 
-Rewrite-Retrieve-Read, section 3.2; the equations are in `ppo.py`. Replies are judged in the background while the model
-samples the next ones. A checkpoint is written after every few iterations; a training that was killed goes on from the
-newest and comes to the same result.
+Rewrite-Retrieve-Read, section 3.2; the equations are in `equations.py`. Replies are judged in the background while the
+model samples the next ones. A checkpoint is written after every few iterations; a training that was killed goes on from
+the newest and comes to the same result.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import math
 import random
 import shutil
-import threading
 import time
-from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 import torch
 
 from reground.core.errors import ConfigurationError, TrainingFailed
-from reground.training import ppo
 from reground.training.fitting import METRICS, WHOLE, newest_checkpoint
-from reground.training.policy import Policy, Prompts, Replies, ValueModel
+from reground.training.ppo import equations as ppo
+from reground.training.ppo.judging import Judge, Judged, Judging
+from reground.training.ppo.policy import Policy, Prompts, Replies
+from reground.training.ppo.settings import Optimising
 
 Q = TypeVar("Q")
 
 Metrics = dict[str, float]
-Judged = Mapping[str, float]
-"""What a reply is worth: `score` is the reward, the other numbers are its parts."""
-Judge = Callable[[Q, str], Awaitable[Judged]]
 _RATIO = 1e-2
 """How far the first ratio may be from 1; sums in another order move it a little, a fault moves it much."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Optimising:
-    """The settings of PPO. "Official" is the configuration that the paper's authors published."""
-
-    iterations: int = 50
-    """Rounds of sampling and improving; 50 in the official configuration."""
-
-    episodes: int = 256
-    """Replies an iteration; the official 512 steps in 10 environments are about as many short queries."""
-
-    batch: int = 16
-    """Replies of one optimizer step; 16 in the official configuration."""
-
-    epochs: int = 2
-    """Passes over an iteration's replies; 2 to 3 in the official configuration."""
-
-    learning_rate: float = 2e-6
-    """The learning rate at the beginning, which falls linearly to zero; 2e-6 in the official configuration."""
-
-    temperature: float = 1.0
-    """The temperature of sampling."""
-
-    beams: int = 1
-    """With more than 1, the best reply of a beam search instead of a sample, as in the official configuration. Then the
-    replies are not those of the policy, which contradicts equation 2."""
-
-    prompt_tokens: int = 512
-    """The most tokens of a prompt."""
-
-    reply_tokens: int = 50
-    """The most tokens of a reply."""
-
-    beta: float = 0.001
-    """The coefficient of the KL penalty at the beginning."""
-
-    target: float | None = 0.2
-    """The divergence a reply, in nats, that the coefficient is adapted to; none keeps it as it is."""
-
-    gamma: float = 1.0
-    """The discount of later rewards; 0.99 in the official configuration."""
-
-    lam: float = 0.95
-    """Lambda of generalised advantage estimation."""
-
-    clip: float = 0.2
-    """Epsilon: how far the ratio and the values may move in one iteration and still gain."""
-
-    value_coefficient: float = 0.5
-    """lambda_v of equation 5, the weight of the value loss."""
-
-    value: ValueModel = "shared"
-    """Whether the value head is on the policy's own layers (shared) or on a copy of them (copy, as in the paper)."""
-
-    whiten_rewards: bool = False
-    """Scale the rewards of an iteration to unit variance; their mean stays."""
-
-    no_end: float | None = -1.0
-    """The score of a reply without an end token, whatever it says; none judges it like the others."""
-
-    max_norm: float = 0.5
-    """The largest norm of a step's gradient; a larger one is scaled down."""
-
-    collapse_kl: float = 20.0
-    """The divergence a reply, in nats, from which an iteration counts as a collapse."""
-
-    collapse_invalid: float = 0.5
-    """The share of replies that are empty, invalid or without an end from which an iteration counts as a collapse."""
-
-    validate_every: int = 5
-    """Iterations between measurements on the validation questions, with greedy replies."""
-
-    checkpoint_every: int = 1
-    """Iterations between checkpoints."""
-
-    seed: int = 0
-    """Draws the questions and the samples."""
-
-    threads: int | None = None
-    """Processor threads; all cores by default."""
-
-    def __post_init__(self) -> None:
-        for name in ("iterations", "episodes", "batch", "epochs", "temperature", "reply_tokens", "checkpoint_every"):
-            if not getattr(self, name) > 0:
-                raise ConfigurationError(f"{name} must be above 0, not {getattr(self, name)}")
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise ConfigurationError(f"learning_rate must be above 0, not {self.learning_rate}")
 
 
 @dataclass(frozen=True)
@@ -136,31 +44,6 @@ class Rollout:
     advantages: torch.Tensor
     returns: torch.Tensor
     metrics: Metrics
-
-
-class Judging(Generic[Q]):
-    """Judges replies in a thread with an event loop of its own, so that many wait for a reader at once."""
-
-    def __init__(self, judge: Judge[Q]) -> None:
-        self._judge = judge
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="judging", daemon=True)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-        self._thread.join(timeout=1)
-
-    def submit(self, question: Q, text: str) -> Future[Judged]:
-        """Begin to judge a reply."""
-
-        async def judged() -> Judged:
-            return await self._judge(question, text)
-
-        return asyncio.run_coroutine_threadsafe(judged(), self._loop)
 
 
 @dataclass
