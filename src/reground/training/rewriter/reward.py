@@ -47,6 +47,18 @@ class Said:
         return [Reply(text=self.text)] * sampling.n
 
 
+NO_READER = Said("Answer: unknown", name="no reader")
+"""A reader that knows nothing, for rewards of what is retrieved alone."""
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The metrics of a rewriting, None for one that cannot be measured, and its queries."""
+
+    values: Mapping[str, float | None]
+    queries: Sequence[str]
+
+
 @dataclass(frozen=True)
 class PipelineReward:
     """R_lm: a weighted sum of metrics of what the pipeline answers and retrieves.
@@ -73,15 +85,26 @@ class PipelineReward:
 
     async def __call__(self, example: Example, text: str) -> Judged:
         """The reward of a rewriting and its parts. `invalid` is 1 for one that holds no query."""
-        solved = await self._solved(example, text)
-        found = await self._metrics(example, solved.trajectory)
-        parts = {name: _signed(name, found[name]) for name in self.weights}
+        measured = await self.measure(example, text)
+        parts = {name: _signed(name, measured.values[name]) for name in self.weights}
         score = sum(self.weights[name] * value for name, value in parts.items())
-        return {"score": score, "invalid": float(not _queries(solved.trajectory)), **parts}
+        return {"score": score, "invalid": float(not measured.queries), **parts}
 
-    async def _solved(self, example: Example, text: str) -> Solved:
+    async def measure(self, example: Example, text: str | None) -> Measured:
+        """Every metric of what the pipeline makes of a rewriting, and the queries in it.
+
+        None searches with the question itself.
+        """
+        trajectory = (await self._solved(example, text)).trajectory
+        scores = await self.task.score(example, trajectory, None)
+        values = {name: score.value for name, score in scores.items()} | {RANK: _rank(example, trajectory, self.method)}
+        return Measured(values, _queries(trajectory))
+
+    async def _solved(self, example: Example, text: str | None) -> Solved:
         """The pipeline's trajectory. Raises what ends any run, and what is not over when the patience is."""
-        method = replace(self.method, rewriter=Said(text), rewriter_style="trained", mode="rewrite")
+        method = replace(self.method, mode="retrieve")
+        if text is not None:
+            method = replace(self.method, mode="rewrite", rewriter=Said(text), rewriter_style="trained")
         waited, pause = 0.0, self.pause
         while True:
             solved = await solve(method, example.question, Run(), id=example.id, name="rewrite_retrieve_read")
@@ -93,10 +116,6 @@ class PipelineReward:
             else:
                 return solved
 
-    async def _metrics(self, example: Example, trajectory: Trajectory) -> dict[str, float | None]:
-        scores = await self.task.score(example, trajectory, None)
-        return {name: score.value for name, score in scores.items()} | {RANK: _rank(example, trajectory, self.method)}
-
 
 def metrics_of(task: Task) -> tuple[str, ...]:
     """The metrics that a task names, or its primary one."""
@@ -104,8 +123,8 @@ def metrics_of(task: Task) -> tuple[str, ...]:
 
 
 def without_reader(method: RewriteRetrieveRead) -> RewriteRetrieveRead:
-    """The method with a reader that knows nothing, for rewards of what is retrieved alone."""
-    return replace(method, model=Said("Answer: unknown", name="no reader"))
+    """The method with a reader that knows nothing."""
+    return replace(method, model=NO_READER)
 
 
 def retriever_only(weights: Mapping[str, float]) -> bool:

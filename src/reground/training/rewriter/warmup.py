@@ -20,27 +20,10 @@ from reground.evaluation.records import Record
 from reground.evaluation.results import read_records
 from reground.methods.rewrite_retrieve_read import Prompts
 from reground.methods.shared.prompts import render
+from reground.training.rewriter.settings import Proof, WarmUp
 from reground.training.rows import Demonstration
 
-Proof = Literal["answer", "passages", "either"]
-"""What shows that a rewriting is good: the final answer was right, or what was read holds the answer."""
-
 Why = Literal["wrong", "no query", "failed", "its own question"]
-
-
-@dataclass(frozen=True, kw_only=True)
-class WarmUp:
-    """Which rewritings are kept."""
-
-    proof: Proof = "either"
-    """What shows that a rewriting is good: answer (the final answer was right, as in the paper), passages (what was
-    read holds the answer), or either."""
-
-    copies: float = 0.3
-    """The largest share of questions that are their own rewriting."""
-
-    seed: int = 0
-    """Draws which copies are kept, and the order of the rows."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +56,7 @@ def warmup_rows(rewritten: Path, plain: Path | None, settings: WarmUp) -> Kept:
     copies = [] if plain is None else [*_copies(plain, settings)]
     draw = random.Random(settings.seed)
     draw.shuffle(copies)
-    most = round(settings.copies / (1 - settings.copies) * len(made)) if settings.copies < 1 else len(copies)
+    most = round(settings.copies / (1 - settings.copies) * len(made))
     rows = [*made, *copies[:most]]
     draw.shuffle(rows)
     return Kept(rows, len(made), len(rows) - len(made), dropped)

@@ -1,0 +1,331 @@
+"""`reground train rewriter`: a query rewriter learns by warm-up and reinforcement learning."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import AsyncExitStack
+from dataclasses import fields, replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import typer
+
+from reground.app.cli import _common as common
+from reground.app.cli.config import ConfigFile
+from reground.app.cli.flags import flattened
+from reground.app.options import Quiet
+from reground.app.options_rewriter import RewriterCollect, RewriterEval, RewriterPpo, RewriterWarmup
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from reground.evaluation.task import Example, Task
+    from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
+    from reground.training.ppo.optimise import Metrics
+    from reground.training.rewriter.evaluate import Rewriter
+
+METHOD = "rewrite_retrieve_read"
+REWRITTEN, PLAIN = "rewritten", "plain"
+
+rewriter_app = typer.Typer(
+    no_args_is_help=True,
+    help="Train a query rewriter: collect rewritings of a prompted model, warmup on those that led to the answer, ppo "
+    "on the reward of the whole pipeline, eval; all in one --out."
+    "\n\nExample:  reground train rewriter collect --task hotpotqa_train --limit 400 --out runs/rewriter",
+)
+
+
+@rewriter_app.command()
+@flattened
+def collect(order: RewriterCollect, voice: Quiet, config: ConfigFile = None) -> None:
+    """Have a prompted model rewrite training questions, and see which rewritings lead to the answer.
+
+    A second run takes each question itself as the query. Both are ordinary runs, in OUT/rewritten and OUT/plain. The
+    same command resumes an interrupted run.
+
+    Example:  reground train rewriter collect --task hotpotqa_train --limit 400 --model openai/my-model
+    """
+    from reground.evaluation.tasks import load_training_task
+
+    console, err = common.consoles()
+    task = load_training_task(order.task, order.data)
+    if order.dry_run:
+        total = min(order.limit or len(task.examples()), len(task.examples()))
+        _say(console, f"collect: {total} questions, at most {(1 if order.passages_only else 3) * total} calls")
+        return
+    asyncio.run(_collect(order, task, err, quiet=voice.quiet))
+    _say(console, f"rewritings in {order.out / REWRITTEN}: reground train rewriter warmup --out {order.out}")
+
+
+async def _collect(order: RewriterCollect, task: Task, err: Console, *, quiet: bool) -> None:
+    from reground.app.cli.eval_progress import EvalProgress, Work
+    from reground.app.cli.preparing import open_benches
+    from reground.evaluation.compare import Cell
+    from reground.evaluation.runner import EvalSettings, choose, evaluate
+    from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
+    from reground.training.rewriter.reward import without_reader
+
+    cells = {REWRITTEN: Cell(method=METHOD, tokens=None), PLAIN: Cell(method=f"{METHOD}+retrieve", tokens=None)}
+    chosen = {"total": order.passages, **order.settings}
+    base = EvalSettings(METHOD, order.model, limit=order.limit or None, seed=order.seed, concurrency=order.concurrency)
+    methods = [cell.method for cell in cells.values()]
+    async with AsyncExitStack() as opened:
+        (bench,) = await open_benches(
+            replace(order, settings=chosen), [task], methods, order.out, err, opened, quiet=quiet
+        )
+        works = [Work(cell, len(choose(task, base))) for cell in cells.values()]
+        with EvalProgress(err, works, shown=not quiet) as progress:
+            for place, (name, cell) in enumerate(cells.items()):
+                ready = bench.configure(cell, base, order.budget)
+                method, settings = ready.method, ready.settings
+                assert isinstance(method, RewriteRetrieveRead)
+                if order.passages_only:
+                    method = without_reader(replace(method, rewriter=bench.model, rewriter_style="prompted"))
+                    settings = replace(settings, method_settings={**settings.method_settings, "reader": "none"})
+                await evaluate(
+                    task,
+                    method,
+                    settings,
+                    order.out / name,
+                    observer=partial(progress.on_progress, place),
+                )
+
+
+@rewriter_app.command()
+@flattened
+def warmup(order: RewriterWarmup, voice: Quiet, config: ConfigFile = None) -> None:
+    """Fine-tune a model on the rewritings that led to the answer, and on questions that need none.
+
+    The result, OUT/warmup, is used with --rewriter hf/OUT/warmup. The same command resumes an interrupted fit.
+
+    Example:  reground train rewriter warmup --base smollm2 --proof passages
+    """
+    from reground.app.cli.fit_progress import FitProgress
+    from reground.training.fitting import Fitting
+    from reground.training.report import write_section
+    from reground.training.rewriter.train import WARMUP, fit_warmup
+    from reground.training.rewriter.warmup import warmup_rows
+    from reground.training.rows import write_rows
+
+    console, err = common.consoles()
+    kept = warmup_rows(order.out / REWRITTEN, order.out / PLAIN, order)
+    dropped = ", ".join(f"{count} {why}" for why, count in kept.dropped.items() if count)
+    told = f"{kept.rewritings} rewritings and {kept.copies} copies" + (f"; left out: {dropped}" if dropped else "")
+    _say(console, told)
+    if order.dry_run:
+        return
+    write_rows(order.out / "data" / f"{WARMUP}.jsonl", kept.rows)
+    write_section(order.out, WARMUP, told)
+    named = {each.name: getattr(order, each.name) for each in fields(Fitting) if hasattr(order, each.name)}
+    base = order.base or "smollm2"
+    with FitProgress(err, "warm-up", shown=not voice.quiet) as progress:
+        place = fit_warmup(order.out, kept.rows, base, Fitting(**named), fresh=order.fresh, on_step=progress.on_step)
+    _say(console, f"the warmed-up rewriter is in {place}: --rewriter hf/{place}")
+
+
+@rewriter_app.command()
+@flattened
+def ppo(order: RewriterPpo, voice: Quiet, config: ConfigFile = None) -> None:
+    """Improve the rewriter by proximal policy optimisation on what its queries bring.
+
+    It begins with OUT/warmup, or with --base. The result, OUT/model, is used with --rewriter hf/OUT/model. The same
+    command resumes an interrupted training.
+
+    Example:  reground train rewriter ppo --task hotpotqa_train --iterations 30 --episodes 256
+    """
+    from reground.evaluation.tasks import load_training_task
+
+    console, err = common.consoles()
+    task = load_training_task(order.task, order.data)
+    weights = _weights(order.reward, task)
+    questions, validation = _divided(order, task)
+    if order.dry_run:
+        replies = order.iterations * order.episodes
+        _say(console, f"ppo: {replies} replies to {len(questions)} questions, {len(validation)} for validation")
+        return
+    place = asyncio.run(_optimised(order, task, weights, questions, validation, err, quiet=voice.quiet))
+    _say(console, f"the rewriter is in {place}: --rewriter hf/{place}")
+
+
+def _divided(order: RewriterPpo, task: Task) -> tuple[list[Example], list[Example]]:
+    """The questions to learn from, and those for validation. Those without a gold answer teach nothing."""
+    from reground.core.errors import DataError
+    from reground.evaluation.runner import EvalSettings, choose
+
+    every = [
+        each for each in choose(task, EvalSettings(METHOD, "", limit=None, seed=order.seed)) if each.golden_answers
+    ]
+    if len(every) <= order.validation:
+        raise DataError(
+            f"{task.name} has {len(every)} questions with answers, too few for --validation {order.validation}"
+        )
+    rest = every[order.validation :]
+    return rest[: order.limit or None], every[: order.validation]
+
+
+async def _optimised(
+    order: RewriterPpo,
+    task: Task,
+    weights: dict[str, float],
+    questions: list[Example],
+    validation: list[Example],
+    err: Console,
+    *,
+    quiet: bool,
+) -> Path:
+    from reground.training.ppo.settings import Optimising
+    from reground.training.report import write_report
+    from reground.training.rewriter.reward import PipelineReward
+    from reground.training.rewriter.train import WARMUP, optimise_rewriter
+
+    settings = Optimising(**{each.name: getattr(order, each.name) for each in fields(Optimising)})
+    async with AsyncExitStack() as opened:
+        method = await _pipeline(order, task, weights, err, opened, quiet=quiet)
+        reward = PipelineReward(method, task, weights)
+
+        def told(number: int, metrics: Metrics) -> None:
+            if not quiet:
+                _say(err, _line(number, order.iterations, metrics))
+
+        place = await asyncio.to_thread(
+            optimise_rewriter,
+            order.out,
+            order.base or str(order.out / WARMUP),
+            settings,
+            reward,
+            questions=questions,
+            validation=validation,
+            lora_rank=order.lora_rank,
+            rewarded=weights,
+            fresh=order.fresh,
+            on_iteration=told,
+        )
+    write_report(order.out)
+    return place
+
+
+def _weights(said: str, task: Task) -> dict[str, float]:
+    """The reward's metrics and their weights. Raises ConfigurationError for words that are none."""
+    from reground.core.errors import ConfigurationError
+    from reground.training.rewriter.reward import RETRIEVAL, paper_weights
+
+    if said == "retrieval":
+        return dict(RETRIEVAL)
+    if said == "paper":
+        return paper_weights(task)
+    found: dict[str, float] = {}
+    for part in said.split(","):
+        name, _, weight = part.partition("=")
+        try:
+            found[name.strip()] = float(weight or 1)
+        except ValueError:
+            raise ConfigurationError(f"--reward is retrieval, paper or METRIC=WEIGHT,..., not {part!r}") from None
+    return found
+
+
+async def _pipeline(
+    order: RewriterPpo,
+    task: Task,
+    weights: dict[str, float],
+    err: Console,
+    opened: AsyncExitStack,
+    *,
+    quiet: bool,
+) -> RewriteRetrieveRead:
+    """The method whose answers are rewarded; a reader is opened only where the reward needs one."""
+    from reground.app.cli.preparing import open_benches
+    from reground.evaluation.compare import Cell
+    from reground.evaluation.runner import EvalSettings
+    from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
+    from reground.training.rewriter.reward import retriever_only
+
+    if retriever_only(weights):
+        return await _searching(order.corpus, task, order.passages, opened)
+    chosen = replace(order, settings={"total": order.passages, **order.settings})
+    (bench,) = await open_benches(chosen, [task], [METHOD], order.out, err, opened, quiet=quiet)
+    method = bench.configure(Cell(method=METHOD, tokens=None), EvalSettings(METHOD, order.model), order.budget).method
+    assert isinstance(method, RewriteRetrieveRead)
+    return method
+
+
+async def _searching(corpus: Path | None, task: Task, passages: int, opened: AsyncExitStack) -> RewriteRetrieveRead:
+    """The method without a reader."""
+    from reground.app.asking import close
+    from reground.app.corpora import corpus_retriever
+    from reground.core.errors import ConfigurationError
+    from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
+    from reground.training.rewriter.reward import NO_READER
+
+    documents = corpus or getattr(task, "corpus", None)
+    if documents is None:
+        raise ConfigurationError(f"{task.name} has no corpus of its own: give the documents with --corpus")
+    retriever = await corpus_retriever(documents)
+    opened.push_async_callback(close, retriever)
+    return RewriteRetrieveRead(model=NO_READER, retriever=retriever, form=task.form, total=passages)
+
+
+def _line(number: int, total: int, metrics: Metrics) -> str:
+    from reground.app.cli.eval_progress import human_time
+
+    checked = f", validation {metrics['validation']:.3f}" if "validation" in metrics else ""
+    back = ", collapsed: back to the best weights" if metrics.get("collapsed") else ""
+    return (
+        f"iteration {number} of {total}: reward {metrics['reward']:.3f}{checked}, divergence {metrics['kl']:.2f}, "
+        f"{metrics['invalid']:.0%} unusable, {metrics['length']:.0f} tokens, {metrics['seconds']:.0f} s, "
+        f"{human_time((total - number) * metrics['seconds'])} left{back}"
+    )
+
+
+@rewriter_app.command(name="eval")
+@flattened
+def evaluate(order: RewriterEval, voice: Quiet, config: ConfigFile = None) -> None:
+    """Measure what rewriters find, against the question itself as the query. No reader is needed.
+
+    Example:  reground train rewriter eval --task hotpotqa --out runs/rewriter
+    """
+    from reground.evaluation.results import write_text
+    from reground.evaluation.tasks import load_task
+    from reground.training.report import write_section
+    from reground.training.rewriter.evaluate import record, table
+
+    console, err = common.consoles()
+    task = load_task(order.task, order.data)
+    measured = asyncio.run(_measured(order, task, err, quiet=voice.quiet))
+    shown = table(measured, order.passages)
+    write_text(order.out / f"eval-{order.task}.json", json.dumps(record(measured), indent=2, ensure_ascii=False) + "\n")
+    write_section(order.out, f"eval {order.task}", f"#{shown.markdown()}")
+    console.print(shown.terminal())
+
+
+async def _measured(order: RewriterEval, task: Task, err: Console, *, quiet: bool) -> list[Rewriter]:
+    from reground.evaluation.runner import EvalSettings, choose
+    from reground.training.rewriter.evaluate import QUESTION, measure_rewriter
+    from reground.training.rewriter.reward import RETRIEVAL, PipelineReward
+    from reground.training.rewriter.train import MODEL, WARMUP, rewritings
+
+    examples = choose(task, EvalSettings(METHOD, "", limit=order.limit or None, seed=order.seed))
+    questions = [example.question for example in examples]
+    own = [str(order.out / name) for name in (WARMUP, MODEL) if (order.out / name).is_dir()]
+    models = own if order.models is None else [each.strip() for each in order.models.split(",")]
+    async with AsyncExitStack() as opened:
+        method = await _searching(order.corpus, task, order.passages, opened)
+        reward = PipelineReward(method, task, RETRIEVAL)
+        measured = [await measure_rewriter(QUESTION, examples, None, reward)]
+        for model in models:
+            if not quiet:
+                _say(err, f"{model}: rewriting {len(questions)} questions")
+            texts = await asyncio.to_thread(rewritings, model, questions)
+            measured.append(await measure_rewriter(model, examples, texts, reward))
+    return measured
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, soft_wrap=True, markup=False, highlight=False)
+
+
+def register(train: typer.Typer) -> None:
+    """Add the commands of this file."""
+    train.add_typer(rewriter_app, name="rewriter")

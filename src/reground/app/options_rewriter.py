@@ -1,0 +1,121 @@
+"""The options of `train rewriter`, a class for each stage; see `reground.app.options`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reground.app.options import Benchmark, Data, Fresh
+from reground.training.ppo.settings import Optimising
+from reground.training.rewriter.settings import WarmUp
+
+FOLDER = Path("runs/rewriter")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewriterFolder:
+    """The folder that the stages of a training share."""
+
+    out: Path = field(default=FOLDER, metadata={"short": "-o"})
+    """The folder of the training."""
+
+    dry_run: bool = False
+    """Print what the stage would do, or cost, and stop."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewriterCollect(RewriterFolder, Benchmark):
+    """The options of `train rewriter collect`."""
+
+    out: Path = field(default=FOLDER, metadata={"short": "-o"})
+    """The folder of the training."""
+
+    limit: int = 400
+    """The number of questions, drawn by the seed; 0 means all."""
+
+    passages: int = field(default=3, metadata={"min": 1})
+    """Passages of all queries together that are read."""
+
+    passages_only: bool = False
+    """Do not answer the questions: the passages alone show whether a rewriting was good (--proof passages)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Base(Fresh):
+    """The weights to begin with."""
+
+    base: str | None = None
+    """The weights to begin with, as in hf/: a repository, a folder, a GGUF file or alias."""
+
+    fresh: bool = False
+    """Begin again and discard checkpoints."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewriterWarmup(RewriterFolder, Base, WarmUp):
+    """The options of `train rewriter warmup`."""
+
+    epochs: float = field(default=3.0, metadata={"min": 0})
+    """Passes over the rewritings."""
+
+    learning_rate: float = field(default=5e-5, metadata={"min": 0})
+    """The highest learning rate."""
+
+    batch: int = field(default=8, metadata={"min": 1})
+    """Rewritings that are computed together."""
+
+    lora_rank: int = field(default=0, metadata={"min": 0})
+    """The rank of the LoRA matrices; 0 trains all weights."""
+
+    threads: int | None = field(default=None, metadata={"min": 1})
+    """Processor threads; all by default."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewriterPpo(RewriterFolder, Base, Optimising, Benchmark):
+    """The options of `train rewriter ppo`."""
+
+    out: Path = field(default=FOLDER, metadata={"short": "-o"})
+    """The folder of the training."""
+
+    limit: int = 0
+    """The number of questions to learn from, drawn by the seed; 0 means all."""
+
+    validation: int = field(default=64, metadata={"min": 1})
+    """The number of training questions that are set aside to choose the best weights by."""
+
+    passages: int = field(default=3, metadata={"min": 1})
+    """Passages of all queries together that are read."""
+
+    reward: str = "retrieval"
+    """What a rewriting earns: retrieval (hit and reciprocal rank, without a reader), paper (exact match, F1 and hit of
+    the whole pipeline), or metrics with weights, such as hit=1,gold recall=0.5."""
+
+    lora_rank: int = field(default=0, metadata={"min": 0})
+    """The rank of the LoRA matrices; 0 trains all weights."""
+
+    seed: int = 0
+    """Draws the questions and the samples."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class RewriterEval(RewriterFolder, Data):
+    """The options of `train rewriter eval`."""
+
+    task: str = field(metadata={"short": "-t"})
+    """The benchmark to measure on."""
+
+    corpus: Path | None = None
+    """Documents or an index; the task's own corpus by default."""
+
+    limit: int = 0
+    """The number of questions, drawn by the seed; 0 means all."""
+
+    passages: int = field(default=3, metadata={"min": 1})
+    """Passages of all queries together that are read."""
+
+    seed: int = 0
+    """Draws the questions."""
+
+    models: str | None = None
+    """Models to measure, separated by commas: folders or anything that hf/ takes; the training's own by default."""

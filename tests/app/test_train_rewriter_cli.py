@@ -1,0 +1,83 @@
+"""`reground train rewriter` from the outside: all four stages with a tiny model and a model behind a server."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the extra [train]")
+pytest.importorskip("accelerate", reason="needs the extra [train]")
+
+from reground.app.cli import run
+from tests.app.test_eval_cli import QUESTIONS, Server, data, server
+from tests.training.tiny import tiny_llama
+
+__all__ = ["data", "server"]
+
+
+@pytest.fixture
+def training(data: Path) -> Path:
+    """The questions, which are also those of a training split, and a shelf that knows who wrote what."""
+    (data / "nq_open").mkdir()
+    for split in ("train", "dev"):
+        (data / "nq_open" / f"{split}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in QUESTIONS))
+    corpus = data / "shelf"
+    corpus.mkdir()
+    for number in range(len(QUESTIONS)):
+        (corpus / f"{number}.txt").write_text(f"A note of the library: Writer {number} has written book {number}.")
+    return corpus
+
+
+def test_all_stages_one_after_the_other(server: Server, data: Path, training: Path, tmp_path: Path, capfd) -> None:
+    out, base = str(tmp_path / "out"), str(tiny_llama(tmp_path / "base"))
+    given = ("--corpus", str(training), "--data", str(data), "--out", out)
+    served = ("--model", "openai/m", "--base-url", f"http://127.0.0.1:{server.server_port}/v1")
+    collect = ["train", "rewriter", "collect", "--task", "nq_open_train", *given, *served, "--limit", "4"]
+    assert run([*collect, "--dry-run"]) == 0
+    assert "collect: 4 questions, at most 12 calls" in capfd.readouterr().out
+    assert not server.asked
+    assert run([*collect, "--passages-only"]) == 0
+    assert len(server.asked) == 4, "one rewriting a question, and no reader"
+    few = ("--proof", "passages", "--epochs", "2", "--batch", "4", "--threads", "1")
+    assert run(["train", "rewriter", "warmup", "--out", out, "--base", base, *few]) == 0
+    said = capfd.readouterr()
+    assert "4 rewritings and 2 copies" in said.out
+    assert f"--rewriter hf/{out}/warmup" in " ".join(said.out.split())
+    short = ("--iterations", "2", "--episodes", "8", "--batch", "4", "--validation", "2", "--reply-tokens", "3")
+    learn = ["train", "rewriter", "ppo", "--task", "nq_open_train", *given, *short, "--threads", "1"]
+    assert run([*learn, "--dry-run"]) == 0
+    assert f"16 replies to {len(QUESTIONS) - 2} questions, 2 for validation" in capfd.readouterr().out
+    assert run([*learn, "--learning-rate", "1e-4", "--collapse-invalid", "1.1"]) == 0
+    said = capfd.readouterr()
+    assert "iteration 2 of 2: reward " in said.err
+    assert (tmp_path / "out" / "model" / "config.json").is_file()
+    assert "## fit/ppo" in (tmp_path / "out" / "report.md").read_text()
+    assert run(["train", "rewriter", "eval", "--task", "bamboogle", *given]) == 0
+    found = json.loads((tmp_path / "out" / "eval-bamboogle.json").read_text())
+    assert list(found) == ["the question", f"{out}/warmup", f"{out}/model"]
+    assert found["the question"]["hit"]["mean"] == 1
+    assert "hit against the question" in " ".join((tmp_path / "out" / "report.md").read_text().split())
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["ppo", "--task", "nq_open"], "nq_open is for measuring"),
+        (["ppo", "--task", "nq_open_train", "--reward", "hit=x"], "--reward is retrieval, paper or METRIC=WEIGHT"),
+        (
+            ["ppo", "--task", "nq_open_train", "--validation", "99"],
+            "with answers, too few for --validation 99",
+        ),
+        (["warmup"], "cannot read scores"),
+    ],
+)
+def test_what_cannot_be_trained(
+    arguments: list[str], why: str, data: Path, training: Path, tmp_path: Path, capfd
+) -> None:
+    more = [] if arguments == ["warmup"] else ["--data", str(data), "--corpus", str(training)]
+    assert run(["train", "rewriter", *arguments, *more, "--out", str(tmp_path / "out")]) in (1, 2)
+    err = capfd.readouterr().err
+    assert why in err
+    assert "Traceback" not in err
