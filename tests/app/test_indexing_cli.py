@@ -40,13 +40,13 @@ def large_text(megabytes: int) -> str:
     return lines * megabytes
 
 
-@pytest.mark.parametrize("seconds", [0.3, 3.0])
+@pytest.mark.parametrize(("seconds", "size"), [(0.3, 40), (3.0, 100)])
 @pytest.mark.parametrize("command", ["index", "ask"])
-def test_ctrl_c_stops_the_indexing_of_a_large_text(home: Path, command: str, seconds: float) -> None:
+def test_ctrl_c_stops_the_indexing_of_a_large_text(home: Path, command: str, seconds: float, size: int) -> None:
     index = home / "docs.idx"
     assert run(["index", "docs", "--out", str(index)]) == 0
     before = open_index(index).name
-    write(home, {"docs/large.txt": large_text(40)})
+    write(home, {"docs/large.txt": large_text(size)})
     arguments = {
         "index": ["index", "docs", "--out", str(index)],
         "ask": ["ask", "Why?", "--corpus", "docs", "--method", "rag", "--model", "openai/x"],
@@ -71,7 +71,7 @@ def test_ctrl_c_stops_the_indexing_of_a_large_text(home: Path, command: str, sec
     assert time.monotonic() - sent < SECONDS
     assert child.returncode == 130, err
     assert "Traceback" not in err
-    assert ("large.txt" in err and "of 44 MB" in err) == (seconds > 2), "a line of progress after two seconds"
+    assert ("large.txt" in err and " MB" in err) == (seconds > 2), "a line of progress after two seconds"
     assert open_index(index, verify=True).name == before
     (home / "docs" / "large.txt").write_text("Not large any more.")
     assert run(["index", "docs", "--out", str(index)]) == 0

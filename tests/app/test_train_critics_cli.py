@@ -122,7 +122,7 @@ def test_a_plan_with_the_trained_critics(tmp_path: Path, server: Server, data: P
     assert run(["train", "critics", "fit", "--out", "out", *fitted, "--seed", "5", "--fresh"]) == 0
     capfd.readouterr()
     assert call(server, data, *plan, "--set", "critic=rationale=trained:out", "--out", "plan") == 2
-    assert "holds another run" in capfd.readouterr().err  # the same name, other weights
+    assert "contains another run" in capfd.readouterr().err  # the same name, other weights
 
 
 def test_what_is_missing_is_told_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd) -> None:

@@ -156,10 +156,10 @@ def test_the_real_splits_of_a_dataset_share_no_question(training: str, measured:
 
 
 def documented() -> list[list[str]]:
-    """Every documented `reground train` command as words."""
+    """Every documented command that trains on a task, as words; `eval` measures."""
     pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
     found = [line for page in pages for line in page.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()]
-    return [shlex.split(line) for line in found if line.startswith("reground train ") and "--task" in line]
+    return [shlex.split(line) for line in found if re.match(r"reground train (?!\w+ eval)", line) and "--task " in line]
 
 
 def test_documented_training_shares_no_question_with_documented_measuring() -> None:
@@ -171,6 +171,6 @@ def test_documented_training_shares_no_question_with_documented_measuring() -> N
     for words in commands:
         task = words[words.index("--task") + 1]
         assert is_training(task), words
-        limit = int(words[words.index("--limit") + 1])
-        trained = {e.id for e in choose(load_training_task(task, root), EvalSettings("m", "m", limit=limit))}
+        limit, seed = (int(words[words.index(name) + 1]) for name in ("--limit", "--seed"))
+        trained = {e.id for e in choose(load_training_task(task, root), EvalSettings("m", "m", limit=limit, seed=seed))}
         assert not trained & fresh

@@ -43,7 +43,7 @@ _SHORTEST = 3
 """Characters of a title that is looked for; shorter ones stand everywhere."""
 
 _WORD = re.compile(r"\w+")
-_BRACKETS = re.compile(r"\s*\([^()]*\)\s*$")
+_BRACKETS = re.compile(r"\([^()]*\)\Z")
 
 
 class Weights(Value):
@@ -198,5 +198,5 @@ def _normal(text: str) -> str:
 
 def _title(passage: Passage) -> str:
     """The title as it would stand in a text: without what a bracket adds, as in "Mercury (planet)"; "" if too short."""
-    title = _normal(_BRACKETS.sub("", html.unescape(passage.title)))
+    title = _normal(_BRACKETS.sub("", html.unescape(passage.title).strip()))
     return title if len(title.strip()) >= _SHORTEST else ""

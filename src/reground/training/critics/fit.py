@@ -226,11 +226,11 @@ def _tidy(out: Path, plan: Mapping[str, object]) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _link(source: str, target: str) -> None:
+def _link(old: str, new: str) -> None:
     try:
-        os.link(source, target)
+        os.link(old, new)
     except OSError:  # another file system, or one without links
-        shutil.copy2(source, target)
+        shutil.copy2(old, new)
 
 
 def fingerprint(folder: Path) -> str:
