@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 
 WORDS = [*"abcdefghijklmnopqrstuvwxyz.,!?"]
 
 
-def tiny_llama(path: Path, *, end: str | None = "<end>", seed: int = 7) -> Path:
+def tiny_llama(path: Path, *, end: str | None = "<end>", seed: int = 7, words: Iterable[str] = WORDS) -> Path:
     """Write the model into a folder. end: the end token; without one there is no token for padding either."""
     import torch
     from tokenizers import Tokenizer, models, pre_tokenizers
     from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-    words = {word: number for number, word in enumerate(["<unk>", *WORDS])}
-    bare = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
+    known = {word: number for number, word in enumerate(["<unk>", *words])}
+    bare = Tokenizer(models.WordLevel(known, unk_token="<unk>"))
     bare.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer = PreTrainedTokenizerFast(tokenizer_object=bare, unk_token="<unk>", eos_token=end)
     torch.manual_seed(seed)
