@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from reground.app.options import Benchmark, Data, Fresh
 from reground.training.ppo.settings import Optimising
@@ -90,6 +91,10 @@ class RewriterPpo(RewriterFolder, Base, Optimising, Benchmark):
     reward: str = "retrieval"
     """What a rewriting earns: retrieval (hit and reciprocal rank, without a reader), paper (exact match, F1 and hit of
     the whole pipeline), or metrics with weights, such as hit=1,gold recall=0.5."""
+
+    control: Literal["rloo", "grpo"] | None = None
+    """Train by TRL's RLOO or GRPO instead, on as many replies and the same reward; the result is OUT/rloo or
+    OUT/grpo."""
 
     lora_rank: int = field(default=0, metadata={"min": 0})
     """The rank of the LoRA matrices; 0 trains all weights."""

@@ -66,7 +66,7 @@ def load_weights(model: str, *, adapter: Path | None = None, dtype: Any = None, 
     try:
         model, adapter = _base(model, adapter)
         where, how = _source(model)
-        with _quietly():
+        with quietly():
             config = AutoConfig.from_pretrained(where, **how)
             read = {"config": config, **how}  # a GGUF file's takes seconds to read
             usual, side = _family(config)
@@ -123,7 +123,7 @@ def _adapted(weights: Any, adapter: Path) -> Any:
 
 
 @contextmanager
-def _quietly() -> Iterator[None]:
+def quietly() -> Iterator[None]:
     """Silence progress bars and advice while loading. One bar has no switch, so stderr is redirected."""
     from transformers.utils import logging
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from reground.core.errors import ConfigurationError, ModelError
-from reground.models.hf import load_weights
+from reground.models.hf import load_weights, quietly
 
 Head = Literal["lm", "score"]
 """What a model gives: the next token, or one number for the whole text."""
@@ -70,8 +70,9 @@ def save(model: Any, tokenizer: Any, folder: Path, *, base: str) -> None:
     for adapter in getattr(model, "peft_config", {}).values():
         path = Path(base)
         adapter.base_model_name_or_path = str(path.resolve()) if path.exists() else base
-    model.save_pretrained(folder)
-    tokenizer.save_pretrained(folder)
+    with quietly():
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
 
 
 def merged(name: str) -> tuple[Any, Any]:

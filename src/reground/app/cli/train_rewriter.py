@@ -7,7 +7,7 @@ import json
 from contextlib import AsyncExitStack
 from dataclasses import fields, replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -132,7 +132,7 @@ def ppo(order: RewriterPpo, voice: Quiet, config: ConfigFile = None) -> None:
     """Improve the rewriter by proximal policy optimisation on what its queries bring.
 
     It begins with OUT/warmup, or with --base. The result, OUT/model, is used with --rewriter hf/OUT/model. The same
-    command resumes an interrupted training.
+    command resumes an interrupted training. With --control the same budget goes to TRL's RLOO or GRPO.
 
     Example:  reground train rewriter ppo --task hotpotqa_train --iterations 30 --episodes 256
     """
@@ -176,8 +176,10 @@ async def _optimised(
     *,
     quiet: bool,
 ) -> Path:
+    from reground.app.cli.fit_progress import FitProgress
     from reground.training.ppo.settings import Optimising
     from reground.training.report import write_report
+    from reground.training.rewriter.control import fit_control
     from reground.training.rewriter.reward import PipelineReward
     from reground.training.rewriter.train import WARMUP, optimise_rewriter
 
@@ -186,23 +188,29 @@ async def _optimised(
         method = await _pipeline(order, task, weights, err, opened, quiet=quiet)
         reward = PipelineReward(method, task, weights)
 
-        def told(number: int, metrics: Metrics) -> None:
-            if not quiet:
-                _say(err, _line(number, order.iterations, metrics))
+        begin = order.base or str(order.out / WARMUP)
+        same: dict[str, Any] = {
+            "questions": questions,
+            "lora_rank": order.lora_rank,
+            "rewarded": weights,
+            "fresh": order.fresh,
+        }
+        if order.control is not None:
+            with FitProgress(err, order.control, shown=not quiet) as progress:
+                place = await asyncio.to_thread(
+                    partial(fit_control, **same, on_step=progress.on_step),
+                    order.out, begin, order.control, settings, reward,
+                )  # fmt: skip
+        else:
 
-        place = await asyncio.to_thread(
-            optimise_rewriter,
-            order.out,
-            order.base or str(order.out / WARMUP),
-            settings,
-            reward,
-            questions=questions,
-            validation=validation,
-            lora_rank=order.lora_rank,
-            rewarded=weights,
-            fresh=order.fresh,
-            on_iteration=told,
-        )
+            def told(number: int, metrics: Metrics) -> None:
+                if not quiet:
+                    _say(err, _line(number, order.iterations, metrics))
+
+            place = await asyncio.to_thread(
+                partial(optimise_rewriter, **same, validation=validation, on_iteration=told),
+                order.out, begin, settings, reward,
+            )  # fmt: skip
     write_report(order.out)
     return place
 
@@ -308,7 +316,7 @@ async def _measured(order: RewriterEval, task: Task, err: Console, *, quiet: boo
 
     examples = choose(task, EvalSettings(METHOD, "", limit=order.limit or None, seed=order.seed))
     questions = [example.question for example in examples]
-    own = [str(order.out / name) for name in (WARMUP, MODEL) if (order.out / name).is_dir()]
+    own = [str(order.out / name) for name in (WARMUP, MODEL, "rloo", "grpo") if (order.out / name).is_dir()]
     models = own if order.models is None else [each.strip() for each in order.models.split(",")]
     async with AsyncExitStack() as opened:
         method = await _searching(order.corpus, task, order.passages, opened)
