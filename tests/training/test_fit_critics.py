@@ -26,7 +26,8 @@ from reground.critics._texts import EmbedderTexts
 from reground.training.critics.fit import CriticFit, estimate, fit_critics
 from reground.training.critics.pairs import make_pairs
 from reground.training.critics.settings import PairSettings
-from reground.training.fitting import METRICS, Step
+from reground.training.fitting import Step
+from reground.training.metrics import METRICS
 from reground.training.rows import Preference, read_rows, write_rows
 from tests.training.hand_made import planted, planted_steps
 from tests.training.tiny import tiny_llama

@@ -18,7 +18,7 @@ pytest.importorskip("accelerate", reason="needs the extra [train]")
 import torch
 
 from reground.core.errors import ConfigurationError, ModelError, TrainingFailed
-from reground.training.fitting import METRICS
+from reground.training.metrics import METRICS
 from reground.training.ppo.judging import Judged
 from reground.training.ppo.optimise import Metrics, Optimiser
 from reground.training.ppo.policy import Policy

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.training.report import read_metrics, smoothed, write_report, write_section
+from reground.training.metrics import read_metrics
+from reground.training.report import smoothed, write_report, write_section
 
 
 def test_the_page_has_the_stages_in_their_order_and_a_plot_of_every_fit(tmp_path: Path) -> None:

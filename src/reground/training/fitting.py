@@ -21,13 +21,13 @@ from pydantic import JsonValue
 
 from reground.core.errors import ConfigurationError, MissingExtra, TrainingFailed
 from reground.core.lines import replace_lines, writing
+from reground.training.metrics import append_metrics, forget_after
 
 if TYPE_CHECKING:
     import transformers
 
 WHOLE = "whole"
 """The file that marks a checkpoint as completely written."""
-METRICS = "metrics.jsonl"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,14 +220,12 @@ def _recorder(out: Path, on_step: Callable[[Step], None]) -> Any:
 
         def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
             self.began, self.first = time.monotonic(), state.global_step
-            keep = [line for line in _lines(out / METRICS) if json.loads(line)["step"] <= state.global_step]
-            (out / METRICS).write_text("".join(keep), encoding="utf-8")
+            forget_after(out, state.global_step)
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **others: Any) -> None:
             if "loss" not in (logs or {}):
                 return  # the summary at the end
-            with (out / METRICS).open("a", encoding="utf-8") as file:
-                file.write(json.dumps({"step": state.global_step, **logs}, default=float) + "\n")
+            append_metrics(out, state.global_step, logs)
             loss, rate = float(logs["loss"]), float(logs.get("learning_rate", math.nan))
             if not math.isfinite(loss):
                 raise TrainingFailed(
@@ -243,10 +241,3 @@ def _recorder(out: Path, on_step: Callable[[Step], None]) -> Any:
             (out / f"checkpoint-{state.global_step}" / WHOLE).touch()
 
     return Recorder()
-
-
-def _lines(path: Path) -> list[str]:
-    """Whole lines of metrics; one that a kill cut short is left out."""
-    if not path.exists():
-        return []
-    return [line for line in path.read_text(encoding="utf-8").splitlines(keepends=True) if line.endswith("}\n")]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 from reground.core.errors import MissingExtra
 from reground.evaluation.plots import COLOURS
 from reground.evaluation.results import write_text
-from reground.training.fitting import METRICS
+from reground.training.metrics import METRICS, read_metrics
 
 SECTIONS = "sections"
 """The folder of the stages' own parts of the page, one Markdown file each."""
@@ -34,12 +33,6 @@ def write_report(out: Path) -> Path:
     ]
     write_text(out / "report.md", "\n\n".join(parts) + "\n")
     return out / "report.md"
-
-
-def read_metrics(file: Path) -> list[dict[str, float]]:
-    """The whole lines of a metrics.jsonl, each with its step."""
-    lines = file.read_text(encoding="utf-8").splitlines() if file.exists() else []
-    return [json.loads(line) for line in lines if line.endswith("}")]
 
 
 def smoothed(values: Sequence[float], share: float = 0.1) -> list[float]:

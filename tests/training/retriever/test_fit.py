@@ -16,7 +16,8 @@ pytest.importorskip("datasets", reason="needs the extra [train]")
 
 from reground.core.errors import ConfigurationError
 from reground.retrieval.embedders import create_embedder
-from reground.training.fitting import METRICS, Step
+from reground.training.fitting import Step
+from reground.training.metrics import METRICS
 from reground.training.retriever.data import Contrast, Question
 from reground.training.retriever.evaluate import METRICS as MEASURES
 from reground.training.retriever.evaluate import fused, measured, record, table

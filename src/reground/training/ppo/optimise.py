@@ -20,7 +20,8 @@ from typing import Any, Generic, TypeVar
 import torch
 
 from reground.core.errors import ConfigurationError, TrainingFailed
-from reground.training.fitting import METRICS, WHOLE, newest_checkpoint
+from reground.training.fitting import WHOLE, newest_checkpoint, result
+from reground.training.metrics import append_metrics, forget_after
 from reground.training.ppo import equations as ppo
 from reground.training.ppo.judging import Judge, Judged, Judging
 from reground.training.ppo.policy import Policy, Prompts, Replies
@@ -99,14 +100,13 @@ class Optimiser(Generic[Q]):
         self.out.mkdir(parents=True, exist_ok=True)
         if (newest := newest_checkpoint(self.out)) is not None:
             self._restore(newest)
-        self._forget_after(self.state.done)
+        forget_after(self.out, self.state.done)
         with Judging(self.judge) as judging:
             if not self.state.done:
                 self._validate(judging, {})
             while self.state.done < self.settings.iterations:
                 metrics = self._iterate(judging)
-                with (self.out / METRICS).open("a", encoding="utf-8") as file:
-                    file.write(json.dumps({"step": self.state.done, **metrics}) + "\n")
+                append_metrics(self.out, self.state.done, metrics)
                 on_iteration(self.state.done, metrics)
         self._restore_weights(self.out / "best")
         return self._plain
@@ -274,23 +274,22 @@ class Optimiser(Generic[Q]):
         """An iteration's questions: passes over all of them, each in an order of its own."""
         total = len(self.questions)
         first = iteration * self.settings.episodes
-        for place in range(first, first + self.settings.episodes):
-            epoch, at = divmod(place, total)
-            yield self.questions[_order(total, self.settings.seed, epoch)[at]]
+        last = first + self.settings.episodes
+        for epoch in range(first // total, -(-last // total)):
+            begin = epoch * total
+            order = _order(total, self.settings.seed, epoch)
+            for at in order[max(0, first - begin) : last - begin]:
+                yield self.questions[at]
 
     def _save(self, folder: Path) -> None:
         """A checkpoint, marked as whole when it is; the two newest and the best are kept."""
-        part = folder.with_name(f".{folder.name}.part")
-        shutil.rmtree(part, ignore_errors=True)
-        part.mkdir(parents=True)
         policy = self._plain
         kept = {name for name, each in policy.named_parameters() if each.requires_grad}
         weights = {name: value for name, value in policy.state_dict().items() if name in kept}
-        torch.save({"weights": weights, "optimizer": self.optimizer.state_dict()}, part / "state.pt")
-        (part / "state.json").write_text(json.dumps(vars(self.state)), encoding="utf-8")
-        (part / WHOLE).touch()
-        shutil.rmtree(folder, ignore_errors=True)
-        part.rename(folder)
+        with result(folder) as part:
+            torch.save({"weights": weights, "optimizer": self.optimizer.state_dict()}, part / "state.pt")
+            (part / "state.json").write_text(json.dumps(vars(self.state)), encoding="utf-8")
+            (part / WHOLE).touch()
         numbered = sorted(self.out.glob("checkpoint-*"), key=lambda each: int(each.name.rpartition("-")[2]))
         for old in numbered[:-2]:
             shutil.rmtree(old, ignore_errors=True)
@@ -303,13 +302,6 @@ class Optimiser(Generic[Q]):
         saved = torch.load(folder / "state.pt", map_location=self.accelerator.device, weights_only=True)
         self._plain.load_state_dict(saved["weights"], strict=False)
         self.optimizer.load_state_dict(saved["optimizer"])
-
-    def _forget_after(self, done: int) -> None:
-        """Drop metrics of iterations that are made again."""
-        file = self.out / METRICS
-        lines = file.read_text(encoding="utf-8").splitlines(keepends=True) if file.exists() else []
-        kept = [line for line in lines if line.endswith("}\n") and json.loads(line)["step"] <= done]
-        file.write_text("".join(kept), encoding="utf-8")
 
 
 def hash_of(*parts: object) -> int:
