@@ -22,7 +22,7 @@ from tests.retrieval.scripts import JAPANESE
 from tests.servers import in_order, serving
 from tests.signals import heed_ctrl_c
 
-SECONDS = 1.5  # a second, and half of another for a machine that has other work
+SECONDS = 4.0  # a second where nothing else runs; reading the whole text takes far longer
 
 
 @pytest.fixture(autouse=True)
