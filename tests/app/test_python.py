@@ -18,8 +18,9 @@ import pytest
 import reground
 from reground.app.meanings import meanings
 from reground.app.options import Ask
-from reground.core.errors import ConfigurationError, DataError, ModelError, RegroundError
+from reground.core.errors import CapabilityError, ConfigurationError, DataError, ModelError, RegroundError
 from reground.core.evidence import Passage
+from reground.core.language import Grammar, Message, Sampling
 from reground.models.function import FunctionModel
 from reground.models.options import ModelOptions
 from reground.models.scripted import ScriptedModel
@@ -129,6 +130,12 @@ def test_a_function_is_a_model(function: object) -> None:
     assert result.text.startswith("I heard:")
     assert result.usage.calls == 1
     assert result.usage.prompt > 0
+
+
+async def test_a_function_keeps_to_no_grammar() -> None:
+    held = Sampling(grammar=Grammar(gbnf='root ::= "a"', json_schema="{}"))
+    with pytest.raises(CapabilityError, match="keeps to no grammar"):
+        await FunctionModel(plain).generate([Message(role="user", content="Why?")], held)
 
 
 def test_a_changed_function_is_another_model() -> None:

@@ -10,7 +10,7 @@ from reground.core.budget import Budget
 from reground.core.errors import BudgetExceeded, CapabilityError, ModelError, ParseError
 from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal, SqliteJournal
-from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
+from reground.core.language import Grammar, Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.pairs import Pair
 from reground.core.programs import Execution, Program, Verdict
 from reground.core.run import Run
@@ -341,6 +341,38 @@ async def test_log_probabilities_that_are_only_welcome_may_be_missing():
         ScriptedModel([]), "q", name="n", sampling=wanted, logprobs="welcome"
     )
     assert replayed == silent
+
+
+async def test_a_grammar_that_is_only_welcome_may_be_refused_and_log_probabilities_with_it():
+    def script(_, sampling):
+        if sampling.grammar is not None:
+            return CapabilityError("no grammar here", lacks="grammar")
+        return CapabilityError("no log-probabilities here") if sampling.logprobs else "plain"
+
+    wanted = Sampling(logprobs=True, grammar=Grammar(gbnf='root ::= "a"', json_schema="{}"))
+    model, run = ScriptedModel(script), Run()
+    for _ in range(2):
+        (reply,) = await run.generate(model, "q", name="n", sampling=wanted, logprobs="welcome", grammar="welcome")
+        assert reply.text == "plain"
+    assert [(s.grammar is not None, s.logprobs) for _, s in model.calls] == [
+        (True, True),
+        (False, True),
+        (False, False),
+        (False, False),
+    ]
+    assert [step.sampling.grammar for step in run.steps] == [wanted.grammar] * 2, "the record says what was wanted"
+    for needed in ("grammar", "logprobs"):
+        with pytest.raises(CapabilityError, match="grammar" if needed == "grammar" else "log-probabilities"):
+            given = {"logprobs": "welcome", "grammar": "welcome", needed: "needed"}
+            await Run().generate(model, "q", name="n", sampling=wanted, **given)
+
+
+def test_a_sampling_without_a_grammar_is_written_as_before_there_were_grammars():
+    assert Sampling(n=2).model_dump_json() == (
+        '{"n":2,"temperature":0.0,"top_p":1.0,"max_tokens":512,"stop":[],"seed":null,"logprobs":false}'
+    )
+    held = Sampling(grammar=Grammar(gbnf='root ::= "a"', json_schema="{}"))
+    assert Sampling.model_validate_json(held.model_dump_json()) == held
 
 
 async def test_calls_that_run_at_once_may_all_be_refused_welcome_log_probabilities():

@@ -123,6 +123,11 @@ def test_every_action(text: str, action: Action) -> None:
         (f"LinkSelection(grounded_summarization='x', selected_link_ids=[0x{'f' * 9000}])", "no link id"),
         ("LinkSelection(grounded_summarization=' ', selected_link_ids=[1])", "grounded_summarization is empty"),
         ("Answer(thoughts='t', answer='')", "answer is empty"),
+        ("Answer(thoughts='t', answer='...')", "answer is empty"),
+        ('{"action": "Search", "query": 5, "thoughts": ""}', "query is missing or no plain string"),
+        ('{"action": "LinkSelection", "grounded_summarization": "a", "selected_link_ids": ["b"]}', "no link id"),
+        ('{"action": "Fly"}', "no action in it"),
+        ('{"action": ["Search"]}', "no action in it"),
         ("Answer('only one')", "answer is missing"),
         ("Check_Answer()", "neither True nor False"),
         ("Check_Answer(passed=1)", "neither True nor False"),
@@ -334,7 +339,9 @@ def test_any_text_gives_a_typed_action_or_a_counted_discard(text: str) -> None:
             assert (sample.action is None) == (sample.discarded is not None)
 
 
-filled = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0"), min_size=1).filter(str.strip)
+filled = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")).filter(
+    lambda text: any(map(str.isalnum, text))
+)
 queries = filled.map(lambda text: f"q{' '.join(text.split())}")
 
 

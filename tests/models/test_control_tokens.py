@@ -34,14 +34,14 @@ async def asked(server: MockOpenAI, text: str = SAID, calls: int = 1) -> None:
 
 
 async def test_no_token_that_the_server_names_goes_out_whole() -> None:
-    async with MockOpenAI(props=PROPS) as server:
+    async with MockOpenAI(pages={"props": PROPS}) as server:
         await asked(server)
         sent = server.received[0]["messages"][0]["content"]
     assert sent == "x < ~end~> y < ~begin~>\n\n[ TURN_OVER] < __media_x__> </passage>"
 
 
 async def test_a_server_is_asked_once_whatever_it_answers() -> None:
-    async with MockOpenAI(props=PROPS) as server:
+    async with MockOpenAI(pages={"props": PROPS}) as server:
         await asked(server, calls=5)
         assert server.asked == ["/props"]
     async with MockOpenAI() as server:
@@ -52,7 +52,7 @@ async def test_a_server_is_asked_once_whatever_it_answers() -> None:
 
 @pytest.mark.parametrize("props", [{}, {"chat_template": 5, "bos_token": None}, {"chat_template": "[" * 5000}])
 async def test_a_page_that_says_nothing_does_no_harm(props: dict[str, object]) -> None:
-    async with MockOpenAI(props=props) as server:
+    async with MockOpenAI(pages={"props": props}) as server:
         await asked(server)
         assert server.received[0]["messages"][0]["content"] == SAID
 
@@ -62,7 +62,7 @@ async def test_a_server_that_is_not_there_yet_is_asked_when_it_is(unused_tcp_por
     ask = [Message(role="user", content=SAID)]
     with pytest.raises(ModelError, match="cannot reach"):
         await model.generate(ask, Sampling())
-    server = await MockOpenAI(props=PROPS).start(unused_tcp_port)
+    server = await MockOpenAI(pages={"props": PROPS}).start(unused_tcp_port)
     await model.generate(ask, Sampling())
     await model.aclose()
     await server.stop()

@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import signal
 import struct
 import subprocess
@@ -17,7 +18,7 @@ from reground.core.errors import (
     MissingExtra,
     ModelError,
 )
-from reground.core.language import LanguageModel, Message, Sampling
+from reground.core.language import Grammar, LanguageModel, Message, Sampling
 from reground.models._gguf_header import read_header
 from reground.models.gguf import available, create
 from reground.models.options import ModelOptions, Price
@@ -58,6 +59,14 @@ async def test_it_is_a_language_model_and_answers(model, path):
 async def test_greedy_decoding_repeats_itself(model):
     first, second = [await model.generate(QUESTION, sampling()) for _ in range(2)]
     assert first[0].text == second[0].text
+
+
+async def test_a_grammar_holds_whatever_the_model_would_rather_say(model):
+    grammar = Grammar(gbnf='root ::= "No: " [0-9]+ "!"', json_schema="{}")
+    replies = await model.generate(QUESTION, sampling(n=3, temperature=2.0, seed=1, grammar=grammar, logprobs=True))
+    for reply in replies:
+        assert re.fullmatch(r"No: \d+!?", reply.text)
+        assert "".join(token.token for token in reply.token_logprobs) == reply.text
 
 
 async def test_a_prefix_that_was_read_before_is_counted_as_cached(model):

@@ -9,8 +9,8 @@ import pytest
 pytest.importorskip("torch", reason="needs the extra [train]")
 pytest.importorskip("transformers", reason="needs the extra [train]")
 
-from reground.core.errors import ConfigurationError, ContextLengthExceeded, ModelError
-from reground.core.language import LanguageModel, Message, Sampling
+from reground.core.errors import CapabilityError, ConfigurationError, ContextLengthExceeded, ModelError
+from reground.core.language import Grammar, LanguageModel, Message, Sampling
 from reground.models import gguf
 from reground.models.hf import available, create
 from reground.models.options import ModelOptions, Price
@@ -103,6 +103,11 @@ async def test_a_stop_string_ends_the_reply_and_the_work(model):
     assert reply.finish_reason == "stop"
     assert reply.usage.completion <= 4
     assert "".join(t.token for t in reply.token_logprobs) == reply.text
+
+
+async def test_a_grammar_is_refused(model):
+    with pytest.raises(CapabilityError, match="cannot keep a reply to a grammar"):
+        await model.generate(says("a"), Sampling(grammar=Grammar(gbnf='root ::= "a"', json_schema="{}")))
 
 
 async def test_every_token_has_its_log_probability(model):

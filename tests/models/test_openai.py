@@ -12,7 +12,7 @@ from reground.core.errors import (
     ModelError,
     TransientModelError,
 )
-from reground.core.language import LanguageModel, Message, Sampling
+from reground.core.language import Grammar, LanguageModel, Message, Sampling
 from reground.models._openai_protocol import read_complaint, retry_after
 from reground.models.openai import OpenAIModel, available, create
 from reground.models.options import ModelOptions, Price
@@ -22,6 +22,9 @@ from reground.testing.openai_server import MockOpenAI
 
 SECRET = "sk-very-secret-0123456789"
 ASK = (Message(role="system", content="be brief"), Message(role="user", content="one two three"))
+
+GRAMMAR = Grammar(gbnf='root ::= "yes" | "no"', json_schema='{"enum": ["yes", "no"]}')
+JSON_SCHEMA = {"name": "reply", "strict": True, "schema": {"enum": ["yes", "no"]}}
 
 
 @pytest.fixture(autouse=True)
@@ -120,6 +123,31 @@ async def test_a_model_without_log_probabilities_is_named():
     async with adapter(refuses=("logprobs",)) as (_, model):
         with pytest.raises(CapabilityError, match="no log-probabilities"):
             await model.generate(ASK, Sampling(logprobs=True))
+
+
+@pytest.mark.parametrize(
+    ("pages", "expected"),
+    [
+        ({"props": {}}, {"grammar": GRAMMAR.gbnf}),
+        ({"version": {"version": "0.12"}}, {"structured_outputs": {"grammar": GRAMMAR.gbnf}}),
+        ({}, {"response_format": {"type": "json_schema", "json_schema": JSON_SCHEMA}}),
+    ],
+    ids=["llama.cpp", "vLLM", "others"],
+)
+async def test_a_grammar_is_sent_as_the_server_reads_it(pages, expected):
+    async with adapter(pages=pages) as (mock, model):
+        await asyncio.gather(*(model.generate(ASK, Sampling(grammar=GRAMMAR)) for _ in range(3)))
+        await model.generate(ASK, Sampling())
+    assert all(body.items() >= expected.items() for body in mock.received[:3])
+    assert not mock.received[3].keys() & expected.keys()
+    assert max(map(mock.asked.count, mock.asked)) == 2, "once for control tokens and once for the grammar"
+
+
+async def test_a_server_that_cannot_keep_to_a_grammar_is_named():
+    async with adapter(refuses=("response_format",)) as (_, model):
+        with pytest.raises(CapabilityError, match="cannot keep a reply to a grammar") as refusal:
+            await model.generate(ASK, Sampling(grammar=GRAMMAR))
+    assert refusal.value.lacks == "grammar"
 
 
 async def test_usage_is_estimated_where_a_server_does_not_count():

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Literal
 
 
 class RegroundError(Exception):
@@ -71,7 +72,11 @@ class ContextLengthExceeded(ModelError):
 
 
 class CapabilityError(ModelError):
-    """The model cannot do what the method needs, such as log-probabilities."""
+    """The model cannot do what the method needs. lacks: what it has not, log-probabilities or decoding by a grammar."""
+
+    def __init__(self, message: str, *, lacks: Literal["logprobs", "grammar"] = "logprobs") -> None:
+        super().__init__(message)
+        self.lacks: Literal["logprobs", "grammar"] = lacks
 
 
 class EmptyAnswer(RegroundError):

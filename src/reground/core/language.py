@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, TypeAlias, runtime_checkable
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from reground.core.storable import Text, storable_text
 
@@ -30,8 +30,22 @@ LEAST_REPLY = 16
 """Minimum tokens of a reply. A call whose reply a budget would cut shorter is not made, unless it asks for less."""
 
 
+class Grammar(Value):
+    """The form of a reply, twice: a server decodes by the one that it knows.
+
+    gbnf: a grammar in llama.cpp's notation, which vLLM reads too. json_schema: a schema of the same content, as JSON
+    text, for servers that know schemas only; their reply is JSON.
+    """
+
+    gbnf: str
+    json_schema: str
+
+
 class Sampling(Value):
-    """How to decode. Temperature 0 means greedy; `logprobs` asks for one per generated token."""
+    """How to decode. Temperature 0 means greedy; `logprobs` asks for one per generated token.
+
+    grammar: the form that decoding keeps to. It is serialised only when set, so that earlier journals replay.
+    """
 
     n: int = Field(default=1, ge=1)
     temperature: float = Field(default=0.0, ge=0.0)
@@ -40,6 +54,14 @@ class Sampling(Value):
     stop: tuple[str, ...] = ()
     seed: int | None = None
     logprobs: bool = False
+    grammar: Grammar | None = None
+
+    @model_serializer(mode="wrap")
+    def _without_no_grammar(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = serialise(self)
+        if data["grammar"] is None:
+            del data["grammar"]
+        return data
 
 
 class TokenLogprob(Value):

@@ -34,8 +34,8 @@ class Shared:
     steps: list[Step] = field(default_factory=list)
     best: Answer | None = None
     whole: Answer | None = None
-    silent: set[str] = field(default_factory=set)
-    """Models that have refused log-probabilities."""
+    lacking: set[tuple[str, str]] = field(default_factory=set)
+    """Models, and what optional wish each has refused."""
 
 
 class Recording:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Sequence
-from contextlib import nullcontext, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Literal, TypeVar
 
 from pydantic import JsonValue
@@ -43,6 +43,7 @@ from reground.core.untrusted import neutralise, unfence
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
+_NOT_ASKED: Mapping[str, object] = {"logprobs": False, "grammar": None}
 
 
 class Run(Recording):
@@ -141,12 +142,13 @@ class Run(Recording):
         name: str,
         sampling: Sampling | None = None,
         logprobs: Literal["needed", "welcome"] = "needed",
+        grammar: Literal["needed", "welcome"] = "needed",
         least: int = LEAST_REPLY,
     ) -> list[Reply]:
         """Call a model. Raises BudgetExceeded before spending or when time runs out, ModelError if there is no reply.
 
         logprobs: "needed" raises CapabilityError if the sampling asks for log-probabilities and the model has none;
-        "welcome" goes on without them.
+        "welcome" goes on without them. grammar: the same for a grammar.
         least: minimum useful tokens of a reply. If a limit leaves less, fewer samples are drawn or the call is refused.
         """
         wanted = sampling if sampling is not None else Sampling()
@@ -157,7 +159,8 @@ class Run(Recording):
         asked = self._seeded(wanted, ordinal)
         recorded = self._replay(ordinal, mark, REPLIES, name)
         if recorded is None:
-            replies = await self._paid(model, messages, asked, name, least, optional=logprobs == "welcome")
+            optional = {"logprobs": logprobs == "welcome", "grammar": grammar == "welcome"}
+            replies = await self._paid(model, messages, asked, name, least, optional=optional)
             await self._write(ordinal, mark, REPLIES, replies)
         else:
             replies, at = recorded
@@ -188,17 +191,19 @@ class Run(Recording):
         name: str,
         least: int,
         *,
-        optional: bool,
+        optional: Mapping[str, bool],
     ) -> tuple[Reply, ...]:
-        """Call the model. If log-probabilities are optional and it refuses them, call it without, now and later."""
-        silent = self._shared.silent
-        if asked.logprobs and optional:
-            if model.name not in silent:
-                with suppress(CapabilityError):
-                    return await self._pay(model, messages, asked, name, least)
-                silent.add(model.name)
-            asked = asked.model_copy(update={"logprobs": False})
-        return await self._pay(model, messages, asked, name, least)
+        """Call the model. What is optional and it refuses is left out, now and later."""
+        lacking = self._shared.lacking
+        while True:
+            left_out = [wish for wish in optional if optional[wish] and (model.name, wish) in lacking]
+            sampling = asked.model_copy(update={wish: _NOT_ASKED[wish] for wish in left_out}) if left_out else asked
+            try:
+                return await self._pay(model, messages, sampling, name, least)
+            except CapabilityError as error:
+                if not optional[error.lacks] or error.lacks in left_out:
+                    raise
+                lacking.add((model.name, error.lacks))
 
     async def _pay(
         self, model: LanguageModel, messages: tuple[Message, ...], wanted: Sampling, name: str, least: int

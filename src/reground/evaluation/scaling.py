@@ -66,6 +66,7 @@ class DryRun(Run):
         name: str,
         sampling: Sampling | None = None,
         logprobs: Literal["needed", "welcome"] = "needed",
+        grammar: Literal["needed", "welcome"] = "needed",
         least: int = LEAST_REPLY,
     ) -> list[Reply]:
         """Usual replies, counted."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from yarl import URL
@@ -27,10 +27,10 @@ def is_own(url: URL) -> bool:
         return "." not in host or host.endswith((".local", ".internal", ".lan"))
 
 
-def places(base: URL) -> list[URL]:
+def places(base: URL, names: Iterable[str] = ENDPOINTS) -> list[URL]:
     """The endpoints' addresses, next to the protocol's `/v1`, not below it."""
     root = base.path.rstrip("/").removesuffix("/v1")
-    return [base.with_path(f"{root}/{name}").with_query(base.query) for name in ENDPOINTS]
+    return [base.with_path(f"{root}/{name}").with_query(base.query) for name in names]
 
 
 def control_tokens(told: Any) -> tuple[str, ...]:

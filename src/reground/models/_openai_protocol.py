@@ -22,6 +22,7 @@ from reground.core.errors import (
 )
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage, estimate_tokens
 from reground.core.reasoning import separate
+from reground.models._grammars import RESPONSE_FORMAT, is_about_grammar, parameter
 from reground.models.options import Price
 
 TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
@@ -53,9 +54,10 @@ def most_bytes(sampling: Sampling) -> int:
 
 @dataclass(frozen=True)
 class Dialect:
-    """What one server understands: its name for the length limit, and the parameters that it refuses."""
+    """What one server understands: its names for the length limit and a grammar, and the parameters that it refuses."""
 
     length: str = "max_tokens"
+    grammar: str = RESPONSE_FORMAT
     without: frozenset[str] = frozenset()
 
     def body(self, model: str, messages: Sequence[Message], sampling: Sampling) -> bytes:
@@ -76,6 +78,8 @@ class Dialect:
             wanted["seed"] = sampling.seed
         if sampling.logprobs:
             wanted["logprobs"] = True
+        if sampling.grammar is not None:
+            wanted |= parameter(self.grammar, sampling.grammar)
         for name in self.without:
             wanted.pop(name, None)
         return to_json(wanted)
@@ -173,6 +177,8 @@ class Server:
             return TransientModelError(why, retry_after=complaint.retry_after)
         if sampling.logprobs and complaint.names("logprobs"):
             return CapabilityError(f"{self.url} gives no log-probabilities for this model: {said}")
+        if sampling.grammar is not None and is_about_grammar(f"{complaint.param} {complaint.message}"):
+            return CapabilityError(f"{self.url} cannot keep a reply to a grammar: {said}", lacks="grammar")
         if complaint.status == 401:
             problem = f"refused the key in {self.key_env}" if self.key else f"needs a key: set {self.key_env}"
             return AuthenticationError(f"{self.url} {problem} (401)")

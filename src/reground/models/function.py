@@ -7,7 +7,7 @@ import hashlib
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 
-from reground.core.errors import ModelError
+from reground.core.errors import CapabilityError, ModelError
 from reground.core.language import Message, Reply, Sampling, Usage, estimate_tokens
 from reground.models.options import Price
 
@@ -17,7 +17,8 @@ class FunctionModel:
 
     The function gets the conversation as one string; turns of a longer one are headed by their role. Its name holds a
     fingerprint of its code, so that a changed function is another model. Tokens are estimated from the text's length,
-    and the cost in USD is unknown without a price. Raises ModelError for a reply that is no string.
+    and the cost in USD is unknown without a price. Raises ModelError for a reply that is no string, CapabilityError for
+    a sampling with a grammar.
     """
 
     def __init__(self, function: Callable[[str], str | Awaitable[str]], *, price: Price | None = None) -> None:
@@ -30,6 +31,8 @@ class FunctionModel:
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
         """Return `sampling.n` replies."""
+        if sampling.grammar is not None:
+            raise CapabilityError(f"{self.name} is a function, which keeps to no grammar", lacks="grammar")
         prompt = _as_text(messages)
         texts = list(await asyncio.gather(*(self._say(prompt, sampling.stop) for _ in range(sampling.n))))
         spent = sampling.n * estimate_tokens(tuple(messages))

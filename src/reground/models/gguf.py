@@ -290,6 +290,8 @@ def _request(turns: list[dict[str, str]], sampling: Sampling, n: int, first: int
         }
     if sampling.seed is not None:
         request["seed"] = _spread(sampling.seed, first)
+    if sampling.grammar is not None:
+        request["grammar"] = sampling.grammar.gbnf
     if sampling.logprobs:
         request |= {"logprobs": True, "top_logprobs": 1}
     elif sampling.stop:

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reground.core.errors import ConfigurationError, MissingExtra, ModelError
+from reground.core.errors import CapabilityError, ConfigurationError, MissingExtra, ModelError
 from reground.core.language import Message, Reply, Sampling
 from reground.models import pull
 from reground.models.options import Listing, ModelOptions
@@ -172,7 +172,9 @@ class HfModel:
         self._decoder: Any = None
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
-        """Return `sampling.n` replies. Raises ContextLengthExceeded and ModelError."""
+        """Return `sampling.n` replies. Raises ContextLengthExceeded, CapabilityError for a grammar, and ModelError."""
+        if sampling.grammar is not None:
+            raise CapabilityError(f"{self.name} cannot keep a reply to a grammar: gguf/ can", lacks="grammar")
         job = _Job([{"role": m.role, "content": m.content} for m in messages], sampling)
         with self._lock:
             self._waiting.append(job)

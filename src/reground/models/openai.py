@@ -13,9 +13,9 @@ import ipaddress
 import logging
 import os
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import aiohttp
@@ -27,7 +27,9 @@ from reground.core.bodies import ENCODING, LARGE, LEAST_LIMIT, BadBody, read_bod
 from reground.core.errors import ConfigurationError, ModelError, TransientModelError
 from reground.core.language import LanguageModel, Message, Reply, Sampling
 from reground.core.untrusted import neutralise
-from reground.models._control_tokens import control_tokens, is_own, places
+from reground.models._asked import Asked
+from reground.models._control_tokens import ENDPOINTS, control_tokens, is_own, places
+from reground.models._grammars import PAGES, RESPONSE_FORMAT
 from reground.models._openai_protocol import (
     Complaint,
     Dialect,
@@ -95,10 +97,10 @@ class OpenAIModel:
     """One model of one server.
 
     Raises TransientModelError for passing faults (408, 409, 429, 5xx, lost connections, timeouts, malformed replies),
-    AuthenticationError, ContextLengthExceeded, CapabilityError (no log-probabilities), else ModelError. Parameters that
-    the server refuses are remembered: the name of the length limit, and temperature, top_p, seed or stop for reasoning
-    models that accept none (replies are then cut here at stop strings). If a server returns fewer samples than
-    requested, the others are requested at once.
+    AuthenticationError, ContextLengthExceeded, CapabilityError (no log-probabilities or grammar), else ModelError.
+    Parameters that the server refuses are remembered: the name of the length limit, and temperature, top_p, seed or
+    stop for reasoning models that accept none (replies are then cut here at stop strings). If a server returns fewer
+    samples than requested, the others are requested at once.
     """
 
     def __init__(self, model: str, options: ModelOptions | None = None, *, provider: Provider | None = None) -> None:
@@ -121,8 +123,9 @@ class OpenAIModel:
         self._proxy = _proxy(self.base_url)
         self._dialect = Dialect()
         self._met = False
-        self._special: tuple[str, ...] | None = None if is_own(self.base_url) else ()
-        self._asking: asyncio.Task[tuple[str, ...] | None] | None = None
+        asked = is_own(self.base_url)
+        self._special: Asked[tuple[str, ...]] = Asked(self._control_tokens, known=None if asked else ())
+        self._grammar = Asked(self._grammar_parameter, known=None if asked else RESPONSE_FORMAT)
         self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
 
     def __repr__(self) -> str:
@@ -142,6 +145,9 @@ class OpenAIModel:
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
         """Return `sampling.n` replies."""
         messages = await self._harmless(messages)
+        if sampling.grammar is not None:
+            grammar = await self._grammar.get() or RESPONSE_FORMAT
+            self._dialect = replace(self._dialect, grammar=grammar)
         replies = await self._complete(messages, sampling)
         while len(replies) < sampling.n:
             replies = await self._complete_more(messages, sampling, replies)
@@ -152,18 +158,31 @@ class OpenAIModel:
 
         Records use the method's own messages, so this changes none.
         """
-        if self._special is None:
-            if self._asking is None or self._asking.get_loop() is not asyncio.get_running_loop():
-                self._asking = asyncio.create_task(self._control_tokens())
-            self._special = await asyncio.shield(self._asking)
-            self._asking = None if self._special is None else self._asking
-        if not self._special:
+        special = await self._special.get()
+        if not special:
             return messages
-        return [Message(role=m.role, content=neutralise(m.content, self._special)) for m in messages]
+        return [Message(role=m.role, content=neutralise(m.content, special)) for m in messages]
 
     async def _control_tokens(self) -> tuple[str, ...] | None:
-        """The server's control tokens; None if it cannot be asked yet, so that the next call asks again."""
-        for place in places(self.base_url):
+        """The server's control tokens; None if it cannot be asked yet."""
+        page = await self._first_page(ENDPOINTS)
+        if page is None:
+            return None
+        with suppress(RecursionError):
+            return control_tokens(page[1])
+        return ()
+
+    async def _grammar_parameter(self) -> str | None:
+        """The parameter in which the server takes a grammar; None if it cannot be asked yet."""
+        page = await self._first_page(PAGES)
+        return None if page is None else PAGES.get(page[0], RESPONSE_FORMAT)
+
+    async def _first_page(self, names: Iterable[str]) -> tuple[str, Any] | None:
+        """The name and content of the first of these pages that the server has, ("", None) if it has none of them.
+
+        None if the server cannot be reached or still starts.
+        """
+        for name, place in zip(names, places(self.base_url, names), strict=True):
             try:
                 status, _, body = await self._get(place)
             except BadBody:
@@ -176,8 +195,8 @@ class OpenAIModel:
                 return None
             if status == 200:
                 with suppress(ValueError, RecursionError):
-                    return control_tokens(await asyncio.to_thread(read_json, body))
-        return ()
+                    return name, await asyncio.to_thread(read_json, body)
+        return "", None
 
     async def _get(self, place: URL) -> tuple[int, Any, bytes]:
         """A short request. Raises BadBody and aiohttp's errors."""

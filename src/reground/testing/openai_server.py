@@ -22,7 +22,7 @@ import math
 import re
 import zlib
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from email.utils import formatdate
 from time import time
 from types import TracebackType
@@ -48,7 +48,7 @@ class MockOpenAI:
     latency: seconds before a reply. max_samples: the most choices in one reply, whatever n asks for.
     refuses: parameters that are answered with 400 "unsupported".
     cached: how many of the prompt tokens usage reports as cached. with_usage: whether usage is reported at all.
-    props: what `/props` answers, as llama.cpp's server does; None has no such page. `asked` are the pages beside chat.
+    pages: JSON pages next to `/v1`, such as llama.cpp's `props` and vLLM's `version`; `asked` are those asked for.
 
     Usage counts white-space separated words as tokens. `received` holds every request's body, `headers` the
     headers of the last one, `queries` each URL's query, `completed` the number of whole replies by the last message's
@@ -66,7 +66,7 @@ class MockOpenAI:
         refuses: Sequence[str] = (),
         cached: int = 0,
         with_usage: bool = True,
-        props: dict[str, Any] | None = None,
+        pages: Mapping[str, Any] | None = None,
     ) -> None:
         self.script = script
         self.models = tuple(models)
@@ -76,7 +76,7 @@ class MockOpenAI:
         self.refuses = tuple(refuses)
         self.cached = cached
         self.with_usage = with_usage
-        self.props = props
+        self.pages = dict(pages or {})
         self.asked: list[str] = []
         self.received: list[dict[str, Any]] = []
         self.headers: dict[str, str] = {}
@@ -202,9 +202,8 @@ class MockOpenAI:
 
     async def _page(self, request: web.Request) -> web.Response:
         self.asked.append(request.path)
-        if request.path != "/props" or self.props is None:
-            return _error(404, "File Not Found")
-        return web.json_response(self.props)
+        name = request.path.removeprefix("/")
+        return web.json_response(self.pages[name]) if name in self.pages else _error(404, "File Not Found")
 
     async def _models(self, request: web.Request) -> web.Response:
         if self.key is not None and request.headers.get("Authorization") != f"Bearer {self.key}":

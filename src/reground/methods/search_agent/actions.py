@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TypeAlias
 
@@ -62,6 +62,26 @@ class ReviseAnswer:
 
 
 Action: TypeAlias = Search | Terminate | LinkSelection | GivenAnswer | CheckAnswer | ReviseAnswer
+
+NAMES: Mapping[type[Action], str] = {
+    Search: "Search",
+    Terminate: "Terminate",
+    LinkSelection: "LinkSelection",
+    GivenAnswer: "Answer",
+    CheckAnswer: "Check_Answer",
+    ReviseAnswer: "Revise_Answer",
+}
+"""What each action is called in the prompts."""
+
+FIELDS: Mapping[str, tuple[str, ...]] = {
+    "Search": ("query", "thoughts"),
+    "Terminate": ("thoughts",),
+    "LinkSelection": ("grounded_summarization", "thoughts", "selected_link_ids"),
+    "Answer": ("thoughts", "answer"),
+    "Check_Answer": ("passed",),
+    "Revise_Answer": ("revised_answer", "thoughts"),
+}
+"""The fields of each action, in the order of its positional arguments."""
 
 
 @dataclass(frozen=True)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import ast
+import json
 import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from itertools import islice
+from typing import Any
 
 from reground.core.errors import ParseError
 from reground.methods.search_agent.actions import (
     END,
+    FIELDS,
     Action,
     CheckAnswer,
     GivenAnswer,
@@ -28,15 +31,7 @@ _STARTS = 8
 """Maximum number of starting lines to try. A model that repeats itself writes hundreds."""
 
 _FENCED = re.compile(r"```[^\n`]*\n(.*?)(?:```|\Z)", re.DOTALL)
-_FIELDS: dict[str, tuple[str, ...]] = {
-    "ActionWrapper": ("thoughts", "action"),
-    "Search": ("query", "thoughts"),
-    "Terminate": ("thoughts",),
-    "LinkSelection": ("grounded_summarization", "thoughts", "selected_link_ids"),
-    "Answer": ("thoughts", "answer"),
-    "Check_Answer": ("passed",),
-    "Revise_Answer": ("revised_answer", "thoughts"),
-}
+_FIELDS: Mapping[str, tuple[str, ...]] = {"ActionWrapper": ("thoughts", "action"), **FIELDS}
 _START = re.compile(
     rf"^[ \t>`]*(?:[A-Za-z_]\w*\b[^=\n]{{0,60}}=[ \t]*|[A-Za-z_]+:[ \t]*)?((?:\w+\.)?(?:{'|'.join(_FIELDS)})[ \t]*\()",
     re.MULTILINE,
@@ -52,7 +47,7 @@ def parse_action(text: str) -> Action:
     """The first action in a reply. Raises only ParseError, if there is none or it is malformed.
 
     It may be in a Markdown fence, after prose or comments, after `ACTION_SELECTED =` with or without a type, in an
-    ActionWrapper or bare.
+    ActionWrapper or bare; or the whole reply is a JSON object, its "action" the action's name.
     """
     return read_action(text, mend=False)[0]
 
@@ -64,6 +59,9 @@ def read_action(text: str, *, mend: bool) -> tuple[Action, bool]:
     quote is not its end.
     """
     text = text[:LONGEST].partition(END)[0]
+    from_json = _from_json(text)
+    if from_json is not None:
+        return from_json, False
     call = next((call for source in _sources(text) for call in _calls(source)), None)
     repaired = mend and call is None
     if repaired:
@@ -71,6 +69,25 @@ def read_action(text: str, *, mend: bool) -> tuple[Action, bool]:
     if call is None:
         raise ParseError("There is no action in it that is valid Python.")
     return _action(call), repaired
+
+
+def _from_json(text: str) -> Action | None:
+    """The action in a JSON object; None for any other text."""
+    if not text.lstrip().startswith("{"):
+        return None
+    try:
+        data = json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+    name = data.get("action")
+    if not isinstance(name, str) or name not in _READERS:
+        return None
+    return _READERS[name]({field: _expression(value) for field, value in data.items()})
+
+
+def _expression(value: Any) -> ast.expr:
+    """A JSON value as the expression that Python code has in its place."""
+    return ast.List([ast.Constant(each) for each in value]) if isinstance(value, list) else ast.Constant(value)
 
 
 def _mended(text: str) -> Iterator[str]:
@@ -185,7 +202,7 @@ def _thoughts(given: _Given) -> str:
 
 def _filled(given: _Given, name: str) -> str:
     text = _text(given, name).strip()
-    if not text:
+    if not any(char.isalnum() for char in text):
         raise ParseError(f"{name} is empty.")
     return text
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 from reground.core.answers import TEXT, AnswerForm
 from reground.core.evidence import Retriever
@@ -25,6 +26,7 @@ class Settings:
     shots: maximum number of exemplars in a prompt; None shows all (9 for decisions, 6 for summaries, 5 for answers,
     6 and 5 for checks), about 2,000 tokens a step. retries: how often a step is sampled again if no sample is usable.
     checks: whether the two self-checks are made. snippet_tokens: maximum length of a result in tokens.
+    grammar: whether decoding keeps replies to the form of the actions: off; welcome, where the model can; or needed.
     context_tokens: maximum tokens of a prompt and its reply; None is no limit.
     action_tokens: maximum tokens of a decision or a summary.
     max_tokens: maximum tokens of an answer, or of a check, which may rewrite it.
@@ -41,6 +43,7 @@ class Settings:
     shots: int | None = None
     retries: int = 1
     checks: bool = True
+    grammar: Literal["off", "welcome", "needed"] = "off"
     snippet_tokens: int = 160
     context_tokens: int | None = 8000
     action_tokens: int = 256

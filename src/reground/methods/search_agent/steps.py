@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
-from reground.core.language import Message, estimate_tokens
+from reground.core.language import Grammar, Message, estimate_tokens
 from reground.core.untrusted import neutralise
 from reground.methods.search_agent import exemplars
 from reground.methods.search_agent.actions import (
@@ -19,6 +19,7 @@ from reground.methods.search_agent.actions import (
     reply,
 )
 from reground.methods.search_agent.exemplars import Exemplar
+from reground.methods.search_agent.grammars import grammar
 from reground.methods.search_agent.view import Cut, View, cuts, show
 
 
@@ -30,6 +31,10 @@ class Step:
     kinds: tuple[type[Action], ...]
     exemplars: tuple[Exemplar, ...]
     usual: int
+
+    def grammar(self, links: tuple[int, ...]) -> Grammar:
+        """The form of the step's reply, with comments where its exemplars have them. links: those it shows."""
+        return grammar(self.kinds, comments=any(each.comments for each in self.exemplars), links=links)
 
 
 DECIDE = Step("decide", (Search, Terminate), exemplars.DECIDE, 50)

@@ -83,8 +83,9 @@ class Taker:
                     self.config.model,
                     fitted.messages,
                     name=step.name,
-                    sampling=self._sampling(step),
+                    sampling=self._sampling(step, view),
                     logprobs="welcome",
+                    grammar="needed" if self.config.grammar == "needed" else "welcome",
                     least=step.usual,
                 )
             except ContextLengthExceeded as error:
@@ -98,13 +99,15 @@ class Taker:
             self._miss_logprobs(replies, run)
             return replies, fitted
 
-    def _sampling(self, step: Step) -> Sampling:
+    def _sampling(self, step: Step, view: View) -> Sampling:
+        links = tuple(link.link_id for link in view.results or ())
         return Sampling(
             n=self.config.samples,
             temperature=self.config.temperature,
             max_tokens=self.length(step),
             stop=STOP,
             logprobs=self.logprobs,
+            grammar=None if self.config.grammar == "off" else step.grammar(links),
         )
 
     def _miss_logprobs(self, replies: Sequence[Reply], run: Run) -> None:
