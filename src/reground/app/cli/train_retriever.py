@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from reground.core.evidence import Pages, Retriever
     from reground.retrieval.rerank.links import Weights
+    from reground.training.measured import Measured
     from reground.training.retriever.data import Mined, Question
-    from reground.training.retriever.evaluate import System
     from reground.training.retriever.folder import Source, TrainingFolder
 
 CLOZES = 2000
@@ -290,7 +290,7 @@ def _drawn(questions: list[Question], order: RetrieverEval) -> list[Question]:
 
 async def _systems(
     folder: TrainingFolder, source: Source, questions: Sequence[Question], err: Console, *, quiet: bool
-) -> list[System]:
+) -> list[Measured]:
     """BM25, BM25 reranked by links, and each embedder alone and fused with BM25."""
     from reground.retrieval.rerank import rerank
     from reground.training.retriever.evaluate import fused, measured
