@@ -1,4 +1,4 @@
-"""What several commands share: the consoles, and the format of numbers."""
+"""What several commands share: the consoles, plain lines, and the format of numbers."""
 
 from __future__ import annotations
 
@@ -13,6 +13,11 @@ def consoles() -> tuple[Console, Console]:
     from reground.app.cli.terminal import HarmlessConsole
 
     return HarmlessConsole(highlight=False), HarmlessConsole(stderr=True, highlight=False)
+
+
+def say(console: Console, text: str) -> None:
+    """Print a text as it is: no markup, no colours, and no line breaks of the terminal's width."""
+    console.print(text, soft_wrap=True, markup=False, highlight=False)
 
 
 def human_tokens(count: int) -> str:

@@ -53,19 +53,19 @@ def data(order: RetrieverData, voice: Quiet, config: ConfigFile = None) -> None:
     sources = _sources(order)
     if order.dry_run:
         for source in sources:
-            _say(console, f"would search {source.corpus} for the questions of {source.name}")
+            common.say(console, f"would search {source.corpus} for the questions of {source.name}")
         return
     questions: dict[str, Sequence[Question]] = {}
     mined: dict[str, Mined] = {}
     for source in sources:
         questions[source.name], mined[source.name] = asyncio.run(_mined(order, source, err, quiet=voice.quiet))
-        _say(console, f"{source.name}: {_counted(mined[source.name])}")
+        common.say(console, f"{source.name}: {_counted(mined[source.name])}")
     settings = {field.name: getattr(order, field.name) for field in _fields_of_mining()}
     folder = TrainingFolder(order.out)
     folder.write_data(Config(sources=tuple(sources), mining=settings), questions, mined)
     told = [f"- {name}: {_counted(each)}" for name, each in mined.items()]
     write_section(order.out, "data", "\n".join(told))
-    _say(console, f"rows in {folder.rows}")
+    common.say(console, f"rows in {folder.rows}")
 
 
 def _counted(mined: Mined) -> str:
@@ -149,17 +149,17 @@ def fit(order: RetrieverFit, voice: Quiet, config: ConfigFile = None) -> None:
     folder = TrainingFolder(order.out)
     rows = folder.training_rows()
     if order.dry_run:
-        _say(console, _cost(order, rows))
+        common.say(console, _cost(order, rows))
         return
     settings = {field.name: getattr(order, field.name) for field in _fields_of_fitting()}
     begin(folder.checkpoints, {**settings, "data": folder.fingerprint()}, fresh=order.fresh)
     if folder.is_fitted():
-        _say(console, f"{folder.result} is fitted already; --fresh fits it again")
+        common.say(console, f"{folder.result} is fitted already; --fresh fits it again")
         return
     with FitProgress(err, "fitting the embedder", shown=not voice.quiet) as progress:
         fit_retriever(rows, order, folder.checkpoints, folder.result, on_step=progress.on_step)
     folder.close_fit()
-    _say(
+    common.say(
         console, f"the embedder is in {folder.result}: reground index DOCS --kind hybrid --embedder st/{folder.result}"
     )
 
@@ -199,13 +199,13 @@ def rank(order: RetrieverRank, voice: Quiet, config: ConfigFile = None) -> None:
     folder = TrainingFolder(order.out)
     asked = [(source, folder.questions(source, held_out=False)) for source in folder.config().sources]
     if order.dry_run:
-        _say(console, f"would fit four weights to {sum(len(each) for _, each in asked)} questions")
+        common.say(console, f"would fit four weights to {sum(len(each) for _, each in asked)} questions")
         return
     weights, fitted = asyncio.run(_weighed(asked, order, err, quiet=voice.quiet))
     write_text(folder.links, WeightsFile(weights=weights, questions=fitted).model_dump_json(indent=2) + "\n")
     said = ", ".join(f"{name} {value:.2f}" for name, value in weights)
     write_section(order.out, "rank", f"Weights of links, fitted to {fitted} questions: {said}.")
-    _say(console, f"{said}, fitted to {fitted} questions; use them with --rerank links:{order.out}")
+    common.say(console, f"{said}, fitted to {fitted} questions; use them with --rerank links:{order.out}")
 
 
 async def _weighed(
@@ -241,12 +241,12 @@ def evaluate(order: RetrieverEval, voice: Quiet, config: ConfigFile = None) -> N
     said = _measured_before(order)
     for source, questions in _measuring(order, folder):
         if order.dry_run:
-            _say(console, f"would search {source.corpus} for {len(questions)} questions of {source.name}")
+            common.say(console, f"would search {source.corpus} for {len(questions)} questions of {source.name}")
             continue
         systems = asyncio.run(_systems(folder, source, questions, err, quiet=voice.quiet))
         told = f"{source.name}, {len(questions)} questions:\n\n{table(systems)}"
         said[source.name] = {"questions": len(questions), "systems": record(systems), "table": told}
-        _say(console, told)
+        common.say(console, told)
     if order.dry_run:
         return
     write_text(order.out / "eval.json", json.dumps(said, indent=2, ensure_ascii=False) + "\n")
@@ -333,10 +333,6 @@ async def _opened(source: Source, kind: dict[str, Any], err: Console, *, quiet: 
     with AskProgress(err, shown=not quiet) as progress:
         found = await corpus_retriever(source.corpus, progress.on_index, settings, language=source.language)
     return cast("Pages", found)
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, soft_wrap=True, markup=False, highlight=False)
 
 
 @contextmanager

@@ -54,10 +54,10 @@ def collect(order: RewriterCollect, voice: Quiet, config: ConfigFile = None) -> 
     task = load_training_task(order.task, order.data)
     if order.dry_run:
         total = min(order.limit or len(task.examples()), len(task.examples()))
-        _say(console, f"collect: {total} questions, at most {(1 if order.passages_only else 3) * total} calls")
+        common.say(console, f"collect: {total} questions, at most {(1 if order.passages_only else 3) * total} calls")
         return
     asyncio.run(_collect(order, task, err, quiet=voice.quiet))
-    _say(console, f"rewritings in {order.out / REWRITTEN}: reground train rewriter warmup --out {order.out}")
+    common.say(console, f"rewritings in {order.out / REWRITTEN}: reground train rewriter warmup --out {order.out}")
 
 
 async def _collect(order: RewriterCollect, task: Task, err: Console, *, quiet: bool) -> None:
@@ -114,7 +114,7 @@ def warmup(order: RewriterWarmup, voice: Quiet, config: ConfigFile = None) -> No
     kept = warmup_rows(order.out / REWRITTEN, order.out / PLAIN, order)
     dropped = ", ".join(f"{count} {why}" for why, count in kept.dropped.items() if count)
     told = f"{kept.rewritings} rewritings and {kept.copies} copies" + (f"; left out: {dropped}" if dropped else "")
-    _say(console, told)
+    common.say(console, told)
     if order.dry_run:
         return
     write_rows(order.out / "data" / f"{WARMUP}.jsonl", kept.rows)
@@ -123,7 +123,7 @@ def warmup(order: RewriterWarmup, voice: Quiet, config: ConfigFile = None) -> No
     base = order.base or "smollm2"
     with FitProgress(err, "warm-up", shown=not voice.quiet) as progress:
         place = fit_warmup(order.out, kept.rows, base, Fitting(**named), fresh=order.fresh, on_step=progress.on_step)
-    _say(console, f"the warmed-up rewriter is in {place}: --rewriter hf/{place}")
+    common.say(console, f"the warmed-up rewriter is in {place}: --rewriter hf/{place}")
 
 
 @rewriter_app.command()
@@ -144,10 +144,10 @@ def ppo(order: RewriterPpo, voice: Quiet, config: ConfigFile = None) -> None:
     questions, validation = _divided(order, task)
     if order.dry_run:
         replies = order.iterations * order.episodes
-        _say(console, f"ppo: {replies} replies to {len(questions)} questions, {len(validation)} for validation")
+        common.say(console, f"ppo: {replies} replies to {len(questions)} questions, {len(validation)} for validation")
         return
     place = asyncio.run(_optimised(order, task, weights, questions, validation, err, quiet=voice.quiet))
-    _say(console, f"the rewriter is in {place}: --rewriter hf/{place}")
+    common.say(console, f"the rewriter is in {place}: --rewriter hf/{place}")
 
 
 def _divided(order: RewriterPpo, task: Task) -> tuple[list[Example], list[Example]]:
@@ -205,7 +205,7 @@ async def _optimised(
 
             def told(number: int, metrics: Metrics) -> None:
                 if not quiet:
-                    _say(err, _line(number, order.iterations, metrics))
+                    common.say(err, _line(number, order.iterations, metrics))
 
             place = await asyncio.to_thread(
                 partial(optimise_rewriter, **same, validation=validation, on_iteration=told),
@@ -324,14 +324,10 @@ async def _measured(order: RewriterEval, task: Task, err: Console, *, quiet: boo
         measured = [await measure_rewriter(QUESTION, examples, None, reward)]
         for model in models:
             if not quiet:
-                _say(err, f"{model}: rewriting {len(questions)} questions")
+                common.say(err, f"{model}: rewriting {len(questions)} questions")
             texts = await asyncio.to_thread(rewritings, model, questions)
             measured.append(await measure_rewriter(model, examples, texts, reward))
     return measured
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, soft_wrap=True, markup=False, highlight=False)
 
 
 def register(train: typer.Typer) -> None:
