@@ -19,7 +19,8 @@ from rich.console import Console
 
 from reground.app import catalogue
 from reground.app.cli import run
-from reground.app.cli.eval_progress import EvalProgress, Work, human_time
+from reground.app.cli._common import human_time
+from reground.app.cli.eval_progress import EvalProgress, Work
 from reground.app.evaluating import settings_by_method
 from reground.app.identity import model_settings, resolved
 from reground.app.options import Benchmark

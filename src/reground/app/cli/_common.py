@@ -23,3 +23,10 @@ def say(console: Console, text: str) -> None:
 def human_tokens(count: int) -> str:
     """1234 as 1.2k."""
     return str(count) if count < 1000 else f"{count / 1000:.1f}k" if count < 1_000_000 else f"{count / 1e6:.2f}M"
+
+
+def human_time(seconds: float) -> str:
+    """Seconds as text, in seconds, minutes or hours."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

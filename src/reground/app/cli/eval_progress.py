@@ -1,18 +1,17 @@
-"""Progress of an evaluation: one live line on a terminal, otherwise a plain line from time to time."""
+"""Progress of an evaluation."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from reground.app.cli._common import human_tokens
+from reground.app.cli._common import human_time, human_tokens
+from reground.app.cli.live import LiveLine
 from reground.core.language import Usage
 from reground.evaluation.compare import Cell
 from reground.evaluation.progress import Progress
@@ -37,28 +36,15 @@ class Work:
         return float(self.cell.tokens or 1)
 
 
-class EvalProgress:
+class EvalProgress(LiveLine):
     """Shows the finished runs, tokens, USD and estimated end over all cells."""
 
     def __init__(self, console: Console, works: Sequence[Work], *, shown: bool = True) -> None:
-        self._console, self._works = console, works
+        super().__init__(console, shown=shown)
+        self._works = works
         self._now: dict[int, Progress] = {}
         self._index = 0
         self._told = -1
-        self._shown = shown
-        moving = shown and console.is_terminal
-        self._live = Live(self, console=console, transient=True, refresh_per_second=4) if moving else None
-
-    def __enter__(self) -> Self:
-        if self._live is not None:
-            self._live.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.__exit__(kind, error, trace)
 
     @property
     def done(self) -> int:
@@ -77,9 +63,9 @@ class EvalProgress:
         self._index = index
         self._now[index] = progress
         tenth = LINES * progress.done // max(1, progress.total)
-        if self._live is None and self._shown and tenth > self._told:
+        if self._plain and tenth > self._told:
             self._told = tenth
-            self._console.print(Text(self.line(), style="dim"), soft_wrap=True)
+            self._print(self.line())
 
     def line(self) -> str:
         """The progress in one line."""
@@ -121,10 +107,3 @@ class EvalProgress:
         grid = Table.grid(padding=(0, 2))
         grid.add_row(ProgressBar(total=self.total, completed=self.done, width=24), Text(self.line()))
         return grid
-
-
-def human_time(seconds: float) -> str:
-    """Seconds as text, in seconds, minutes or hours."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -276,14 +276,12 @@ async def _searching(corpus: Path | None, task: Task, passages: int, opened: Asy
 
 
 def _line(number: int, total: int, metrics: Metrics) -> str:
-    from reground.app.cli.eval_progress import human_time
-
     checked = f", validation {metrics['validation']:.3f}" if "validation" in metrics else ""
     back = ", collapsed: back to the best weights" if metrics.get("collapsed") else ""
     return (
         f"iteration {number} of {total}: reward {metrics['reward']:.3f}{checked}, divergence {metrics['kl']:.2f}, "
         f"{metrics['invalid']:.0%} unusable, {metrics['length']:.0f} tokens, {metrics['seconds']:.0f} s, "
-        f"{human_time((total - number) * metrics['seconds'])} left{back}"
+        f"{common.human_time((total - number) * metrics['seconds'])} left{back}"
     )
 
 
