@@ -76,9 +76,9 @@ async def _collect(order: RewriterCollect, task: Task, err: Console, *, quiet: b
         (bench,) = await open_benches(
             replace(order, settings=chosen), [task], methods, order.out, err, opened, quiet=quiet
         )
-        works = [Work(cell, len(choose(task, base))) for cell in cells.values()]
+        works = {name: Work(cell, len(choose(task, base))) for name, cell in cells.items()}
         with EvalProgress(err, works, shown=not quiet) as progress:
-            for place, (name, cell) in enumerate(cells.items()):
+            for name, cell in cells.items():
                 ready = bench.configure(cell, base, order.budget)
                 method, settings = ready.method, ready.settings
                 assert isinstance(method, RewriteRetrieveRead)
@@ -90,7 +90,7 @@ async def _collect(order: RewriterCollect, task: Task, err: Console, *, quiet: b
                     method,
                     settings,
                     order.out / name,
-                    observer=partial(progress.on_progress, place),
+                    observer=partial(progress.on_progress, name),
                 )
 
 
