@@ -83,6 +83,7 @@ def _fields_of_mining() -> tuple[dataclasses.Field[Any], ...]:
 
 def _sources(order: RetrieverData) -> list[Source]:
     """Where questions come from. Raises ConfigurationError for a task that measures or has no corpus."""
+    from reground.app.evaluating import corpus_of
     from reground.core.errors import ConfigurationError
     from reground.core.places import expanded
     from reground.evaluation.tasks import load_training_task
@@ -98,13 +99,10 @@ def _sources(order: RetrieverData) -> list[Source]:
             raise ConfigurationError("nothing to train on: give --tasks, or --corpus with your documents")
         name = str(order.questions) if order.questions is not None else "sentences"
         return [Source(name=name, corpus=expanded(order.corpus).resolve(), language=order.language)]
-    sources = []
-    for name in names:
-        corpus = order.corpus or getattr(load_training_task(name, order.data), "corpus", None)
-        if corpus is None:
-            raise ConfigurationError(f"{name} has no corpus of its own: give the documents with --corpus")
-        sources.append(Source(name=name, corpus=expanded(corpus).resolve(), language=order.language))
-    return sources
+    corpora = {name: corpus_of(load_training_task(name, order.data), order.corpus) for name in names}
+    return [
+        Source(name=name, corpus=expanded(path).resolve(), language=order.language) for name, path in corpora.items()
+    ]
 
 
 async def _mined(

@@ -251,7 +251,7 @@ async def _pipeline(
     from reground.training.rewriter.reward import retriever_only
 
     if retriever_only(weights):
-        return await _searching(order.corpus, task, order.passages, opened)
+        return await _searching(order, task, err, opened, quiet=quiet)
     chosen = replace(order, settings={"total": order.passages, **order.settings})
     (bench,) = await open_benches(chosen, [task], [METHOD], order.out, err, opened, quiet=quiet)
     method = bench.configure(Cell(method=METHOD, tokens=None), EvalSettings(METHOD, order.model), order.budget).method
@@ -259,20 +259,22 @@ async def _pipeline(
     return method
 
 
-async def _searching(corpus: Path | None, task: Task, passages: int, opened: AsyncExitStack) -> RewriteRetrieveRead:
+async def _searching(
+    order: RewriterPpo | RewriterEval, task: Task, err: Console, opened: AsyncExitStack, *, quiet: bool
+) -> RewriteRetrieveRead:
     """The method without a reader."""
     from reground.app.asking import close
-    from reground.app.corpora import corpus_retriever
-    from reground.core.errors import ConfigurationError
+    from reground.app.cli.progress import AskProgress
+    from reground.app.evaluating import corpus_of, open_documents
     from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
     from reground.training.rewriter.reward import NO_READER
 
-    documents = corpus or getattr(task, "corpus", None)
-    if documents is None:
-        raise ConfigurationError(f"{task.name} has no corpus of its own: give the documents with --corpus")
-    retriever = await corpus_retriever(documents)
+    with AskProgress(err, shown=not quiet) as preparing:
+        retriever = await open_documents(
+            corpus_of(task, order.corpus), order, on_index=preparing.on_index, on_report=preparing.on_report
+        )
     opened.push_async_callback(close, retriever)
-    return RewriteRetrieveRead(model=NO_READER, retriever=retriever, form=task.form, total=passages)
+    return RewriteRetrieveRead(model=NO_READER, retriever=retriever, form=task.form, total=order.passages)
 
 
 def _line(number: int, total: int, metrics: Metrics) -> str:
@@ -317,7 +319,7 @@ async def _measured(order: RewriterEval, task: Task, err: Console, *, quiet: boo
     own = [str(order.out / name) for name in (WARMUP, MODEL, "rloo", "grpo") if (order.out / name).is_dir()]
     models = own if order.models is None else [each.strip() for each in order.models.split(",")]
     async with AsyncExitStack() as opened:
-        method = await _searching(order.corpus, task, order.passages, opened)
+        method = await _searching(order, task, err, opened, quiet=quiet)
         reward = PipelineReward(method, task, RETRIEVAL)
         measured = [await measure_rewriter(QUESTION, examples, None, reward)]
         for model in models:
