@@ -1,8 +1,10 @@
 """Models through transformers: a tiny random one for the mechanics, the real small one for the meaning."""
 
 import asyncio
+import gc
 import subprocess
 import sys
+import weakref
 
 import pytest
 
@@ -12,6 +14,7 @@ pytest.importorskip("transformers", reason="needs the extra [train]")
 from reground.core.errors import ConfigurationError, ContextLengthExceeded, ModelError
 from reground.core.language import LanguageModel, Message, Sampling
 from reground.models import gguf
+from reground.models._transformers import prompt_text
 from reground.models.hf import available, create
 from reground.models.options import ModelOptions, Price
 from tests.models import small_model
@@ -282,3 +285,15 @@ async def test_both_engines_agree_on_the_real_model(capfd):
     assert captured.out == ""
     await one.aclose()
     await other.aclose()
+
+
+def test_tokenizers_that_nobody_uses_are_forgotten():
+    class Plain:
+        chat_template, all_special_tokens, added_tokens_decoder = None, ["<s>"], {}
+
+    used = [Plain() for _ in range(20)]
+    alive = [weakref.ref(each) for each in used]
+    assert {prompt_text(each, [{"role": "user", "content": "a <s>"}]) for each in used} == {"a < s>"}
+    del used
+    gc.collect()
+    assert sum(each() is not None for each in alive) <= 4
