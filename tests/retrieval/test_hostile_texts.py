@@ -16,7 +16,7 @@ from reground.retrieval.readers import read_file
 
 LONG = 1_000_000
 TIMES_LONGER = 8
-# Between proportion (8) and the square (64). A ratio holds on slow and busy machines, where a bound in seconds does not.
+# Between proportion (8) and the square (64). A ratio holds on slow and busy machines, a bound in seconds does not.
 TIMES_SLOWER = 24
 SECONDS_UNSEEN = 0.05  # below this a machine's noise decides
 
