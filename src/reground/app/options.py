@@ -274,7 +274,7 @@ class Report(Baseline):
 
 @dataclass(frozen=True, kw_only=True)
 class Trees(Benchmark):
-    """The options of `train trees`."""
+    """The options of a command that collects trees."""
 
     limit: int = 20
     """The number of questions, drawn by the seed; 0 means all."""
