@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from reground.core.errors import ConfigurationError, ModelError
+from reground.core.weights import trouble
 from reground.models.hf import load_weights, quietly
 
 Head = Literal["lm", "score"]
@@ -50,7 +51,7 @@ def _scorer(name: str, dtype: Any) -> tuple[Any, Any]:
         scorer = AutoModelForSequenceClassification.from_config(model.config, dtype=dtype)
         scorer.base_model.load_state_dict(model.base_model.state_dict())
     except (ValueError, RuntimeError) as error:
-        raise ModelError(f"{name} cannot be made a critic: {' '.join(str(error).split())[:300]}") from error
+        raise ModelError(f"{name} cannot be made a critic: {trouble(error)}") from error
     with torch.no_grad():
         scorer.score.weight.zero_()
     return scorer.to(model.device), tokenizer

@@ -25,6 +25,7 @@ from pydantic import JsonValue
 
 from reground.core.errors import ConfigurationError, DataError, MissingExtra, did_you_mean
 from reground.core.pairs import Pair
+from reground.core.weights import trouble
 from reground.critics import KINDS, Kind
 from reground.critics._folder import FILE, Engine, Manifest, read_manifest
 from reground.critics._scorers import quietly
@@ -313,8 +314,8 @@ def _opened(settings: CriticFit, family: Callable[[str], Any]) -> Any:
     name = minilm() if settings.base == MINILM else settings.base
     try:
         model = family(name)
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
-        why = " ".join(str(error).split())[:300]
+    except Exception as error:  # each library has its own errors for damaged weights
+        why = trouble(error, name)
         raise ConfigurationError(f"{settings.base} cannot be loaded as an {settings.engine}: {why}") from error
     if model.tokenizer.pad_token_id is None:
         raise ConfigurationError(f"{settings.base} has no padding token: choose another base, or the engine lm")

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from reground.core.errors import ConfigurationError, MissingExtra
 from reground.core.places import expanded
+from reground.core.weights import trouble
 from reground.training.fitting import Step, arguments, fit, result
 from reground.training.retriever.data import Contrast
 from reground.training.retriever.settings import MINILM, RetrieverFitting
@@ -42,11 +43,11 @@ def load_embedder(name: str) -> SentenceTransformer:
     except ImportError:
         raise MissingExtra("training a retriever", "train") from None
     logging.disable_progress_bar()
+    base = base_folder(name)
     try:
-        return SentenceTransformer(base_folder(name))
-    except (OSError, ValueError) as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise ConfigurationError(f"cannot load the embedder {name}: {reason}") from None
+        return SentenceTransformer(base)
+    except Exception as error:  # each library has its own errors for damaged weights
+        raise ConfigurationError(f"cannot load the embedder {name}: {trouble(error, base)}") from None
 
 
 def fit_retriever(
