@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rich.progress_bar import ProgressBar
 from rich.table import Table
@@ -43,7 +43,7 @@ class Work:
 class EvalProgress(LiveLine):
     """Shows the finished runs, tokens, USD and estimated end over all works, each under a key of its own."""
 
-    def __init__(self, console: Console, works: Mapping[Hashable, Work], *, shown: bool = True) -> None:
+    def __init__(self, console: Console, works: Mapping[Any, Work], *, shown: bool = True) -> None:
         super().__init__(console, shown=shown)
         self._works = works
         self._now: dict[Hashable, Progress] = {}
@@ -71,7 +71,7 @@ class EvalProgress(LiveLine):
             self._told = tenth
             self._print(self.line())
 
-    def plan(self, works: Mapping[Hashable, Work]) -> None:
+    def plan(self, works: Mapping[Any, Work]) -> None:
         """Replace what there is to do. Progress of a work that is not among them is forgotten."""
         self._now = {key: progress for key, progress in self._now.items() if key in works}
         self._works = works

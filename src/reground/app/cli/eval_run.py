@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -90,7 +90,7 @@ async def _tune(bench: Bench, job: Job, err: Console) -> dict[Cell, int]:
     plans = {cell: planned(cell, several) for cell, several in candidates.items() if len(several) > 1}
     questions = min(job.tune, len(bench.task.examples()))
 
-    def works() -> dict[Hashable, Work]:
+    def works() -> dict[tuple[Cell, int], Work]:
         return {
             (cell, index): Work(cell, questions, candidates[cell][index].expected)
             for cell, sizes in plans.items()
