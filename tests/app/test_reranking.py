@@ -88,6 +88,6 @@ def test_evaluations_rerank_too(server: Server, data: Path, docs: Path, command:
 
 
 def test_a_page_of_help_names_the_option(capfd: pytest.CaptureFixture[str]) -> None:
-    for command in (["ask"], ["eval"], ["compare"], ["train", "trees"]):
+    for command in (["ask"], ["eval"], ["compare"], ["train", "critics", "collect"]):
         run([*command, "--help"])
         assert "--rerank " in capfd.readouterr().out, command

@@ -1,4 +1,4 @@
-"""`reground train trees` from the outside, against a model behind a loopback server."""
+"""`reground train critics collect` from the outside, against a model behind a loopback server."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_no_trainer_takes_a_task_that_measures(command: str, task: str, server: 
 
 
 def test_trees_are_collected_told_of_and_kept(server: Server, data: Path, capfd) -> None:
-    assert call(server, data, "train", "trees", *SMALL) == 0
+    assert call(server, data, "train", "critics", "collect", *SMALL) == 0
     out, err = capfd.readouterr()
     assert "2 trees in out/trees: mean reward 1.000, 0 preference pairs" in out
     assert err.count("4 visits, mean reward 1.000") == 2
@@ -70,7 +70,7 @@ def test_trees_are_collected_told_of_and_kept(server: Server, data: Path, capfd)
     tree = json.loads(next(Path("out/trees").iterdir()).read_text())
     assert tree["metadata"]["model"] == "openai/m"
     assert "secret-key" not in "".join(p.read_text(errors="replace") for p in Path("out").rglob("*") if p.is_file())
-    assert call(server, data, "train", "trees", *SMALL, "--quiet") == 0
+    assert call(server, data, "train", "critics", "collect", *SMALL, "--quiet") == 0
     out, err = capfd.readouterr()
     assert "2 trees" in out
     assert err == ""
@@ -79,7 +79,7 @@ def test_trees_are_collected_told_of_and_kept(server: Server, data: Path, capfd)
 
 def test_a_question_without_a_tree_is_named_and_the_exit_code_says_so(server: Server, data: Path, capfd) -> None:
     server.down = "book 0"
-    assert call(server, data, "train", "trees", *SMALL, "--limit", "0") == 3
+    assert call(server, data, "train", "critics", "collect", *SMALL, "--limit", "0") == 3
     out, err = capfd.readouterr()
     assert "5 trees" in out
     assert "b0 has no tree: ModelError" in err
@@ -87,17 +87,17 @@ def test_a_question_without_a_tree_is_named_and_the_exit_code_says_so(server: Se
 
 @pytest.mark.parametrize(("limit", "most"), [("calls", 1), ("tokens", 20)])
 def test_a_budget_bounds_one_tree(limit: str, most: int, server: Server, data: Path, capfd) -> None:
-    assert call(server, data, "train", "trees", *SMALL, f"--budget-{limit}", str(most)) == 0
+    assert call(server, data, "train", "critics", "collect", *SMALL, f"--budget-{limit}", str(most)) == 0
     assert capfd.readouterr().err.count(", stopped by ") == 2
     assert len(server.asked) == {"calls": 2, "tokens": 0}[limit]
 
 
 def test_the_way_to_simulate_can_be_chosen(server: Server, data: Path, capfd) -> None:
-    assert call(server, data, "train", "trees", *SMALL, "--rollout", "first") == 0
+    assert call(server, data, "train", "critics", "collect", *SMALL, "--rollout", "first") == 0
     tree = json.loads(next(Path("out/trees").iterdir()).read_text())
     assert tree["metadata"]["rollout"] == "first"
-    assert call(server, data, "train", "trees", *SMALL) == 2
-    assert call(server, data, "train", "trees", *SMALL, "--rollout", "last") == 2
+    assert call(server, data, "train", "critics", "collect", *SMALL) == 2
+    assert call(server, data, "train", "critics", "collect", *SMALL, "--rollout", "last") == 2
     assert "last" in capfd.readouterr().err
 
 
@@ -122,12 +122,12 @@ def test_a_task_of_rankings_is_planned_as_one(server: Server, data: Path, capfd)
         "--task",
         f"beir_train:{folder}",
     )
-    assert call(server, data, "train", "trees", *order) == 0
+    assert call(server, data, "train", "critics", "collect", *order) == 0
     out, err = capfd.readouterr()
     assert "3 trees" in out
     assert "has no tree" not in err
     assert json.loads(Path("out/config.json").read_text())["method"] == "cr_planner+ranking"
-    assert call(server, data, "train", "trees", *order, "--set", "answer=form", "--out", "other") == 2
+    assert call(server, data, "train", "critics", "collect", *order, "--set", "answer=form", "--out", "other") == 2
     assert "rankings" in capfd.readouterr().err
 
 
@@ -143,4 +143,4 @@ def test_critics_may_have_a_model_of_their_own(server: Server, data: Path, capfd
 
 def test_train_without_a_command_shows_help(capsys) -> None:
     assert run(["train"]) in {0, 2}
-    assert "trees" in capsys.readouterr().out
+    assert "critics" in capsys.readouterr().out

@@ -23,6 +23,24 @@ def test_a_model_becomes_a_folder_of_whole_weights(tmp_path: Path, capfd) -> Non
     assert weights.state_dict()["lm_head.weight"].equal(wanted.state_dict()["lm_head.weight"])
 
 
+@pytest.mark.parametrize("file", ["model.safetensors", "adapter_model.safetensors"])
+def test_damaged_weights_are_named_in_one_line(file: str, tmp_path: Path, capfd) -> None:
+    source = tiny_llama(tmp_path / "base")
+    if file.startswith("adapter"):
+        from peft import LoraConfig, get_peft_model
+
+        model = get_peft_model(hf.load_weights(str(source))[0], LoraConfig(target_modules=["q_proj"]))
+        model.save_pretrained(source := tmp_path / "adapter")
+    whole = (source / file).read_bytes()
+    (source / file).write_bytes(whole[: len(whole) // 2])
+    capfd.readouterr()
+    assert run(["train", "export", str(source), "--out", str(tmp_path / "out")]) == 2
+    err = capfd.readouterr().err
+    assert err.startswith("error: transformers could not load ")
+    assert f"{source / file} is damaged" in err
+    assert err.count("\n") == 1
+
+
 @pytest.mark.parametrize(
     ("source", "out", "why"),
     [

@@ -103,7 +103,7 @@ def _good(words: tuple[str, ...]) -> list[str]:
         ("report",): ["run"],
         ("show",): ["trace.jsonl"],
         ("index",): ["docs", "--out", "new"],
-        ("train", "trees"): ["--task", "nq_open_train", "--corpus", "docs", "--simulations", "1", "--out", "out", *few, *model],
+        ("train", "critics", "collect"): ["--task", "nq_open_train", "--corpus", "docs", "--simulations", "1", "--out", "out", *few, *model],
         ("models", "pull"): ["absent"],
         ("demo",): ["Which is longer?", "--model", "openai/mock", "--method", "direct"],
     }.get(words, [])  # fmt: skip
@@ -255,7 +255,7 @@ def _toml(value: Any, chance: random.Random) -> str:
 
 
 def _configuration(chance: random.Random) -> tuple[str, list[str], bytes | None]:
-    words = chance.choice([("ask",), ("eval",), ("compare",), ("train", "trees")])
+    words = chance.choice([("ask",), ("eval",), ("compare",), ("train", "critics", "collect")])
     options = [opt[2:].replace("-", "_") for p in commands()[words].params for opt in p.opts if opt.startswith("--")]
     keys = [
         *options,

@@ -194,9 +194,9 @@ def _index(*more: str, update: bool) -> Job:
 
 
 def _trees(*more: str) -> Job:
-    command = ("train", "trees", "--task", "nq_open_train", "--data", "data", *_SERVER, "--limit", "8")
+    command = ("train", "critics", "collect", "--task", "nq_open_train", "--data", "data", *_SERVER, "--limit", "8")
     search = ("--simulations", "6", "--set", "retrieval=false", "--set", "candidates=2", "--out", "out")
-    return Job("train trees", (*command, *search, *more), grown, questions, in_flight=4 * 4 * 2)
+    return Job("train critics collect", (*command, *search, *more), grown, questions, in_flight=4 * 4 * 2)
 
 
 JOBS = (

@@ -1,8 +1,10 @@
 """Models through transformers: a tiny random one for the mechanics, the real small one for the meaning."""
 
 import asyncio
+import gc
 import subprocess
 import sys
+import weakref
 
 import pytest
 
@@ -12,10 +14,12 @@ pytest.importorskip("transformers", reason="needs the extra [train]")
 from reground.core.errors import CapabilityError, ConfigurationError, ContextLengthExceeded, ModelError
 from reground.core.language import Grammar, LanguageModel, Message, Sampling
 from reground.models import gguf
+from reground.models._transformers import prompt_text
 from reground.models.hf import available, create
 from reground.models.options import ModelOptions, Price
 from tests.models import small_model
 from tests.models.conversing import answered_as_if_alone, samples_differ_and_a_seed_repeats_them, sampling, says
+from tests.word_tokenizer import word_tokenizer
 
 WORDS = [*"abcdefghijklmnopqrstuvwxyz.,!?<>|", "im", "start", "end"]
 TEMPLATE = (
@@ -29,15 +33,11 @@ OPTIONS = ModelOptions(threads=1)
 def folder(tmp_path_factory):
     """A Llama of two layers with random weights that reads and writes single letters."""
     import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+    from transformers import LlamaConfig, LlamaForCausalLM
 
-    words = {word: number for number, word in enumerate(["<unk>", *WORDS])}
-    bare = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
-    bare.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=bare,
-        unk_token="<unk>",
+    tokenizer = word_tokenizer(
+        ["<unk>", *WORDS],
+        blanks=True,
         eos_token="<|im_end|>",
         pad_token="<pad>",
         extra_special_tokens=["<|im_start|>", "<secret>"],
@@ -290,3 +290,15 @@ async def test_both_engines_agree_on_the_real_model(capfd):
     assert captured.out == ""
     await one.aclose()
     await other.aclose()
+
+
+def test_tokenizers_that_nobody_uses_are_forgotten():
+    class Plain:
+        chat_template, all_special_tokens, added_tokens_decoder = None, ["<s>"], {}
+
+    used = [Plain() for _ in range(20)]
+    alive = [weakref.ref(each) for each in used]
+    assert {prompt_text(each, [{"role": "user", "content": "a <s>"}]) for each in used} == {"a < s>"}
+    del used
+    gc.collect()
+    assert sum(each() is not None for each in alive) <= 4

@@ -16,6 +16,7 @@ from typing import Any, Protocol, TypeAlias
 
 from reground.core.errors import MissingExtra, ModelError
 from reground.core.pairs import Pair
+from reground.core.weights import trouble
 from reground.critics import Kind
 from reground.critics._folder import Engine, Manifest, folder_of
 from reground.critics._texts import EmbedderTexts, EncoderTexts, LmTokens
@@ -178,8 +179,7 @@ def _loaded(folder: Path, load: Callable[[], Any]) -> Any:
         with quietly():
             return load()
     except Exception as error:  # each library has its own errors for damaged weights
-        why = " ".join(str(error).split())[:300]
-        raise ModelError(f"the trained critic in {folder} could not be loaded: {why}") from error
+        raise ModelError(f"the trained critic in {folder} could not be loaded: {trouble(error, folder)}") from error
 
 
 @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import cache
+from functools import lru_cache
 from typing import Any, Protocol
 
 import torch
@@ -184,7 +184,7 @@ def prompt_text(tokenizer: Any, turns: Sequence[Mapping[str, str]], *, apart: bo
     return text
 
 
-@cache
+@lru_cache(maxsize=4)  # a tokenizer is as large as its vocabulary
 def _special(tokenizer: Any) -> tuple[str, ...]:
     added = {str(token.content) for token in tokenizer.added_tokens_decoder.values()}
     markup = {token for token in added if token[:1] in "<[" and token[-1:] in ">]" and len(token) > 2}

@@ -22,8 +22,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reground.core.errors import CapabilityError, ConfigurationError, MissingExtra, ModelError
+from reground.core.errors import CapabilityError, ConfigurationError, MissingExtra, ModelError, RegroundError
 from reground.core.language import Message, Reply, Sampling
+from reground.core.weights import trouble
 from reground.models import pull
 from reground.models.options import Listing, ModelOptions
 
@@ -75,9 +76,10 @@ def load_weights(model: str, *, adapter: Path | None = None, dtype: Any = None, 
             weights = (family or usual).from_pretrained(where, dtype=dtype, **read)
             if adapter is not None:
                 weights = _adapted(weights, adapter)
-    except (OSError, ValueError, RuntimeError) as error:
-        why = " ".join(str(error).split())[:300]
-        raise ModelError(f"transformers could not load {model}: {why}") from error
+    except RegroundError:
+        raise
+    except Exception as error:  # each library has its own errors for damaged weights
+        raise ModelError(f"transformers could not load {model}: {trouble(error, model, adapter)}") from error
     if tokenizer.pad_token_id is None:
         tokenizer.pad_token = tokenizer.eos_token
     return weights.to(device).eval(), tokenizer

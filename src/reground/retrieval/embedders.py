@@ -26,6 +26,7 @@ from reground.core.errors import (
 )
 from reground.core.fingerprints import files_fingerprint
 from reground.core.places import expanded
+from reground.core.weights import trouble
 
 if TYPE_CHECKING:
     import aiohttp
@@ -278,9 +279,9 @@ class SentenceTransformerEmbedder:
             looks_like_path = self._path.startswith((".", "/", "~"))
             if looks_like_path and not expanded(self._path).is_dir():
                 raise ConfigurationError(f"no embedder {self.name}: there is no folder {self._path}")
+            place = str(expanded(self._path)) if looks_like_path else self._path
             try:
-                self._loaded = SentenceTransformer(str(expanded(self._path)) if looks_like_path else self._path)
-            except (OSError, ValueError) as error:
-                reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-                raise ConfigurationError(f"cannot load the embedder {self.name}: {reason}") from None
+                self._loaded = SentenceTransformer(place)
+            except Exception as error:  # each library has its own errors for damaged weights
+                raise ConfigurationError(f"cannot load the embedder {self.name}: {trouble(error, place)}") from None
         return self._loaded

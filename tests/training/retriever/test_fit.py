@@ -131,6 +131,12 @@ def test_a_base_that_is_not_there_is_named(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(ConfigurationError, match=r"cannot load the embedder .*empty"):
         fit_retriever(rows(), settings(tmp_path / "empty"), tmp_path / "fit", tmp_path / "out")
+    damaged = tiny_embedder(tmp_path / "damaged") / "model.safetensors"
+    damaged.write_bytes(damaged.read_bytes()[:-100])
+    with pytest.raises(ConfigurationError, match=rf"cannot load the embedder .*: {damaged} is damaged"):
+        fit_retriever(rows(), settings(damaged.parent), tmp_path / "fit", tmp_path / "out")
+    with pytest.raises(ConfigurationError, match=rf"cannot load the embedder .*: {damaged} is damaged"):
+        asyncio.run(create_embedder(f"st/{damaged.parent}").embed(["a"]))
 
 
 def test_what_is_found_is_measured_by_hand() -> None:

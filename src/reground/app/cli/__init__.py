@@ -8,6 +8,7 @@ evaluation finished with failed questions; 4 an answer that rests on no document
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -22,13 +23,22 @@ _LONGEST = 1_000
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and end the process with its exit code."""
-    steady_streams()
-    code = run(arguments)
+    try:
+        code = _written(arguments)
+    except KeyboardInterrupt:  # between the end of the command and here
+        code = _interrupted()
+        _end_at_once(code)
     if code == EXIT_INTERRUPTED and _is_indexing():
         # The thread is in a library call that nothing can stop, and a normal exit would break the interpreter under it.
-        sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+    sys.exit(code)
+
+
+def _written(arguments: Sequence[str] | None) -> int:
+    """Run one command, write out what it printed, and return the exit code."""
+    steady_streams()
+    code = run(arguments)
     try:
         sys.stdout.flush()
     except OSError as error:  # the disk is full; the buffered rest would fail again at exit
@@ -36,7 +46,14 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if code == 0:
             _say(f"error: the output cannot be written: {error.strerror}; what was recorded is kept")
             code = EXIT_SURROUNDINGS
-    sys.exit(code)
+    _end_at_once(code)
+    return code
+
+
+def _end_at_once(code: int) -> None:
+    """From now on let Ctrl-C end the process with its exit code, without the rest of the interpreter's shutdown."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, lambda *_: os._exit(code))
 
 
 def _is_indexing() -> bool:

