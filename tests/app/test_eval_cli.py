@@ -19,7 +19,8 @@ from rich.console import Console
 
 from reground.app import catalogue
 from reground.app.cli import run
-from reground.app.cli.eval_progress import EvalProgress, Work, human_time
+from reground.app.cli._common import human_time
+from reground.app.cli.eval_progress import EvalProgress, Work
 from reground.app.evaluating import settings_by_method
 from reground.app.identity import model_settings, resolved
 from reground.app.options import Benchmark
@@ -433,7 +434,7 @@ def progress(done: int, total: int, elapsed: float, resumed: int = 0, failed: in
 
 
 def test_the_estimated_end_weighs_runs_by_their_budgets() -> None:
-    works = [Work(Cell(method="a", tokens=1000), 10), Work(Cell(method="a", tokens=2000), 10)]
+    works = {n: Work(Cell(method="a", tokens=1000 * (n + 1)), 10) for n in range(2)}
     view = EvalProgress(Console(file=io.StringIO()), works)
     assert view.line() == "starting"
     view.on_progress(0, progress(0, 10, 0.0))
@@ -445,8 +446,23 @@ def test_the_estimated_end_weighs_runs_by_their_budgets() -> None:
     assert view.line() == "a@2k  run 2 of 2  5/10 done  2 failed  15.0k tokens (15.0k now)  7.5000 USD  about 20 s left"
 
 
+def test_runs_that_will_not_be_made_are_no_work() -> None:
+    cell = Cell(method="a", tokens=1000)
+    works = {size: Work(cell, 10, expected=100 * size) for size in (1, 2, 4)}
+    view = EvalProgress(Console(file=io.StringIO()), works)
+    view.on_progress(1, progress(10, 10, 20.0))
+    assert view.seconds_left() == pytest.approx(120.0)
+    view.plan({size: works[size] for size in (1, 2)})
+    assert view.seconds_left() == pytest.approx(40.0)
+    assert "run 1 of 2" in view.line()
+    view.plan({1: works[1]})
+    assert view.seconds_left() == 0.0
+    view.plan({2: works[2]})
+    assert view.line() == "starting"
+
+
 def test_a_finished_run_has_nothing_left() -> None:
-    view = EvalProgress(Console(file=io.StringIO()), [Work(Cell(method="a", tokens=None), 3)])
+    view = EvalProgress(Console(file=io.StringIO()), {0: Work(Cell(method="a", tokens=None), 3)})
     view.on_progress(0, progress(3, 3, 0.1, resumed=3))
     assert view.seconds_left() == 0.0
 
@@ -455,7 +471,7 @@ def test_a_terminal_gets_one_moving_line_and_a_file_a_line_a_tenth() -> None:
     for terminal in (True, False):
         screen = io.StringIO()
         console = Console(file=screen, force_terminal=terminal, width=160)
-        with EvalProgress(console, [Work(Cell(method="a", tokens=None), 200)]) as view:
+        with EvalProgress(console, {0: Work(Cell(method="a", tokens=None), 200)}) as view:
             for done in range(201):
                 view.on_progress(0, progress(done, 200, 1.0))
         lines = screen.getvalue().splitlines()

@@ -12,9 +12,11 @@ pytest.importorskip("accelerate", reason="needs the extra [train]")
 
 from reground.app.cli import run
 from tests.app.test_eval_cli import QUESTIONS, Server, data, server
+from tests.app.test_reranking import QUESTION as LINKED
+from tests.app.test_reranking import docs
 from tests.training.tiny import tiny_llama
 
-__all__ = ["data", "server"]
+__all__ = ["data", "docs", "server"]
 
 
 @pytest.fixture
@@ -59,6 +61,28 @@ def test_all_stages_one_after_the_other(server: Server, data: Path, training: Pa
     assert list(found) == ["the question", f"{out}/warmup", f"{out}/model"]
     assert found["the question"]["hit"]["mean"] == 1
     assert "hit against the question" in " ".join((tmp_path / "out" / "report.md").read_text().split())
+
+
+@pytest.mark.parametrize("stage", ["ppo --task nq_open_train --validation 2", "eval --task bamboogle"])
+@pytest.mark.parametrize(("option", "why"), [("--rerank", "is called 'nonsense'"), ("--language", "nonsense")])
+def test_without_a_reader_the_search_options_count_too(
+    stage: str, option: str, why: str, data: Path, training: Path, tmp_path: Path, capfd
+) -> None:
+    given = ("--corpus", str(training), "--data", str(data), "--out", str(tmp_path / "out"))
+    assert run(["train", "rewriter", *stage.split(), *given, option, "nonsense"]) == 2
+    assert why in " ".join(capfd.readouterr().err.split())
+
+
+def test_queries_are_measured_on_what_is_reranked(data: Path, docs: Path, tmp_path: Path) -> None:
+    line = {"id": "q", "question": LINKED, "golden_answers": ["Kirk"]}
+    (data / "bamboogle" / "questions.jsonl").write_text(json.dumps(line) + "\n")
+    found = {}
+    for name, more in (("plain", ()), ("linked", ("--rerank", "links"))):
+        out = tmp_path / name
+        given = ("--task", "bamboogle", "--corpus", str(docs), "--data", str(data), "--out", str(out))
+        assert run(["train", "rewriter", "eval", *given, "--passages", "2", *more]) == 0
+        found[name] = json.loads((out / "eval-bamboogle.json").read_text())["the question"]["hit"]["mean"]
+    assert found == {"plain": 0, "linked": 1}
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from reground.core.run import Run
 from reground.evaluation.compare import Cell, Configured
 from reground.evaluation.runner import EvalSettings
 from reground.evaluation.scaling import cost
-from reground.evaluation.tuning import CHOICES, Candidate, Tuning, read_tuning, tune
+from reground.evaluation.tuning import CHOICES, Candidate, Tuning, planned, read_tuning, tune
 from reground.models.scripted import ScriptedModel
 from tests.evaluation.fakes import Chain, SumTask, adds
 
@@ -72,6 +72,33 @@ async def test_what_a_size_used_corrects_the_dry_run(tmp_path: Path, price: floa
     await tune(SumTask(6), {CELL: candidates(Reader(ScriptedModel(adds)), price)}, tmp_path, questions=4)
     (choice,) = Tuning.model_validate_json((tmp_path / CHOICES).read_text()).choices
     assert len(choice.trials) == tried
+
+
+async def test_the_sizes_still_to_be_tried_are_told_as_they_become_known(tmp_path: Path) -> None:
+    """The dry run expects too much, so the first size shows that all of them fit; one that cannot run has no others."""
+    told: list[tuple[str, list[int]]] = []
+    unable = Cell(method="unable", tokens=400)
+    several = {CELL: candidates(Reader(ScriptedModel(adds)), 30.0), unable: candidates(Unable(ScriptedModel([])))}
+    await tune(
+        SumTask(6), several, tmp_path, questions=2,
+        on_plan=lambda cell, sizes: told.append((cell.method, list(sizes))),
+    )  # fmt: skip
+    assert told[0] == ("reader", planned(CELL, several[CELL])) == ("reader", [1])
+    assert [each for each in told if each[0] == "reader"][-1] == ("reader", [1, 2, 0, 3, 4])
+    assert told[-1] == ("unable", [])
+
+
+async def test_a_size_that_costs_much_more_than_expected_is_the_last(tmp_path: Path) -> None:
+    several = [replace(each, expected=1) for each in candidates(Reader(ScriptedModel(adds)))]
+    tight = Cell(method="reader", tokens=12)  # four passages take 13
+    told: list[list[int]] = []
+    chosen = await tune(
+        SumTask(6), {tight: several}, tmp_path, questions=2, on_plan=lambda cell, sizes: told.append([*sizes])
+    )
+    (choice,) = Tuning.model_validate_json((tmp_path / CHOICES).read_text()).choices
+    assert [trial.settings["k"] for trial in choice.trials] == [3, 1, 2, 4]
+    assert told[-1] == [0, 1, 2, 3]
+    assert chosen == {tight: 1}
 
 
 async def test_sizes_that_would_go_over_the_limit_are_not_tried(tmp_path: Path) -> None:

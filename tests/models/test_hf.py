@@ -16,6 +16,7 @@ from reground.models.hf import available, create
 from reground.models.options import ModelOptions, Price
 from tests.models import small_model
 from tests.models.conversing import answered_as_if_alone, samples_differ_and_a_seed_repeats_them, sampling, says
+from tests.word_tokenizer import word_tokenizer
 
 WORDS = [*"abcdefghijklmnopqrstuvwxyz.,!?<>|", "im", "start", "end"]
 TEMPLATE = (
@@ -29,15 +30,11 @@ OPTIONS = ModelOptions(threads=1)
 def folder(tmp_path_factory):
     """A Llama of two layers with random weights that reads and writes single letters."""
     import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+    from transformers import LlamaConfig, LlamaForCausalLM
 
-    words = {word: number for number, word in enumerate(["<unk>", *WORDS])}
-    bare = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
-    bare.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=bare,
-        unk_token="<unk>",
+    tokenizer = word_tokenizer(
+        ["<unk>", *WORDS],
+        blanks=True,
         eos_token="<|im_end|>",
         pad_token="<pad>",
         extra_special_tokens=["<|im_start|>", "<secret>"],

@@ -15,6 +15,7 @@ from reground.core.language import LanguageModel
 from reground.models.hf import create
 from reground.models.options import ModelOptions
 from tests.models.conversing import answered_as_if_alone, samples_differ_and_a_seed_repeats_them, sampling, says
+from tests.word_tokenizer import word_tokenizer
 
 WORDS = [*"abcdefghijklmnopqrstuvwxyz.,!?;:*", "<secret>"]
 OPTIONS = ModelOptions(threads=1)
@@ -22,20 +23,8 @@ OPTIONS = ModelOptions(threads=1)
 
 def words():
     """A tokenizer of single letters that ends a text with </s>, as T5's does."""
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast
-
-    known = {word: number for number, word in enumerate(["<pad>", "</s>", "<unk>", *WORDS])}
-    bare = Tokenizer(models.WordLevel(known, unk_token="<unk>"))
-    bare.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
-    bare.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", known["</s>"])])
-    return PreTrainedTokenizerFast(
-        tokenizer_object=bare,
-        pad_token="<pad>",
-        eos_token="</s>",
-        unk_token="<unk>",
-        extra_special_tokens=["<secret>"],
-    )
+    known = ["<pad>", "</s>", "<unk>", *WORDS]
+    return word_tokenizer(known, end="</s>", blanks=True, pad_token="<pad>", extra_special_tokens=["<secret>"])
 
 
 def build(kind, path):

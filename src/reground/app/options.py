@@ -184,7 +184,15 @@ class Data:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Benchmark(Data, Work, Sample):
+class Documents(Language, Reranking):
+    """The documents of a benchmark, given by path."""
+
+    corpus: Path | None = field(default=None, metadata={"short": "-c"})
+    """Documents or an index; the task's own corpus by default."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Benchmark(Data, Documents, Work, Sample):
     """The options of every command on a benchmark; the model and the documents are given by name or path."""
 
     task: str = field(metadata={"short": "-t"})
@@ -192,9 +200,6 @@ class Benchmark(Data, Work, Sample):
 
     model: str = DEFAULT_MODEL
     """provider/model; see `reground models`."""
-
-    corpus: Path | None = None
-    """Documents or an index; the task's own corpus by default."""
 
     sandbox: str = "bubblewrap"
     """The sandbox that runs generated code: bubblewrap or docker."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from reground.app.options import Benchmark, Data, Fresh
+from reground.app.options import Benchmark, Data, Documents, Fresh
 from reground.training.ppo.settings import Optimising
 from reground.training.rewriter.settings import WarmUp
 
@@ -104,14 +104,11 @@ class RewriterPpo(RewriterFolder, Base, Optimising, Benchmark):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RewriterEval(RewriterFolder, Data):
+class RewriterEval(RewriterFolder, Data, Documents):
     """The options of `train rewriter eval`."""
 
     task: str = field(metadata={"short": "-t"})
     """The benchmark to measure on."""
-
-    corpus: Path | None = None
-    """Documents or an index; the task's own corpus by default."""
 
     limit: int = 0
     """The number of questions, drawn by the seed; 0 means all."""

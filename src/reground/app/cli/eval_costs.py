@@ -51,7 +51,6 @@ def estimate_table(estimates: Sequence[Estimate]) -> Any:
     """The estimates as a table for the terminal."""
     from rich.table import Table
 
-    from reground.app.cli.eval_progress import human_time
     from reground.evaluation.estimate import total
 
     table = Table(title="What is left to do; nothing was called", title_justify="left")
@@ -65,7 +64,7 @@ def estimate_table(estimates: Sequence[Estimate]) -> Any:
             "–" if one.high is None else common.human_tokens(one.high),
             "–" if one.usd_low is None else f"{one.usd_low:.4f}",
             "–" if one.usd_high is None else f"{one.usd_high:.4f}",
-            "–" if one.seconds is None else human_time(one.seconds),
+            "–" if one.seconds is None else common.human_time(one.seconds),
             f"{one.measured} measured" if one.measured else "bounds",
         )
     table.caption = (

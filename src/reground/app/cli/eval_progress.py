@@ -1,18 +1,17 @@
-"""Progress of an evaluation: one live line on a terminal, otherwise a plain line from time to time."""
+"""Progress of an evaluation."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from rich.live import Live
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from reground.app.cli._common import human_tokens
+from reground.app.cli._common import human_time, human_tokens
+from reground.app.cli.live import LiveLine
 from reground.core.language import Usage
 from reground.evaluation.compare import Cell
 from reground.evaluation.progress import Progress
@@ -26,39 +25,30 @@ LINES = 10
 
 @dataclass(frozen=True)
 class Work:
-    """A cell and its number of runs (questions x repeats). The time of a run is taken to grow with its budget."""
+    """A cell and its number of runs (questions x repeats).
+
+    expected: the tokens of a run, the cell's limit by default. The time of a run is taken to grow with them.
+    """
 
     cell: Cell
     runs: int
+    expected: int | None = None
 
     @property
     def weight(self) -> float:
         """The weight of one run in the estimated end."""
-        return float(self.cell.tokens or 1)
+        return float(self.expected or self.cell.tokens or 1)
 
 
-class EvalProgress:
-    """Shows the finished runs, tokens, USD and estimated end over all cells."""
+class EvalProgress(LiveLine):
+    """Shows the finished runs, tokens, USD and estimated end over all works, each under a key of its own."""
 
-    def __init__(self, console: Console, works: Sequence[Work], *, shown: bool = True) -> None:
-        self._console, self._works = console, works
-        self._now: dict[int, Progress] = {}
-        self._index = 0
+    def __init__(self, console: Console, works: Mapping[Hashable, Work], *, shown: bool = True) -> None:
+        super().__init__(console, shown=shown)
+        self._works = works
+        self._now: dict[Hashable, Progress] = {}
+        self._here: Hashable = None
         self._told = -1
-        self._shown = shown
-        moving = shown and console.is_terminal
-        self._live = Live(self, console=console, transient=True, refresh_per_second=4) if moving else None
-
-    def __enter__(self) -> Self:
-        if self._live is not None:
-            self._live.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.__exit__(kind, error, trace)
 
     @property
     def done(self) -> int:
@@ -68,29 +58,34 @@ class EvalProgress:
     @property
     def total(self) -> int:
         """All runs (questions x repeats)."""
-        return sum(work.runs for work in self._works)
+        return sum(work.runs for work in self._works.values())
 
-    def on_progress(self, index: int, progress: Progress) -> None:
-        """Record the progress of a cell, and print a line if one is due."""
-        if index != self._index:
+    def on_progress(self, key: Hashable, progress: Progress) -> None:
+        """Record the progress of a work, and print a line if one is due."""
+        if key != self._here:
             self._told = -1
-        self._index = index
-        self._now[index] = progress
+        self._here = key
+        self._now[key] = progress
         tenth = LINES * progress.done // max(1, progress.total)
-        if self._live is None and self._shown and tenth > self._told:
+        if self._plain and tenth > self._told:
             self._told = tenth
-            self._console.print(Text(self.line(), style="dim"), soft_wrap=True)
+            self._print(self.line())
+
+    def plan(self, works: Mapping[Hashable, Work]) -> None:
+        """Replace what there is to do. Progress of a work that is not among them is forgotten."""
+        self._now = {key: progress for key, progress in self._now.items() if key in works}
+        self._works = works
 
     def line(self) -> str:
         """The progress in one line."""
-        if not self._now:
+        if (here := self._now.get(self._here)) is None:
             return "starting"
-        work, here = self._works[self._index], self._now[self._index]
+        work = self._works[self._here]
         usage = sum((p.usage for p in self._now.values()), Usage())
         paid = sum((p.paid for p in self._now.values()), Usage())
         parts = [work.cell.label]
         if len(self._works) > 1:
-            parts.append(f"run {self._index + 1} of {len(self._works)}")
+            parts.append(f"run {len(self._now)} of {len(self._works)}")
         parts.append(f"{here.done}/{here.total} done")
         parts += [f"{count} {what}" for count, what in self._troubles() if count]
         parts.append(f"{human_tokens(usage.tokens)} tokens ({human_tokens(paid.tokens)} now)")
@@ -100,14 +95,14 @@ class EvalProgress:
         return "  ".join(parts)
 
     def seconds_left(self) -> float | None:
-        """Estimated seconds until all cells are done, from the pace of this attempt; None until a run has finished."""
+        """Estimated seconds until all works are done, from the pace of this attempt; None until a run has finished."""
         elapsed = sum(progress.elapsed for progress in self._now.values())
-        done = sum((p.done - p.resumed) * self._works[i].weight for i, p in self._now.items())
+        done = sum((p.done - p.resumed) * self._works[key].weight for key, p in self._now.items())
         if not done:
             return 0.0 if self.done == self.total else None
         left = sum(
-            (work.runs - (self._now[i].done if i in self._now else 0)) * work.weight
-            for i, work in enumerate(self._works)
+            (work.runs - (self._now[key].done if key in self._now else 0)) * work.weight
+            for key, work in self._works.items()
         )
         return elapsed / done * left
 
@@ -121,10 +116,3 @@ class EvalProgress:
         grid = Table.grid(padding=(0, 2))
         grid.add_row(ProgressBar(total=self.total, completed=self.done, width=24), Text(self.line()))
         return grid
-
-
-def human_time(seconds: float) -> str:
-    """Seconds as text, in seconds, minutes or hours."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

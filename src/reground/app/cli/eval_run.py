@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
@@ -84,21 +84,32 @@ async def _run(tasks: Sequence[Task], job: Job, err: Console) -> CompareResult:
 async def _tune(bench: Bench, job: Job, err: Console) -> dict[Cell, int]:
     """Find the size of each method that does best on the tuning questions, and show progress."""
     from reground.app.cli.eval_progress import EvalProgress, Work
-    from reground.evaluation.tuning import tune
+    from reground.evaluation.tuning import planned, tune
 
     candidates = {cell: bench.candidates(cell, job.base, job.order.budget) for cell in job.cells}
-    trials = [
-        (cell, index) for cell, several in candidates.items() if len(several) > 1 for index in range(len(several))
-    ]
-    works = [Work(cell, min(job.tune, len(bench.task.examples()))) for cell, _ in trials]
-    with EvalProgress(err, works, shown=not job.quiet) as progress:
+    plans = {cell: planned(cell, several) for cell, several in candidates.items() if len(several) > 1}
+    questions = min(job.tune, len(bench.task.examples()))
+
+    def works() -> dict[Hashable, Work]:
+        return {
+            (cell, index): Work(cell, questions, candidates[cell][index].expected)
+            for cell, sizes in plans.items()
+            for index in sizes
+        }
+
+    def on_plan(cell: Cell, sizes: Sequence[int]) -> None:
+        plans[cell] = [*sizes]
+        progress.plan(works())
+
+    with EvalProgress(err, works(), shown=not job.quiet) as progress:
         return await tune(
             bench.task,
             candidates,
             job.out,
             questions=job.tune,
             sandbox=bench.sandbox,
-            observer=lambda cell, index, now: progress.on_progress(trials.index((cell, index)), now),
+            observer=lambda cell, index, now: progress.on_progress((cell, index), now),
+            on_plan=on_plan,
         )
 
 
@@ -108,7 +119,7 @@ async def _run_cells(bench: Bench, ready: Mapping[Cell, Configured], job: Job, e
     from reground.evaluation.runner import choose, evaluate
 
     runs = len(choose(bench.task, job.base)) * job.base.repeats
-    with EvalProgress(err, [Work(cell, runs) for cell in ready], shown=not job.quiet) as progress:
+    with EvalProgress(err, dict(enumerate(Work(cell, runs) for cell in ready)), shown=not job.quiet) as progress:
         if job.baseline is not None:
             return await compare(
                 bench.task,

@@ -1,17 +1,16 @@
-"""Progress of a question: one live line on a terminal, otherwise one plain line per step."""
+"""Progress of a question and of what is prepared for it; without a terminal one plain line per step."""
 
 from __future__ import annotations
 
 import time
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING
 
-from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
 from reground.app.cli._common import human_tokens
 from reground.app.cli.display import plain
+from reground.app.cli.live import LiveLine
 from reground.core.events import Event
 
 if TYPE_CHECKING:
@@ -24,33 +23,18 @@ _NAMED = 3  # skipped files
 _FIRST_LINE_SECONDS, _LINE_SECONDS = 2.0, 5.0  # for indexing, without a live line
 
 
-class AskProgress:
+class AskProgress(LiveLine):
     """Shows the current step, the calls and tokens so far, and the seconds."""
 
+    _per_second = 8.0
+
     def __init__(self, console: Console, *, shown: bool) -> None:
-        self._console = console
-        self._shown = shown
+        super().__init__(console, shown=shown)
         self._started = time.monotonic()
         self._next_line = self._started + _FIRST_LINE_SECONDS
         self._doing = "starting"
         self._counts = ""
         self._spinner = Spinner("dots")
-        self._live = Live(self, console=console, transient=True, refresh_per_second=8) if self._moving else None
-
-    @property
-    def _moving(self) -> bool:
-        return self._shown and self._console.is_terminal
-
-    def __enter__(self) -> Self:
-        if self._live is not None:
-            self._live.__enter__()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._live is not None:
-            self._live.__exit__(kind, error, trace)
 
     def __rich__(self) -> Spinner:
         seconds = time.monotonic() - self._started
@@ -63,8 +47,8 @@ class AskProgress:
         self._counts = f"{usage.calls} calls, {human_tokens(usage.tokens)} tokens"
         if event.type == "begin":
             self._doing = f"{event.span.rpartition('/')[2]} {event.name}".strip()
-        elif event.step is not None and self._shown and not self._moving:
-            self._line(f"{event.span or '/'} {event.name}: {self._counts}")
+        elif event.step is not None and self._plain:
+            self._print(f"{event.span or '/'} {event.name}: {self._counts}")
 
     def on_index(self, progress: Progress) -> None:
         """Show the progress of the indexing."""
@@ -76,8 +60,8 @@ class AskProgress:
             f"indexing: {progress.documents} documents, {progress.passages} passages, "
             f"{progress.files}/{progress.total} files{within}"
         )
-        if self._shown and not self._moving and time.monotonic() >= self._next_line:
-            self._line(plain(self._doing).plain)
+        if self._plain and time.monotonic() >= self._next_line:
+            self._print(plain(self._doing).plain)
             self._next_line = time.monotonic() + _LINE_SECONDS
 
     def on_report(self, report: IndexReport) -> None:
@@ -93,9 +77,6 @@ class AskProgress:
     def on_pull(self, what: str, done: int, total: int | None) -> None:
         """Show the progress of a model's download."""
         size = f"{done / 1e6:.0f}" + (f" of {total / 1e6:.0f}" if total else "") + " MB"
-        if self._shown and not self._moving and not self._doing.startswith(what):
-            self._line(f"{what} ...")
+        if self._plain and not self._doing.startswith(what):
+            self._print(f"{what} ...")
         self._doing = f"{what}: {size}"
-
-    def _line(self, text: str) -> None:
-        self._console.print(Text(text, style="dim"), soft_wrap=True)

@@ -70,7 +70,7 @@ async def _collect(order: Trees, task: Task, err: Console, *, quiet: bool) -> Co
 
         def tell(grown: Grown, total: int) -> None:
             if not quiet:
-                err.print(_line(grown, total), soft_wrap=True, markup=False, highlight=False)
+                common.say(err, _line(grown, total))
 
         return await collect_trees(
             task,
@@ -100,14 +100,10 @@ def _told(console: Console, err: Console, collected: Collected) -> bool:
     trees = [grown.tree for grown in collected.grown]
     preferences = sum(1 for tree in trees for _ in pairs(tree.root))
     mean = sum(rewards(trees)) / len(trees) if trees else 0.0
-    console.print(
-        f"{len(trees)} trees in {collected.out / 'trees'}: mean reward {mean:.3f}, {preferences} preference pairs",
-        soft_wrap=True,
-        markup=False,
-        highlight=False,
-    )
+    told = f"{len(trees)} trees in {collected.out / 'trees'}: mean reward {mean:.3f}, {preferences} preference pairs"
+    common.say(console, told)
     for example, why in collected.failed.items():
-        err.print(f"{example} has no tree: {why}", soft_wrap=True, markup=False, highlight=False)
+        common.say(err, f"{example} has no tree: {why}")
     return not collected.failed
 
 

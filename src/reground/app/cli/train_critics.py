@@ -54,11 +54,11 @@ def critics(context: typer.Context, order: TrainCritics, voice: Quiet, config: C
     console, err = common.consoles()
     whole = order.task is None or _collected(console, order, quiet=voice.quiet)
     if order.dry_run and not (order.out / "trees").is_dir():
-        _say(console, "the other stages can tell their cost when there are trees")
+        common.say(console, "the other stages can tell their cost when there are trees")
         return
     _make_pairs(console, order, _task_of(order) if order.gold_documents else None)
     if order.dry_run and not (order.out / "data" / "report.json").is_file():
-        _say(console, "the fit can tell its cost when there are pairs")
+        common.say(console, "the fit can tell its cost when there are pairs")
         return
     _fit(console, err, order, quiet=voice.quiet)
     if not order.dry_run:
@@ -141,7 +141,7 @@ def _collected(console: Console, order: Trees, *, quiet: bool) -> bool:
         each = 2 if order.rollout == "answer" else 2 + steps // 2  # expands one node at most, plans on, and answers
         calls = each * trees * order.simulations
         most = f", {common.human_tokens(trees * order.budget.tokens)} tokens" if order.budget.tokens else ""
-        _say(console, f"collect: {trees} trees of {order.simulations} simulations, at most {calls} calls{most}")
+        common.say(console, f"collect: {trees} trees of {order.simulations} simulations, at most {calls} calls{most}")
         return True
     return collect_trees_of(order, quiet=quiet)
 
@@ -195,7 +195,7 @@ def _fit(console: Console, err: Console, order: CriticsFit | TrainCritics, *, qu
             shown[name].on_step(step)
 
         critic = fit_critics(order.out, settings, fresh=order.fresh, on_step=on_step)
-    _say(console, f"the critics are in {critic}: --set critic=trained:{order.out}")
+    common.say(console, f"the critics are in {critic}: --set critic=trained:{order.out}")
 
 
 def _settings(order: CriticsFit | TrainCritics) -> CriticFit:
@@ -216,7 +216,7 @@ def _evaluate(console: Console, order: CriticsEval | TrainCritics) -> None:
 
     if order.dry_run:
         counts = held_out_texts(order.out)
-        _say(console, ", ".join(f"{kind}: {count} texts to score" for kind, count in counts.items()))
+        common.say(console, ", ".join(f"{kind}: {count} texts to score" for kind, count in counts.items()))
         return
     report = measure(order.out)
     tables = rates_table(report), trust_table(report), calibration_table(report)
@@ -225,7 +225,7 @@ def _evaluate(console: Console, order: CriticsEval | TrainCritics) -> None:
     for table in tables:
         _show(console, table)
     for line in constant:
-        _say(console, line.replace("`", ""))
+        common.say(console, line.replace("`", ""))
 
 
 def _part(table: Table) -> str:
@@ -234,10 +234,6 @@ def _part(table: Table) -> str:
 
 def _show(console: Console, table: Table) -> None:
     console.print(table.terminal())
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, soft_wrap=True, markup=False, highlight=False)
 
 
 def register(train: typer.Typer) -> None:

