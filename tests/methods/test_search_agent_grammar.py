@@ -86,16 +86,24 @@ def value(form: dict[str, object]) -> st.SearchStrategy[object]:
             return st.text(min_size=1).map(lambda text: f"a{text}")
 
 
-@pytest.mark.parametrize("query", ["多瑙河有多长", "[Danube]", "(river)", r"\"Ulysses\" by Joyce", "1984"])
+@pytest.mark.parametrize("thoughts", ["", "...", " ", "We know.  # [END]"])
+def test_thoughts_are_words_and_hold_no_end(thoughts: str) -> None:
+    said = f'ACTION_SELECTED = ActionWrapper(thoughts="{thoughts}", action=Terminate())  # [END]'
+    assert not re.fullmatch(written(0), said)
+
+
+@pytest.mark.parametrize("query", ["C#-minor", "多瑙河有多长", "[Danube]", "(river)", r"\"Ulysses\" by Joyce", "1984"])
 def test_a_query_may_begin_with(query: str) -> None:
-    said = f'ACTION_SELECTED = ActionWrapper(thoughts="", action=Search(query="{query}"))  # [END]'
+    said = f'ACTION_SELECTED = ActionWrapper(thoughts="We ask.", action=Search(query="{query}"))  # [END]'
     assert re.fullmatch(written(0), said)
     assert isinstance(parse_action(said), Search)
 
 
 def test_a_selection_may_name_only_the_links_that_are_shown() -> None:
     pattern = regular(SUMMARISE.grammar((4, 5)).gbnf)
-    said = 'ACTION_SELECTED = LinkSelection(grounded_summarization="a", thoughts="", selected_link_ids={})  # [END]'
+    said = (
+        'ACTION_SELECTED = LinkSelection(grounded_summarization="a", thoughts="We ask.", selected_link_ids={})  # [END]'
+    )
     assert re.fullmatch(pattern, said.format([]))
     assert re.fullmatch(pattern, said.format([5, 4]))
     assert not re.fullmatch(pattern, said.format([6]))

@@ -143,6 +143,24 @@ async def test_a_grammar_is_sent_as_the_server_reads_it(pages, expected):
     assert max(map(mock.asked.count, mock.asked)) == 2, "once for control tokens and once for the grammar"
 
 
+async def test_a_server_too_busy_to_tell_what_it_is_is_asked_again():
+    async with adapter(pages={"props": {}}, timeout=0.5) as (mock, model):
+        mock.busy = [0.01, 5.0]
+        for _ in range(2):
+            await model.generate(ASK, Sampling(grammar=GRAMMAR))
+    assert "response_format" in mock.received[0]
+    assert mock.received[1]["grammar"] == GRAMMAR.gbnf
+
+
+async def test_a_server_that_never_tells_what_it_is_is_not_waited_for_for_ever():
+    async with adapter(timeout=0.5) as (mock, model):
+        mock.busy = [5.0] * 9
+        for _ in range(6):
+            await model.generate(ASK, Sampling(grammar=GRAMMAR))
+    assert 3 <= len(mock.asked) <= 6
+    assert len(mock.received) == 6
+
+
 async def test_a_server_that_cannot_keep_to_a_grammar_is_named():
     async with adapter(refuses=("response_format",)) as (_, model):
         with pytest.raises(CapabilityError, match="cannot keep a reply to a grammar") as refusal:

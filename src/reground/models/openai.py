@@ -13,9 +13,10 @@ import ipaddress
 import logging
 import os
 import urllib.request
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import aiohttp
@@ -27,9 +28,8 @@ from reground.core.bodies import ENCODING, LARGE, LEAST_LIMIT, BadBody, read_bod
 from reground.core.errors import ConfigurationError, ModelError, TransientModelError
 from reground.core.language import LanguageModel, Message, Reply, Sampling
 from reground.core.untrusted import neutralise
-from reground.models._asked import Asked
-from reground.models._control_tokens import ENDPOINTS, control_tokens, is_own, places
-from reground.models._grammars import PAGES, RESPONSE_FORMAT
+from reground.models._about import PAGE_SECONDS, About
+from reground.models._grammars import RESPONSE_FORMAT
 from reground.models._openai_protocol import (
     Complaint,
     Dialect,
@@ -123,9 +123,7 @@ class OpenAIModel:
         self._proxy = _proxy(self.base_url)
         self._dialect = Dialect()
         self._met = False
-        asked = is_own(self.base_url)
-        self._special: Asked[tuple[str, ...]] = Asked(self._control_tokens, known=None if asked else ())
-        self._grammar = Asked(self._grammar_parameter, known=None if asked else RESPONSE_FORMAT)
+        self._about = About(self.base_url, partial(self._get, seconds=min(PAGE_SECONDS, options.timeout)))
         self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
 
     def __repr__(self) -> str:
@@ -146,7 +144,7 @@ class OpenAIModel:
         """Return `sampling.n` replies."""
         messages = await self._harmless(messages)
         if sampling.grammar is not None:
-            grammar = await self._grammar.get() or RESPONSE_FORMAT
+            grammar = await self._about.grammar.get() or RESPONSE_FORMAT
             self._dialect = replace(self._dialect, grammar=grammar)
         replies = await self._complete(messages, sampling)
         while len(replies) < sampling.n:
@@ -158,50 +156,15 @@ class OpenAIModel:
 
         Records use the method's own messages, so this changes none.
         """
-        special = await self._special.get()
+        special = await self._about.control_tokens.get()
         if not special:
             return messages
         return [Message(role=m.role, content=neutralise(m.content, special)) for m in messages]
 
-    async def _control_tokens(self) -> tuple[str, ...] | None:
-        """The server's control tokens; None if it cannot be asked yet."""
-        page = await self._first_page(ENDPOINTS)
-        if page is None:
-            return None
-        with suppress(RecursionError):
-            return control_tokens(page[1])
-        return ()
-
-    async def _grammar_parameter(self) -> str | None:
-        """The parameter in which the server takes a grammar; None if it cannot be asked yet."""
-        page = await self._first_page(PAGES)
-        return None if page is None else PAGES.get(page[0], RESPONSE_FORMAT)
-
-    async def _first_page(self, names: Iterable[str]) -> tuple[str, Any] | None:
-        """The name and content of the first of these pages that the server has, ("", None) if it has none of them.
-
-        None if the server cannot be reached or still starts.
-        """
-        for name, place in zip(names, places(self.base_url, names), strict=True):
-            try:
-                status, _, body = await self._get(place)
-            except BadBody:
-                continue
-            except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError):
-                return None
-            except (aiohttp.ClientError, TimeoutError, OSError):
-                continue
-            if status == 503:
-                return None
-            if status == 200:
-                with suppress(ValueError, RecursionError):
-                    return name, await asyncio.to_thread(read_json, body)
-        return "", None
-
-    async def _get(self, place: URL) -> tuple[int, Any, bytes]:
+    async def _get(self, place: URL, *, seconds: float = LISTING_SECONDS) -> tuple[int, Any, bytes]:
         """A short request. Raises BadBody and aiohttp's errors."""
         session = self._sessions.get(asyncio.get_running_loop()) or await self._open()
-        limit = aiohttp.ClientTimeout(total=LISTING_SECONDS)
+        limit = aiohttp.ClientTimeout(total=seconds)
         async with session.get(place, proxy=self._proxy, allow_redirects=False, timeout=limit) as response:
             return response.status, response.headers, await read_body(response, LEAST_LIMIT)
 

@@ -48,7 +48,8 @@ class MockOpenAI:
     latency: seconds before a reply. max_samples: the most choices in one reply, whatever n asks for.
     refuses: parameters that are answered with 400 "unsupported".
     cached: how many of the prompt tokens usage reports as cached. with_usage: whether usage is reported at all.
-    pages: JSON pages next to `/v1`, such as llama.cpp's `props` and vLLM's `version`; `asked` are those asked for.
+    pages: JSON pages next to `/v1`, such as llama.cpp's `props` and vLLM's `version`; `asked` are those asked for, and
+    `busy` are the seconds that the next of them take.
 
     Usage counts white-space separated words as tokens. `received` holds every request's body, `headers` the
     headers of the last one, `queries` each URL's query, `completed` the number of whole replies by the last message's
@@ -78,6 +79,7 @@ class MockOpenAI:
         self.with_usage = with_usage
         self.pages = dict(pages or {})
         self.asked: list[str] = []
+        self.busy: list[float] = []
         self.received: list[dict[str, Any]] = []
         self.headers: dict[str, str] = {}
         self.queries: list[str] = []
@@ -202,6 +204,8 @@ class MockOpenAI:
 
     async def _page(self, request: web.Request) -> web.Response:
         self.asked.append(request.path)
+        if self.busy:
+            await asyncio.sleep(self.busy.pop(0))
         name = request.path.removeprefix("/")
         return web.json_response(self.pages[name]) if name in self.pages else _error(404, "File Not Found")
 

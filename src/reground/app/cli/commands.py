@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from reground import __version__
-from reground.app.cli import ask, library, look, train, train_critics, train_retriever, train_rewriter
+from reground.app.cli import ask, library, look, train, train_agent, train_critics, train_retriever, train_rewriter
 from reground.app.cli import eval as evaluation
 
 app = typer.Typer(
@@ -48,4 +48,5 @@ train.register(app)
 train_critics.register(train.train_app)
 train_retriever.register(train.train_app)
 train_rewriter.register(train.train_app)
+train_agent.register(train.train_app)
 cli = typer.main.get_command(app)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from pydantic import JsonValue
 
@@ -116,6 +116,15 @@ def as_data(action: Action) -> dict[str, JsonValue]:
         name: list(value) if isinstance(value, tuple) else value for name, value in asdict(action).items()
     }
     return {"action": type(action).__name__, **fields}
+
+
+def from_data(data: Mapping[str, JsonValue]) -> Action:
+    """The action that `as_data` wrote. Raises KeyError or TypeError for other data."""
+    kinds: dict[str, type[Action]] = {kind.__name__: kind for kind in NAMES}
+    fields: dict[str, Any] = {
+        name: tuple(value) if isinstance(value, list) else value for name, value in data.items() if name != "action"
+    }
+    return kinds[str(data["action"])](**fields)
 
 
 def literal(text: str) -> str:

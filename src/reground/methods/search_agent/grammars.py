@@ -25,20 +25,19 @@ from reground.methods.search_agent.actions import (
 )
 
 _CALLS: Mapping[type[Action], str] = {
-    Search: '"ActionWrapper(thoughts=" text ", action=Search(query=" said "))"',
-    Terminate: '"ActionWrapper(thoughts=" text ", action=Terminate())"',
-    LinkSelection: '"LinkSelection(grounded_summarization=" said ", thoughts=" text ", selected_link_ids=[" links "])"',
-    GivenAnswer: '"Answer(thoughts=" text ", answer=" said ")"',
+    Search: '"ActionWrapper(thoughts=" said ", action=Search(query=" said "))"',
+    Terminate: '"ActionWrapper(thoughts=" said ", action=Terminate())"',
+    LinkSelection: '"LinkSelection(grounded_summarization=" said ", thoughts=" said ", selected_link_ids=[" links "])"',
+    GivenAnswer: '"Answer(thoughts=" said ", answer=" said ")"',
     CheckAnswer: '"Check_Answer(passed=True)"',
     ReviseAnswer: '"Revise_Answer(revised_answer=" said ")"',
 }
-_WORDS = r"""text ::= "\"" char* "\""
-said ::= "\"" opening? [0-9A-Za-z\u00C0-\U0010FFFF] char* "\""
+_WORDS = r"""said ::= "\"" opening? [0-9A-Za-z\u00C0-\U0010FFFF] char* "\""
 opening ::= [(\['] | "\\\""
-char ::= [^"\\\x00-\x1F\x7F] | "\\" ["'\\n]
+char ::= [^"\\#\x00-\x1F\x7F] | "\\" ["'\\n] | "#" [^ "\\#\x00-\x1F\x7F]
 comment ::= "# " [^\n]+ "\n"
 """
-"""`text` may be empty; `said` begins with a word, which may stand in quotes or brackets."""
+"""A text begins with a word, perhaps in quotes or brackets, and never holds the end mark."""
 _COMMENTS = 4
 _STRING = {"type": "string"}
 

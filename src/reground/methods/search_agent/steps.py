@@ -61,20 +61,26 @@ class Fitted:
         return self.messages[-1].content
 
 
-def fit(step: Step, system: str, view: View, *, shots: int | None, snippet: int, limit: int | None) -> Fitted:
-    """The fullest prompt of at most `limit` tokens, or the shortest prompt if none fits."""
+def fit(
+    step: Step, system: str, view: View, *, shots: int | None, snippet: int, limit: int | None, first: int = 0
+) -> Fitted:
+    """The fullest prompt of at most `limit` tokens, or the shortest prompt if none fits.
+
+    first: the exemplar with which the prompt begins; the others follow in a circle.
+    """
     most = len(step.exemplars) if shots is None else min(shots, len(step.exemplars))
     for cut in cuts(view, shots=most, snippet=snippet):
-        messages = _messages(step, system, view, cut)
+        messages = _messages(step, system, view, cut, first)
         size = estimate_tokens(messages)
         if limit is None or size <= limit:
             break
     return Fitted(messages, cut, size)
 
 
-def _messages(step: Step, system: str, view: View, cut: Cut) -> tuple[Message, ...]:
+def _messages(step: Step, system: str, view: View, cut: Cut, first: int) -> tuple[Message, ...]:
     state = show(view, snippet=cut.snippet, short=cut.short, left_out=cut.left_out)
-    turns = [turn for i in range(cut.shots) for turn in _turns(step.exemplars[i])]
+    count = len(step.exemplars)
+    turns = [turn for i in range(first, first + cut.shots) for turn in _turns(step.exemplars[i % count])]
     return (
         Message(role="system", content=system),
         *turns,

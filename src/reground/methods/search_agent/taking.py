@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from zlib import crc32
 
 from reground.core.errors import ContextLengthExceeded
 from reground.core.language import Message, Reply, Sampling
@@ -55,7 +56,8 @@ class Taker:
         """The shortest prompt of the step, with one exemplar."""
         shots = 1 if self.config.shots is None else min(1, self.config.shots)
         snippet = self.config.snippet_tokens
-        return fit(step, self._system(step), view, shots=shots, snippet=snippet, limit=None).messages
+        first = self._first(view)
+        return fit(step, self._system(step), view, shots=shots, snippet=snippet, limit=None, first=first).messages
 
     def length(self, step: Step) -> int:
         """Maximum tokens of a reply."""
@@ -72,7 +74,19 @@ class Taker:
             None if room is None else room - step.usual,
         ]
         limit = min((each for each in limits if each is not None), default=None)
-        return fit(step, self._system(step), view, shots=config.shots, snippet=config.snippet_tokens, limit=limit)
+        return fit(
+            step,
+            self._system(step),
+            view,
+            shots=config.shots,
+            snippet=config.snippet_tokens,
+            limit=limit,
+            first=self._first(view),
+        )
+
+    def _first(self, view: View) -> int:
+        """The exemplar with which a prompt begins: always the same, or the question's own."""
+        return crc32(view.question.encode()) if self.config.exemplars == "rotated" else 0
 
     async def _sample(self, step: Step, view: View, run: Run) -> tuple[Sequence[Reply], Fitted]:
         """All samples in one call. A prompt that is too long for the model is cut by a quarter until it is accepted."""

@@ -15,13 +15,13 @@ from typing import Literal
 
 from reground.core.errors import DataError
 from reground.core.language import Message
-from reground.core.trajectory import NoteStep, Trajectory, read_trajectories
+from reground.core.trajectory import NoteStep, Trajectory
 from reground.evaluation.records import Record
-from reground.evaluation.results import read_records
 from reground.methods.rewrite_retrieve_read import Prompts
 from reground.methods.shared.prompts import render
 from reground.training.rewriter.settings import Proof, WarmUp
 from reground.training.rows import Demonstration
+from reground.training.runs import scored
 
 Why = Literal["wrong", "no query", "failed", "its own question"]
 
@@ -44,7 +44,7 @@ def warmup_rows(rewritten: Path, plain: Path | None, settings: WarmUp) -> Kept:
     """
     dropped: dict[Why, int] = {"wrong": 0, "no query": 0, "failed": 0, "its own question": 0}
     made: list[Demonstration] = []
-    for record, trajectory in _run(rewritten):
+    for record, trajectory in scored(rewritten):
         queries = queries_of(trajectory)
         why = _fault(record, queries, trajectory.question, settings.proof)
         if why is None:
@@ -79,7 +79,7 @@ def queries_of(trajectory: Trajectory) -> list[str]:
 
 
 def _copies(plain: Path, settings: WarmUp) -> Iterator[Demonstration]:
-    for record, trajectory in _run(plain):
+    for record, trajectory in scored(plain):
         if record.failure is None and _proven(record, settings.proof):
             yield demonstration(record.example, trajectory.question, trajectory.question)
 
@@ -97,11 +97,3 @@ def _fault(record: Record, queries: list[str], question: str, proof: Proof) -> W
 def _proven(record: Record, proof: Proof) -> bool:
     right, held = record.value("exact match") == 1, record.value("hit") == 1
     return right if proof == "answer" else held if proof == "passages" else right or held
-
-
-def _run(folder: Path) -> Iterator[tuple[Record, Trajectory]]:
-    """Every scored question of a run with its trajectory."""
-    records = {record.id: record for record in read_records(folder / "scores.jsonl")}
-    for trajectory in read_trajectories(folder / "trajectories.jsonl"):
-        if trajectory.id in records:
-            yield records[trajectory.id], trajectory

@@ -1,0 +1,89 @@
+"""The mixture on which the agent is fine-tuned: one row a reasoning step (ReST meets ReAct, sections 3.4 and 3.5)."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from pydantic import JsonValue
+
+from reground.core.language import Message
+from reground.methods.search_agent.prompts import Prompts
+from reground.training.agent.turns import Sample, Turn, copies, is_thoughtless
+from reground.training.rows import Demonstration
+
+By = Literal["perplexity", "ranking", "chance"]
+"""How a step's sample is chosen: the pilot's way, the self-improvement's, and a control's of the same amount."""
+
+Ranking = Mapping[str, Sequence[int]]
+"""Of each turn that was ranked, by its key, the indices of its samples, best first."""
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """The rows, how many of each step, and the turns left out by reason."""
+
+    rows: list[Demonstration]
+    steps: Counter[str] = field(default_factory=Counter)
+    dropped: Counter[str] = field(default_factory=Counter)
+
+
+def mixture(
+    turns: Iterable[Turn],
+    *,
+    by: By = "perplexity",
+    ranking: Ranking | None = None,
+    seed: int = 0,
+    most: int | None = None,
+    prompts: Prompts | None = None,
+) -> Mixture:
+    """Rows that teach each step's best sample, without exemplars in the prompt.
+
+    A turn is left out if no sample of it can be read, or each that can copies an exemplar or has empty thoughts; a turn
+    that was not ranked falls back to perplexity. Where the agent's code gave the action there is no turn. The same
+    turns and seed give the same rows. most: maximum number of rows.
+    """
+    prompts, draw = prompts if prompts is not None else Prompts(), random.Random(seed)
+    made: list[tuple[Turn, Sample]] = []
+    dropped: Counter[str] = Counter()
+    for turn in turns:
+        good = [i for i, sample in enumerate(turn.samples) if not _fault(turn, sample)]
+        if good:
+            made.append((turn, turn.samples[_best(turn, good, by, ranking or {}, draw)]))
+        else:
+            dropped[_fault(turn, turn.samples[0]) if turn.samples else "no usable sample"] += 1
+    draw.shuffle(made)
+    made = made[:most]
+    rows = [_row(turn, sample, prompts.system(turn.step.name), by) for turn, sample in made]
+    return Mixture(rows, Counter(turn.step.name for turn, _ in made), dropped)
+
+
+def _fault(turn: Turn, sample: Sample) -> str:
+    if is_thoughtless(sample.action):
+        return "no thoughts"
+    return "copies an exemplar" if copies(sample.action, turn.step) else ""
+
+
+def _best(turn: Turn, good: Sequence[int], by: By, ranking: Ranking, draw: random.Random) -> int:
+    """The index of the sample to teach; `good` are those without a fault."""
+    if by == "chance":
+        return draw.choice(good)
+    ranked = [i for i in ranking.get(turn.key, ()) if i in good] if by == "ranking" else []
+    return ranked[0] if ranked else max(good, key=lambda i: (_logprob(turn.samples[i]), i == turn.chosen, -i))
+
+
+def _logprob(sample: Sample) -> float:
+    return sample.logprob if sample.logprob is not None else float("-inf")
+
+
+def _row(turn: Turn, sample: Sample, system: str, by: By) -> Demonstration:
+    messages = (
+        Message(role="system", content=system),
+        Message(role="user", content=turn.state),
+        Message(role="assistant", content=sample.text),
+    )
+    extra: dict[str, JsonValue] = {"step": turn.step.name, "trajectory": turn.trajectory, "turn": turn.number, "by": by}
+    return Demonstration(question=turn.question, messages=messages, extra=extra)

@@ -1,0 +1,118 @@
+"""The stages of the agent's training on one folder: grown/, ranking.json, data/mixture.jsonl and the fitted models."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from reground.core.branches import gather
+from reground.core.errors import DataError
+from reground.core.journal import SqliteJournal, fingerprint
+from reground.core.run import Run
+from reground.evaluation.results import write_text
+from reground.training.agent.mix import Ranking
+from reground.training.agent.rank import Ranker
+from reground.training.agent.turns import Turn, fallbacks, turns_of
+from reground.training.demonstrate import fit_demonstrations
+from reground.training.fitting import Fitting, Step, begin
+from reground.training.rows import Demonstration
+from reground.training.runs import scored
+
+GROWN, RANKING, MIXTURE = "grown", "ranking.json", "mixture"
+
+
+@dataclass(frozen=True)
+class Usable:
+    """How well an agent keeps to the form. turns: steps with at least one usable sample, and all steps, by name."""
+
+    turns: Counter[str]
+    usable: Counter[str]
+    fallbacks: int
+
+    def describe(self) -> str:
+        """One line with the share of usable steps, whole and by name."""
+        parts = ", ".join(f"{name} {self.usable[name]}/{count}" for name, count in self.turns.items())
+        total = self.turns.total()
+        share = self.usable.total() / total if total else 0.0
+        return f"{total} steps, {share:.0%} with a usable sample ({parts}); {self.fallbacks} fallbacks"
+
+
+def grown(out: Path) -> Iterator[Turn]:
+    """All reasoning steps of the grown trajectories. Raises DataError where nothing has been grown."""
+    for record, trajectory in scored(out / GROWN):
+        yield from turns_of(trajectory, record.example)
+
+
+def usable(out: Path) -> Usable:
+    """How well the grown trajectories keep to the form."""
+    turns = [*grown(out)]
+    return Usable(
+        Counter(turn.step.name for turn in turns),
+        Counter(turn.step.name for turn in turns if turn.samples),
+        sum(fallbacks(trajectory) for _, trajectory in scored(out / GROWN)),
+    )
+
+
+async def rank(
+    out: Path, ranker: Ranker, *, concurrency: int = 8, on_turn: Callable[[int, int], None] = lambda done, total: None
+) -> tuple[int, int]:
+    """Rank the samples of every step and write ranking.json. Returns the number ranked, and that of unread rankings.
+
+    The calls are in ranking.sqlite, so the same call resumes. on_turn: called with the steps done and all steps.
+    """
+    turns = [turn for turn in grown(out) if len({sample.text for sample in turn.samples}) > 1]
+    if not turns:
+        raise DataError("no step here has two samples that differ: grow with --set samples=4", path=out)
+    name = fingerprint("rank", ranker.model.name, ranker.style, repr(ranker.prompts), str(ranker.max_tokens))
+    ranking: dict[str, tuple[int, ...]] = {}
+    journal = SqliteJournal(out / "ranking.sqlite")
+    left, done = iter(turns), 0
+
+    async def work() -> None:
+        nonlocal done
+        for turn in left:
+            order = await ranker.order(turn, Run(run_id=name, question_id=turn.key, journal=journal))
+            if order is not None:
+                ranking[turn.key] = order
+            done += 1
+            on_turn(done, len(turns))
+
+    try:
+        await gather(*(work() for _ in range(min(concurrency, len(turns)))))
+    finally:
+        journal.close()
+    write_text(out / RANKING, json.dumps({key: ranking[key] for key in sorted(ranking)}, indent=1) + "\n")
+    return len(ranking), len(turns) - len(ranking)
+
+
+def read_ranking_file(out: Path) -> Ranking:
+    """What `rank` wrote. Raises DataError where it did not, or the file is broken."""
+    path = out / RANKING
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+        return {str(key): tuple(int(index) for index in order) for key, order in found.items()}
+    except FileNotFoundError:
+        raise DataError("there is no ranking here: run reground train agent rank first", path=path) from None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise DataError(f"this is no ranking: {error}", path=path) from None
+
+
+def fit_agent(
+    out: Path,
+    rows: Sequence[Demonstration],
+    base: str,
+    settings: Fitting,
+    *,
+    name: str = "model",
+    fresh: bool = False,
+    on_step: Callable[[Step], None] = lambda step: None,
+) -> Path:
+    """Fine-tune the base on a mixture, on the completion only (section 3.4); the result is OUT/name."""
+    place = out / "fit" / name
+    content = fingerprint("mixture", *(message.content for row in rows for message in row.messages))
+    begin(place, {**dataclasses.asdict(settings), "base": base, "mixture": content}, fresh=fresh)
+    return fit_demonstrations(rows, base, settings, place, out / name, on_step=on_step)

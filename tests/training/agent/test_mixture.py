@@ -1,0 +1,216 @@
+"""From trajectories to what the agent is fine-tuned on: which samples are taught, and which are left out."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reground.core.evidence import Passage
+from reground.core.language import Message, Reply, Sampling, TokenLogprob
+from reground.core.run import Run
+from reground.core.trajectory import Trajectory
+from reground.methods.search_agent import SearchAgent
+from reground.methods.search_agent.actions import (
+    Action,
+    CheckAnswer,
+    GivenAnswer,
+    LinkSelection,
+    ReviseAnswer,
+    Search,
+    Terminate,
+    reply,
+)
+from reground.methods.search_agent.parsing import parse_action
+from reground.methods.search_agent.prompts import Prompts
+from reground.methods.search_agent.steps import ANSWER, DECIDE, SUMMARISE
+from reground.models.scripted import ScriptedModel
+from reground.retrieval.scripted import ScriptedRetriever
+from reground.training.agent.mix import mixture
+from reground.training.agent.rank import Ranker, read_ranking
+from reground.training.agent.turns import BY_NAME, Sample, Turn, copies, fallbacks, turns_of
+
+NEXT = Search("height of the tower of Pisa", "The height of that tower is still unknown.")
+SAMPLES = {
+    "decide": (NEXT, Search("tower Pisa", "Let's look it up."), Terminate("That is enough now.")),
+    "summarise": (LinkSelection("[link_id=1] says 57 metres.", (1,), "Now the height is known to us."),),
+    "answer": (GivenAnswer("57 metres [link_id=1].", "It stands in the first result."),),
+    "relevance": (CheckAnswer(True),),
+    "grounding": (ReviseAnswer("57 metres."),),
+}
+
+
+def scored(action: Action, logprob: float, comments: Sequence[str] = ()) -> Reply:
+    text = reply(action, comments)
+    return Reply(text=text, token_logprobs=(TokenLogprob(token=text, logprob=logprob),))
+
+
+async def solved(*, decide: Sequence[Reply | str] = ()) -> Trajectory:
+    """A trajectory of one search; `decide` are the samples of its decision."""
+    drawn = iter(decide or [scored(NEXT, -0.2), scored(SAMPLES["decide"][1], -0.1)])
+
+    def script(messages: Sequence[Message], sampling: Sampling) -> Reply | str:
+        name = next(name for name in BY_NAME if messages[0].content == Prompts().system(name))
+        return next(drawn, "no more") if name == "decide" else scored(SAMPLES[name][0], -0.5, ["It helps."])
+
+    agent = SearchAgent(
+        model=ScriptedModel(script),
+        retriever=ScriptedRetriever([Passage(id="p", text="The tower is 57 metres high.")]),
+        samples=2,
+        max_searches=1,
+        retries=0,
+    )
+    run = Run(question_id="q1")
+    answer = await agent.solve("How high is the tower of Pisa?", run)
+    return Trajectory(id="q1", question="How high?", method="search_agent", steps=run.steps, answer=answer)
+
+
+async def test_every_reasoning_step_becomes_a_row_without_exemplars() -> None:
+    turns = [*turns_of(await solved(), "q1")]
+    assert [turn.step.name for turn in turns] == ["decide", "summarise", "answer", "relevance", "grounding"]
+    made = mixture(turns)
+    assert sorted(made.steps) == sorted(turn.step.name for turn in turns)
+    for row in made.rows:
+        system, state, said = row.messages
+        assert (system.role, state.role, said.role) == ("system", "user", "assistant")
+        assert system.content == Prompts().system(str(row.extra["step"]))
+        assert "How high is the tower of Pisa?" in state.content
+        assert parse_action(said.content)
+    decided = next(row for row in made.rows if row.extra["step"] == "decide")
+    assert decided.messages[-1].content == reply(SAMPLES["decide"][1]), "the lowest perplexity, as the agent chose"
+    summary = next(row for row in made.rows if row.extra["step"] == "summarise")
+    assert summary.messages[-1].content.startswith("# It helps.\nACTION_SELECTED = LinkSelection(")
+
+
+async def test_what_the_agents_code_did_is_no_row() -> None:
+    told = await solved(decide=["nonsense", "nonsense"])
+    assert fallbacks(told) == 1
+    turns = [*turns_of(told, "q1")]
+    assert (turns[0].samples, turns[0].unusable) == ((), 2)
+    assert mixture(turns).dropped == {"no usable sample": 1}
+
+
+@pytest.mark.parametrize(
+    ("step", "action", "why"),
+    [
+        (DECIDE, Search("a tower", ""), "no thoughts"),
+        (DECIDE, Terminate(" "), "no thoughts"),
+        (SUMMARISE, LinkSelection("It is high.", (1,), ""), "no thoughts"),
+        (ANSWER, GivenAnswer("57 metres.", ""), "no thoughts"),
+        *[(DECIDE, each.action, "copies an exemplar") for each in DECIDE.exemplars[:1]],
+        (SUMMARISE, replace(SUMMARISE.exemplars[0].action, selected_link_ids=(9,)), "copies an exemplar"),
+    ],
+)
+def test_a_bad_sample_is_left_out_and_counted(step, action, why) -> None:
+    made = mixture([turn(step.name, action)])
+    assert (made.rows, made.dropped) == ([], {why: 1})
+    good = SAMPLES[step.name][0]
+    (row,) = mixture([turn(step.name, action, good)]).rows
+    assert row.messages[-1].content == reply(good)
+
+
+def test_ends_may_be_alike_and_checks_have_no_thoughts() -> None:
+    end = next(each.action for each in DECIDE.exemplars if isinstance(each.action, Terminate))
+    assert not copies(end, DECIDE)
+    assert (
+        len(
+            mixture(
+                [turn("decide", end), turn("relevance", CheckAnswer(True)), turn("grounding", ReviseAnswer("A."))]
+            ).rows
+        )
+        == 3
+    )
+
+
+def turn(name: str, *actions: Action, logprobs: Sequence[float] = (), number: int = 0) -> Turn:
+    values = [*logprobs, *(-float(i) for i in range(len(actions)))]
+    samples = tuple(Sample(action, reply(action), logprob) for action, logprob in zip(actions, values, strict=False))
+    return Turn("q1", "q1", number, BY_NAME[name], f"ORIGINAL_QUESTION = {number}", samples, 0, 0)
+
+
+def test_a_ranking_decides_where_there_is_one() -> None:
+    turns = [turn("decide", *SAMPLES["decide"], number=i) for i in range(3)]
+    made = mixture(turns, by="ranking", ranking={"q1#0": [2, 0, 1], "q1#1": [1]})
+    said = {row.extra["turn"]: parse_action(row.messages[-1].content) for row in made.rows}
+    assert said == {0: SAMPLES["decide"][2], 1: SAMPLES["decide"][1], 2: SAMPLES["decide"][0]}
+
+
+@given(seed=st.integers(0, 99), order=st.randoms(use_true_random=False), most=st.none() | st.integers(0, 12))
+def test_the_same_seed_gives_the_same_rows_and_chance_as_many(
+    seed: int, order: random.Random, most: int | None
+) -> None:
+    turns = [turn("decide", *order.sample(SAMPLES["decide"], k=order.randint(1, 3)), number=i) for i in range(10)]
+    for by in ("perplexity", "ranking", "chance"):
+        made = mixture(turns, by=by, seed=seed, most=most)
+        assert made == mixture(turns, by=by, seed=seed, most=most)
+        assert len(made.rows) == min(10, 10 if most is None else most)
+        for row in made.rows:
+            assert row.messages[-1].content in {sample.text for sample in turns[int(str(row.extra["turn"]))].samples}
+
+
+@pytest.mark.parametrize(
+    ("said", "order"),
+    [
+        ("Explanation: #1 is empty\nAnswer: #2\nRanking: #2 > #3 > #1", [1, 2, 0]),
+        ("**Ranking**: 3 > 1", [2, 0]),
+        ("Ranking: #9 > #2 > #2", [1]),
+        ("Ranking: none\nAnswer: #3", [2]),
+        ("Answer: the third", None),
+        ("#1 is the best", None),
+        ("", None),
+    ],
+)
+def test_a_ranking_is_read(said: str, order: list[int] | None) -> None:
+    assert read_ranking(said, 3) == order
+
+
+async def test_samples_rotate_so_that_a_preferred_place_is_no_preferred_sample() -> None:
+    first = [
+        await Ranker(model=ScriptedModel(lambda *_: "Ranking: #1 > #2 > #3")).order(
+            turn("decide", *SAMPLES["decide"], number=i), Run()
+        )
+        for i in range(30)
+    ]
+    assert {order[0] for order in first if order} == {0, 1, 2}
+
+
+async def test_equal_samples_are_shown_once_and_one_alone_is_not_asked_about() -> None:
+    model = ScriptedModel(["Ranking: #2 > #1", "nonsense"])
+    ranker, run = Ranker(model=model), Run()
+    order = await ranker.order(turn("decide", NEXT, Terminate("Enough now."), NEXT), run)
+    assert order in ((0, 2, 1), (1, 0, 2))
+    assert model.prompts[0].count("Way #") == 2
+    assert await ranker.order(turn("decide", NEXT, NEXT), run) == (0, 1)
+    assert await ranker.order(turn("decide", *SAMPLES["decide"]), run) is None
+    assert len(model.calls) == 2
+
+
+async def test_each_sample_may_be_judged_by_itself() -> None:
+    model = ScriptedModel(lambda messages, _: "Yes." if "Let's look it up" in messages[-1].content else "No.")
+    order = await Ranker(model=model, style="judge").order(turn("decide", *SAMPLES["decide"]), Run())
+    assert order == (1, 0, 2)
+    assert len(model.calls) == 3
+
+
+async def test_exemplars_rotate_with_the_question() -> None:
+    shown = set()
+    for question in map(str, range(12)):
+        model = ScriptedModel(lambda *_: reply(Terminate("Enough.")))
+        agent = SearchAgent(
+            model=model,
+            retriever=ScriptedRetriever([]),
+            samples=1,
+            temperature=0.0,
+            shots=1,
+            exemplars="rotated",
+            checks=False,
+        )
+        await agent.solve(question, Run())
+        messages = model.calls[0][0]
+        assert len(messages) == 4
+        shown.add(messages[1].content)
+    assert len(shown) > 4
