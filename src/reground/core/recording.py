@@ -36,6 +36,8 @@ class Shared:
     whole: Answer | None = None
     silent: set[str] = field(default_factory=set)
     """Models that have refused log-probabilities."""
+    hidden: frozenset[str] = frozenset()
+    """The ids of documents that this question must not find."""
 
 
 class Recording:
