@@ -1,4 +1,4 @@
-"""What reranking costs a query: links, and a cross-encoder of MiniLM's size in three precisions.
+"""What reranking costs a query: links, a cross-encoder of MiniLM's size in three precisions, and as --rerank runs it.
 
 Each query has 20 passages. Times are those of one thread, the least of several runs; read the ratios. The correlation
 is that of the scores with those of 32-bit numbers: what is far below 1 orders passages otherwise. The cross-encoder has
@@ -12,11 +12,13 @@ from __future__ import annotations
 import argparse
 import asyncio
 import random
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from reground.core.evidence import Passage
+from reground.retrieval.rerank.judges import Judge
 from reground.retrieval.rerank.links import Linked, Weights
 from reground.training.weights import minilm_folder
 
@@ -95,6 +97,39 @@ def cross_encoder(tokens: int, runs: int) -> list[tuple[str, float, float]]:
     return [(name, least(way, runs), float(np.corrcoef(exact, way())[0, 1])) for name, way in ways.items()]
 
 
+def as_run(runs: int) -> list[tuple[str, float]]:
+    """Passages of 40 to 220 words: the usual way, whole and in 32 bits, and what `--rerank cross-encoder:` does."""
+    from sentence_transformers import CrossEncoder
+
+    from reground.critics._scorers import quietly
+    from reground.retrieval.rerank.judges import WINDOW
+    from reground.retrieval.rerank.judges import cross_encoder as judge_of
+
+    base = minilm_folder()
+    if base is None:
+        return []
+    draw = random.Random(1)
+    lengths = [draw.randint(40, 220) for _ in range(PASSAGES)]
+    words = ("river", "which", "capital", "longer", "painted", "1912", "bridge", "and", "the", "of")
+    passages = [
+        Passage(id=str(place), text=" ".join(draw.choice(words) for _ in range(length)))
+        for place, length in enumerate(lengths)
+    ]
+    query = "Which of the two rivers that flow through the capitals is longer?"
+    with tempfile.TemporaryDirectory() as folder, quietly():
+        model = CrossEncoder(base, num_labels=1)
+        model.save_pretrained(folder)
+        judge = judge_of(folder)
+        pairs = [(query, passage.text) for passage in passages]
+        usual = least(lambda: model.predict(pairs, show_progress_bar=False), runs)
+        ours = least(lambda: asyncio.run(_scored(judge, query, passages)), runs)
+    return [("float32, whole passages", usual), (f"as --rerank: bfloat16, {WINDOW} tokens, small batches", ours)]
+
+
+async def _scored(judge: Judge, query: str, passages: Sequence[Passage]) -> None:
+    await judge.scores(query, passages)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print a Markdown table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
@@ -112,6 +147,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
             print(f"| {tokens} | cross-encoder, {name} | {took:.0f} | {took / base:.2f} | {correlation:.4f} |")
         took = links(tokens, settings.runs)
         print(f"| {tokens} | links, without its searches | {took:.1f} | {took / base:.3f} | |")
+    whole = as_run(settings.runs)
+    for name, took in whole:
+        print(f"| 40 to 220 words | cross-encoder, {name} | {took:.0f} | {took / whole[0][1]:.2f} | |")
 
 
 if __name__ == "__main__":

@@ -69,7 +69,7 @@ class Handler(BaseHTTPRequestHandler):
         if "implied" in question:
             said = "implied = True"
         else:
-            said = f"Answer: Writer {question.split('book ')[1].split('?')[0]}"
+            said = f"Answer: Writer {question.rpartition('book ')[2].split('?')[0]}"
         message = {"role": "assistant", "content": said}
         self._reply(
             200,

@@ -63,14 +63,22 @@ def test_an_option_before_a_stage_is_not_lost(tmp_path: Path, monkeypatch: pytes
 
 def test_collect_is_train_trees(server: Server, data: Path, capfd) -> None:
     assert call(server, data, "train", "critics", "collect", *SMALL, "--dry-run") == 0
-    assert "collect: 2 trees of 4 simulations, at most 16 calls" in capfd.readouterr().out
-    plan_on = ("--rollout", "first", "--set", "max_steps=6", "--budget-tokens", "1000")
+    said = capfd.readouterr().out
+    assert "collect: 2 of 2 trees to grow, 4 simulations each: about 12 calls, " in said
+    assert "the time with --speed" in said
+    plan_on = ("--rollout", "first", "--set", "max_steps=6", "--budget-tokens", "1000", "--speed", "2")
     assert call(server, data, "train", "critics", "collect", *SMALL, *plan_on, "--dry-run") == 0
-    assert "at most 40 calls, 2.0k tokens" in capfd.readouterr().out
+    assert "2.0k tokens, 17 min" in capfd.readouterr().out
+    assert call(server, data, "train", "critics", "collect", *SMALL[:6], "--dry-run") == 2
+    assert "needs documents" in capfd.readouterr().err
+    assert call(server, data, "train", "critics", *SMALL, "--dry-run", "--model", "gguf/smollm2") == 0
+    assert "98 MB for the model's weights" in capfd.readouterr().out
     assert not server.asked
     assert call(server, data, "train", "critics", "collect", *SMALL) == 0
     assert "2 trees in out/trees" in capfd.readouterr().out
     asked = len(server.asked)
+    assert call(server, data, "train", "critics", "collect", *SMALL, "--limit", "3", "--dry-run") == 0
+    assert "collect: 1 of 3 trees to grow" in capfd.readouterr().out
     assert call(server, data, "train", "trees", *SMALL) == 0
     assert len(server.asked) == asked
 
@@ -86,7 +94,8 @@ def test_all_stages_on_trees_that_are_there(tmp_path: Path, monkeypatch: pytest.
     said = capfd.readouterr()
     assert "the critics are in out/critic: --set critic=trained:out" in said.out
     assert "fitting rationale: step 12 of 12" in said.err
-    assert all(line.startswith("fitting rationale: ") for line in said.err.splitlines()), said.err
+    assert said.err.splitlines()[-1] == "measuring rationale on 6 held-out pairs"
+    assert all(line.startswith("fitting rationale: ") for line in said.err.splitlines()[:-1]), said.err
     report = json.loads((tmp_path / "out" / "eval.json").read_text())
     assert report["kinds"]["rationale"]["critic"]["pairs"] == 1.0
     page = (tmp_path / "out" / "report.md").read_text()
@@ -96,6 +105,10 @@ def test_all_stages_on_trees_that_are_there(tmp_path: Path, monkeypatch: pytest.
     assert "What a fit costs" in capfd.readouterr().out
     assert run([*order, *fitted]) == 0
     assert "step" not in capfd.readouterr().err  # the fit is finished
+    assert json.loads((tmp_path / "out" / "critic" / "critic.json").read_text())["mix"] is not None
+    assert run([*order, *fitted, "--text-only"]) == 0
+    assert "step" not in capfd.readouterr().err  # nor is it fitted to leave features out
+    assert json.loads((tmp_path / "out" / "critic" / "critic.json").read_text())["mix"] is None
     assert run([*order, *fitted, "--seed", "3"]) == 2
     assert "--fresh" in capfd.readouterr().err
 

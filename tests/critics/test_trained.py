@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,10 +19,10 @@ from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal
 from reground.core.pairs import Pair
 from reground.core.run import Run
-from reground.core.trajectory import ScoreStep
+from reground.core.trajectory import ChooseStep, ScoreStep
 from reground.critics import KINDS, Kind, load
 from reground.critics._folder import Manifest
-from reground.critics._scorers import Item, Queue
+from reground.critics._scorers import Item, Queue, batches
 from reground.methods.cr_planner.actions import judged
 from reground.methods.cr_planner.states import Observation, State
 from reground.models.scripted import ScriptedModel
@@ -126,6 +127,26 @@ async def test_a_round_is_bounded_and_a_long_call_is_not_divided() -> None:
     assert list(map(len, scorer.rounds)) == [1, 200, 100, 400]
 
 
+async def test_scoring_ends_with_the_next_batch_when_nobody_waits_any_more() -> None:
+    counted: list[int] = []
+
+    class Slow:
+        def scores(self, items: Sequence[Item]) -> list[float]:
+            for places in batches([len(pair.candidate) for _, pair in items]):
+                counted.append(len(places))
+                time.sleep(0.05)
+            return [0.0] * len(items)
+
+    queue = Queue(Slow)
+    assert await queue.score(items(*"abc")) == [0.0, 0.0, 0.0]
+    given_up = asyncio.create_task(queue.score(items(*["x"] * 400)))
+    await asyncio.sleep(0.1)
+    given_up.cancel()
+    await asyncio.sleep(0.3)
+    assert len(counted) < 10
+    assert await queue.score(items("later")) == [0.0]
+
+
 # What does not fit
 
 
@@ -214,6 +235,44 @@ async def test_a_trained_critic_reads_documents_as_in_its_training_whatever_the_
     wanted = [judged(parent, parent.after(Observation("DOC", each.text, each)), tokens=12)[1] for each in long[:2]]
     assert [pair.candidate for pair in critic.seen[:2]] == [pair.candidate for pair in wanted]
     assert all("Word 0 of water. " * 4 not in pair.context for pair in goals.seen)
+
+
+class Found(ScriptedRetriever):
+    """Finds the same passages for every query, with their scores."""
+
+    def __init__(self, passages: Sequence[Passage]) -> None:
+        super().__init__(passages)
+        self.passages = passages
+
+    async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
+        return self.passages[:k]
+
+
+async def test_a_critic_weighs_what_the_search_and_the_generator_say(base: Path, tmp_path: Path) -> None:
+    from reground.retrieval.rerank.judges import critic
+    from tests.training.tiny_encoder import random_critic
+
+    plain = random_critic(tmp_path / "plain", base)
+    by_search = {"doc": {"text": 0.0, "score": 1.0}, "query": {"text": 0.0, "logprob": 1.0}}
+    mixed = random_critic(tmp_path / "mixed", base, mix=by_search)  # type: ignore[arg-type]
+    one, other = (load(f"trained:{place}", model=MODEL) for place in (plain, mixed))
+    assert other.doc.name.startswith(f"{one.doc.name} mix ")
+    assert other.rationale.name == one.rationale.name
+    found = [Passage(id=f"d{n}", text=f"Sea {n} of water.", score=score) for n, score in enumerate((2.0, 9.0, 1.0))]
+    for order in (found, found[::-1]):  # whatever the text says, and whatever comes first
+        plan = planner(
+            generator(),
+            retriever=Found(order),
+            candidates=3,
+            critics=critics(doc=other.doc),
+        )
+        run = Run()
+        await plan.solve("How salty?", run)
+        (choice,) = [step for step in run.steps if isinstance(step, ChooseStep) and step.name == "doc"][:1]
+        assert choice.candidates[choice.chosen or 0].data["passage"] == "d1"
+        assert [each.score for each in choice.candidates] == [pytest.approx(each.score / 9 - 12 / 27) for each in order]
+        reranked = await critic(str(mixed)).scores("How salty?", order)
+        assert max(zip(reranked, order, strict=True), key=lambda pair: pair[0])[1].id == "d1"
 
 
 # Behind a server

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from reground.core.errors import DataError
 from reground.evaluation.metrics.quantity import read_quantities, read_quantity
-from reground.evaluation.task import Task
+from reground.evaluation.task import Task, hidden_documents
 from reground.evaluation.tasks.theoremqa import TASKS, extract_typed, same_answer
 from tests.data import need_data
 from tests.evaluation.trajectories import answered, write_jsonl
@@ -217,3 +217,17 @@ def test_a_question_names_the_type_of_its_answer_and_no_answer() -> None:
     task = TASKS["theoremqa"](need_data("theoremqa").parent)
     for question in (*(e.question for e in task.examples()), *(shot.question for shot in task.demonstrations())):
         assert "such as" not in question.rpartition("\n")[2]
+
+
+def test_the_mathematical_questions_and_a_corpus_beside_them(tmp_path: Path) -> None:
+    fields = {"a": "Math", "b": "Physics", "c": "Math"}
+    lines = [{**item(name, 1, "integer", picture=name == "c"), "field": field} for name, field in fields.items()]
+    (tmp_path / "theoremqa").mkdir()
+    write_jsonl(tmp_path / "theoremqa" / "test.jsonl", lines)
+    task = TASKS["theoremqa_math"](tmp_path)
+    assert (task.name, [each.id for each in task.examples()]) == ("theoremqa_math", ["a"])
+    assert getattr(task, "corpus", None) is None
+    write_jsonl(tmp_path / "theoremqa" / "corpus.jsonl", [{"id": "a", "text": "the same problem"}])
+    task = TASKS["theoremqa_math"](tmp_path)
+    assert getattr(task, "corpus", None) == tmp_path / "theoremqa" / "corpus.jsonl"
+    assert hidden_documents(task, task.examples()[0]) == {"a"}

@@ -8,12 +8,17 @@ from pathlib import Path
 import pytest
 
 from reground.core.errors import DataError
+from reground.core.evidence import Passage
+from reground.core.trajectory import RetrieveStep, read_trajectories
 from reground.evaluation.report import build_reports
+from reground.evaluation.results import read_run
 from reground.evaluation.runner import EvalSettings, evaluate
 from reground.evaluation.task import Task
 from reground.evaluation.tasks.usaco import TASKS
 from reground.methods.direct import Direct
+from reground.methods.rag import RAG
 from reground.models.scripted import ScriptedModel
+from reground.retrieval.scripted import ScriptedRetriever
 from tests.evaluation.programs import scored, some_sandbox
 
 PROBLEMS: list[dict[str, object]] = [
@@ -105,3 +110,19 @@ async def test_a_report_groups_by_level(task: Task, tmp_path: Path) -> None:
 def test_a_problem_without_cases_is_named(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"problems.jsonl:2: the field cases is unusable"):
         load(tmp_path, json.dumps(PROBLEMS[0]), json.dumps({"id": "x", "question": "y", "cases": []}))
+
+
+async def test_the_bank_leaves_out_the_problem_that_is_being_solved(tmp_path: Path) -> None:
+    load(tmp_path, *map(json.dumps, PROBLEMS))
+    bank = [Passage(id=f"{each['id']}{piece}", text=str(each["question"])) for each in PROBLEMS for piece in ("", "#2")]
+    (tmp_path / "usaco" / "corpus.jsonl").write_text('{"id": "haystacks", "text": "a bank"}')
+    task = TASKS["usaco"](tmp_path)
+    assert getattr(task, "corpus", None) == tmp_path / "usaco" / "corpus.jsonl"
+    method = RAG(model=ScriptedModel(["```python\n1\n```"] * 2), retriever=ScriptedRetriever(bank), form=task.form, k=2)
+    settings = EvalSettings("rag", "scripted", limit=None, concurrency=1)
+    await evaluate(task, method, settings, tmp_path / "run", sandbox=some_sandbox())
+    for example, other in (("haystacks", "gates"), ("gates", "haystacks")):
+        every = read_trajectories(read_run(tmp_path / "run").trajectories)
+        (told,) = [each for each in every if each.metadata["example"] == example]
+        (found,) = [step for step in told.steps if isinstance(step, RetrieveStep)]
+        assert {passage.id for passage in found.passages} == {other, f"{other}#2"}

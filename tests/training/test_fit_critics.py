@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
@@ -23,8 +24,10 @@ from reground.core.pairs import Pair
 from reground.critics._folder import read_manifest
 from reground.critics._scorers import open_scorer
 from reground.critics._texts import EmbedderTexts
+from reground.training.critics.evaluate import evaluate
 from reground.training.critics.fit import CriticFit, estimate, fit_critics
 from reground.training.critics.pairs import make_pairs
+from reground.training.critics.report import mix_table
 from reground.training.critics.settings import PairSettings
 from reground.training.fitting import Step
 from reground.training.metrics import METRICS
@@ -159,6 +162,33 @@ def test_the_same_seed_gives_the_same_weights_and_a_killed_fit_those_of_a_whole_
     assert json.loads((tmp_path / "whole" / "critic" / "critic.json").read_text())["weights"] != found["again"]
 
 
+def test_what_else_is_known_is_weighed_without_another_fit(out: Path, tmp_path: Path) -> None:
+    """Planted steps that are wrong are likelier; the texts of every second held-out pair are exchanged."""
+    file = out / "data" / "held-out" / "rationale.jsonl"
+    rows = read_rows(file, Preference)
+    for place, row in enumerate(rows[::2]):
+        rows[2 * place] = row.model_copy(update={"chosen": row.rejected, "rejected": row.chosen})
+    write_rows(file, rows)
+    base = small_encoder(tmp_path / "base")
+    weak = encoder(base, learning_rate=1e-9, epochs=1)
+    fit_critics(out, weak)
+    weights, mix = (read_manifest(out)[1].weights, read_manifest(out)[1].mix)
+    assert mix is not None and mix["rationale"]["logprob"] < 0
+    whole = evaluate(out)
+    report, table = whole.kinds["rationale"], mix_table(whole)
+    assert report.critic.pairs == 1.0
+    assert table is not None and "| rationale | " in table.markdown()
+    assert set(report.mix) == {"text", "logprob"}
+    assert report.baselines["features alone"].pairs == 1.0
+    assert report.baselines["text alone"].pairs == 0.5
+    steps: list[Step] = []
+    fit_critics(out, dataclasses.replace(weak, features=False), on_step=lambda name, step: steps.append(step))
+    manifest = read_manifest(out)[1]
+    assert (manifest.weights, manifest.mix, steps) == (weights, None, [])
+    assert "text alone" not in (plain := evaluate(out)).kinds["rationale"].baselines
+    assert mix_table(plain) is None
+
+
 def test_a_loss_that_is_no_number_leaves_no_critic(out: Path, tmp_path: Path) -> None:
     base = small_encoder(tmp_path / "base")
     with pytest.raises(TrainingFailed, match="lower learning rate"):
@@ -189,6 +219,7 @@ def test_an_estimate_leaves_nothing_behind(out: Path, tmp_path: Path) -> None:
     (found,) = estimate(out, encoder(base))
     assert (found.name, found.pairs, found.steps) == ("rationale", 32, 8)
     assert found.seconds > 0
+    assert 2 * 64 * 20 < found.tokens < 2 * 64 * 48
     assert found.bytes > 16 * 30_522 * 32
     assert not (out / "fit").exists()
 

@@ -92,8 +92,8 @@ def test_a_row_tells_the_place_among_siblings_and_the_log_probability() -> None:
     assert row.extra == {
         "label": "visits",
         "stage": "REASON",
-        "chosen": {"place": 0, "logprob": -0.25},
-        "rejected": {"place": 2, "logprob": -0.125},
+        "chosen": {"place": 0, "known": {"logprob": -0.0625}, "logprob": -0.25},
+        "rejected": {"place": 2, "known": {"logprob": 0.0625}, "logprob": -0.125},
     }
 
 
@@ -168,7 +168,7 @@ def test_d_subgoal_has_all_previous_observations_of_any_kind() -> None:
     found = one(grown(parent, *made))
     assert (found.kind, found.chosen, found.rejected) == ("subgoal", SAYS["RETRIEVE"], SAYS["REASON"])
     assert found.extra["stage"] == "QUERY"
-    assert found.extra["chosen"] == {"place": 0, "goal": "RETRIEVE"}
+    assert found.extra["chosen"] == {"place": 0, "known": {"rank": 0.25}, "goal": "RETRIEVE"}
     place = 0
     for observation in parent.observations:
         place = found.prompt.index(observation.text, place) + len(observation.text)
@@ -193,8 +193,10 @@ def test_gold_documents_are_put_above_the_others_only_where_that_is_asked_for() 
     assert found == [(1, "visits", 1.0), (0, "gold", 1.0), (1, "gold", 1.0)]
     assert asked.dropped["doc"] == {"against gold": 1}
     (row, *_) = [row for row in asked.rows["training", "doc"] if row.extra["label"] == "gold"]
-    assert row.extra["chosen"] == {"place": 2, "passage": DANUBE.id, "score": 7.0}
-    assert row.extra["rejected"] == {"place": 0, "passage": SEINE.id, "score": 9.5}
+    known = {"rank": pytest.approx(1 / 3 - 11 / 18), "score": pytest.approx(-0.1315789)}
+    assert row.extra["chosen"] == {"place": 2, "known": known, "passage": DANUBE.id, "score": 7.0}
+    assert row.extra["rejected"]["score"] == 9.5  # type: ignore[index, call-overload]
+    assert row.extra["rejected"]["known"]["rank"] == pytest.approx(1 - 11 / 18)  # type: ignore[index, call-overload]
 
 
 def test_a_pair_that_visits_and_gold_agree_on_stands_once() -> None:

@@ -34,6 +34,7 @@ def random_critic(
     seed: int = 0,
     passage_tokens: int = 20,
     max_length: int = 48,
+    mix: dict[Kind, dict[str, float]] | None = None,
 ) -> Path:
     """A training folder with a critic that nobody trained; one model for all kinds."""
     import torch
@@ -51,6 +52,7 @@ def random_critic(
         max_length=max_length,
         passage_tokens=passage_tokens,
         weights={"shared": fingerprint(folder / "shared")},
+        mix=mix,
     )
     (folder / FILE).write_text(manifest.model_dump_json())
     return out

@@ -80,7 +80,14 @@ def reranked(retriever: Retriever, order: Reranking, *, closes: bool = True) -> 
         return retriever
     from reground.retrieval.rerank import rerank
 
-    return rerank(retriever, order.rerank, depth=order.rerank_depth, by=order.rerank_by, closes=closes)
+    return rerank(
+        retriever,
+        order.rerank,
+        depth=order.rerank_depth,
+        tokens=order.rerank_tokens,
+        by=order.rerank_by,
+        closes=closes,
+    )
 
 
 def _waiting() -> Progress:

@@ -30,6 +30,9 @@ class CriticsCollect(CriticsFolder, Trees):
     out: Path = field(default=FOLDER, metadata={"short": "-o"})
     """The folder of the training."""
 
+    speed: float | None = field(default=None, metadata={"min": 0.001, "panel": "Cost"})
+    """Tokens per second, all calls together, for the time that --dry-run tells."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class CriticsData(CriticsFolder, PairSettings, Data):
@@ -55,6 +58,10 @@ class Fit(Fresh):
 
     margin: bool = False
     """Ask for scores that differ by the pairs' margins."""
+
+    text_only: bool = False
+    """Let the text's score decide alone. Otherwise it is weighed against what else is known: the search's score and
+    rank of a document, the log-probability of a query or a rationale, the place of a sub-goal."""
 
     epochs: float | None = field(default=None, metadata={"min": 0})
     """Passes over the pairs; 1 by default."""

@@ -36,6 +36,8 @@ class Shared:
     whole: Answer | None = None
     lacking: set[tuple[str, str]] = field(default_factory=set)
     """Models, and what optional wish each has refused."""
+    hidden: frozenset[str] = frozenset()
+    """The ids of documents that this question must not find."""
 
 
 class Recording:

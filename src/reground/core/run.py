@@ -65,11 +65,12 @@ class Run(Recording):
         budget: Budget | None = None,
         observer: Observer | None = None,
         seed: int | None = None,
+        hidden: frozenset[str] = frozenset(),
     ) -> None:
         journal = journal if journal is not None else MemoryJournal()
         recorded = journal.load(run_id, question_id)
         meter = Meter(budget if budget is not None else Budget())
-        self._shared = Shared(run_id, question_id, journal, meter, observer, seed, recorded)
+        self._shared = Shared(run_id, question_id, journal, meter, observer, seed, recorded, hidden=hidden)
         self._path = ""
         self._ordinal = 0
         self._children: dict[str, int] = {}
@@ -265,12 +266,12 @@ class Run(Recording):
         raise AssertionError("attempts must be at least 1")
 
     async def retrieve(self, retriever: Retriever, query: str, /, *, k: int, name: str = "retrieve") -> list[Passage]:
-        """Retrieve at most `k` passages, with control tokens in their text broken."""
+        """Retrieve at most `k` passages of documents that are not hidden, with control tokens in their text broken."""
         query = storable_text(query)
-        mark = fingerprint("retrieve", retriever.name, str(k), query)
+        mark = fingerprint("retrieve", retriever.name, str(k), query, *sorted(self._shared.hidden))
 
         async def search() -> tuple[Passage, ...]:
-            found = await retriever.retrieve(query, k=k)
+            found = await self._visible(retriever, query, k)
             return tuple(
                 p.model_copy(update={"text": neutralise(p.text), "title": neutralise(p.title)}) for p in found[:k]
             )
@@ -280,6 +281,16 @@ class Run(Recording):
         found = {"retriever": retriever.name, "query": query, "k": k, "passages": passages}
         self._record(RetrieveStep, ordinal, name, replayed=replayed, **found)
         return list(passages)
+
+    async def _visible(self, retriever: Retriever, query: str, k: int) -> Sequence[Passage]:
+        """The first passages that this question may read; a search goes deeper for those in place of hidden ones."""
+        hidden, depth = self._shared.hidden, k
+        while True:
+            found = await retriever.retrieve(query, k=depth)
+            kept = [p for p in found if p.id not in hidden and p.id.rpartition("#")[0] not in hidden]
+            if len(kept) >= k or len(found) < depth or len(kept) == len(found):
+                return kept
+            depth *= 2
 
     async def execute(self, sandbox: Sandbox, program: Program, /, *, name: str = "execute") -> Execution:
         """Run a generated program in isolation."""

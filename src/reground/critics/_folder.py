@@ -11,6 +11,7 @@ from pydantic import ValidationError
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.language import Value
 from reground.core.places import expanded
+from reground.core.storable import Number
 from reground.critics import Kind
 from reground.critics._texts import TEMPLATE
 
@@ -27,7 +28,8 @@ class Manifest(Value):
     base: the model that was fitted. kinds: the sub-folder with the weights of each kind; several may share one.
     max_length: the most tokens that are read. passage_tokens: where documents are cut before that.
     template: the words and rules of the texts (`_texts.TEMPLATE`). weights: the SHA-256 of each sub-folder's weights.
-    data: a fingerprint of the pairs, those held out among them.
+    data: a fingerprint of the pairs, those held out among them. mix: for kinds where that helps, what the score of the
+    text and each of `_features.FEATURES` count; None where nobody asked.
     """
 
     format: Literal[1] = FORMAT
@@ -39,6 +41,7 @@ class Manifest(Value):
     template: str = TEMPLATE
     weights: dict[str, str]
     data: str = ""
+    mix: dict[Kind, dict[str, Number]] | None = None
 
 
 def read_manifest(place: Path) -> tuple[Path, Manifest]:
@@ -71,6 +74,11 @@ def read_manifest(place: Path) -> tuple[Path, Manifest]:
             "fit it again with reground train critics fit"
         )
     return folder, manifest
+
+
+def mix_of(manifest: Manifest, kind: Kind) -> dict[str, float]:
+    """The weights of a kind's features; none where the score of the text decides alone."""
+    return (manifest.mix or {}).get(kind, {})
 
 
 def folder_of(folder: Path, manifest: Manifest, kind: Kind) -> Path:

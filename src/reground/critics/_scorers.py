@@ -7,10 +7,13 @@ import importlib.util
 import json
 import logging
 import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -25,8 +28,24 @@ Item: TypeAlias = tuple[Kind, Pair]
 
 SCALE = 20.0
 """What an embedder's cosine is multiplied by, so that small differences can mean sure choices."""
-_BATCH = 32  # texts that are computed together
+_BATCH = 8  # texts that are computed together: they come sorted by length, so small batches hold little padding
 _ROUND = 256  # texts of waiting calls that are taken together
+
+
+_wanted: ContextVar[Callable[[], bool]] = ContextVar("wanted", default=lambda: True)
+
+
+class Unwanted(Exception):
+    """Nobody waits for these scores any more."""
+
+
+def batches(lengths: Sequence[int]) -> Iterator[list[int]]:
+    """The places of texts in batches of a like length. Raises Unwanted between them when all calls were given up."""
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    for start in range(0, len(order), _BATCH):
+        if not _wanted.get()():
+            raise Unwanted
+        yield order[start : start + _BATCH]
 
 
 class Scorer(Protocol):
@@ -67,18 +86,48 @@ class EncoderScorer:
             from sentence_transformers import CrossEncoder, SentenceTransformer
 
             family = CrossEncoder if crossed else SentenceTransformer
-            self._models[folder] = _loaded(folder, lambda: family(str(folder), local_files_only=True))
+            self._models[folder] = _loaded(folder, lambda: exact_head(family(str(folder), local_files_only=True)))
         return (encoder_scores if crossed else embedder_scores)(self._models[folder], longest, items)
+
+
+def exact_head(model: Any) -> Any:
+    """The model, whose last layer computes in its own precision, whatever the others are cast to.
+
+    A score in 16 bits has steps of 0.4 %: scores that are close would be equal.
+    """
+    import torch
+
+    for module in model.modules():
+        if isinstance(module, torch.nn.Linear) and module.out_features == 1:
+            module.forward = partial(_uncast, module.forward, module.weight.dtype)
+    return model
+
+
+def _uncast(forward: Callable[[Any], Any], dtype: Any, hidden: Any) -> Any:
+    import torch
+
+    with torch.autocast(hidden.device.type, enabled=False):
+        return forward(hidden.to(dtype))
 
 
 def encoder_scores(model: Any, max_length: int, items: Sequence[Item]) -> list[float]:
     """The logits of a cross-encoder."""
+    texts = EncoderTexts(model.tokenizer, max_length)
+    return predicted(model, [texts(kind, pair) for kind, pair in items])
+
+
+def predicted(model: Any, read: Sequence[tuple[str, str]]) -> list[float]:
+    """The logits of a cross-encoder for pairs of texts. Raises ModelError for one that gives several a pair."""
     from torch.nn import Identity
 
-    texts = EncoderTexts(model.tokenizer, max_length)
-    read = [texts(kind, pair) for kind, pair in items]
-    scores = model.predict(read, batch_size=_BATCH, activation_fn=Identity(), show_progress_bar=False)
-    return [float(score) for score in scores]
+    scores = [0.0] * len(read)
+    for places in batches([len(known) + len(candidate) for known, candidate in read]):
+        found = model.predict([read[place] for place in places], activation_fn=Identity(), show_progress_bar=False)
+        if getattr(found, "ndim", 1) != 1:
+            raise ModelError("the cross-encoder gives several numbers a pair: choose one with a single score")
+        for place, score in zip(places, found, strict=True):
+            scores[place] = float(score)
+    return scores
 
 
 def embedder_scores(model: Any, max_length: int, items: Sequence[Item]) -> list[float]:
@@ -86,7 +135,11 @@ def embedder_scores(model: Any, max_length: int, items: Sequence[Item]) -> list[
     texts = EmbedderTexts(model.tokenizer, max_length)
     read = [texts(kind, pair) for kind, pair in items]
     places = {text: place for place, text in enumerate(dict.fromkeys(text for pair in read for text in pair))}
-    vectors = model.encode(list(places), batch_size=_BATCH, normalize_embeddings=True, show_progress_bar=False)
+    each = list(places)
+    vectors: dict[int, Any] = {}
+    for some in batches([len(text) for text in each]):
+        found = model.encode([each[place] for place in some], normalize_embeddings=True, show_progress_bar=False)
+        vectors.update(zip(some, found, strict=True))
     return [SCALE * float(vectors[places[known]] @ vectors[places[candidate]]) for known, candidate in read]
 
 
@@ -140,10 +193,8 @@ def lm_scores(model: Any, tokenizer: Any, max_length: int, items: Sequence[Item]
 
     tokens = LmTokens(tokenizer, max_length)
     read = [tokens(kind, pair) for kind, pair in items]
-    order = sorted(range(len(read)), key=lambda place: len(read[place]))
     scores = [0.0] * len(read)
-    for start in range(0, len(order), _BATCH):
-        places = order[start : start + _BATCH]
+    for places in batches([len(each) for each in read]):
         longest = len(read[places[-1]])
         ids = [read[place] + [tokenizer.pad_token_id] * (longest - len(read[place])) for place in places]
         mask = [[1] * len(read[place]) + [0] * (longest - len(read[place])) for place in places]
@@ -194,7 +245,9 @@ def quietly() -> Iterator[None]:
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     try:
-        yield
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FutureWarning)  # of names that the libraries will change among themselves
+            yield
     finally:
         encoders.setLevel(level)
         transformers_logging.set_verbosity(verbosity)
@@ -213,7 +266,7 @@ class Queue:
     """Scores in a thread of its own; calls that wait at the same time are computed together."""
 
     def __init__(self, load: Callable[[], Scorer]) -> None:
-        self._load = load
+        self.load = load
         self._scorer: Scorer | None = None
         self._waiting: list[_Job] = []
         self._lock = threading.Lock()
@@ -253,7 +306,8 @@ class Queue:
 
     def _settle(self, jobs: Sequence[_Job], *, last: bool) -> bool:
         try:
-            self._scorer = self._scorer or self._load()
+            self._scorer = self._scorer or self.load()
+            _wanted.set(lambda: not all(job.cancelled.is_set() for job in jobs))
             scores = self._scorer.scores([item for job in jobs for item in job.items])
         except Exception as error:
             if last:

@@ -5,23 +5,27 @@ folder; calls that wait at the same time are computed together. A critic has doc
 were, whatever the planner shows the generator.
 
 URL is a server with /v1/rerank (llama.cpp, vLLM) that serves the weights; `URL#FOLDER` cuts the texts as FOLDER says.
+Servers have their own scales, so their scores decide alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakValueDictionary
 
 from reground.core.critic import Critic
 from reground.core.errors import ConfigurationError
+from reground.core.journal import fingerprint
 from reground.core.language import LanguageModel
 from reground.core.pairs import Pair
 from reground.core.run import Run
 from reground.critics import Kind
-from reground.critics._folder import folder_of, read_manifest
+from reground.critics._features import features, weighed
+from reground.critics._folder import folder_of, mix_of, read_manifest
 from reground.critics._scorers import Queue, open_scorer, require
 
 if TYPE_CHECKING:
@@ -33,16 +37,25 @@ FILES = True
 
 @dataclass(frozen=True)
 class TrainedCritic:
-    """Weights in this process. name: with a fingerprint of the weights. passage_tokens: where documents are cut."""
+    """Weights in this process.
+
+    name: with a fingerprint of the weights. passage_tokens: where documents are cut. mix: what the text's score and
+    what else is known of a candidate count; empty where the text decides alone.
+    """
 
     kind: Kind
     name: str
     passage_tokens: int
     queue: Queue = field(repr=False, compare=False)
+    mix: Mapping[str, float] = field(default_factory=dict)
 
     async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
         """The model's raw scores; sigmoid of a difference estimates how likely one candidate is the better one."""
         return await self.queue.score([(self.kind, pair) for pair in pairs])
+
+    def weigh(self, scores: Sequence[float], candidates: Sequence[Mapping[str, Any]]) -> list[float]:
+        """The scores of siblings joined with what their data say of them, in the order in which they were offered."""
+        return weighed(self.mix, scores, features(self.kind, candidates))
 
 
 def create(kind: str, *, model: LanguageModel, detail: str) -> Critic:
@@ -57,7 +70,9 @@ def create(kind: str, *, model: LanguageModel, detail: str) -> Critic:
     sub = folder_of(folder, manifest, cast(Kind, kind))
     require(manifest.engine)
     name = f"trained:{manifest.engine} {manifest.weights[sub.name][:12]}"
-    return TrainedCritic(cast(Kind, kind), name, manifest.passage_tokens, _queue(folder.resolve(), manifest))
+    mix = mix_of(manifest, cast(Kind, kind))
+    name += f" mix {fingerprint('mix', json.dumps(mix, sort_keys=True))[:8]}" if mix else ""
+    return TrainedCritic(cast(Kind, kind), name, manifest.passage_tokens, _queue(folder.resolve(), manifest), mix)
 
 
 _queues: WeakValueDictionary[tuple[Path, str], Queue] = WeakValueDictionary()

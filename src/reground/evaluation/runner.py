@@ -40,7 +40,7 @@ from reground.evaluation.results import RunFolder, open_run
 from reground.evaluation.selection import select
 from reground.evaluation.stages import stages_of
 from reground.evaluation.summary import summarise
-from reground.evaluation.task import Example, Score, Task
+from reground.evaluation.task import Example, Score, Task, hidden_documents
 
 RUN_ID = "eval"
 ANSWER_CHARACTERS = 300
@@ -256,6 +256,7 @@ class _Session:
             budget=settings.budget,
             observer=partial(tracker.watch, job.id),
             seed=settings.seed,
+            hidden=hidden_documents(self._task, job.example),
         )
         solved = await solve(self._method, job.example.question, run, id=job.id, name=settings.method)
         about: dict[str, JsonValue] = {"task": self._task.name, "example": job.example.id, "repeat": job.repeat}

@@ -31,6 +31,12 @@ class Score(Value):
     why: Text = ""
 
 
+def hidden_documents(task: Task, example: Example) -> frozenset[str]:
+    """The ids of documents that must not be found for an example; a task names them with `hidden(example)`."""
+    hidden = getattr(task, "hidden", None)
+    return frozenset() if hidden is None else frozenset(hidden(example))
+
+
 @runtime_checkable
 class Task(Protocol):
     """A benchmark, loaded.

@@ -181,7 +181,8 @@ def _read_pdf(content: bytes) -> _Read:
 
 
 def read_jsonl(file: SourceFile) -> Iterator[Document]:
-    """The documents of a JSONL corpus, gzipped or not: `{"id","title","text"}`, `{"id","contents"}`, BEIR's `_id`.
+    """The documents of a JSONL corpus, gzipped or not: `{"id","title","text"}`, `{"id","contents"}`, BEIR's `_id`,
+    BRIGHT's `content`.
 
     Documents without text are passed over. Raises DataError naming the file and the line.
     """
@@ -243,7 +244,7 @@ def _title_and_text(record: dict[str, Any]) -> tuple[str, str | None]:
     """Title and text of a record; `contents` opens with its title on a line of its own, maybe in quotes."""
     title = record.get("title")
     title = " ".join(title.split()) if isinstance(title, str) else ""
-    text = record.get("text")
+    text = record.get("text", record.get("content"))
     if isinstance(text, str):
         return title, text
     contents = record.get("contents")

@@ -17,10 +17,11 @@ from reground.retrieval.rerank import rerank
 from reground.retrieval.rerank.links import Linked, Weights, read_weights
 from reground.retrieval.retriever import IndexRetriever
 from reground.retrieval.scripted import ScriptedRetriever
+from reground.training.listwise import newton
 from reground.training.retriever.data import Question
 from reground.training.retriever.evaluate import measured, rank
 from reground.training.retriever.questions import questions_of
-from reground.training.retriever.rank import candidate_lists, fit_weights, newton
+from reground.training.retriever.rank import candidate_lists, fit_weights
 from tests.data import need_data
 from tests.retrieval.corpora import jsonl, write
 

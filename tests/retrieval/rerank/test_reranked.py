@@ -14,6 +14,7 @@ from aiohttp import web
 from reground.core.errors import AuthenticationError, ConfigurationError, RetrievalError
 from reground.core.evidence import Pages, Passage
 from reground.retrieval.rerank import rerank
+from reground.retrieval.rerank.judges import critic
 from reground.retrieval.rerank.reranked import Reranked, RerankedPages
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.critics.test_trained import Reranking
@@ -214,6 +215,32 @@ async def test_a_critic_folder_reranks(base: Path, tmp_path: Path) -> None:
         weights.unlink()
     with pytest.raises(ConfigurationError, match="could not be loaded"):
         await rerank(Bare(), f"critic:{tmp_path / 'copy'}").retrieve("why wool?", k=6)
+
+
+async def test_a_critic_reads_passages_as_long_as_in_its_training(base: Path, tmp_path: Path) -> None:
+    from tests.training.tiny_encoder import random_critic
+
+    folder = random_critic(tmp_path / "out", base, passage_tokens=4)
+    judge = critic(str(folder))
+    long, cut = (Passage(id=text, title="T", text=text) for text in ("a word or two of wool " * 9, "a word or two ..."))
+    sand = Passage(id="sand", title="T", text="sand")
+    one, other, another = await judge.scores("why?", [long, cut, sand])
+    assert abs(one - other) < 1e-6 < abs(one - another)
+
+
+async def test_a_window_bounds_what_a_cross_encoder_reads(base: Path, tmp_path: Path) -> None:
+    from sentence_transformers import CrossEncoder
+
+    CrossEncoder(str(base), num_labels=1).save_pretrained(str(tmp_path / "judge"))
+    place = f"cross-encoder:{tmp_path / 'judge'}"
+    near, far = ("wool " * 20 + end for end in ("sheep", "goat"))
+    for tokens, same in ((16, True), (48, False)):
+        search = rerank(
+            ScriptedRetriever([Passage(id="a", text=near), Passage(id="b", text=far)]), place, tokens=tokens, by="score"
+        )
+        assert f" {tokens} score 20" in search.name
+        one, other = await search.retrieve("wool", k=2)
+        assert (abs(one.score - other.score) < 1e-6) == same
 
 
 async def test_a_cross_encoder_scores_calls_together_and_is_named_by_its_weights(base: Path, tmp_path: Path) -> None:

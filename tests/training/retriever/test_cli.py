@@ -72,14 +72,22 @@ def test_own_documents_and_questions_to_an_embedder(work: Path, capfd: pytest.Ca
     base = tiny_embedder(work / "tiny")
     fit = ("fit", "--out", "out", "--base", str(base), "--epochs", "2", "--learning-rate", "0.005", "--threads", "1")
     assert train(*fit, "--dry-run") == 0
-    assert "steps of 16 rows" in capfd.readouterr().out
+    told = capfd.readouterr().out
+    assert "steps of 16 rows" in told and " s, 0 MB for weights and optimizer" in told
+    assert not Path("out/fit").exists()
     assert train(*fit) == 0
-    assert "--embedder st/out/retriever" in capfd.readouterr().out
+    told = capfd.readouterr().out
+    assert "--embedder st/out/retriever" in told
+    assert f"{len(used['held_out'])} held-out questions among " in told
     assert not list(Path("out/fit/retriever").glob("checkpoint-*"))
     assert train(*fit) == 0
     assert "is fitted already" in capfd.readouterr().out
     assert train(*fit, "--scale", "10") == 2
     assert "scale (was 20.0)" in capfd.readouterr().err
+    assert train(*fit, "--scale", "10", "--fresh") == 0
+    page = Path("out/report.md").read_text()
+    assert "| fit | scale | questions | recall@3 before | after |" in page
+    assert "| 1 | 20.0 | " in page and "| 2 | 10.0 | " in page
 
     assert train("eval", "--out", "out", "--quiet") == 0
     told = capfd.readouterr().out

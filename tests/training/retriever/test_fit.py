@@ -23,6 +23,7 @@ from reground.training.retriever.evaluate import METRICS as MEASURES
 from reground.training.retriever.evaluate import fused, measured, record, table
 from reground.training.retriever.fit import base_folder, fit_retriever
 from reground.training.retriever.settings import RetrieverFitting
+from reground.training.retriever.validate import Validation, validate
 from tests.training.retriever.tiny import ANIMALS, COLOURS, tiny_embedder
 
 PAIRS = [(animal, colour) for animal in ANIMALS for colour in COLOURS]
@@ -159,3 +160,40 @@ def test_what_is_found_is_measured_by_hand() -> None:
     assert "difference" in said["trained"]["MRR"]  # type: ignore[index, operator, call-overload]
     assert "| BM25 | " in table([words, vectors])
     assert table([words, vectors]).splitlines()[3].endswith(" |")
+
+
+def test_a_fit_is_measured_on_rows_that_it_did_not_see(base: Path, tmp_path: Path) -> None:
+    unseen = [
+        Contrast(
+            question=animal,
+            anchor=f"where does the {animal} live ?",
+            positive=passage(animal, colour),
+            negatives=(passage(other, colour),),
+        )
+        for animal, other in zip(ANIMALS, [*ANIMALS[1:], ANIMALS[0]], strict=True)
+        for colour in COLOURS[:3]
+    ]
+    before, after = fit_retriever(rows(), settings(base), tmp_path / "fit", tmp_path / "out", held_out=unseen)
+    assert before is not None and after is not None
+    assert (after.questions, after.passages) == (8, 24)
+    assert after.recall_at_3 > max(0.9, before.recall_at_3)
+    assert after.mrr > before.mrr
+    assert fit_retriever(rows(), settings(base, epochs=1), tmp_path / "other", tmp_path / "two") == (None, None)
+
+
+class Fixed:
+    """Texts are vectors of two numbers."""
+
+    def encode(self, texts: list[str], **options: object) -> object:
+        import numpy as np
+
+        return np.array([[float(number) for number in text.split()] for text in texts])
+
+
+def test_the_measure_by_hand() -> None:
+    def row(anchor: str, positive: str, negative: str) -> Contrast:
+        return Contrast(question=anchor, anchor=anchor, positive=positive, negatives=(negative,))
+
+    found = validate(Fixed(), [row("1 0", "0.9 0", "1 0"), row("1 0", "0.1 0", "0.2 0"), row("0 1", "0 1", "0 0.5")])
+    assert found == Validation(questions=2, passages=6, recall_at_3=0.75, mrr=0.75)
+    assert validate(Fixed(), []) is None

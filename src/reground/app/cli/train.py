@@ -51,6 +51,7 @@ def collect_trees_of(order: Trees, *, quiet: bool) -> bool:
 
 async def _collect(order: Trees, task: Task, err: Console, *, quiet: bool) -> Collected:
     from reground.app import catalogue
+    from reground.app.cli.collect_progress import CollectProgress
     from reground.app.cli.preparing import open_benches
     from reground.evaluation.compare import Cell
     from reground.evaluation.runner import EvalSettings
@@ -68,9 +69,10 @@ async def _collect(order: Trees, task: Task, err: Console, *, quiet: bool) -> Co
         settings = replace(ready.settings, budget=order.budget)  # limits one tree; no method is scaled to it
         assert isinstance(ready.method, CRPlanner)
 
+        progress = opened.enter_context(CollectProgress(err, order.simulations, shown=not quiet))
+
         def tell(grown: Grown, total: int) -> None:
-            if not quiet:
-                common.say(err, _line(grown, total))
+            progress.on_tree(_line(grown, total), kept=not grown.usage.calls)
 
         return await collect_trees(
             task,
@@ -81,6 +83,7 @@ async def _collect(order: Trees, task: Task, err: Console, *, quiet: bool) -> Co
             rollout=order.rollout,
             sandbox=bench.sandbox,
             on_tree=tell,
+            on_simulation=progress.on_simulation,
         )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
@@ -12,7 +13,7 @@ from reground.app.cli import _common as common
 from reground.app.cli.codes import EXIT_FAILED_QUESTIONS
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.flags import flattened
-from reground.app.cli.train import collect_trees_of
+from reground.app.cli.train import METHOD, collect_trees_of
 from reground.app.options import Quiet, Trees
 from reground.app.options_critics import (
     CriticsCollect,
@@ -62,7 +63,7 @@ def critics(context: typer.Context, order: TrainCritics, voice: Quiet, config: C
         return
     _fit(console, err, order, quiet=voice.quiet)
     if not order.dry_run:
-        _evaluate(console, order)
+        _evaluate(console, err, order, quiet=voice.quiet)
     if not whole:
         raise typer.Exit(EXIT_FAILED_QUESTIONS)
 
@@ -120,46 +121,95 @@ def fit(order: CriticsFit, voice: Quiet, config: ConfigFile = None) -> None:
 
 @critics_app.command(name="eval")
 @flattened
-def evaluate(order: CriticsEval, config: ConfigFile = None) -> None:
+def evaluate(order: CriticsEval, voice: Quiet, config: ConfigFile = None) -> None:
     """Measure the critics on held-out pairs, against random, the planner's order and other simple rules.
 
     Example:  reground train critics eval --out runs/critics
     """
-    console, _ = common.consoles()
-    _evaluate(console, order)
+    console, err = common.consoles()
+    _evaluate(console, err, order, quiet=voice.quiet)
 
 
 def _collected(console: Console, order: Trees, *, quiet: bool) -> bool:
-    if isinstance(order, CriticsFolder) and order.dry_run:
-        from reground.evaluation.runner import EvalSettings, choose
-        from reground.evaluation.tasks import load_training_task
-        from reground.methods.cr_planner import CRPlanner
-
-        base = EvalSettings("cr_planner", order.model, limit=order.limit or None, seed=order.seed)
-        trees = len(choose(load_training_task(order.task, order.data), base))
-        steps = int(str(order.settings.get("max_steps", CRPlanner.max_steps)))
-        each = 2 if order.rollout == "answer" else 2 + steps // 2  # expands one node at most, plans on, and answers
-        calls = each * trees * order.simulations
-        most = f", {common.human_tokens(trees * order.budget.tokens)} tokens" if order.budget.tokens else ""
-        common.say(console, f"collect: {trees} trees of {order.simulations} simulations, at most {calls} calls{most}")
+    if isinstance(order, CriticsCollect) and order.dry_run:
+        common.say(console, asyncio.run(_collection(order)))
         return True
     return collect_trees_of(order, quiet=quiet)
 
 
+async def _collection(order: CriticsCollect) -> str:
+    """What collecting would cost, by trees that are searched with made-up replies."""
+    from reground.app import catalogue
+    from reground.evaluation.runner import EvalSettings, choose
+    from reground.evaluation.tasks import load_training_task
+    from reground.methods.cr_planner import CRPlanner
+    from reground.training.critics.collect import ranks, tree_file
+    from reground.training.critics.cost import NotCalled, tree_cost
+    from reground.treesearch.settings import Settings
+
+    task = load_training_task(order.task, order.data)
+    method = f"{METHOD}+ranking" if ranks(task) else METHOD
+    questions = choose(task, EvalSettings(METHOD, order.model, limit=order.limit or None, seed=order.seed))
+    left = [each for each in questions if not tree_file(order.out, each.id).is_file()]
+    searchable = order.corpus is not None or getattr(task, "corpus", None) is not None
+    planner = catalogue.build_method(
+        method,
+        model=NotCalled(),
+        retriever=NotCalled() if searchable else None,
+        form=task.form,
+        settings={**order.settings, "critic": "first"},
+    )
+    assert isinstance(planner, CRPlanner)
+    told = f"collect: {len(left)} of {len(questions)} trees to grow, {order.simulations} simulations each"
+    if not left:
+        return told
+    searching = Settings(simulations=order.simulations, in_flight=order.in_flight, c=order.exploration, seed=order.seed)
+    asked = [each.question for each in left]
+    each = await tree_cost(planner, asked, searching, order.rollout, most=order.budget.tokens)
+    tokens = len(left) * each.tokens
+    time = "the time with --speed" if order.speed is None else common.human_time(tokens / order.speed)
+    memory = _memory(order.model)
+    return f"{told}: about {len(left) * each.calls:.0f} calls, {common.human_tokens(round(tokens))} tokens, {time}" + (
+        f", {memory / 1e6:.0f} MB for the model's weights" if memory else ""
+    )
+
+
+def _memory(model: str) -> int:
+    """The bytes of the weights of a model in this process, if it is a GGUF file that is known; 0 otherwise."""
+    from reground.core.places import expanded
+    from reground.models.pull import ALIASES
+
+    provider, _, name = model.partition("/")
+    if provider != "gguf":
+        return 0
+    known = ALIASES.get(name.lower())
+    return (known.size or 0) if known is not None else expanded(name).stat().st_size if expanded(name).is_file() else 0
+
+
 def _make_pairs(console: Console, order: PairSettings, task: Task | None) -> None:
     from reground.training.critics.collect import read_trees
-    from reground.training.critics.pairs import gold_passages, make_pairs, sort_pairs
+    from reground.training.critics.pairs import make_pairs, sort_pairs
     from reground.training.critics.report import pairs_table
     from reground.training.report import write_section
 
     assert isinstance(order, CriticsFolder)
-    gold = None if task is None else gold_passages(task)
+    gold = None if task is None else _gold(task)
     if order.dry_run:
         _show(console, pairs_table(sort_pairs(list(read_trees(order.out)), order, gold).report(order)))
         return
     table = pairs_table(make_pairs(order.out, order, gold).report(order))
     write_section(order.out, "data", _part(table))
     _show(console, table)
+
+
+def _gold(task: Task) -> dict[str, frozenset[str]]:
+    """The gold passages of a task's questions. Raises ConfigurationError where it knows none."""
+    from reground.core.errors import ConfigurationError
+    from reground.training.critics.pairs import gold_passages
+
+    if not (gold := gold_passages(task)):
+        raise ConfigurationError(f"{task.name} knows no gold passages: leave out --gold-documents")
+    return gold
 
 
 def _task_of(order: CriticsData | TrainCritics) -> Task:
@@ -194,7 +244,12 @@ def _fit(console: Console, err: Console, order: CriticsFit | TrainCritics, *, qu
                 shown[name] = lines.enter_context(FitProgress(err, f"fitting {name}", shown=not quiet))
             shown[name].on_step(step)
 
-        critic = fit_critics(order.out, settings, fresh=order.fresh, on_step=on_step)
+        def on_mix() -> None:
+            lines.close()
+            if not quiet:
+                lines.enter_context(err.status("scoring held-out pairs"))
+
+        critic = fit_critics(order.out, settings, fresh=order.fresh, on_step=on_step, on_mix=on_mix)
     common.say(console, f"the critics are in {critic}: --set critic=trained:{order.out}")
 
 
@@ -204,22 +259,28 @@ def _settings(order: CriticsFit | TrainCritics) -> CriticFit:
 
     numbers = {name: getattr(order, name) for name in Fitting.__dataclass_fields__ if hasattr(order, name)}
     kinds = tuple(name.strip() for name in order.kinds.split(",") if name.strip())
-    chosen = {"models": order.models, "margin": order.margin, "kinds": kinds}
+    chosen = {"models": order.models, "margin": order.margin, "kinds": kinds, "features": not order.text_only}
     return CriticFit.of(order.engine, base=order.base, fitting=numbers, **chosen)
 
 
-def _evaluate(console: Console, order: CriticsEval | TrainCritics) -> None:
+def _evaluate(console: Console, err: Console, order: CriticsEval | TrainCritics, *, quiet: bool) -> None:
     from reground.training.critics.evaluate import evaluate as measure
     from reground.training.critics.evaluate import held_out_texts
-    from reground.training.critics.report import calibration_table, rates_table, trust_table
+    from reground.training.critics.report import calibration_table, mix_table, rates_table, trust_table
     from reground.training.report import write_section
 
     if order.dry_run:
         counts = held_out_texts(order.out)
         common.say(console, ", ".join(f"{kind}: {count} texts to score" for kind, count in counts.items()))
         return
-    report = measure(order.out)
-    tables = rates_table(report), trust_table(report), calibration_table(report)
+
+    def on_kind(kind: str, pairs: int) -> None:
+        if not quiet:
+            common.say(err, f"measuring {kind} on {pairs} held-out pairs")
+
+    report = measure(order.out, on_kind=on_kind)
+    made = rates_table(report), mix_table(report), trust_table(report), calibration_table(report)
+    tables = [table for table in made if table is not None]
     constant = [] if report.constant is None else [f"The best constant sub-goals: `--set critic={report.constant}`"]
     write_section(order.out, "eval", "\n\n".join([*map(_part, tables), *constant]))
     for table in tables:

@@ -134,14 +134,17 @@ async def _mined(
 def fit(order: RetrieverFit, voice: Quiet, config: ConfigFile = None) -> None:
     """Fine-tune an embedder on the rows. The same command resumes an interrupted fit.
 
-    The result is a folder of sentence-transformers: reground index DOCS --kind hybrid --embedder st/OUT/retriever
+    The result is a folder of sentence-transformers: reground index DOCS --kind hybrid --embedder st/OUT/retriever. The
+    base and the result are measured on held-out rows; with --fresh and other settings, report.md compares all tries.
 
     Example:  reground train retriever fit --out runs/retriever --epochs 1
     """
     from reground.app.cli.fit_progress import FitProgress
     from reground.training.fitting import begin
+    from reground.training.report import write_section
     from reground.training.retriever.fit import fit_retriever
     from reground.training.retriever.folder import TrainingFolder
+    from reground.training.retriever.report import tries_table, validation_line
 
     console, err = common.consoles()
     folder = TrainingFolder(order.out)
@@ -154,9 +157,27 @@ def fit(order: RetrieverFit, voice: Quiet, config: ConfigFile = None) -> None:
     if folder.is_fitted():
         common.say(console, f"{folder.result} is fitted already; --fresh fits it again")
         return
+    held_out = folder.held_out_rows()
+
+    def on_validate() -> None:
+        if held_out and not voice.quiet:
+            common.say(err, "ranking passages of held-out questions")
+
     with FitProgress(err, "fitting the embedder", shown=not voice.quiet) as progress:
-        fit_retriever(rows, order, folder.checkpoints, folder.result, on_step=progress.on_step)
+        before, after = fit_retriever(
+            rows,
+            order,
+            folder.checkpoints,
+            folder.result,
+            held_out=held_out,
+            on_step=progress.on_step,
+            on_validate=on_validate,
+        )
     folder.close_fit()
+    if before is not None and after is not None:
+        tries = folder.keep_try({**settings, "data": folder.fingerprint()}, before, after)
+        write_section(order.out, "fit", tries_table(tries))
+        common.say(console, validation_line(before, after))
     common.say(
         console, f"the embedder is in {folder.result}: reground index DOCS --kind hybrid --embedder st/{folder.result}"
     )
@@ -170,14 +191,17 @@ def _fields_of_fitting() -> list[dataclasses.Field[Any]]:
 
 def _cost(order: RetrieverFit, rows: Sequence[Any]) -> str:
     from reground.retrieval.chunking import count_tokens
+    from reground.training.retriever.fit import measured_cost
 
     sample = rows[:: max(1, len(rows) // 200)]
     texts = [text for row in sample for text in (row.anchor, row.positive, *row.negatives[: order.hard])]
     tokens = sum(min(order.max_length, count_tokens(text)) for text in texts) / len(sample)
     steps = -(-len(rows) // order.batch // order.accumulate) * order.epochs
+    seconds, memory = measured_cost(rows, order)
     return (
         f"{len(rows)} rows, {steps:.0f} steps of {order.batch * order.accumulate} rows, "
-        f"about {common.human_tokens(int(tokens * len(rows) * order.epochs))} tokens"
+        f"about {common.human_tokens(int(tokens * len(rows) * order.epochs))} tokens, {common.human_time(seconds)}, "
+        f"{memory / 1e6:.0f} MB for weights and optimizer"
     )
 
 

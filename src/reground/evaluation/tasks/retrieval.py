@@ -48,6 +48,10 @@ class Retrieval(Loaded):
         """None: the corpus is part of the benchmark."""
         return ()
 
+    def hidden(self, example: Example) -> frozenset[str]:
+        """The documents excluded for a query are not even found, so that a ranking is whole without them."""
+        return (self.excluded or {}).get(example.id, frozenset())
+
     def ranking(self, example_id: str, passage_ids: Iterable[str]) -> list[str]:
         """The documents of a ranking of passages, each once, without those excluded for the query."""
         relevance = self.qrels.get(example_id, {})

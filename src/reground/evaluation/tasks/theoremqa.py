@@ -70,6 +70,10 @@ class TheoremQA(Loaded):
     form: AnswerForm = THEOREM_FORM
     shots: tuple[Demonstration, ...] = THEOREM
 
+    def hidden(self, example: Example) -> frozenset[str]:
+        """The question's own document, in a corpus of solved problems."""
+        return frozenset((example.id,))
+
     def solutions(self) -> Sequence[str]:
         """The questions, without the sentence that states the answer's type."""
         return [example.question.rpartition("\n")[0] for example in self.loaded]
@@ -121,13 +125,19 @@ def _letter(phrase: str) -> str | None:
     return None if found is None else found[1].lower()
 
 
-def load_theoremqa(root: Path, *, pictures: bool = False) -> Task:
-    """TheoremQA from the data root; with `pictures`, also the questions that cannot be answered without one."""
+def load_theoremqa(root: Path, *, pictures: bool = False, only: str | None = None) -> Task:
+    """TheoremQA from the data root, and the corpus beside it if there is one.
+
+    pictures: also the questions that cannot be answered without one. only: the field whose questions are taken, such as
+    `Math`.
+    """
     path = data_path(root, "theoremqa", "test.jsonl")
     loaded: list[Example] = []
     left_out = 0
     for line, record in numbered_records(path, ("id", "question", "answer", "answer_type", "has_picture")):
         example = _example(record, path, line)
+        if only is not None and record.get("field") != only:
+            continue
         if record["has_picture"] and not pictures:
             left_out += 1
         else:
@@ -135,7 +145,8 @@ def load_theoremqa(root: Path, *, pictures: bool = False) -> Task:
     return TheoremQA(
         tuple(loaded),
         {"needs a picture": left_out} if left_out else {},
-        name="theoremqa_pictures" if pictures else "theoremqa",
+        name="theoremqa_pictures" if pictures else f"theoremqa_{only.lower()}" if only else "theoremqa",
+        corpus=corpus if (corpus := path.with_name("corpus.jsonl")).is_file() else None,
     )
 
 
@@ -167,5 +178,6 @@ def _example(record: Record, path: Path, line: int) -> Example:
 
 TASKS: dict[str, Callable[[Path], Task]] = {
     "theoremqa": load_theoremqa,
+    "theoremqa_math": partial(load_theoremqa, only="Math"),
     "theoremqa_pictures": partial(load_theoremqa, pictures=True),
 }

@@ -45,12 +45,17 @@ class ContestProblem(Value):
 
 @dataclass(frozen=True)
 class ContestTask:
-    """A program passes when every case passes within the problem's limits; `cases passed` is the part that did."""
+    """A program passes when every case passes within the problem's limits; `cases passed` is the part that did.
+
+    corpus: textbooks and a bank of problems. A document with a problem's id is not found for this problem (CR-Planner,
+    section 3.2: "all other USACO problems except for the one currently being solved").
+    """
 
     name: str
     problems: Mapping[str, ContestProblem]
     form: AnswerForm = FORM
     primary: str = "pass@1"
+    corpus: Path | None = None
 
     def examples(self) -> Sequence[Example]:
         """The problems in the data's order."""
@@ -67,6 +72,10 @@ class ContestTask:
     def demonstrations(self) -> Sequence[Demonstration]:
         """None: problems come without a prompts' split."""
         return ()
+
+    def hidden(self, example: Example) -> frozenset[str]:
+        """The problem's own document in the bank."""
+        return frozenset((example.id,))
 
     def solutions(self) -> Sequence[str]:
         """Reference programs, where the data has them."""
@@ -97,10 +106,14 @@ class ContestTask:
 
 
 def usaco(root: Path) -> Task:
-    """The problems of `usaco/problems.jsonl`. Raises DataError naming the line that is no problem."""
+    """The problems of `usaco/problems.jsonl`, and the corpus beside it if there is one.
+
+    Raises DataError naming the line that is no problem.
+    """
     path = data_path(root, "usaco", "problems.jsonl")
     problems = {problem.id: problem for _, problem in read_values(path, ContestProblem)}
-    return ContestTask("usaco", problems)
+    corpus = path.with_name("corpus.jsonl")
+    return ContestTask("usaco", problems, corpus=corpus if corpus.is_file() else None)
 
 
 TASKS: dict[str, Callable[[Path], Task]] = {"usaco": usaco}

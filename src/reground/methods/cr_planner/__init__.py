@@ -17,8 +17,9 @@ from reground.core.critic import Critic
 from reground.core.errors import ContextLengthExceeded
 from reground.core.pairs import Pair
 from reground.core.run import Run
+from reground.core.trajectory import Candidate
 from reground.methods.cr_planner import endings
-from reground.methods.cr_planner.actions import Option, judged, options
+from reground.methods.cr_planner.actions import Option, judged, options, told
 from reground.methods.cr_planner.prompts import Prompts as Prompts
 from reground.methods.cr_planner.settings import Settings
 from reground.methods.cr_planner.states import Goal, State, context, kind_of, legal, onward
@@ -84,7 +85,7 @@ class CRPlanner(Settings):
         if len(live) > 1:
             following = (offered[place].state for place in live)
             pairs = [judged(state, each, tokens=cut)[1] for each in following if each is not None]
-            scores = await _scores(critic, pairs, run)
+            scores = await _scores(critic, pairs, [candidates[place] for place in live], run)
             for place, score in zip(live, scores or [], strict=scores is not None):
                 candidates[place] = candidates[place].model_copy(update={"score": score})
             if scores is not None:
@@ -113,13 +114,17 @@ class CRPlanner(Settings):
         return self.query_tokens if self.ranks else self.form.usual
 
 
-async def _scores(critic: Critic, pairs: Sequence[Pair], run: Run) -> list[float] | None:
-    """The critic's scores; None if the context is too long for it."""
+async def _scores(
+    critic: Critic, pairs: Sequence[Pair], candidates: Sequence[Candidate], run: Run
+) -> list[float] | None:
+    """The critic's scores, weighed where it was trained to do so; None if the context is too long for it."""
     try:
-        return await run.score(critic, pairs)
+        scores = await run.score(critic, pairs)
     except ContextLengthExceeded as error:
         run.note("context full", step=critic.name, why=str(error))
         return None
+    weigh = getattr(critic, "weigh", None)
+    return scores if weigh is None else weigh(scores, [told(each) for each in candidates])
 
 
 METHOD = CRPlanner

@@ -6,9 +6,12 @@ first k of a retrieval. A discarded candidate stays in the list with the reason,
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+
+from pydantic import JsonValue
 
 from reground.core.errors import ContextLengthExceeded
 from reground.core.language import Reply, Sampling
@@ -156,6 +159,12 @@ def judged(parent: State, child: State, *, tokens: int) -> tuple[Kind, Pair]:
     last = child.observations[-1]
     text = last.text if last.passage is None else shown_document(parent, last.passage, tokens=tokens)
     return kind, Pair(context=context(parent, kind, tokens=tokens), candidate=text)
+
+
+def told(candidate: Candidate) -> dict[str, JsonValue]:
+    """What is known of a candidate besides its text, for critics, in solving and in training."""
+    logprob = candidate.logprob
+    return {**({} if logprob is None or not math.isfinite(logprob) else {"logprob": logprob}), **candidate.data}
 
 
 async def _sample(

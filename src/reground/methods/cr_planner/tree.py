@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import math
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
@@ -12,8 +11,8 @@ from pydantic import JsonValue, TypeAdapter
 
 from reground.core.answers import Answer
 from reground.core.run import Run
-from reground.core.trajectory import Candidate
 from reground.methods.cr_planner import CRPlanner
+from reground.methods.cr_planner.actions import told
 from reground.methods.cr_planner.states import Observation, State
 from reground.treesearch.mcts import Child
 from reground.treesearch.tree import Path, address
@@ -49,7 +48,7 @@ class PlannerProblem:
             offered = await self.planner.expand(state, span)
         children = [(option.repeats or option, option.candidate) for option in offered]
         return [
-            Child(state=first.state, label=first.state.stage, key=first.candidate.text, data=_data(candidate))
+            Child(state=first.state, label=first.state.stage, key=first.candidate.text, data=told(candidate))
             for first, candidate in children
             if first.state is not None
         ]
@@ -62,12 +61,6 @@ class PlannerProblem:
             answer = await self.planner.finish(end, span, temperature=self.planner.temperature)
         worth = self.reward(answer, span)
         return float(await worth if inspect.isawaitable(worth) else worth)
-
-
-def _data(candidate: Candidate) -> dict[str, JsonValue]:
-    """A candidate's data for training, besides its text."""
-    logprob = candidate.logprob
-    return {**({} if logprob is None or not math.isfinite(logprob) else {"logprob": logprob}), **candidate.data}
 
 
 def encode(state: State, parent: State | None) -> JsonValue:

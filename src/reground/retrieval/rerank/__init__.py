@@ -13,23 +13,34 @@ from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.evidence import Pages, Retriever
 from reground.retrieval.rerank.reranked import Reranked, RerankedPages, Reranker
 
-DEPTH = 30
+LINKS_DEPTH, JUDGED_DEPTH = 30, 20
+"""First passages that are looked at: links cost nothing, but a model reads each of the others."""
 By = Literal["fused", "score"]
 
 
-def rerank(retriever: Retriever, spec: str, *, depth: int = DEPTH, by: By = "fused", closes: bool = True) -> Retriever:
+def rerank(
+    retriever: Retriever,
+    spec: str,
+    *,
+    depth: int | None = None,
+    tokens: int | None = None,
+    by: By = "fused",
+    closes: bool = True,
+) -> Retriever:
     """A retriever that reranks the first `depth` passages of another one; it opens pages where that one does.
 
-    by: the order by the scores alone, or fused with the first ranking. closes: whether closing it closes the other one.
+    tokens: how much of a query and a passage a cross-encoder reads. by: the order by the scores alone, or fused with
+    the first ranking. closes: whether closing it closes the other one.
     Raises ConfigurationError for an unknown kind of reranker, or one that is not there.
     """
     kind, place = known(spec)
     if kind == "links":
         from reground.retrieval.rerank.links import linked
 
-        return linked(retriever, place, depth=depth, closes=closes)
+        return linked(retriever, place, depth=LINKS_DEPTH if depth is None else depth, closes=closes)
     made = RerankedPages if isinstance(retriever, Pages) else Reranked
-    return made(retriever, _JUDGES[kind](place), depth=depth, by=by, closes=closes)
+    judge = _JUDGES[kind](place, tokens)
+    return made(retriever, judge, depth=JUDGED_DEPTH if depth is None else depth, by=by, closes=closes)
 
 
 def known(spec: str) -> tuple[str, str]:
@@ -52,25 +63,25 @@ _EXAMPLES = {
 }
 
 
-def _critic(place: str) -> Reranker:
+def _critic(place: str, tokens: int | None) -> Reranker:
     from reground.retrieval.rerank.judges import critic
 
     return critic(place)
 
 
-def _cross_encoder(place: str) -> Reranker:
-    from reground.retrieval.rerank.judges import cross_encoder
+def _cross_encoder(place: str, tokens: int | None) -> Reranker:
+    from reground.retrieval.rerank.judges import WINDOW, cross_encoder
 
-    return cross_encoder(place)
+    return cross_encoder(place, WINDOW if tokens is None else tokens)
 
 
-def _server(place: str) -> Reranker:
+def _server(place: str, tokens: int | None) -> Reranker:
     from reground.retrieval.rerank.judges import server
 
     return server(place)
 
 
-_JUDGES: dict[str, Callable[[str], Reranker]] = {
+_JUDGES: dict[str, Callable[[str, int | None], Reranker]] = {
     "critic": _critic,
     "cross-encoder": _cross_encoder,
     "llama-server": _server,

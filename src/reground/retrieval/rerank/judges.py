@@ -7,9 +7,9 @@ together.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -19,93 +19,124 @@ from reground.core.evidence import Passage
 from reground.core.fingerprints import files_fingerprint
 from reground.core.pairs import Pair
 from reground.core.places import expanded
+from reground.core.untrusted import clip
 from reground.core.weights import trouble
-from reground.critics._scorers import Item, Queue, require
+from reground.critics._scorers import Item, Queue, Scorer, require
 from reground.critics._served import ServedCritic
 from reground.critics._texts import head
 from reground.retrieval.passage_text import passage_text
 
-_BATCH = 32
+WINDOW = 128
+"""Tokens of a query and a passage that a cross-encoder reads: its time grows with them."""
 _MOST_CHARACTERS = 20_000  # of a passage: more than any window
 _SERVED_WORDS = 300  # of a passage, for servers whose window is not known; most read 512 tokens
 
 Score = Callable[[Sequence[Pair]], Any]
+Weigh = Callable[[Sequence[float], Sequence[Mapping[str, Any]]], Sequence[float]]
 
 
 @dataclass(frozen=True)
 class Judge:
     """A critic of documents as a reranker. frame: the words that it expects before the query.
 
-    is_here: whether its weights are in this process. Then a fault is not passing, and it ends the run.
+    most: the tokens of a passage that it reads. is_here: whether its weights are in this process. Then a fault is not
+    passing, and it ends the run. weigh: joins the scores with those of the search.
     """
 
     name: str
     score: Score
     frame: str = ""
+    most: int | None = None
     is_here: bool = True
+    weigh: Weigh | None = None
 
     async def scores(self, query: str, passages: Sequence[Passage], /) -> Sequence[float]:
         """The critic's scores. Raises ConfigurationError for weights that cannot be used, ModelError for a server."""
         pairs = [
-            Pair(context=f"{self.frame}{query}", candidate=passage_text(passage)[:_MOST_CHARACTERS])
+            Pair(context=f"{self.frame}{query}", candidate=passage_text(self._cut(passage))[:_MOST_CHARACTERS])
             for passage in passages
         ]
         try:
-            return cast(Sequence[float], await self.score(pairs))
+            scores = cast(Sequence[float], await self.score(pairs))
         except ModelError as error:
             if self.is_here:
                 raise ConfigurationError(str(error)) from error
             raise
+        return scores if self.weigh is None else self.weigh(scores, [{"score": each.score} for each in passages])
 
     async def aclose(self) -> None:
         """Nothing is open."""
 
+    def _cut(self, passage: Passage) -> Passage:
+        return passage if self.most is None else passage.model_copy(update={"text": clip(passage.text, self.most)})
+
 
 def critic(place: str) -> Judge:
-    """The document critic of a folder that `reground train critics` wrote. Raises ConfigurationError, MissingExtra."""
-    from reground.critics.trained import create
+    """The document critic of a folder that `reground train critics` wrote, or of a server with such a critic.
+
+    It reads passages as long as those of its training. Raises ConfigurationError, MissingExtra.
+    """
+    from reground.critics.trained import TrainedCritic, create
 
     made = create("doc", model=cast(Any, None), detail=place)  # a trained critic calls no model
-    return Judge(made.name, lambda pairs: made.score(pairs, cast(Any, None)), frame="Question:\n")
+    most = getattr(made, "passage_tokens", None)
+    frame = "Question:\n"
+    if not isinstance(made, TrainedCritic):
+        return Judge(made.name, lambda pairs: made.score(pairs, cast(Any, None)), frame=frame, most=most)
+    quick = replace(made, queue=Queue(lambda: _Quick(made.queue.load())))
+    return Judge(made.name, lambda pairs: quick.score(pairs, cast(Any, None)), frame, most, weigh=made.weigh)
 
 
-def cross_encoder(name: str) -> Judge:
-    """A cross-encoder of sentence-transformers, from a folder or a hub. Raises ConfigurationError, MissingExtra."""
+@dataclass(frozen=True)
+class _Quick:
+    """A scorer in bfloat16: for the order of many passages that is enough."""
+
+    scorer: Scorer
+
+    def scores(self, items: Sequence[Item]) -> list[float]:
+        """The scorer's scores."""
+        with bfloat16():
+            return self.scorer.scores(items)
+
+
+def cross_encoder(name: str, tokens: int = WINDOW) -> Judge:
+    """A cross-encoder of sentence-transformers, from a folder or a hub.
+
+    tokens: the most that it reads of query and passage together. Raises ConfigurationError, MissingExtra.
+    """
     require("encoder")
     folder = expanded(name)
     if name.startswith((".", "/", "~")) and not folder.is_dir():
         raise ConfigurationError(f"no reranker cross-encoder:{name}: there is no folder {name}")
     weights = files_fingerprint(folder) if folder.is_dir() else None
-    queue = Queue(lambda: _CrossEncoder(str(folder) if folder.is_dir() else name))
+    queue = Queue(lambda: _CrossEncoder(str(folder) if folder.is_dir() else name, tokens))
     shown = f"cross-encoder:{folder.name} {weights[:12]}" if weights else f"cross-encoder:{name}"
-    return Judge(shown, lambda pairs: queue.score([("doc", pair) for pair in pairs]))
+    return Judge(f"{shown} {tokens}", lambda pairs: queue.score([("doc", pair) for pair in pairs]))
 
 
 class _CrossEncoder:
     """The model; one thread at a time asks it."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, tokens: int) -> None:
         from sentence_transformers import CrossEncoder
 
-        from reground.critics._scorers import quietly
+        from reground.critics._scorers import exact_head, quietly
 
         try:
             with quietly():
-                self._model = CrossEncoder(name)
+                self._model = exact_head(CrossEncoder(name))
+                window = "max_seq_length" if hasattr(self._model, "max_seq_length") else "max_length"  # before 6.0
+                setattr(self._model, window, min(tokens, getattr(self._model, window) or tokens))
         except Exception as error:  # libraries have many words for damaged weights
             why = trouble(error, name)
             raise ModelError(f"the cross-encoder {Path(name).name} could not be loaded: {why}") from error
 
     def scores(self, items: Sequence[Item]) -> list[float]:
         """The logits."""
-        from torch.nn import Identity
+        from reground.critics._scorers import predicted
 
-        read = [(pair.context, pair.candidate) for _, pair in items]
         with bfloat16():
-            found = self._model.predict(read, batch_size=_BATCH, activation_fn=Identity(), show_progress_bar=False)
-        if getattr(found, "ndim", 1) != 1:
-            raise ModelError("the cross-encoder gives several numbers a pair: choose one with a single score")
-        return [float(score) for score in found]
+            return predicted(self._model, [(pair.context, pair.candidate) for _, pair in items])
 
 
 def bfloat16() -> AbstractContextManager[Any]:

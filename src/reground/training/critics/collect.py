@@ -26,7 +26,7 @@ from reground.core.trajectory import Trajectory
 from reground.evaluation.results import open_run
 from reground.evaluation.runner import FATAL, EvalSettings, choose, configuration
 from reground.evaluation.splits import record_questions
-from reground.evaluation.task import Example, Task
+from reground.evaluation.task import Example, Task, hidden_documents
 from reground.evaluation.tasks.retrieval import Retrieval
 from reground.methods.cr_planner import CRPlanner
 from reground.methods.cr_planner.states import State
@@ -71,12 +71,14 @@ async def collect_trees(
     rollout: Rollout = "answer",
     sandbox: Sandbox | None = None,
     on_tree: Callable[[Grown, int], None] = lambda grown, total: None,
+    on_simulation: Callable[[int], None] = lambda trees: None,
 ) -> Collected:
     """Grow one tree a question, `settings.concurrency` questions at once.
 
     task: its primary metric is the reward. planner: whose candidates the trees hold. settings: which questions, and the
     budget of each. searching: how a tree is searched. rollout: how a simulation plays on. on_tree: called with every
-    finished tree and the number of all trees.
+    finished tree and the number of all trees. on_simulation: called with each simulation that has entered a tree, and
+    the number of trees that are to be grown now.
 
     If a question's budget ends, its tree stays as it is, and `stopped` says so. Raises ConfigurationError
     when `out` holds something else or a task of rankings has a planner that gives none, DataError when a tree's file is
@@ -93,7 +95,11 @@ async def collect_trees(
         record_questions(out, task.name, examples)
         journal = SqliteJournal(folder.journal)
         try:
-            session = _Session(task, planner, settings, searching, rollout, sandbox, journal, Collected(out), on_tree)
+            missing = sum(not tree_file(out, example.id).exists() for example in examples)
+            session = _Session(
+                task, planner, settings, searching, rollout, sandbox, journal, Collected(out), on_tree,
+                lambda: on_simulation(missing),
+            )  # fmt: skip
             left = iter(examples)
             await gather(*(session.work(left, len(examples)) for _ in range(min(settings.concurrency, len(examples)))))
         finally:
@@ -104,6 +110,11 @@ async def collect_trees(
 def ranks(task: Task) -> bool:
     """Whether a task's answers are rankings of documents; then the last retrieval is scored."""
     return isinstance(task, Retrieval)
+
+
+def tree_file(out: Path, question: str) -> Path:
+    """Where the tree of a question is kept, by the question's id."""
+    return out / "trees" / f"{quote(question, safe='')}.json"
 
 
 def read_trees(out: Path) -> Iterator[Tree[State]]:
@@ -126,11 +137,12 @@ class _Session:
     journal: Journal
     collected: Collected
     on_tree: Callable[[Grown, int], None]
+    on_simulation: Callable[[], None]
 
     async def work(self, left: Iterator[Example], total: int) -> None:
         """Take questions until there are none left."""
         for example in left:
-            path = self.collected.out / "trees" / f"{quote(example.id, safe='')}.json"
+            path = tree_file(self.collected.out, example.id)
             if path.exists():
                 grown = Grown(example.id, path, _read(path))
             else:
@@ -151,10 +163,17 @@ class _Session:
             journal=self.journal,
             budget=self.settings.budget,
             seed=self.settings.seed,
+            hidden=hidden_documents(self.task, example),
         )
         reward = self._reward(example)
         problem = PlannerProblem(planner=self.planner, run=run, reward=reward, rollout=self.rollout)
-        tree = await search(problem, State(example.question), self.searching, until=(BudgetExceeded,))
+        tree = await search(
+            problem,
+            State(example.question),
+            self.searching,
+            until=(BudgetExceeded,),
+            watch=lambda simulation: self.on_simulation(),
+        )
         about = {
             "task": self.task.name,
             "example": example.id,
@@ -210,7 +229,7 @@ def _read(path: Path) -> Tree[State]:
     try:
         tree = read_tree(path, decode)
     except TreeFileError as error:
-        raise DataError(f"{error}; delete it to have it grown again", path=path) from None
+        raise DataError(f"{error}; delete it to have it grown again") from None  # it names the file
     if tree.metadata.get("labels") != LABELS:
         why = "an earlier version grew this tree, and its simulations did not see the sub-goals"
         raise DataError(f"{why}; delete it to have it grown again", path=path)

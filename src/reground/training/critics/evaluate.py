@@ -15,19 +15,21 @@ from pydantic import Field
 
 from reground.core.errors import ConfigurationError
 from reground.core.language import Value
-from reground.core.pairs import Pair
 from reground.critics import Kind
-from reground.critics._folder import read_manifest
-from reground.critics._scorers import Item, Scorer, open_scorer
+from reground.critics._folder import mix_of, read_manifest
+from reground.critics._scorers import Scorer, open_scorer
 from reground.evaluation.results import write_text
 from reground.evaluation.statistics import Interval, bootstrap_interval, compare, question_means
+from reground.training.critics._items import gaps, item
 from reground.training.critics.fit import pairs_of
+from reground.training.critics.mixing import features_gaps, mixed_gaps
 from reground.training.critics.pairs import data_fingerprint
 from reground.training.rows import Preference
 
 BINS = 5
 """Bins of the calibration, between a probability of one half and one."""
 RANDOM, FIRST, LIKELY, CONSTANT = "random", "first", "log-probability", "constant"
+UNMIXED, UNREAD = "text alone", "features alone"
 
 Wins: TypeAlias = Sequence[float]
 """For each pair 1 where it is ordered right, 0 where wrong, 0.5 where it is a tie."""
@@ -56,7 +58,7 @@ class Baseline(Rate):
 
 
 class KindReport(Value):
-    """What was measured of the critic of one kind."""
+    """What was measured of the critic of one kind. mix: what the text's score and other features count in it."""
 
     pairs: int
     questions: int
@@ -67,6 +69,7 @@ class KindReport(Value):
     """Expected calibration error: the mean distance between what was said and what was won."""
     bins: tuple[Bin, ...]
     baselines: dict[str, Baseline]
+    mix: dict[str, float] = Field(default_factory=dict)
 
 
 class CriticReport(Value):
@@ -79,11 +82,11 @@ class CriticReport(Value):
     constant: str | None = None
 
 
-def evaluate(out: Path, *, on_kind: Callable[[Kind, KindReport], None] = lambda kind, report: None) -> CriticReport:
+def evaluate(out: Path, *, on_kind: Callable[[Kind, int], None] = lambda kind, pairs: None) -> CriticReport:
     """Measure the critics of a training folder, and write eval.json.
 
-    Kinds without held-out pairs are left out. Raises ConfigurationError where there is no critic, or one that was
-    fitted to other pairs.
+    on_kind: called before each kind is measured, with the number of its held-out pairs. Kinds without such pairs are
+    left out. Raises ConfigurationError where there is no critic, or one that was fitted to other pairs.
     """
     folder, manifest = read_manifest(out)
     if manifest.data and manifest.data != data_fingerprint(out):
@@ -96,8 +99,8 @@ def evaluate(out: Path, *, on_kind: Callable[[Kind, KindReport], None] = lambda 
     kinds: dict[Kind, KindReport] = {}
     for kind in manifest.kinds:
         if rows := pairs_of(out, kind, held_out=True):
-            kinds[kind] = measure(rows, scorer, table)
-            on_kind(kind, kinds[kind])
+            on_kind(kind, len(rows))
+            kinds[kind] = measure(rows, scorer, table, mix_of(manifest, kind))
     constant = "fixed:" + ",".join(f"{stage}={goal}" for stage, goal in sorted(table.items())) if table else None
     report = CriticReport(
         engine=manifest.engine, base=manifest.base, weights=manifest.weights, kinds=kinds, constant=constant
@@ -112,21 +115,29 @@ def held_out_texts(out: Path) -> dict[Kind, int]:
     return {kind: 4 * len(pairs_of(out, kind, held_out=True)) for kind in manifest.kinds}
 
 
-def measure(rows: Sequence[Preference], scorer: Scorer, table: Mapping[str, str]) -> KindReport:
-    """A critic and the baselines on the pairs of one kind. table: a sub-goal for each stage."""
-    better = scorer.scores([_item(row, row.chosen) for row in rows])
-    worse = scorer.scores([_item(row, row.rejected) for row in rows])
-    turned = scorer.scores([_item(row, text) for row in reversed(rows) for text in (row.rejected, row.chosen)])
-    pairs = list(zip(better, worse, strict=True))
+def measure(
+    rows: Sequence[Preference], scorer: Scorer, table: Mapping[str, str], mix: Mapping[str, float] | None = None
+) -> KindReport:
+    """A critic and the baselines on the pairs of one kind.
+
+    table: a sub-goal for each stage. mix: the critic's weights of features; each question is measured by such weights
+    that were fitted to the others.
+    """
+    text = gaps(rows, scorer)
+    turned = scorer.scores([item(row, text) for row in reversed(rows) for text in (row.rejected, row.chosen)])
     same = [
-        _won(one, other) == _won(after, before)
-        for (one, other), before, after in zip(pairs, turned[-2::-2], turned[::-2], strict=True)
+        _won(gap, 0.0) == _won(after, before)
+        for gap, before, after in zip(text, turned[-2::-2], turned[::-2], strict=True)
     ]
-    wins = [_won(one, other) for one, other in pairs]
-    sure = [
-        (1 / (1 + math.exp(-min(abs(one - other), 700))), won) for (one, other), won in zip(pairs, wins, strict=True)
-    ]
-    bins = calibration(sure)
+    gap = mixed_gaps(rows, text) if mix else text
+    wins = [_won(each, 0.0) for each in gap]
+    bins = calibration([(_sigmoid(abs(each)), won) for each, won in zip(gap, wins, strict=True)])
+    others = baselines(rows, table)
+    if mix:
+        others |= {
+            UNMIXED: [_won(each, 0.0) for each in text],
+            UNREAD: [_won(each, 0.0) for each in features_gaps(rows)],
+        }
     return KindReport(
         pairs=len(rows),
         questions=len({row.question for row in rows}),
@@ -134,7 +145,8 @@ def measure(rows: Sequence[Preference], scorer: Scorer, table: Mapping[str, str]
         swapped=sum(same) / len(same),
         error=sum(each.pairs * abs(each.said - each.won) for each in bins) / len(rows),
         bins=bins,
-        baselines={name: _baseline(rows, wins, other) for name, other in baselines(rows, table).items()},
+        baselines={name: _baseline(rows, wins, other) for name, other in others.items()},
+        mix=dict(mix or {}),
     )
 
 
@@ -175,10 +187,6 @@ def calibration(sure: Sequence[tuple[float, float]]) -> tuple[Bin, ...]:
         Bin(pairs=len(group), said=sum(s for s, _ in group) / len(group), won=sum(w for _, w in group) / len(group))
         for _, group in sorted(groups.items())
     )
-
-
-def _item(row: Preference, candidate: str) -> Item:
-    return row.kind, Pair(context=row.prompt, candidate=candidate)  # type: ignore[return-value]
 
 
 def _sigmoid(difference: float) -> float:

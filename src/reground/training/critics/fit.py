@@ -24,14 +24,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from pydantic import JsonValue
 
 from reground.core.errors import ConfigurationError, DataError, MissingExtra, did_you_mean
+from reground.core.language import tokens_of
 from reground.core.pairs import Pair
 from reground.core.weights import trouble
 from reground.critics import KINDS, Kind
 from reground.critics._folder import FILE, Engine, Manifest, read_manifest
-from reground.critics._scorers import quietly
+from reground.critics._scorers import open_scorer, quietly
 from reground.critics._texts import EmbedderTexts, EncoderTexts, LmTokens
 from reground.evaluation.results import write_text
 from reground.models import pull
+from reground.training.critics.mixing import fit_mix
 from reground.training.critics.pairs import data_fingerprint
 from reground.training.fitting import Fitting, Step, arguments, begin, fit, newest_checkpoint, require_training, result
 from reground.training.rows import Preference, read_rows
@@ -59,7 +61,8 @@ class CriticFit:
 
     engine: encoder, embedder or lm. base: the weights to begin with: `minilm`, a hub's name or a folder, for lm as in
     hf/. models: `each` fits one model a kind, `shared` one for all kinds. margin: whether the loss asks for a distance
-    of the pair's margin. kinds: those to fit; the others have no critic in the folder.
+    of the pair's margin. kinds: those to fit; the others have no critic in the folder. features: whether the score is
+    weighed against what else is known of a candidate.
     """
 
     engine: Engine = "encoder"
@@ -67,6 +70,7 @@ class CriticFit:
     models: Literal["each", "shared"] = "each"
     margin: bool = False
     kinds: tuple[Kind, ...] = KINDS
+    features: bool = True
     fitting: Fitting = field(default_factory=lambda: Fitting(**USUAL["encoder"][1]))
 
     @classmethod
@@ -88,21 +92,32 @@ class CriticFit:
 
 @dataclass(frozen=True)
 class Estimate:
-    """What a fit costs. seconds: from two measured steps; bytes: weights, gradients and the optimizer's moments."""
+    """What a fit costs.
+
+    tokens: of both texts of every pair, about. seconds: from two measured steps; bytes: weights, gradients and the
+    optimizer's moments.
+    """
 
     name: str
     pairs: int
     steps: int
+    tokens: int
     seconds: float
     bytes: int
 
 
 def fit_critics(
-    out: Path, settings: CriticFit, *, fresh: bool = False, on_step: OnStep = lambda name, step: None
+    out: Path,
+    settings: CriticFit,
+    *,
+    fresh: bool = False,
+    on_step: OnStep = lambda name, step: None,
+    on_mix: Callable[[], None] = lambda: None,
 ) -> Path:
     """Fit the critics of a training folder's data and return the folder `critic`, which `trained:` reads.
 
-    A model that is finished is not fitted again, and one that was interrupted goes on. fresh: begin again. Raises
+    A model that is finished is not fitted again, and one that was interrupted goes on. fresh: begin again. on_mix:
+    called when all are fitted, and held-out pairs are scored to weigh what else is known of candidates. Raises
     DataError where there are no pairs, ConfigurationError where another fit's remains are in the way, MissingExtra, and
     TrainingFailed at a loss that is not finite.
     """
@@ -117,7 +132,8 @@ def fit_critics(
                 trainer, store = _trainer(settings, rows, place)
                 fit(trainer, place, on_step=partial(on_step, name))
                 store(folder)
-    if not _is_current(out, plan):
+    if not _is_current(out, settings, plan):
+        on_mix()
         _assemble(out, settings, plan)
     _tidy(out, plan)
     return out / "critic"
@@ -154,8 +170,14 @@ def estimate(out: Path, settings: CriticFit) -> list[Estimate]:
         examples = settings.fitting.batch * settings.fitting.accumulate
         count = max(1, round(settings.fitting.epochs * -(-len(rows) // examples)))
         memory = sum(4 * size + 12 * size * trained for size, trained in sizes)
-        found.append(Estimate(name, len(rows), count, count * examples / steps[-1].examples_per_second, memory))
+        seconds = count * examples / steps[-1].examples_per_second
+        found.append(Estimate(name, len(rows), count, _tokens(rows, settings.fitting), seconds, memory))
     return found
+
+
+def _tokens(rows: Sequence[Preference], fitting: Fitting) -> int:
+    read = (tokens_of(row.prompt) + tokens_of(text) for row in rows for text in (row.chosen, row.rejected))
+    return round(fitting.epochs * sum(min(fitting.max_length, count) for count in read))
 
 
 def require(engine: Engine) -> None:
@@ -181,10 +203,13 @@ def _hashes(out: Path) -> dict[str, str]:
     return {name: digest for name, digest in said["weights"].items() if made[name] == digest}
 
 
-def _is_current(out: Path, plan: Mapping[str, object]) -> bool:
+def _is_current(out: Path, settings: CriticFit, plan: Mapping[str, object]) -> bool:
     """Whether the finished critic is that of these fits."""
     waiting = any((out / "fit" / name / "weights").is_dir() for name in plan)
-    return not waiting and set(_hashes(out)) == set(plan) and read_manifest(out)[1].data == data_fingerprint(out)
+    if waiting or set(_hashes(out)) != set(plan):
+        return False
+    manifest = read_manifest(out)[1]
+    return manifest.data == data_fingerprint(out) and (manifest.mix is not None) == settings.features
 
 
 def _recorded(settings: CriticFit, rows: Sequence[Preference]) -> dict[str, JsonValue]:
@@ -192,7 +217,7 @@ def _recorded(settings: CriticFit, rows: Sequence[Preference]) -> dict[str, Json
     data = hashlib.sha256("\n".join(row.model_dump_json() for row in rows).encode()).hexdigest()[:16]
     named = dataclasses.asdict(settings)
     shaping = {**named.pop("fitting"), **named}
-    free = {"checkpoint_every", "threads", "kinds", "models"}
+    free = {"checkpoint_every", "threads", "kinds", "models", "features"}
     return {**{key: value for key, value in shaping.items() if key not in free}, "pairs": data}
 
 
@@ -215,6 +240,11 @@ def _assemble(out: Path, settings: CriticFit, plan: Mapping[str, Sequence[Prefer
             weights=hashes,
             data=data_fingerprint(out),
         )
+        if settings.features:
+            scorer = open_scorer(folder, manifest)
+            held_out = {kind: pairs_of(out, kind, held_out=True) for kind in kinds}
+            mixes = {kind: fit_mix(rows, scorer) for kind, rows in held_out.items()}
+            manifest = manifest.model_copy(update={"mix": {kind: mix for kind, mix in mixes.items() if mix}})
         write_text(folder / FILE, manifest.model_dump_json(indent=2) + "\n")
     for name, digest in hashes.items():
         write_text(out / "fit" / name / "made.json", json.dumps(digest) + "\n")

@@ -22,6 +22,7 @@ from pydantic import JsonValue
 
 from reground.core.errors import DataError
 from reground.critics import KINDS, Kind
+from reground.critics._features import features
 from reground.evaluation.results import write_text
 from reground.evaluation.task import Task
 from reground.evaluation.tasks._retrieved import document_id
@@ -200,9 +201,11 @@ def _row(
 
 def _about(parent: Node[State], child: Node[State]) -> dict[str, JsonValue]:
     """What else is known of a candidate: its place among its siblings, which is the planner's or the retriever's order;
-    the generator's mean log-probability; a passage's id and its score by the retriever."""
+    the generator's mean log-probability; a passage's id and its score by the retriever. `known` is these as a critic
+    weighs them."""
     place = next(place for place, each in enumerate(parent.children) if each is child)
-    return {"place": place, **{key: child.data[key] for key in _KEPT if key in child.data}}
+    known: JsonValue = dict(features(_kind(parent, child), [each.data for each in parent.children])[place])
+    return {"place": place, "known": known, **{key: child.data[key] for key in _KEPT if key in child.data}}
 
 
 def part_key(question: str) -> str:

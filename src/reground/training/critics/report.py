@@ -60,13 +60,26 @@ def calibration_table(report: CriticReport) -> Table:
     return Table("Calibration", ["Kind", "said", "won", "pairs"], rows, words=1)
 
 
+def mix_table(report: CriticReport) -> Table | None:
+    """What the score of the text and each other feature count, where they are weighed; None where nowhere."""
+    mixes = {kind: found.mix for kind, found in report.kinds.items() if found.mix}
+    if not mixes:
+        return None
+    names = list(dict.fromkeys(name for mix in mixes.values() for name in mix))
+    rows = [
+        [kind, *("" if name not in mix else number(mix[name], sign=True) for name in names)]
+        for kind, mix in mixes.items()
+    ]
+    return Table("What each feature counts", ["Kind", *names], rows, words=1)
+
+
 def cost_table(found: Sequence[Estimate]) -> Table:
     """What a fit costs: seconds by two measured steps, and the megabytes of weights and optimizer."""
     rows = [
-        [each.name, str(each.pairs), str(each.steps), f"{each.seconds:.0f}", f"{each.bytes / 1e6:.0f}"]
+        [each.name, *map(str, (each.pairs, each.steps, each.tokens, round(each.seconds), round(each.bytes / 1e6)))]
         for each in found
     ]
-    headers = ["Model", "pairs", "steps", "seconds", "MB"]
+    headers = ["Model", "pairs", "steps", "tokens", "seconds", "MB"]
     return Table("What a fit costs, about", headers, rows, words=1)
 
 

@@ -6,6 +6,7 @@ The loss is the cross-entropy of a question's own passage among all passages of 
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +17,7 @@ from reground.core.weights import trouble
 from reground.training.fitting import Step, arguments, fit, result
 from reground.training.retriever.data import Contrast
 from reground.training.retriever.settings import MINILM, RetrieverFitting
+from reground.training.retriever.validate import Validation, validate
 from reground.training.weights import minilm_folder
 
 if TYPE_CHECKING:
@@ -56,22 +58,45 @@ def fit_retriever(
     checkpoints: Path,
     out: Path,
     *,
+    held_out: Sequence[Contrast] = (),
     on_step: Callable[[Step], None] = lambda step: None,
-) -> None:
+    on_validate: Callable[[], None] = lambda: None,
+) -> tuple[Validation | None, Validation | None]:
     """Fine-tune the base on the rows, and write it to the folder `out`, whole or not at all.
 
-    checkpoints: where an interrupted fit resumes from.
+    checkpoints: where an interrupted fit resumes from. held_out: rows that the base and the result are measured with;
+    both measures are returned. on_validate: called before each.
     """
     model = load_embedder(fitting.base)
     window = model.max_seq_length
     model.max_seq_length = fitting.max_length if window is None else min(fitting.max_length, window)
+    on_validate()
+    before = validate(model, held_out)
     fit(_trainer(model, rows, fitting, checkpoints), checkpoints, on_step=on_step)
+    on_validate()
+    after = validate(model, held_out)
     model.max_seq_length = window
     with result(out) as folder:
         model.save_pretrained(str(folder), create_model_card=False)
+    return before, after
 
 
-def _trainer(model: Any, rows: Sequence[Contrast], fitting: RetrieverFitting, out: Path) -> Any:
+def measured_cost(rows: Sequence[Contrast], fitting: RetrieverFitting) -> tuple[float, int]:
+    """The seconds that a fit takes, by two steps that are made and thrown away, and its bytes.
+
+    The bytes are those of weights, gradients and the optimizer's moments.
+    """
+    model = load_embedder(fitting.base)
+    model.max_seq_length = min(fitting.max_length, model.max_seq_length or fitting.max_length)
+    told: list[Step] = []
+    with tempfile.TemporaryDirectory() as folder:
+        trainer = _trainer(model, rows, fitting, Path(folder), max_steps=2, save_strategy="no")
+        fit(trainer, Path(folder), on_step=told.append)
+    sizes = sum(each.numel() for each in model.parameters())
+    return fitting.epochs * len(rows) / told[-1].examples_per_second, 16 * sizes
+
+
+def _trainer(model: Any, rows: Sequence[Contrast], fitting: RetrieverFitting, out: Path, **more: Any) -> Any:
     from sentence_transformers import SentenceTransformerTrainer, SentenceTransformerTrainingArguments
     from sentence_transformers.sentence_transformer import losses
 
@@ -81,7 +106,8 @@ def _trainer(model: Any, rows: Sequence[Contrast], fitting: RetrieverFitting, ou
     else:
         loss = losses.MultipleNegativesRankingLoss(model, scale=fitting.scale)
     # A question's passages never meet as negatives of each other: no text is twice in a batch.
-    settings = SentenceTransformerTrainingArguments(**arguments(fitting, out), batch_sampler="no_duplicates")
+    given = {**arguments(fitting, out), **more}
+    settings = SentenceTransformerTrainingArguments(**given, batch_sampler="no_duplicates")
     return SentenceTransformerTrainer(model=model, args=settings, train_dataset=_dataset(rows, fitting), loss=loss)
 
 

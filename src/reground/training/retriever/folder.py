@@ -1,8 +1,9 @@
 """The folder of a retriever's training: where each stage writes and reads.
 
 config.json, questions.json: what the data are made of, and which questions. data/: the rows and their questions, those
-held out in data/held-out/. fit/retriever/: checkpoints and metrics. retriever/: the trained embedder. links.json: the
-weights of links reranking. eval.json: what was measured.
+held out in data/held-out/. fit/retriever/: checkpoints and metrics. retriever/: the trained embedder. tries.jsonl: all
+finished fits and how well they rank held-out passages. links.json: the weights of links reranking. eval.json: what was
+measured.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from reground.core.language import Value
 from reground.evaluation.data import numbered_records, value_of
 from reground.evaluation.results import write_text
 from reground.training.retriever.data import Contrast, Mined, Question
+from reground.training.retriever.validate import Validation
 from reground.training.rows import read_rows, write_rows
 
 
@@ -37,6 +39,14 @@ class Config(Value):
 
     sources: tuple[Source, ...]
     mining: dict[str, JsonValue]
+
+
+class Try(Value):
+    """A finished fit: its settings, and how the base and the result rank held-out passages."""
+
+    settings: dict[str, JsonValue]
+    before: Validation
+    after: Validation
 
 
 @dataclass(frozen=True)
@@ -129,6 +139,26 @@ class TrainingFolder:
         """The rows to train on. Raises DataError."""
         self.config()
         return read_rows(self.rows, Contrast)
+
+    def held_out_rows(self) -> list[Contrast]:
+        """The rows that are kept from training; there may be none. Raises DataError."""
+        return read_rows(self.held_out, Contrast) if self.held_out.is_file() and self.held_out.stat().st_size else []
+
+    def keep_try(self, settings: Mapping[str, JsonValue], before: Validation, after: Validation) -> list[Try]:
+        """Add a finished fit to those that were tried, and return all of them."""
+        tries = [*self.tries(), Try(settings=dict(settings), before=before, after=after)]
+        write_text(self._tries, "".join(each.model_dump_json() + "\n" for each in tries))
+        return tries
+
+    def tries(self) -> list[Try]:
+        """The fits so far, with other settings or on other rows."""
+        if not self._tries.is_file():
+            return []
+        return [value_of(record, Try, self._tries, line) for line, record in numbered_records(self._tries)]
+
+    @property
+    def _tries(self) -> Path:
+        return self.path / "tries.jsonl"
 
     def fingerprint(self) -> str:
         """Changes with the rows to train on."""

@@ -1,0 +1,104 @@
+"""What is known of candidates besides their texts: the numbers by hand, and the weights that planted pairs ask for."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+
+pytest.importorskip("numpy", reason="needs the extra [train]")
+
+from reground.critics._features import features, weighed
+from reground.training.critics.mixing import features_gaps, mix_of_gaps, mixed_gaps
+from reground.training.rows import Preference
+
+
+def test_the_numbers_of_siblings_are_less_their_means() -> None:
+    docs = [{"score": 8.0, "passage": "a"}, {"score": 4.0}, {}]
+    assert features("doc", docs) == [
+        {"score": pytest.approx(0.25), "rank": pytest.approx(1 - 11 / 18)},
+        {"score": pytest.approx(-0.25), "rank": pytest.approx(0.5 - 11 / 18)},
+        {"rank": pytest.approx(1 / 3 - 11 / 18)},
+    ]
+    assert features("query", [{"logprob": -1.0}, {"fallback": True}, {"logprob": -2.0}]) == [
+        {"logprob": 0.5},
+        {},
+        {"logprob": -0.5},
+    ]
+    assert features("doc", [{"score": -3.0}, {"score": float("nan")}]) == [{"rank": 0.25}, {"rank": -0.25}]
+    assert features("rationale", []) == []
+
+
+def test_a_missing_number_counts_like_that_of_an_average_sibling() -> None:
+    known = features("query", [{"logprob": -1.0}, {}, {"logprob": -3.0}])
+    assert weighed({"text": 2.0, "logprob": 1.0}, [1.0, 1.0, 1.0], known) == [3.0, 2.0, 1.0]
+    assert weighed({}, [1.0, 5.0, 3.0], known) == [1.0, 5.0, 3.0]
+
+
+def planted_rows(share: float, *, questions: int = 40, each: int = 4) -> tuple[list[Preference], list[float]]:
+    """Document pairs, 80 % of which the search orders right, and what a model says that is right for this share."""
+    draw = Random(3)
+    rows, text = [], []
+    for number in range(questions * each):
+        right = draw.random() < 0.8
+        known = [{"known": {"score": value, "rank": value}} for value in (0.2, -0.2)]
+        chosen, rejected = known if right else known[::-1]
+        rows.append(
+            Preference(
+                question=f"q{number // each}", kind="doc", prompt="?", chosen="a", rejected="b",
+                extra={"chosen": chosen, "rejected": rejected},
+            )
+        )  # fmt: skip
+        text.append(draw.uniform(0.5, 3.0) * (1 if draw.random() < share else -1))
+    return rows, text
+
+
+def right(gaps: list[float]) -> float:
+    return sum(gap > 0 for gap in gaps) / len(gaps)
+
+
+def test_a_model_that_knows_nothing_is_not_trusted_and_the_search_is() -> None:
+    rows, text = planted_rows(0.45)
+    mix = mix_of_gaps(rows, text)
+    assert mix["text"] == 0.0
+    assert mix["score"] > 1
+    assert right(text) < 0.55 < 0.75 < right(mixed_gaps(rows, text)) == right(features_gaps(rows))
+
+
+def test_a_model_and_a_search_that_both_know_something_are_joined() -> None:
+    rows, text = planted_rows(0.8)
+    mix = mix_of_gaps(rows, text)
+    assert mix["text"] > 0.2
+    assert mix["score"] + mix["rank"] > 0.5
+    mixed = right(mixed_gaps(rows, text))
+    assert mixed > right(text)
+    assert mixed > right(features_gaps(rows))
+
+
+def test_numbers_that_foretell_nothing_are_left_out() -> None:
+    rows, text = planted_rows(0.9)
+    draw = Random(1)
+    noise = [row.model_copy(update={"extra": {"chosen": {"known": {"rank": draw.gauss(0, 1)}}}}) for row in rows]
+    assert mix_of_gaps(noise, text) == {}
+
+
+def test_few_questions_and_rows_of_an_earlier_version_get_no_weights() -> None:
+    rows, text = planted_rows(0.8, questions=4)
+    assert mix_of_gaps(rows, text) == {}
+    rows, text = planted_rows(0.8)
+    before = [row.model_copy(update={"extra": {"chosen": {"place": 0, "score": 3.1}}}) for row in rows]
+    assert mix_of_gaps(before, text) == {}
+
+
+def test_a_question_is_measured_by_weights_that_others_gave() -> None:
+    rows, text = planted_rows(0.8, questions=10, each=1)
+    whole = mixed_gaps(rows, text)
+    place = next(place for place, row in enumerate(rows) if row.question == "q0")
+    turned = rows[place].model_copy(
+        update={"extra": {"chosen": rows[place].extra["rejected"], "rejected": rows[place].extra["chosen"]}}
+    )
+    other = mixed_gaps([*rows[:place], turned, *rows[place + 1 :]], text)
+    of_text = {gap: mixed_gaps(rows, [*text[:place], gap, *text[place + 1 :]])[place] for gap in (-1.0, 1.0)}
+    assert whole[place] != other[place]  # its own numbers count
+    share = (of_text[1.0] - of_text[-1.0]) / 2  # its weights do not move with it
+    assert whole[place] == pytest.approx(of_text[1.0] + share * (text[place] - 1.0))
