@@ -157,6 +157,7 @@ FILES: dict[str, list[dict[str, Any]]] = {
         {"id": "1", "query": "Rivers?", "gold_ids": ["d1"], "excluded_ids": ["N/A"], "reasoning": "x"}
     ],
     "bright/documents.jsonl": [{"id": "d1", "content": "Rivers flow."}],
+    "asked/questions.jsonl": [{"question": "Do rivers flow?"}],
 }
 """A small valid file for every reader; a test sees that each task can be loaded from them."""
 
@@ -189,6 +190,7 @@ def _put(path: Path, content: bytes) -> None:
 def names(root: Path) -> list[str]:
     """Every task, and the folders of one's own."""
     own = {"beir": root / "own", "beir_train": root / "own", "bright": root / "bright"}
+    own["questions_train"] = root / "asked" / "questions.jsonl"
     return [*task_names(), *(f"{scheme}:{own.get(scheme, root / 'own')}" for scheme in folder_schemes())]
 
 
