@@ -20,6 +20,7 @@ from reground.evaluation.records import Record
 from reground.evaluation.results import read_records
 from reground.methods.rewrite_retrieve_read import Prompts
 from reground.methods.shared.prompts import render
+from reground.methods.shared.queries import parse_queries
 from reground.training.rewriter.settings import Proof, WarmUp
 from reground.training.rows import Demonstration
 
@@ -79,8 +80,12 @@ def queries_of(trajectory: Trajectory) -> list[str]:
 
 
 def _copies(plain: Path, settings: WarmUp) -> Iterator[Demonstration]:
+    """Questions that need no rewriting. One that the method would read as other queries, such as one with lines of
+    options, cannot be its own.
+    """
     for record, trajectory in _run(plain):
-        if record.failure is None and _proven(record, settings.proof):
+        as_read = parse_queries(trajectory.question, most=2)
+        if record.failure is None and _proven(record, settings.proof) and as_read == [trajectory.question]:
             yield demonstration(record.example, trajectory.question, trajectory.question)
 
 
