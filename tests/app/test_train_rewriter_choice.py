@@ -101,6 +101,7 @@ def given(data: Path, server: MockOpenAI, task: str) -> list[str]:
 SHORT = ["--iterations", "1", "--episodes", "8", "--batch", "4", "--validation", "2", "--reply-tokens", "3"]
 
 
+@pytest.mark.timeout(900)  # every stage, one after the other
 @pytest.mark.parametrize(
     ("task", "make"), [("mmlu_train", tiny_llama), ("gaokao_train", tiny_t5), ("jec_train", tiny_llama)]
 )
@@ -135,6 +136,7 @@ def test_choices_are_trained_and_answered(task, make, data: Path, server: MockOp
     assert run([*answer, *(each if each != "out" else "answers" for each in shared), "--limit", "2"]) == 0
 
 
+@pytest.mark.timeout(900)
 @pytest.mark.parametrize("stage", ["warmup", "ppo"])
 def test_ctrl_c_ends_a_fit_at_once_and_it_goes_on(stage, data: Path, server: MockOpenAI, tmp_path: Path) -> None:
     base = str(tiny_llama(tmp_path / "base"))
