@@ -108,7 +108,7 @@ def test_a_collapse_is_seen_and_the_best_weights_come_back(tmp_path: Path) -> No
     async def breaks(question: str, text: str) -> Judged:
         nonlocal judged
         judged += 1
-        return {"score": 0.5 if judged <= 2 else 0.0, "invalid": float(66 < judged <= 130)}
+        return {"score": 0.5 if judged <= 2 else -0.01 * len(text), "invalid": float(66 < judged <= 130)}
 
     settings = changed(iterations=3, collapse_invalid=0.5)
     policy = optimiser(tmp_path, settings, judge=breaks)
@@ -117,6 +117,8 @@ def test_a_collapse_is_seen_and_the_best_weights_come_back(tmp_path: Path) -> No
     rows = curve(tmp_path)
     assert [row.get("collapsed", 0.0) for row in rows] == [0.0, 1.0, 0.0]
     assert rows[2]["learning_rate"] == pytest.approx(0.004 * (1 - 2 / 3) / 2)
+    assert rows[1]["kl"] > 1e-5, "the policy had moved"
+    assert rows[2]["kl"] == pytest.approx(0, abs=1e-6)
     assert all(torch.equal(each, before[name]) for name, each in after.named_parameters())
 
 
