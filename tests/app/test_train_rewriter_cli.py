@@ -60,7 +60,9 @@ def test_all_stages_one_after_the_other(server: Server, data: Path, training: Pa
     found = json.loads((tmp_path / "out" / "eval-bamboogle.json").read_text())
     assert list(found) == ["the question", f"{out}/warmup", f"{out}/model"]
     assert found["the question"]["hit"]["mean"] == 1
-    assert "hit against the question" in " ".join((tmp_path / "out" / "report.md").read_text().split())
+    page = (tmp_path / "out" / "report.md").read_text()
+    assert "| model | the question |" in page.replace(f"{out}/", "")
+    assert "### Rewritings, and the place of the first passage with the answer" in page
 
 
 @pytest.mark.parametrize("stage", ["ppo --task nq_open_train --validation 2", "eval --task bamboogle"])
@@ -104,4 +106,39 @@ def test_what_cannot_be_trained(
     assert run(["train", "rewriter", *arguments, *more, "--out", str(tmp_path / "out")]) in (1, 2)
     err = capfd.readouterr().err
     assert why in err
+    assert "Traceback" not in err
+
+
+def test_questions_without_an_answer_teach_nothing(data: Path, training: Path, tmp_path: Path, capfd) -> None:
+    lines = [json.dumps({**question, "golden_answers": []}) for question in QUESTIONS]
+    (data / "nq_open" / "train.jsonl").write_text("\n".join(lines) + "\n")
+    given = ("--data", str(data), "--corpus", str(training), "--out", str(tmp_path / "out"))
+    assert run(["train", "rewriter", "ppo", "--task", "nq_open_train", *given]) == 2
+    err = capfd.readouterr().err
+    assert "nq_open_train has 0 questions with answers, too few for --validation 64" in err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_base_with_too_short_a_context_is_refused(data: Path, training: Path, tmp_path: Path, capfd) -> None:
+    base = str(tiny_llama(tmp_path / "base"))
+    given = ("--data", str(data), "--corpus", str(training), "--out", str(tmp_path / "out"), "--base", base)
+    assert (
+        run(
+            [
+                "train",
+                "rewriter",
+                "ppo",
+                "--task",
+                "nq_open_train",
+                *given,
+                "--reply-tokens",
+                "120",
+                "--validation",
+                "2",
+            ]
+        )
+        == 2
+    )
+    err = capfd.readouterr().err
+    assert "the base has room for 128 tokens" in err
     assert "Traceback" not in err

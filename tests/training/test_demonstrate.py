@@ -75,3 +75,12 @@ def test_what_cannot_be_fitted_to(tmp_path: Path) -> None:
         fit_demonstrations(
             [asked], str(tiny_llama(tmp_path / "base")), Fitting(lora_rank=0), tmp_path / "fit", tmp_path / "model"
         )
+
+
+def test_a_demonstration_longer_than_the_context_is_refused(tmp_path: Path) -> None:
+    long = [Demonstration(question="q", messages=(*ROWS[0].messages[:1], ROWS[0].messages[1].model_copy(
+        update={"content": "a " * 130}
+    )))]  # fmt: skip
+    settings = Fitting(epochs=1, lora_rank=0, max_length=512, threads=1)
+    with pytest.raises(ConfigurationError, match="room for 128 tokens, and a demonstration has 133"):
+        fit_demonstrations(long, str(tiny_llama(tmp_path / "base")), settings, tmp_path / "fit", tmp_path / "model")

@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -19,17 +20,19 @@ import torch
 
 from reground.core.errors import ConfigurationError, ModelError, TrainingFailed
 from reground.training.metrics import METRICS
+from reground.training.ppo import equations as ppo
 from reground.training.ppo.judging import Judged
-from reground.training.ppo.optimise import Metrics, Optimiser
-from reground.training.ppo.policy import Policy
+from reground.training.ppo.optimise import Optimiser
+from reground.training.ppo.policy import Policy, Prompts, Replies
+from reground.training.ppo.rollout import Metrics, batches
 from reground.training.ppo.settings import Optimising
-from reground.training.weights import load_base
+from reground.training.weights import load_base, lora
 from tests.training.tiny import tiny_llama, tiny_t5
 
 WANTED = {"a": "c", "b": "d"}
 SETTINGS = Optimising(
     iterations=12, episodes=64, batch=16, learning_rate=0.004, reply_tokens=3, validate_every=4, no_end=None,
-    collapse_invalid=1.1, collapse_kl=1e9, beta=0.0, target=None, threads=1,
+    collapse_invalid=1.1, collapse_kl=1e9, collapse_length=1e9, beta=0.0, target=None, threads=1,
 )  # fmt: skip
 
 
@@ -39,12 +42,18 @@ async def right(question: str, text: str) -> Judged:
     return {"score": float(text.split(" ")[0] == WANTED[question]), "words": float(len(text.split()))}
 
 
-def optimiser(out: Path, settings: Optimising = SETTINGS, *, make=tiny_llama, judge=right) -> Optimiser[str]:
+def optimiser(
+    out: Path, settings: Optimising = SETTINGS, *, make=tiny_llama, judge=right, rank: int = 0, family=Policy
+) -> Optimiser[str]:
     model, tokenizer = load_base(str(make(out / "base")))
     torch.manual_seed(0)
+    if rank:
+        from peft import get_peft_model
+
+        model = get_peft_model(model, lora(rank, seq2seq=model.config.is_encoder_decoder))
     return Optimiser(
-        Policy(model, tokenizer), settings, prompt=lambda question: f"{question} x {question}", judge=judge,
-        questions=["a", "b"], validation=["a", "b"], out=out / "fit",
+        family(model, tokenizer, value=settings.value), settings, prompt=lambda question: f"{question} x {question}",
+        judge=judge, questions=["a", "b"], validation=["a", "b"], out=out / "fit",
     )  # fmt: skip
 
 
@@ -81,13 +90,14 @@ def test_the_same_seed_gives_the_same_curve_and_another_one_another(tmp_path: Pa
     assert curve(tmp_path / "one") != curve(tmp_path / "other")
 
 
-def test_a_killed_training_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None:
-    optimiser(tmp_path / "whole", changed(iterations=8)).train()
-    command = [sys.executable, "-m", "tests.training.test_optimise", str(tmp_path / "cut")]
+@pytest.mark.parametrize("make", [tiny_llama, tiny_t5])
+def test_a_killed_training_goes_on_as_if_nothing_had_happened(make, tmp_path: Path) -> None:
+    optimiser(tmp_path / "whole", changed(iterations=8), make=make).train()
+    command = [sys.executable, "-m", "tests.training.test_optimise", str(tmp_path / "cut"), make.__name__]
     killed = subprocess.run(command, cwd=Path(__file__).parents[2], check=False, timeout=300)
     assert killed.returncode == -signal.SIGKILL
     assert len(curve(tmp_path / "cut")) == 5
-    optimiser(tmp_path / "cut", changed(iterations=8)).train()
+    optimiser(tmp_path / "cut", changed(iterations=8), make=make).train()
     assert curve(tmp_path / "cut") == curve(tmp_path / "whole")
 
 
@@ -98,7 +108,7 @@ def test_a_collapse_is_seen_and_the_best_weights_come_back(tmp_path: Path) -> No
     async def breaks(question: str, text: str) -> Judged:
         nonlocal judged
         judged += 1
-        return {"score": 0.5 if judged <= 2 else 0.0, "invalid": float(66 < judged <= 130)}
+        return {"score": 0.5 if judged <= 2 else -0.01 * len(text), "invalid": float(66 < judged <= 130)}
 
     settings = changed(iterations=3, collapse_invalid=0.5)
     policy = optimiser(tmp_path, settings, judge=breaks)
@@ -107,6 +117,8 @@ def test_a_collapse_is_seen_and_the_best_weights_come_back(tmp_path: Path) -> No
     rows = curve(tmp_path)
     assert [row.get("collapsed", 0.0) for row in rows] == [0.0, 1.0, 0.0]
     assert rows[2]["learning_rate"] == pytest.approx(0.004 * (1 - 2 / 3) / 2)
+    assert rows[1]["kl"] > 1e-5, "the policy had moved"
+    assert rows[2]["kl"] == pytest.approx(0, abs=1e-6)
     assert all(torch.equal(each, before[name]) for name, each in after.named_parameters())
 
 
@@ -130,7 +142,7 @@ def test_scores_that_are_not_numbers_end_the_training(tmp_path: Path) -> None:
     async def nothing(question: str, text: str) -> Judged:
         return {"score": float("nan")}
 
-    with pytest.raises(TrainingFailed, match="loss is nan in iteration 1: begin again with a lower learning rate"):
+    with pytest.raises(TrainingFailed, match="reward of a reply in iteration 1 is not a finite number"):
         optimiser(tmp_path, judge=nothing).train()
 
 
@@ -139,10 +151,131 @@ def test_a_training_warns_of_nothing(tmp_path: Path, recwarn: pytest.WarningsRec
     assert not [warned for warned in recwarn if "reground" in warned.filename]
 
 
+def test_weights_that_are_thrown_far_end_the_training(tmp_path: Path) -> None:
+    with pytest.raises(TrainingFailed, match=r"is nan in iteration 1: begin again with a lower learning rate"):
+        optimiser(tmp_path, changed(learning_rate=1e30)).train()
+
+
 @pytest.mark.parametrize("wrong", [{"iterations": 0}, {"learning_rate": float("nan")}, {"temperature": 0.0}])
 def test_settings_that_cannot_be(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         changed(**wrong)
+
+
+@pytest.mark.parametrize("value", ["shared", "copy"])
+@pytest.mark.parametrize(("make", "rank"), [(tiny_llama, 0), (tiny_llama, 4), (tiny_t5, 0), (tiny_t5, 4)])
+def test_every_form_of_policy_and_value_model_is_trained_and_restored(make, rank, value, tmp_path: Path) -> None:
+    settings = changed(iterations=2, episodes=16, value=value, temperature=0.7, whiten_rewards=True, beta=0.1)
+    made = optimiser(tmp_path, settings, make=make, rank=rank)
+    made.train()
+    assert all(row["update_kl"] > 0 for row in curve(tmp_path)), "the policy moves"
+    again = optimiser(tmp_path, changed(**{**vars(settings), "iterations": 3}), make=make, rank=rank)
+    again.train()
+    assert len(curve(tmp_path)) == 3
+
+
+def test_beams_give_replies_to_learn_from(tmp_path: Path) -> None:
+    optimiser(tmp_path, changed(iterations=1, episodes=8, beams=3)).train()
+    assert len(curve(tmp_path)) == 1
+
+
+class Forgetful(Policy):
+    """Scores what it trains on unlike what it sampled."""
+
+    def forward(self, prompts, replies, temperature, **more):
+        return super().forward(prompts, replies, 1.0 if torch.is_grad_enabled() else temperature, **more)
+
+
+def test_a_first_ratio_that_is_not_one_ends_the_training(tmp_path: Path) -> None:
+    with pytest.raises(TrainingFailed, match=r"the first ratio of iteration 1 is .* and not 1"):
+        optimiser(tmp_path, changed(temperature=0.7), family=Forgetful).train()
+
+
+def test_the_learning_rate_falls_linearly_and_adams_epsilon_is_that_of_the_source(tmp_path: Path) -> None:
+    made = optimiser(tmp_path, changed(iterations=4, episodes=16))
+    assert made.optimizer.param_groups[0]["eps"] == 1e-5
+    made.train()
+    rates = [row["learning_rate"] for row in curve(tmp_path)]
+    assert rates == pytest.approx([0.004, 0.003, 0.002, 0.001])
+
+
+def test_scores_become_rewards_and_advantages_as_in_the_equations(tmp_path: Path) -> None:
+    """Two replies by hand: one with an end, one without; beta, gamma, lambda and the penalty are the settings'."""
+    settings = changed(no_end=-1.0, gamma=0.5, lam=1.0, beta=0.1)
+    made = optimiser(tmp_path, settings)
+    mask = torch.tensor([[True, True, False], [True, True, True]])
+    replies = Replies(torch.ones(2, 3, dtype=torch.long), mask, torch.tensor([True, False]))
+    one = torch.ones(2, 1, dtype=torch.long)
+    prompts = Prompts(one, one, one[0, :0])
+    columns = {
+        "logprobs": torch.full((2, 3), -1.0), "reference": torch.full((2, 3), -2.0),
+        "entropy": torch.full((2, 3), 0.5), "values": torch.zeros(2, 4),
+    }  # fmt: skip
+    found = made._weighed(prompts, replies, columns, [{"score": 1.0, "invalid": 1.0}, {"score": 9.0}])
+    # each token costs beta * 1 nat, and the score is paid at the last one; later rewards count half
+    assert found.returns[0].tolist() == pytest.approx([-0.1 + 0.5 * 0.9, 0.9, 0, 0])
+    assert found.returns[1].tolist() == pytest.approx([-0.1 + 0.5 * (-0.1 + 0.5 * -1.1), -0.1 + 0.5 * -1.1, -1.1, 0])
+    chosen = found.advantages[mask]
+    assert chosen.mean().item() == pytest.approx(0, abs=1e-6)
+    assert chosen.std(unbiased=False).item() == pytest.approx(1, abs=1e-3)
+    told = {"reward": 0.0, "kl": 2.5, "length": 2.5, "ended": 0.5, "empty": 0.5, "invalid": 1.0, "entropy": 0.5}
+    assert {name: found.metrics[name] for name in told} == pytest.approx(told)
+    white = optimiser(tmp_path, changed(**{**vars(settings), "whiten_rewards": True}))
+    shifted = white._weighed(prompts, replies, columns, [{"score": 1.0}, {"score": 9.0}]).returns
+    rewards = torch.tensor([-0.1, 0.9, -0.1, -0.1, -1.1])
+    wanted = rewards.mean() + (rewards - rewards.mean()) / rewards.std(unbiased=False)
+    assert shifted[1, 2].item() == pytest.approx(wanted[4].item(), abs=1e-4)
+
+
+def test_the_clip_and_the_adapted_coefficient_are_those_of_the_settings(tmp_path: Path) -> None:
+    optimiser(tmp_path / "tight", changed(iterations=3, episodes=32, clip=1e-6, beta=0.001, target=0.2)).train()
+    optimiser(tmp_path / "wide", changed(iterations=1, episodes=32, clip=1e6)).train()
+    rows = curve(tmp_path / "tight")
+    assert rows[0]["clipped"] > 0.2
+    assert curve(tmp_path / "wide")[0]["clipped"] == 0
+    for row, following in pairwise(rows):
+        assert following["beta"] == pytest.approx(ppo.AdaptiveKL(row["beta"], 0.2).after(row["kl"]).beta)
+    assert rows[2]["beta"] != rows[0]["beta"]
+
+
+def test_the_penalty_of_the_divergence_pulls_the_policy_back(tmp_path: Path) -> None:
+    async def same(question: str, text: str) -> Judged:
+        return {"score": 0.0}
+
+    made = optimiser(tmp_path, changed(iterations=10, beta=1.0), judge=same)
+    torch.manual_seed(1)
+    with torch.no_grad():
+        for each in made.policy.model.parameters():
+            each.add_(0.05 * torch.randn_like(each))
+    made.train()
+    found = [row["kl"] for row in curve(tmp_path)]
+    assert min(found[-3:]) < 0.8 * found[0]
+
+
+def test_replies_of_another_length_count_as_a_collapse(tmp_path: Path) -> None:
+    async def long(question: str, text: str) -> Judged:
+        return {"score": float(len(text.split()))}
+
+    optimiser(tmp_path, changed(collapse_length=1.001, iterations=3, reply_tokens=8), judge=long).train()
+    assert any(row.get("collapsed") for row in curve(tmp_path))
+
+
+def test_a_context_that_is_too_short_is_said_before_anything_is_sampled(tmp_path: Path) -> None:
+    made = optimiser(tmp_path, changed(reply_tokens=126))
+    with pytest.raises(ConfigurationError, match=r"room for 128 tokens, and a prompt of 3 and a reply of 126 need 129"):
+        made.train()
+    assert not list((tmp_path / "fit").glob("checkpoint-*"))
+
+
+def test_batches_hold_every_row_once_and_rows_of_like_length() -> None:
+    lengths = torch.arange(100) % 37
+    found = batches(lengths, 8, torch.Generator().manual_seed(1))
+    assert sorted(torch.cat(found).tolist()) == list(range(100))
+    assert [len(rows) for rows in found].count(8) == 12
+    padded = sum(int(lengths[rows].max()) * len(rows) for rows in found)
+    alone = sum(int(lengths[rows].max()) * len(rows) for rows in torch.randperm(100).split(8))
+    assert padded < 0.85 * alone
+    assert not torch.equal(found[0], batches(lengths, 8, torch.Generator().manual_seed(2))[0])
 
 
 if __name__ == "__main__":  # the process that is killed
@@ -151,4 +284,5 @@ if __name__ == "__main__":  # the process that is killed
         if number == 5:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    optimiser(Path(sys.argv[1]), changed(iterations=8)).train(die)
+    made_by = {"tiny_llama": tiny_llama, "tiny_t5": tiny_t5}[sys.argv[2]]
+    optimiser(Path(sys.argv[1]), changed(iterations=8), make=made_by).train(die)

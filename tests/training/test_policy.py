@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -31,9 +32,9 @@ def policy(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return Policy(model, tokenizer)
 
 
-def sampled(policy: Policy, *, seed: int = 1, most: int = 8) -> tuple:
+def sampled(policy: Policy, *, asked: Sequence[str] = ASKED, seed: int = 1, most: int = 8) -> tuple:
     torch.manual_seed(seed)
-    prompts = policy.prompts(ASKED, most=32)
+    prompts = policy.prompts(asked, most=32)
     return prompts, policy.sample(prompts, most=most, temperature=1.3)
 
 
@@ -52,16 +53,17 @@ def test_a_reply_ends_with_its_end_token(policy: Policy) -> None:
     assert cut
 
 
-def test_a_row_does_not_depend_on_its_neighbours_or_its_padding(policy: Policy) -> None:
-    prompts, replies = sampled(policy)
-    together = policy(prompts, replies, 1.3)
-    for row, text in enumerate(ASKED):
+@pytest.mark.parametrize("asked", [ASKED, ["a b c d e f", "a b g", "a b"]])
+def test_a_row_does_not_depend_on_its_neighbours_or_its_padding(policy: Policy, asked: Sequence[str]) -> None:
+    prompts, replies = sampled(policy, asked=asked)
+    together = policy(prompts, replies, 1.3, measured=True)
+    for row, text in enumerate(asked):
         length = int(replies.mask[row].sum())
         alone = policy.prompts([text], most=32)
         only = Replies(
             replies.tokens[row : row + 1, :length], replies.mask[row : row + 1, :length], replies.ended[row:]
         )
-        found = policy(alone, only, 1.3)
+        found = policy(alone, only, 1.3, measured=True)
         assert torch.allclose(found.logprobs[0], together.logprobs[row, :length], atol=1e-3)
         assert torch.allclose(found.entropy[0], together.entropy[row, :length], atol=1e-3)
 
@@ -103,13 +105,95 @@ def test_the_reference_stays_when_the_policy_moves(policy: Policy) -> None:
             each.copy_(old)
 
 
-def test_a_value_model_of_its_own_is_a_copy_that_is_trained(tmp_path: Path) -> None:
-    model, tokenizer = load_base(str(tiny_llama(tmp_path)))
-    policy = Policy(model, tokenizer, value="copy")
+def made(kind: str, path: Path, **settings: object) -> Policy:
+    family, _, adapted = kind.partition("+")
+    model, tokenizer = load_base(str((tiny_t5 if family == "t5" else tiny_llama)(path)))
+    if adapted:
+        from peft import get_peft_model
+
+        model = get_peft_model(model, lora(4, seq2seq=family == "t5"))
+    torch.manual_seed(0)
+    return Policy(model, tokenizer, **settings)
+
+
+@pytest.mark.parametrize("kind", ["llama", "t5", "llama+lora", "t5+lora"])
+def test_a_value_model_of_its_own_is_a_copy_that_is_trained(kind: str, tmp_path: Path) -> None:
+    policy = made(kind, tmp_path, value="copy")
     prompts, replies = sampled(policy)
     with torch.no_grad():
         policy.head.weight.fill_(0.1)
     policy(prompts, replies, 1.0).values.sum().backward()
     assert all(each.grad is None for each in policy.model.parameters())
     assert any(each.grad is not None for each in policy.critic.parameters())
-    assert all(each.grad is None for each in policy.reference.parameters())
+    frozen = policy.reference
+    assert frozen is None if "lora" in kind else all(each.grad is None for each in frozen.parameters())
+
+
+def test_dropout_stays_off(tmp_path: Path) -> None:
+    for kind in ("t5", "llama+lora"):  # both have dropout in their configuration
+        policy = made(kind, tmp_path / kind).train()
+        if "lora" in kind:
+            torch.nn.init.normal_(next(v for name, v in policy.named_parameters() if "lora_B" in name))
+        prompts, replies = sampled(policy)
+        first, second = (policy(prompts, replies, 1.0).logprobs for _ in range(2))
+        assert torch.equal(first, second)
+
+
+def test_padding_is_no_end_token_and_stands_where_nothing_is_read(policy: Policy) -> None:
+    assert policy.pad not in policy.ends
+    prompts = policy.prompts(ASKED, most=32)
+    assert (prompts.ids[~prompts.mask.bool()] == policy.pad).all()
+    empty = ~prompts.mask.bool()[1]
+    assert empty.tolist() == sorted(empty.tolist(), reverse=not policy.apart)
+
+
+def test_a_prompt_that_is_too_long_loses_its_beginning(policy: Policy) -> None:
+    cut = policy.prompts(["a b c d e f"], most=4).whole().ids
+    whole = policy.prompts(["a b c d e f"], most=32).whole().ids
+    assert cut.tolist() == whole[:, -4:].tolist()
+
+
+def test_logits_are_computed_for_the_reply_alone(tmp_path: Path) -> None:
+    policy = made("llama", tmp_path)
+    prompts, replies = sampled(policy)
+    seen: list[int] = []
+    policy.model.lm_head.register_forward_pre_hook(lambda part, given: seen.append(given[0].shape[1]))
+    policy(prompts, replies, 1.0)
+    assert seen == [replies.tokens.shape[1] + 1]
+
+
+def test_a_common_beginning_is_computed_once_and_learns_as_if_it_stood_in_every_row(tmp_path: Path) -> None:
+    for kind in ("llama", "llama+lora"):
+        policy = made(kind, tmp_path / kind, value="shared")
+        torch.nn.init.normal_(policy.head.weight)
+        prompts = policy.prompts(["a b c d e f", "a b c g", "a b c i j"], most=32)
+        assert (len(prompts.prefix), prompts.ids.shape[1], prompts.width) == (3, 3, 6)
+        replies = policy.sample(prompts, most=5)
+        found = []
+        for asked in (prompts, prompts.whole()):
+            policy.zero_grad()
+            scored = policy(asked, replies, 1.3, measured=True)
+            (scored.logprobs * replies.mask).sum().add((scored.values[:, :-1] * replies.mask).sum()).backward()
+            slopes = [each.grad.clone() for each in policy.parameters() if each.grad is not None]
+            found.append([scored.logprobs * replies.mask, scored.entropy * replies.mask, *slopes])
+        assert all(torch.allclose(once, whole, atol=1e-3) for once, whole in zip(*found, strict=True))
+
+
+def test_rows_are_taken_without_what_is_padding_in_all_of_them(policy: Policy) -> None:
+    prompts, replies = sampled(policy)
+    rows = torch.tensor([1, 2])
+    some, said = prompts.at(rows), replies.at(rows)
+    assert some.ids.shape[1] == int(prompts.mask[rows].sum(-1).max())
+    assert said.tokens.shape[1] == int(replies.lengths[rows].max())
+    both = policy(prompts, replies, 1.3).logprobs[rows, : said.tokens.shape[1]]
+    assert torch.allclose(policy(some, said, 1.3).logprobs * said.mask, both * said.mask, atol=1e-3)
+
+
+def test_beams_find_a_reply_at_least_as_likely_as_the_greedy_one(policy: Policy) -> None:
+    prompts = policy.prompts(ASKED, most=32)
+    likely = []
+    for beams in (1, 6):
+        replies = policy.sample(prompts, most=6, temperature=0, beams=beams)
+        scored = policy(prompts, replies, 1.0).logprobs * replies.mask
+        likely.append((scored.sum(-1) / replies.lengths).mean().item())
+    assert likely[1] >= likely[0] - 1e-4

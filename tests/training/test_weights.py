@@ -17,10 +17,10 @@ from reground.core.errors import ConfigurationError
 from reground.models import gguf, hf
 from reground.models.options import ModelOptions
 from reground.training.export import export_folder, export_gguf
-from reground.training.weights import load_base, lora, merged, save
+from reground.training.weights import load_base, lora, merged, save, train_upper
 from tests.models import small_model
 from tests.models.conversing import sampling, says
-from tests.training.tiny import tiny_llama
+from tests.training.tiny import tiny_gguf, tiny_llama, tiny_t5
 
 
 @pytest.fixture(scope="module")
@@ -184,3 +184,34 @@ def test_a_gguf_file_of_another_model_is_no_template(folder: Path, tmp_path: Pat
     with pytest.raises(ConfigurationError, match="not of the same model"):
         export_gguf(str(other), tmp_path / "out.gguf", like=template(tmp_path / "like.gguf", folder))
     assert not (tmp_path / "out.gguf").exists()
+
+
+def test_the_weights_of_a_gguf_file_are_trained_and_saved_like_any_others(tmp_path: Path) -> None:
+    """transformers marks dequantised weights as quantised; its trainers refuse such a model and it cannot be saved."""
+    from transformers.trainer_utils import validate_quantization_for_training
+
+    file = tiny_gguf(tmp_path / "tiny.gguf")
+    model, tokenizer = load_base(str(file))
+    validate_quantization_for_training(model)
+    save(model, tokenizer, tmp_path / "saved", base=str(file))
+    again, _ = hf.load_weights(str(tmp_path / "saved"))
+    inputs = encoded(tokenizer, "a b c d")
+    assert torch.allclose(again(**inputs).logits, model.eval()(**inputs).logits, atol=1e-5)
+    assert "quantization" not in (tmp_path / "saved" / "config.json").read_text()
+
+
+@pytest.mark.parametrize("make", [tiny_llama, tiny_t5])
+def test_the_last_layers_alone_can_be_trained(make, tmp_path: Path) -> None:
+    model, _ = load_base(str(make(tmp_path)))
+    train_upper(model, 0)
+    assert all(each.requires_grad for each in model.parameters())
+    train_upper(model, 1)
+    trained = {name for name, each in model.named_parameters() if each.requires_grad}
+    wanted = "layers.1." if make is tiny_llama else "block.1."
+    assert trained
+    assert all(wanted in name for name in trained)
+    assert {name for name, _ in model.named_parameters() if wanted in name} == trained
+    with pytest.raises(ConfigurationError, match="has not 3 layers to train"):
+        train_upper(model, 3)
+    with pytest.raises(ConfigurationError, match="leave it out, or --lora-rank"):
+        train_upper(model, 1, lora_rank=4)

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from reground.app.options import Benchmark, Data, Documents, Fresh
+from reground.app.options import Benchmark, Fresh
 from reground.training.ppo.settings import Optimising
 from reground.training.rewriter.settings import WarmUp
 
@@ -99,16 +99,19 @@ class RewriterPpo(RewriterFolder, Base, Optimising, Benchmark):
     lora_rank: int = field(default=0, metadata={"min": 0})
     """The rank of the LoRA matrices; 0 trains all weights."""
 
+    layers: int = field(default=0, metadata={"min": 0})
+    """The number of last layers to train, which takes less time; 0 trains all weights."""
+
     seed: int = 0
     """Draws the questions and the samples."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class RewriterEval(RewriterFolder, Data, Documents):
+class RewriterEval(RewriterFolder, Benchmark):
     """The options of `train rewriter eval`."""
 
-    task: str = field(metadata={"short": "-t"})
-    """The benchmark to measure on."""
+    out: Path = field(default=FOLDER, metadata={"short": "-o"})
+    """The folder of the training."""
 
     limit: int = 0
     """The number of questions, drawn by the seed; 0 means all."""
@@ -116,8 +119,11 @@ class RewriterEval(RewriterFolder, Data, Documents):
     passages: int = field(default=3, metadata={"min": 1})
     """Passages of all queries together that are read."""
 
-    seed: int = 0
-    """Draws the questions."""
-
     models: str | None = None
     """Models to measure, separated by commas: folders or anything that hf/ takes; the training's own by default."""
+
+    prompted: bool = False
+    """Measure --model as a prompted rewriter too."""
+
+    answered: int = field(default=0, metadata={"min": 0})
+    """The number of questions, the first ones, that --model also answers with what each rewriter finds."""

@@ -74,6 +74,8 @@ def load_weights(model: str, *, adapter: Path | None = None, dtype: Any = None, 
             tokenizer = AutoTokenizer.from_pretrained(where, padding_side=side, **read)
             dtype = dtype or (torch.bfloat16 if device == "cuda" else torch.float32)
             weights = (family or usual).from_pretrained(where, dtype=dtype, **read)
+            if how:
+                _unmarked(weights)
             if adapter is not None:
                 weights = _adapted(weights, adapter)
     except RegroundError:
@@ -114,6 +116,15 @@ def _source(model: str) -> tuple[str, dict[str, str]]:
         file = pull.pull(model)
         return str(file.parent), {"gguf_file": file.name}
     return model, {}
+
+
+def _unmarked(weights: Any) -> None:
+    """Drop the mark of quantised weights: those of a GGUF file are dequantised, so they can be trained and saved."""
+    weights.is_quantized = False
+    marks = ((weights, "hf_quantizer"), (weights, "quantization_method"), (weights.config, "quantization_config"))
+    for owner, name in marks:
+        if hasattr(owner, name):
+            delattr(owner, name)
 
 
 def _adapted(weights: Any, adapter: Path) -> Any:

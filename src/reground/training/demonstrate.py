@@ -14,7 +14,7 @@ from reground.core.errors import ConfigurationError, DataError
 from reground.models._transformers import prompt_text
 from reground.training.fitting import Fitting, Step, arguments, fit, result
 from reground.training.rows import Demonstration
-from reground.training.weights import load_base, lora, save
+from reground.training.weights import context_of, load_base, lora, save
 
 if TYPE_CHECKING:
     import transformers
@@ -40,6 +40,7 @@ def fit_demonstrations(
         raise DataError("there are no demonstrations to fit to", path=out)
     set_seed(settings.seed)
     model, tokenizer = load_base(base, whole=not settings.lora_rank)
+    _check_context(model.config, tokenizer, rows, settings.max_length)
     adapter = lora(settings.lora_rank, seq2seq=model.config.is_encoder_decoder)
     make = _seq2seq if model.config.is_encoder_decoder else _decoder
     trainer = make(model, tokenizer, rows, settings, arguments(settings, out), adapter)
@@ -47,6 +48,21 @@ def fit_demonstrations(
     with result(place) as folder:
         save(trainer.model, tokenizer, folder, base=base)
     return place
+
+
+def _check_context(config: Any, tokenizer: Any, rows: Sequence[Demonstration], most: int) -> None:
+    """Raise ConfigurationError where a demonstration is longer than the model's context."""
+    apart, room = config.is_encoder_decoder, context_of(config)
+    longest = max((pair for row in rows for pair in [tokenised(tokenizer, row, most=most, apart=apart)]), key=_length)
+    needed = max(map(len, longest)) if apart else _length(longest)
+    if needed > room:
+        raise ConfigurationError(
+            f"the base has room for {room} tokens, and a demonstration has {needed}: choose another base"
+        )
+
+
+def _length(pair: tuple[list[int], list[int]]) -> int:
+    return len(pair[0]) + len(pair[1])
 
 
 def tokenised(tokenizer: Any, row: Demonstration, *, most: int, apart: bool) -> tuple[list[int], list[int]]:

@@ -50,9 +50,10 @@ def _place(file: Path) -> tuple[int, str]:
 
 
 def _fit(out: Path, folder: Path, rows: Sequence[Mapping[str, float]]) -> str:
-    losses = smoothed([row["loss"] for row in rows if "loss" in row])
+    told = "reward" if any("reward" in row for row in rows) else "loss"
+    curve = smoothed([row[told] for row in rows if told in row])
     name = folder.relative_to(out)
-    lines = [f"## {name}", f"{len(rows)} steps; smoothed loss {losses[0]:.4f} at first, {losses[-1]:.4f} at last."]
+    lines = [f"## {name}", f"{len(rows)} steps; smoothed {told} {curve[0]:.4f} at first, {curve[-1]:.4f} at last."]
     try:
         plot_metrics(rows, folder / "metrics", title=str(name))
         lines.append(f"![metrics of {name}]({name}/metrics.svg)")

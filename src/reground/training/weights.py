@@ -74,6 +74,36 @@ def lora(rank: int, *, head: Head = "lm", seq2seq: bool = False) -> Any:
     return LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.05, target_modules="all-linear", task_type=kind)
 
 
+def context_of(config: Any) -> int:
+    """The most tokens that a model was made for; without a limit for one with relative positions, such as T5."""
+    return getattr(config, "max_position_embeddings", None) or 1 << 30
+
+
+def train_upper(model: Any, layers: int, *, lora_rank: int = 0) -> None:
+    """Freeze all weights but those of the last layers, in each stack of an encoder-decoder; 0 freezes none.
+
+    The backward pass then ends at the first trained layer. Raises ConfigurationError for a model that has fewer, and
+    together with an adapter (lora_rank), which is on every layer.
+    """
+    if not layers:
+        return
+    if lora_rank:
+        raise ConfigurationError("--layers chooses whole weights to train: leave it out, or --lora-rank")
+    from torch import nn
+
+    deep = {getattr(model.config, name, None) for name in ("num_hidden_layers", "num_decoder_layers")}
+    stacks: dict[str, Any] = {}
+    for name, part in model.named_modules():
+        inner = any(name.startswith(f"{outer}.") for outer in stacks)
+        if isinstance(part, nn.ModuleList) and len(part) in deep and not inner:
+            stacks[name] = part
+    if not stacks or layers > min(map(len, stacks.values())):
+        raise ConfigurationError(f"the model has not {layers} layers to train: lower --layers")
+    model.requires_grad_(False)
+    for stack in stacks.values():
+        stack[-layers:].requires_grad_(True)
+
+
 def save(model: Any, tokenizer: Any, folder: Path, *, base: str) -> None:
     """Write a model and its tokenizer into a folder; of an adapter, only the adapter and the name of its base."""
     for adapter in getattr(model, "peft_config", {}).values():

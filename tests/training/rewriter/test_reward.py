@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from reground.core.errors import AuthenticationError, ConfigurationError, TransientModelError
+from reground.core.errors import AuthenticationError, ConfigurationError, ModelError, TransientModelError
 from reground.core.evidence import Passage
 from reground.evaluation.task import Example
+from reground.evaluation.tasks.choice import MultipleChoice
 from reground.evaluation.tasks.qa import QuestionAnswering
 from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
 from reground.models.scripted import ScriptedModel
@@ -103,3 +104,25 @@ def test_rewards_that_cannot_be() -> None:
         PipelineReward(method(), TASK, {"hits": 1.0})
     assert retriever_only({"hit": 1.0})
     assert not retriever_only({"hit": 1.0, "token F1": 1.0})
+
+
+async def test_a_reader_that_fails_again_and_again_ends_the_training() -> None:
+    refused = ModelError("the request is not understood")
+    model = ScriptedModel(lambda messages, sampling: refused)
+    reward = PipelineReward(
+        RewriteRetrieveRead(model=model, retriever=Library(), total=2), TASK, {"exact match": 1.0, "hit": 1.0}
+    )
+    judged = await reward(EXAMPLE, "river of Vienna")
+    assert (judged["score"], judged["failed"]) == (0.0, 1.0)
+    for _ in range(18):
+        await reward(EXAMPLE, "river of Vienna")
+    with pytest.raises(ModelError, match=r"failed at 20 rewritings in a row, .* not understood"):
+        await reward(EXAMPLE, "river of Vienna")
+
+
+def test_a_letter_is_no_answer_that_a_passage_could_hold() -> None:
+    choice = MultipleChoice("exam_train", (EXAMPLE,))
+    assert paper_weights(choice) == {"exact match": 1.0, "option F1": 1.0}
+    for weights in (RETRIEVAL, {RANK: 1.0}):
+        with pytest.raises(ConfigurationError, match="exam_train has no metric"):
+            PipelineReward(method(), choice, weights)

@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:  # between the end of the command and here
         code = _interrupted()
         _end_at_once(code)
-    if code == EXIT_INTERRUPTED and _is_indexing():
+    if code == EXIT_INTERRUPTED and _is_busy():
         # The thread is in a library call that nothing can stop, and a normal exit would break the interpreter under it.
         sys.stderr.flush()
         os._exit(code)
@@ -56,9 +56,12 @@ def _end_at_once(code: int) -> None:
         signal.signal(signal.SIGINT, lambda *_: os._exit(code))
 
 
-def _is_indexing() -> bool:
+def _is_busy() -> bool:
+    """Whether a thread builds an index or fits a model."""
     corpora = sys.modules.get("reground.app.corpora")  # not loaded, it has begun nothing
-    return corpora is not None and any(thread.name == corpora.BACKGROUND for thread in threading.enumerate())
+    fits = sys.modules.get("reground.app.cli.background")
+    busy = {corpora and corpora.BACKGROUND, fits and fits.THREAD}
+    return any(thread.name in busy for thread in threading.enumerate())
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

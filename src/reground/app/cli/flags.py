@@ -54,13 +54,14 @@ class Look:
 
 @dataclass(frozen=True)
 class Part:
-    """One option, and its parameter for typer."""
+    """One option, and its parameter for typer. nullable: whether "none" is a value, beside a default that is not."""
 
     key: str
     type: Any
     default: Any
     help: str
     look: Look
+    nullable: bool = False
 
     @property
     def optional(self) -> bool:
@@ -72,6 +73,8 @@ class Part:
         look, more = self.look, {}
         if (parse := getattr(self.type, "parse", None)) is not None:
             more["parser"] = parse
+        if self.nullable:
+            more["parser"] = _or_none(self.type)
         hint = self.type if self.default is not None or self.type is bool else self.type | None
         text = self.help.replace("[", r"\[")
         if look.argument:
@@ -85,6 +88,13 @@ class Part:
             )
         default = self.default if self.optional else inspect.Parameter.empty
         return inspect.Parameter(self.key, _KEYWORD, default=default, annotation=Annotated[hint, info])
+
+
+def _or_none(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def parse(text: Any) -> Any:
+        return None if str(text).lower() == "none" else kind(text)
+
+    return parse
 
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
@@ -128,7 +138,9 @@ def parts(order: Any, prefix: str = "", outer: Look | None = None) -> Iterator[P
             look = dataclasses.replace(look, prefix=outer.prefix, panel=look.panel or outer.panel)
             if outer.min is not None and kind is int:
                 look = dataclasses.replace(look, min=outer.min)
-            yield Part(prefix + name, kind, _default(order, name, kind), words[name], look)
+            default = _default(order, name, kind)
+            nullable = kind in (int, float) and type(None) in _members(hint) and default is not None
+            yield Part(prefix + name, kind, default, words[name], look, nullable)
 
 
 def _look(cls: Any, name: str) -> Look:

@@ -13,6 +13,7 @@ import typer
 
 from reground.app.cli import _common as common
 from reground.app.cli.config import ConfigFile
+from reground.app.cli.eval import slug
 from reground.app.cli.flags import flattened
 from reground.app.options import Quiet
 from reground.app.options_rewriter import RewriterCollect, RewriterEval, RewriterPpo, RewriterWarmup
@@ -24,10 +25,34 @@ if TYPE_CHECKING:
 
     from reground.evaluation.task import Example, Task
     from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
-    from reground.training.ppo.optimise import Metrics
-    from reground.training.rewriter.evaluate import Rewriter
+    from reground.training.ppo.judging import Judge, Judged
+    from reground.training.ppo.rollout import Metrics
+    from reground.training.rewriter.reward import PipelineReward
 
 METHOD = "rewrite_retrieve_read"
+_TOLD = frozenset(
+    [
+        "reward",
+        "kl",
+        "beta",
+        "entropy",
+        "length",
+        "ended",
+        "empty",
+        "invalid",
+        "explained_variance",
+        "learning_rate",
+        "loss",
+        "policy_loss",
+        "value_loss",
+        "clipped",
+        "update_kl",
+        "validation",
+        "collapsed",
+        "seconds",
+    ]
+)
+"""Metrics of an iteration that are no parts of the reward."""
 REWRITTEN, PLAIN = "rewritten", "plain"
 
 rewriter_app = typer.Typer(
@@ -103,6 +128,7 @@ def warmup(order: RewriterWarmup, voice: Quiet, config: ConfigFile = None) -> No
 
     Example:  reground train rewriter warmup --base smollm2 --proof passages
     """
+    from reground.app.cli.background import in_background
     from reground.app.cli.fit_progress import FitProgress
     from reground.training.fitting import Fitting
     from reground.training.report import write_section
@@ -122,7 +148,8 @@ def warmup(order: RewriterWarmup, voice: Quiet, config: ConfigFile = None) -> No
     named = {each.name: getattr(order, each.name) for each in fields(Fitting) if hasattr(order, each.name)}
     base = order.base or "smollm2"
     with FitProgress(err, "warm-up", shown=not voice.quiet) as progress:
-        place = fit_warmup(order.out, kept.rows, base, Fitting(**named), fresh=order.fresh, on_step=progress.on_step)
+        fit = partial(fit_warmup, order.out, kept.rows, base, Fitting(**named), fresh=order.fresh)
+        place = asyncio.run(in_background(partial(fit, on_step=progress.on_step)))
     common.say(console, f"the warmed-up rewriter is in {place}: --rewriter hf/{place}")
 
 
@@ -176,6 +203,7 @@ async def _optimised(
     *,
     quiet: bool,
 ) -> Path:
+    from reground.app.cli.background import in_background
     from reground.app.cli.fit_progress import FitProgress
     from reground.training.ppo.settings import Optimising
     from reground.training.report import write_report
@@ -186,33 +214,39 @@ async def _optimised(
     settings = Optimising(**{each.name: getattr(order, each.name) for each in fields(Optimising)})
     async with AsyncExitStack() as opened:
         method = await _pipeline(order, task, weights, err, opened, quiet=quiet)
-        reward = PipelineReward(method, task, weights)
-
+        judge = _here(PipelineReward(method, task, weights))
         begin = order.base or str(order.out / WARMUP)
         same: dict[str, Any] = {
             "questions": questions,
             "lora_rank": order.lora_rank,
+            "layers": order.layers,
             "rewarded": weights,
             "fresh": order.fresh,
         }
         if order.control is not None:
             with FitProgress(err, order.control, shown=not quiet) as progress:
-                place = await asyncio.to_thread(
-                    partial(fit_control, **same, on_step=progress.on_step),
-                    order.out, begin, order.control, settings, reward,
-                )  # fmt: skip
+                fit = partial(fit_control, order.out, begin, order.control, settings, judge, **same)
+                place = await in_background(partial(fit, on_step=progress.on_step))
         else:
 
             def told(number: int, metrics: Metrics) -> None:
                 if not quiet:
                     common.say(err, _line(number, order.iterations, metrics))
 
-            place = await asyncio.to_thread(
-                partial(optimise_rewriter, **same, validation=validation, on_iteration=told),
-                order.out, begin, settings, reward,
-            )  # fmt: skip
+            fit = partial(optimise_rewriter, order.out, begin, settings, judge, **same, validation=validation)
+            place = await in_background(partial(fit, on_iteration=told))
     write_report(order.out)
     return place
+
+
+def _here(reward: PipelineReward) -> Judge[Example]:
+    """The reward, computed in this event loop, where models and documents were opened, whichever loop asks for it."""
+    loop = asyncio.get_running_loop()
+
+    async def judge(example: Example, text: str) -> Judged:
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(reward(example, text), loop))
+
+    return judge
 
 
 def _weights(said: str, task: Task) -> dict[str, float]:
@@ -244,14 +278,22 @@ async def _pipeline(
     quiet: bool,
 ) -> RewriteRetrieveRead:
     """The method whose answers are rewarded; a reader is opened only where the reward needs one."""
+    from reground.training.rewriter.reward import retriever_only
+
+    if retriever_only(weights):
+        return await searching(order, task, err, opened, quiet=quiet)
+    return await with_reader(order, task, err, opened, quiet=quiet)
+
+
+async def with_reader(
+    order: RewriterPpo | RewriterEval, task: Task, err: Console, opened: AsyncExitStack, *, quiet: bool
+) -> RewriteRetrieveRead:
+    """The method with the model as its reader."""
     from reground.app.cli.preparing import open_benches
     from reground.evaluation.compare import Cell
     from reground.evaluation.runner import EvalSettings
     from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
-    from reground.training.rewriter.reward import retriever_only
 
-    if retriever_only(weights):
-        return await _searching(order, task, err, opened, quiet=quiet)
     chosen = replace(order, settings={"total": order.passages, **order.settings})
     (bench,) = await open_benches(chosen, [task], [METHOD], order.out, err, opened, quiet=quiet)
     method = bench.configure(Cell(method=METHOD, tokens=None), EvalSettings(METHOD, order.model), order.budget).method
@@ -259,7 +301,7 @@ async def _pipeline(
     return method
 
 
-async def _searching(
+async def searching(
     order: RewriterPpo | RewriterEval, task: Task, err: Console, opened: AsyncExitStack, *, quiet: bool
 ) -> RewriteRetrieveRead:
     """The method without a reader."""
@@ -278,11 +320,16 @@ async def _searching(
 
 
 def _line(number: int, total: int, metrics: Metrics) -> str:
+    names = set(metrics) - _TOLD
+    parts = f" ({', '.join(f'{name} {metrics[name]:.3f}' for name in sorted(names))})" if names else ""
     checked = f", validation {metrics['validation']:.3f}" if "validation" in metrics else ""
+    explained = f" explaining {metrics['explained_variance']:.0%}" if "explained_variance" in metrics else ""
     back = ", collapsed: back to the best weights" if metrics.get("collapsed") else ""
     return (
-        f"iteration {number} of {total}: reward {metrics['reward']:.3f}{checked}, divergence {metrics['kl']:.2f}, "
-        f"{metrics['invalid']:.0%} unusable, {metrics['length']:.0f} tokens, {metrics['seconds']:.0f} s, "
+        f"iteration {number} of {total}: reward {metrics['reward']:.3f}{parts}{checked}, divergence "
+        f"{metrics['kl']:.2f}, entropy {metrics['entropy']:.2f}, {metrics['length']:.0f} tokens, "
+        f"{metrics['ended']:.0%} ended, {metrics['empty']:.0%} empty, {metrics['invalid']:.0%} unusable, value loss "
+        f"{metrics['value_loss']:.3f}{explained}, {metrics['clipped']:.0%} clipped, {metrics['seconds']:.0f} s, "
         f"{common.human_time((total - number) * metrics['seconds'])} left{back}"
     )
 
@@ -290,44 +337,39 @@ def _line(number: int, total: int, metrics: Metrics) -> str:
 @rewriter_app.command(name="eval")
 @flattened
 def evaluate(order: RewriterEval, voice: Quiet, config: ConfigFile = None) -> None:
-    """Measure what rewriters find, against the question itself as the query. No reader is needed.
+    """Measure what rewriters find, against the question itself as the query; no reader is needed for that.
+
+    The rewriters are the training's own: warmup, rloo, grpo and model. --prompted adds --model as a prompted one, and
+    --answered has it answer some of the questions. The same command resumes an interrupted measuring.
 
     Example:  reground train rewriter eval --task hotpotqa --out runs/rewriter
     """
+    from reground.app.cli.measured_rewriters import FOUND_TITLE, measured_rewriters
     from reground.evaluation.results import write_text
+    from reground.evaluation.runner import EvalSettings, choose
     from reground.evaluation.tasks import load_task
     from reground.training.report import write_section
-    from reground.training.rewriter.evaluate import record, table
+    from reground.training.rewriter.evaluate import difference_table, record, rewritings_table, table
 
     console, err = common.consoles()
     task = load_task(order.task, order.data)
-    measured = asyncio.run(_measured(order, task, err, quiet=voice.quiet))
-    shown = table(measured, order.passages)
-    write_text(order.out / f"eval-{order.task}.json", json.dumps(record(measured), indent=2, ensure_ascii=False) + "\n")
-    write_section(order.out, f"eval {order.task}", f"#{shown.markdown()}")
-    console.print(shown.terminal())
-
-
-async def _measured(order: RewriterEval, task: Task, err: Console, *, quiet: bool) -> list[Rewriter]:
-    from reground.evaluation.runner import EvalSettings, choose
-    from reground.training.rewriter.evaluate import QUESTION, measure_rewriter
-    from reground.training.rewriter.reward import RETRIEVAL, PipelineReward
-    from reground.training.rewriter.train import MODEL, WARMUP, rewritings
-
     examples = choose(task, EvalSettings(METHOD, "", limit=order.limit or None, seed=order.seed))
-    questions = [example.question for example in examples]
-    own = [str(order.out / name) for name in (WARMUP, MODEL, "rloo", "grpo") if (order.out / name).is_dir()]
-    models = own if order.models is None else [each.strip() for each in order.models.split(",")]
-    async with AsyncExitStack() as opened:
-        method = await _searching(order, task, err, opened, quiet=quiet)
-        reward = PipelineReward(method, task, RETRIEVAL)
-        measured = [await measure_rewriter(QUESTION, examples, None, reward)]
-        for model in models:
-            if not quiet:
-                common.say(err, f"{model}: rewriting {len(questions)} questions")
-            texts = await asyncio.to_thread(rewritings, model, questions)
-            measured.append(await measure_rewriter(model, examples, texts, reward))
-    return measured
+    if order.dry_run:
+        calls = order.prompted * len(examples)
+        common.say(console, f"eval: {len(examples)} questions, {order.answered} answered, {calls} prompted rewritings")
+        return
+    groups = asyncio.run(measured_rewriters(order, task, examples, err, quiet=voice.quiet))
+    parts = []
+    for title, (rewriters, metrics) in groups.items():
+        said = json.dumps(record(rewriters, metrics), indent=2, ensure_ascii=False)
+        answered = "" if title == FOUND_TITLE else "-answered"
+        write_text(order.out / f"eval-{slug(order.task)}{answered}.json", said + "\n")
+        shown = [table(rewriters, metrics, f"{title}, {order.passages} passages"), difference_table(rewriters, metrics)]
+        parts += [f"#{each.markdown()}" for each in shown]
+        console.print(*(each.terminal() for each in shown), sep="\n")
+    rewriters, _ = next(iter(groups.values()))
+    parts.append(f"#{rewritings_table(rewriters).markdown()}")
+    write_section(order.out, f"eval {slug(order.task)}", "\n\n".join(parts))
 
 
 def register(train: typer.Typer) -> None:

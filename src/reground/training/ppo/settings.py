@@ -24,6 +24,9 @@ class Optimising:
     batch: int = 16
     """Replies of one optimizer step; 16 in the official configuration."""
 
+    sample_batch: int = 64
+    """Replies that are sampled at once; less takes less memory."""
+
     epochs: int = 2
     """Passes over an iteration's replies; 2 to 3 in the official configuration."""
 
@@ -79,8 +82,13 @@ class Optimising:
     collapse_invalid: float = 0.5
     """The share of replies that are empty, invalid or without an end from which an iteration counts as a collapse."""
 
+    collapse_length: float = 5.0
+    """The factor by which the mean length of replies may grow or shrink, against that of the first iteration, before
+    an iteration counts as a collapse."""
+
     validate_every: int = 5
-    """Iterations between measurements on the validation questions, with greedy replies."""
+    """Iterations between measurements on the validation questions, with greedy replies; the last one is measured
+    too."""
 
     checkpoint_every: int = 1
     """Iterations between checkpoints."""
@@ -92,7 +100,8 @@ class Optimising:
     """Processor threads; all cores by default."""
 
     def __post_init__(self) -> None:
-        for name in ("iterations", "episodes", "batch", "epochs", "temperature", "reply_tokens", "checkpoint_every"):
+        above = ("iterations", "episodes", "batch", "sample_batch", "epochs", "temperature", "prompt_tokens")
+        for name in (*above, "reply_tokens", "beams", "validate_every", "checkpoint_every"):
             if not getattr(self, name) > 0:
                 raise ConfigurationError(f"{name} must be above 0, not {getattr(self, name)}")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):

@@ -17,7 +17,7 @@ from reground.training.fitting import Fitting, Step, arguments, begin, fit, resu
 from reground.training.ppo.judging import Judge, Judging
 from reground.training.ppo.settings import Optimising
 from reground.training.rewriter.train import rewriter_prompt
-from reground.training.weights import lora, merged, save
+from reground.training.weights import lora, merged, save, train_upper
 
 Control = Literal["rloo", "grpo"]
 
@@ -32,6 +32,7 @@ def fit_control(
     questions: Sequence[Example],
     group: int = 4,
     lora_rank: int = 0,
+    layers: int = 0,
     rewarded: dict[str, float] | None = None,
     fresh: bool = False,
     on_step: Callable[[Step], None] = lambda step: None,
@@ -44,9 +45,11 @@ def fit_control(
     if settings.episodes % settings.batch or settings.episodes % group:
         raise ConfigurationError(f"--episodes must be a multiple of --batch and of {group}, the replies to a question")
     place = out / "fit" / kind
-    recorded = {**dataclasses.asdict(settings), "base": base, "lora_rank": lora_rank, "reward": dict(rewarded or {})}
+    weights = {"lora_rank": lora_rank, "layers": layers}
+    recorded = {**dataclasses.asdict(settings), "base": base, **weights, "reward": dict(rewarded or {})}
     begin(place, {**recorded, "group": group}, fresh=fresh)
     model, tokenizer = merged(base)
+    train_upper(model, layers, lora_rank=lora_rank)
     if model.config.is_encoder_decoder:
         raise ConfigurationError(f"{kind} is for decoder-only models: train an encoder-decoder by ppo")
     with Judging(judge) as judging:

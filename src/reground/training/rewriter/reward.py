@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from reground.core.errors import ConfigurationError, TransientModelError, did_you_mean
+from reground.core.errors import ConfigurationError, ModelError, TransientModelError, did_you_mean
 from reground.core.language import Message, Reply, Sampling
 from reground.core.run import Run
 from reground.core.solve import Solved, solve
@@ -51,12 +51,33 @@ NO_READER = Said("Answer: unknown", name="no reader")
 """A reader that knows nothing, for rewards of what is retrieved alone."""
 
 
+_MOST_FAILED = 20
+
+
 @dataclass(frozen=True)
 class Measured:
-    """The metrics of a rewriting, None for one that cannot be measured, and its queries."""
+    """The metrics of a rewriting, None for one that cannot be measured, and its queries.
+
+    error: why the question has no answer; it then has no metrics of an answer.
+    """
 
     values: Mapping[str, float | None]
     queries: Sequence[str]
+    error: Exception | None = None
+
+
+@dataclass
+class _Streak:
+    """Questions in a row that the pipeline failed at."""
+
+    length: int = 0
+
+    def count(self, error: Exception | None) -> None:
+        """Raise ModelError where too many failed in a row: what is learned from them is nothing."""
+        self.length = 0 if error is None else self.length + 1
+        if error is not None and self.length >= _MOST_FAILED:
+            why = f"the pipeline failed at {self.length} rewritings in a row, at the last one with: {error}"
+            raise ModelError(why) from error
 
 
 @dataclass(frozen=True)
@@ -73,12 +94,13 @@ class PipelineReward:
     weights: Mapping[str, float]
     patience: float = 3600.0
     pause: float = field(default=1.0, repr=False)
+    _streak: _Streak = field(default_factory=_Streak, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.method.total is None:
             raise ConfigurationError("a reward needs a fixed number of passages: set total, such as total=3")
         for name in self.weights:
-            if name not in (known := [*metrics_of(self.task), RANK]):
+            if name not in (known := rewardable(self.task)):
                 raise ConfigurationError(
                     f"{self.task.name} has no metric {name!r} to reward; {did_you_mean(name, known)}"
                 )
@@ -86,19 +108,25 @@ class PipelineReward:
     async def __call__(self, example: Example, text: str) -> Judged:
         """The reward of a rewriting and its parts. `invalid` is 1 for one that holds no query."""
         measured = await self.measure(example, text)
-        parts = {name: _signed(name, measured.values[name]) for name in self.weights}
+        self._streak.count(measured.error)
+        parts = {name: _signed(name, measured.values.get(name)) for name in self.weights}
         score = sum(self.weights[name] * value for name, value in parts.items())
-        return {"score": score, "invalid": float(not measured.queries), **parts}
+        failed = float(measured.error is not None)
+        return {"score": score, "invalid": float(not measured.queries), "failed": failed, **parts}
 
     async def measure(self, example: Example, text: str | None) -> Measured:
         """Every metric of what the pipeline makes of a rewriting, and the queries in it.
 
         None searches with the question itself.
         """
-        trajectory = (await self._solved(example, text)).trajectory
-        scores = await self.task.score(example, trajectory, None)
-        values = {name: score.value for name, score in scores.items()} | {RANK: _rank(example, trajectory, self.method)}
-        return Measured(values, _queries(trajectory))
+        solved = await self._solved(example, text)
+        trajectory = solved.trajectory
+        values: dict[str, float | None] = {}
+        if solved.error is None:
+            values = {name: score.value for name, score in (await self.task.score(example, trajectory, None)).items()}
+        if RANK in rewardable(self.task):
+            values[RANK] = _rank(example, trajectory, self.method)
+        return Measured(values, _queries(trajectory), solved.error)
 
     async def _solved(self, example: Example, text: str | None) -> Solved:
         """The pipeline's trajectory. Raises what ends any run, and what is not over when the patience is."""
@@ -120,6 +148,12 @@ class PipelineReward:
 def metrics_of(task: Task) -> tuple[str, ...]:
     """The metrics that a task names, or its primary one."""
     return tuple(getattr(task, "metrics", None) or (task.primary,))
+
+
+def rewardable(task: Task) -> tuple[str, ...]:
+    """What a rewriting can be rewarded for: the task's metrics, and the rank where passages can hold an answer."""
+    known = metrics_of(task)
+    return (*known, RANK) if "hit" in known else known
 
 
 def without_reader(method: RewriteRetrieveRead) -> RewriteRetrieveRead:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+from reground.core.errors import TrainingFailed
 from reground.evaluation.task import Example
 from reground.methods.rewrite_retrieve_read import Prompts
 from reground.methods.shared.prompts import render
@@ -14,11 +16,12 @@ from reground.models._transformers import prompt_text
 from reground.training.demonstrate import fit_demonstrations
 from reground.training.fitting import Fitting, Step, begin, result
 from reground.training.ppo.judging import Judge
-from reground.training.ppo.optimise import Metrics, Optimiser
+from reground.training.ppo.optimise import BEST, Optimiser
 from reground.training.ppo.policy import Policy
+from reground.training.ppo.rollout import Metrics
 from reground.training.ppo.settings import Optimising
 from reground.training.rows import Demonstration
-from reground.training.weights import lora, merged, save
+from reground.training.weights import lora, merged, save, train_upper
 
 WARMUP, MODEL = "warmup", "model"
 """The folders of the two results in a training's folder."""
@@ -53,21 +56,23 @@ def optimise_rewriter(
     questions: Sequence[Example],
     validation: Sequence[Example],
     lora_rank: int = 0,
+    layers: int = 0,
     rewarded: dict[str, float] | None = None,
     fresh: bool = False,
     on_iteration: Callable[[int, Metrics], None] = lambda number, metrics: None,
 ) -> Path:
     """Improve a rewriter by PPO on the reward of the pipeline; the result is OUT/model, whole weights.
 
-    base: the warm-up's folder, or any model of `hf/`; an adapter is merged first. lora_rank: 0 trains all weights.
-    questions: to learn from; validation: others, to choose the best weights by. rewarded: the reward's weights, for the
-    record.
+    base: the warm-up's folder, or any model of `hf/`; an adapter is merged first. lora_rank: 0 trains all weights, or
+    those of the last `layers`. questions: to learn from; validation: others, to choose the best weights by. rewarded:
+    the reward's weights, for the record.
     """
     place = out / "fit" / "ppo"
-    recorded = {**dataclasses.asdict(settings), "base": base, "lora_rank": lora_rank, "reward": dict(rewarded or {})}
+    weights = {"lora_rank": lora_rank, "layers": layers}
+    recorded = {**dataclasses.asdict(settings), "base": base, **weights, "reward": dict(rewarded or {})}
     free = {"checkpoint_every", "threads"}
     begin(place, {key: value for key, value in recorded.items() if key not in free}, fresh=fresh)
-    policy = make_policy(base, settings, lora_rank=lora_rank)
+    policy = make_policy(base, settings, lora_rank=lora_rank, layers=layers)
     optimiser = Optimiser(
         policy,
         settings,
@@ -77,19 +82,30 @@ def optimise_rewriter(
         judge=judge,
         out=place,
     )
-    best = optimiser.train(on_iteration)
-    model = best.model.merge_and_unload() if lora_rank else best.model
-    with result(out / MODEL) as folder:
-        save(model, best.tokenizer, folder, base=base)
+    try:
+        best = optimiser.train(on_iteration)
+    except TrainingFailed as error:
+        if (place / BEST).is_dir():
+            _write(optimiser.best(), out / MODEL, base=base)
+            raise TrainingFailed(f"{error}; the best weights before that are in {out / MODEL}") from error
+        raise
+    _write(best, out / MODEL, base=base)
     return out / MODEL
 
 
-def make_policy(base: str, settings: Optimising, *, lora_rank: int = 0) -> Policy:
-    """A model as the policy, its new weights drawn by the seed."""
+def _write(policy: Policy, place: Path, *, base: str) -> None:
+    model = policy.model.merge_and_unload() if hasattr(policy.model, "merge_and_unload") else policy.model
+    with result(place) as folder:
+        save(model, policy.tokenizer, folder, base=base)
+
+
+def make_policy(base: str, settings: Optimising, *, lora_rank: int = 0, layers: int = 0) -> Policy:
+    """A model as the policy, its new weights drawn by the seed. layers: the last ones to train, 0 for all."""
     from transformers import set_seed
 
     set_seed(settings.seed)
     model, tokenizer = merged(base)
+    train_upper(model, layers, lora_rank=lora_rank)
     if (adapter := lora(lora_rank, seq2seq=model.config.is_encoder_decoder)) is not None:
         from peft import get_peft_model
 
@@ -103,15 +119,19 @@ def rewriter_prompt(tokenizer: Any, question: str, *, apart: bool) -> str:
     return prompt_text(tokenizer, [{"role": "user", "content": asked}], apart=apart)
 
 
-def rewritings(
-    base: str, questions: Sequence[str], *, reply_tokens: int = 50, prompt_tokens: int = 512, batch: int = 16
-) -> list[str]:
-    """Greedy rewritings of questions by a model."""
-    policy = make_policy(base, Optimising())
-    texts: list[str] = []
-    for start in range(0, len(questions), batch):
-        some = [
-            rewriter_prompt(policy.tokenizer, each, apart=policy.apart) for each in questions[start : start + batch]
-        ]
-        texts += policy.texts(policy.sample(policy.prompts(some, most=prompt_tokens), most=reply_tokens, temperature=0))
-    return texts
+def trained_rewriter(
+    base: str, *, reply_tokens: int = 50, prompt_tokens: int = 512
+) -> Callable[[Sequence[str]], list[str]]:
+    """A model's greedy rewritings of questions; it is loaded at the first of them."""
+
+    @cache
+    def policy() -> Policy:
+        return make_policy(base, Optimising())
+
+    def write(questions: Sequence[str]) -> list[str]:
+        loaded = policy()
+        prompts = [rewriter_prompt(loaded.tokenizer, each, apart=loaded.apart) for each in questions]
+        asked = loaded.prompts(prompts, most=prompt_tokens)
+        return loaded.texts(loaded.sample(asked, most=reply_tokens, temperature=0))
+
+    return write

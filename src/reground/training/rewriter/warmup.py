@@ -19,6 +19,7 @@ from reground.core.trajectory import NoteStep, Trajectory
 from reground.evaluation.records import Record
 from reground.methods.rewrite_retrieve_read import Prompts
 from reground.methods.shared.prompts import render
+from reground.methods.shared.queries import parse_queries
 from reground.training.rewriter.settings import Proof, WarmUp
 from reground.training.rows import Demonstration
 from reground.training.runs import scored
@@ -79,8 +80,12 @@ def queries_of(trajectory: Trajectory) -> list[str]:
 
 
 def _copies(plain: Path, settings: WarmUp) -> Iterator[Demonstration]:
+    """Questions that need no rewriting. One that the method would read as other queries, such as one with lines of
+    options, cannot be its own.
+    """
     for record, trajectory in scored(plain):
-        if record.failure is None and _proven(record, settings.proof):
+        as_read = parse_queries(trajectory.question, most=2)
+        if record.failure is None and _proven(record, settings.proof) and as_read == [trajectory.question]:
             yield demonstration(record.example, trajectory.question, trajectory.question)
 
 
