@@ -98,7 +98,7 @@ def test_all_stages_one_after_the_other(given: tuple[MockOpenAI, list[str]], tmp
     assert SEARCHES[1] in again
 
     capfd.readouterr()
-    fit = ["train", "agent", "fit", "--out", out, "--base", base, "--max-length", "512", "--threads", "1"]
+    fit = ["train", "agent", "fit", "--out", out, "--base", base, "--max-length", "128", "--threads", "1"]
     assert run([*fit, "--dry-run"]) == 0
     assert run([*fit, "--epochs", "2", "--learning-rate", "1e-3"]) == 0
     assert f"--model hf/{out}/model --set shots=0" in " ".join(capfd.readouterr().out.split())

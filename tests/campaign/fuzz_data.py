@@ -116,7 +116,14 @@ FILES: dict[str, list[dict[str, Any]]] = {
         }
     ],
     "theoremqa/test.jsonl": [
-        {"id": str(i), "question": "Which?", "answer": answer, "answer_type": kind, "has_picture": False, "field": "x"}
+        {
+            "id": str(i),
+            "question": "Which?",
+            "answer": answer,
+            "answer_type": kind,
+            "has_picture": False,
+            "field": "Math",
+        }
         for i, (answer, kind) in enumerate(
             ((True, "bool"), (3, "integer"), (0.5, "float"), ([1, 2], "list of integer"), ("(a)", "option"))
         )

@@ -86,28 +86,37 @@ def rank(order: AgentRank, voice: Quiet, config: ConfigFile = None) -> None:
 
     Example:  reground train agent rank --model openai/my-larger-model
     """
-    from reground.app import catalogue
-    from reground.app.cli.preparing import bring_model
-    from reground.app.cli.progress import AskProgress
-    from reground.training.agent.rank import Ranker
     from reground.training.agent.stages import RANKING
-    from reground.training.agent.stages import rank as rank_steps
 
     console, err = common.consoles()
     if order.dry_run:
         common.say(console, f"rank: {_rankable(order)} steps")
         return
-    with AskProgress(err, shown=not voice.quiet) as preparing:
-        bring_model(order.model, preparing.on_pull)
-    model = catalogue.load_model(order.model, order.model_options)
+    ranked, unread = asyncio.run(_ranked(order, err, quiet=voice.quiet))
+    common.say(console, f"{ranked} steps in {order.out / RANKING}; {unread} rankings could not be read")
+
+
+async def _ranked(order: AgentRank, err: Console, *, quiet: bool) -> tuple[int, int]:
+    from reground.app import catalogue
+    from reground.app.asking import close
+    from reground.app.cli.preparing import bring_model
+    from reground.app.cli.progress import AskProgress
+    from reground.training.agent.rank import Ranker
+    from reground.training.agent.stages import rank as rank_steps
 
     def told(done: int, total: int) -> None:
-        if not voice.quiet and (done % 50 == 0 or done == total):
+        if not quiet and (done % 50 == 0 or done == total):
             common.say(err, f"{done} of {total} steps")
 
-    ranker = Ranker(model=model, style=order.style)
-    ranked, unread = asyncio.run(rank_steps(order.out, ranker, concurrency=order.concurrency, on_turn=told))
-    common.say(console, f"{ranked} steps in {order.out / RANKING}; {unread} rankings could not be read")
+    with AskProgress(err, shown=not quiet) as preparing:
+        await asyncio.to_thread(bring_model, order.model, preparing.on_pull)
+    model = catalogue.load_model(order.model, order.model_options)
+    try:
+        return await rank_steps(
+            order.out, Ranker(model=model, style=order.style), concurrency=order.concurrency, on_turn=told
+        )
+    finally:
+        await close(model)
 
 
 def _rankable(order: AgentRank) -> int:
