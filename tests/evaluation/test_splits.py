@@ -156,10 +156,11 @@ def test_the_real_splits_of_a_dataset_share_no_question(training: str, measured:
 
 
 def documented() -> list[list[str]]:
-    """Every documented command that trains on a task, as words; `eval` measures."""
+    """Every documented command that trains on one of our tasks, as words; `eval` measures."""
     pages = [*(ROOT / "docs").rglob("*.md"), ROOT / "README.md"]
     found = [line for page in pages for line in page.read_text(encoding="utf-8").replace("\\\n", " ").splitlines()]
-    return [shlex.split(line) for line in found if re.match(r"reground train (?!\w+ eval)", line) and "--task " in line]
+    trained = [line for line in found if re.match(r"reground train (?!\w+ eval)", line) and "--task " in line]
+    return [shlex.split(line) for line in trained if ".py:" not in line]
 
 
 def test_documented_training_shares_no_question_with_documented_measuring() -> None:

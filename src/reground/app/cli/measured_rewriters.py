@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from reground.app.cli import _common as common
 from reground.app.cli.background import in_background
-from reground.app.cli.train_rewriter import searching, with_reader
+from reground.app.cli.rewriter_pipeline import searching, with_reader
 from reground.evaluation.task import Example
 from reground.training.rewriter.evaluate import (
     FOUND,

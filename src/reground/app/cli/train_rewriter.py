@@ -15,6 +15,7 @@ from reground.app.cli import _common as common
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.eval import slug
 from reground.app.cli.flags import flattened
+from reground.app.cli.rewriter_pipeline import METHOD, searching, with_reader
 from reground.app.options import Quiet
 from reground.app.options_rewriter import RewriterCollect, RewriterEval, RewriterPpo, RewriterWarmup
 
@@ -29,28 +30,9 @@ if TYPE_CHECKING:
     from reground.training.ppo.rollout import Metrics
     from reground.training.rewriter.reward import PipelineReward
 
-METHOD = "rewrite_retrieve_read"
 _TOLD = frozenset(
-    [
-        "reward",
-        "kl",
-        "beta",
-        "entropy",
-        "length",
-        "ended",
-        "empty",
-        "invalid",
-        "explained_variance",
-        "learning_rate",
-        "loss",
-        "policy_loss",
-        "value_loss",
-        "clipped",
-        "update_kl",
-        "validation",
-        "collapsed",
-        "seconds",
-    ]
+    "reward kl beta entropy length ended empty invalid explained_variance learning_rate loss "
+    "policy_loss value_loss clipped update_kl validation collapsed seconds".split()
 )
 """Metrics of an iteration that are no parts of the reward."""
 REWRITTEN, PLAIN = "rewritten", "plain"
@@ -283,40 +265,6 @@ async def _pipeline(
     if retriever_only(weights):
         return await searching(order, task, err, opened, quiet=quiet)
     return await with_reader(order, task, err, opened, quiet=quiet)
-
-
-async def with_reader(
-    order: RewriterPpo | RewriterEval, task: Task, err: Console, opened: AsyncExitStack, *, quiet: bool
-) -> RewriteRetrieveRead:
-    """The method with the model as its reader."""
-    from reground.app.cli.preparing import open_benches
-    from reground.evaluation.compare import Cell
-    from reground.evaluation.runner import EvalSettings
-    from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
-
-    chosen = replace(order, settings={"total": order.passages, **order.settings})
-    (bench,) = await open_benches(chosen, [task], [METHOD], order.out, err, opened, quiet=quiet)
-    method = bench.configure(Cell(method=METHOD, tokens=None), EvalSettings(METHOD, order.model), order.budget).method
-    assert isinstance(method, RewriteRetrieveRead)
-    return method
-
-
-async def searching(
-    order: RewriterPpo | RewriterEval, task: Task, err: Console, opened: AsyncExitStack, *, quiet: bool
-) -> RewriteRetrieveRead:
-    """The method without a reader."""
-    from reground.app.asking import close
-    from reground.app.cli.progress import AskProgress
-    from reground.app.evaluating import corpus_of, open_documents
-    from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
-    from reground.training.rewriter.reward import NO_READER
-
-    with AskProgress(err, shown=not quiet) as preparing:
-        retriever = await open_documents(
-            corpus_of(task, order.corpus), order, on_index=preparing.on_index, on_report=preparing.on_report
-        )
-    opened.push_async_callback(close, retriever)
-    return RewriteRetrieveRead(model=NO_READER, retriever=retriever, form=task.form, total=order.passages)
 
 
 def _line(number: int, total: int, metrics: Metrics) -> str:
