@@ -31,7 +31,26 @@ if TYPE_CHECKING:
     from reground.training.rewriter.reward import PipelineReward
 
 _TOLD = frozenset(
-    ["reward", "kl", "beta", "entropy", "length", "ended", "empty", "invalid", "explained_variance", "learning_rate", "loss", "policy_loss", "value_loss", "clipped", "update_kl", "validation", "collapsed", "seconds"]
+    [
+        "reward",
+        "kl",
+        "beta",
+        "entropy",
+        "length",
+        "ended",
+        "empty",
+        "invalid",
+        "explained_variance",
+        "learning_rate",
+        "loss",
+        "policy_loss",
+        "value_loss",
+        "clipped",
+        "update_kl",
+        "validation",
+        "collapsed",
+        "seconds",
+    ]
 )
 """Metrics of an iteration that are no parts of the reward."""
 REWRITTEN, PLAIN = "rewritten", "plain"
