@@ -17,7 +17,7 @@ from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import QUOTED, ending, require
 
 DOCUMENTS = (1, 2, 3, 5, 8, 11, 16, 24)
-"""Numbers of passages worth trying. Small models read worse with more passages, so the most is rarely the best."""
+"""Numbers of passages worth trying. Which is best depends on the model: more may hide the passage that answers."""
 
 
 @dataclass(frozen=True, kw_only=True)
