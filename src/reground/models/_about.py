@@ -16,7 +16,7 @@ from reground.models._grammars import PAGES, RESPONSE_FORMAT
 
 T = TypeVar("T")
 
-PAGE_SECONDS, PAGE_TRIES = 20.0, 3
+PAGE_SECONDS, PAGE_TRIES = 4.0, 6
 """How long a page is waited for, and how often: a busy server answers late."""
 
 
