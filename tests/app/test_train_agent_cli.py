@@ -112,7 +112,7 @@ def test_all_stages_one_after_the_other(given: tuple[MockOpenAI, list[str]], tmp
     ("arguments", "why"),
     [
         (["grow", "--task", "nq_open"], "nq_open is for measuring"),
-        (["mix"], "cannot read scores"),
+        (["mix"], "nothing has been grown here: run reground train agent grow first"),
         (["mix", "--by", "ranking"], "there is no ranking here: run reground train agent rank first"),
         (["fit"], "mixture.jsonl"),
     ],

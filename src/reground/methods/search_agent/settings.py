@@ -23,7 +23,7 @@ class Settings:
     prompts: the code of the steps. max_searches: maximum number of searches. k: results per search.
     samples: replies sampled per step; the one of lowest perplexity is used. 4 in the paper, 16 for its smallest model.
     temperature: sampling temperature; 0.5 in the paper.
-    exemplars: which of them a prompt with few of them shows: the first, or in rotation, by the question.
+    exemplars: which of them a prompt with few of them shows: the first, or others for each question (rotated).
     shots: maximum number of exemplars in a prompt; None shows all (9 for decisions, 6 for summaries, 5 for answers,
     6 and 5 for checks), about 2,000 tokens a step. retries: how often a step is sampled again if no sample is usable.
     checks: whether the two self-checks are made. snippet_tokens: maximum length of a result in tokens.

@@ -43,6 +43,8 @@ class Usable:
 
 def grown(out: Path) -> Iterator[Turn]:
     """All reasoning steps of the grown trajectories. Raises DataError where nothing has been grown."""
+    if not (out / GROWN).is_dir():
+        raise DataError("nothing has been grown here: run reground train agent grow first", path=out)
     for record, trajectory in scored(out / GROWN):
         yield from turns_of(trajectory, record.example)
 
