@@ -371,6 +371,7 @@ def test_a_sampling_without_a_grammar_is_written_as_before_there_were_grammars()
     assert Sampling(n=2).model_dump_json() == (
         '{"n":2,"temperature":0.0,"top_p":1.0,"max_tokens":512,"stop":[],"seed":null,"logprobs":false}'
     )
+    assert Sampling(n=2).model_dump(exclude_defaults=True) == {"n": 2}
     held = Sampling(grammar=Grammar(gbnf='root ::= "a"', json_schema="{}"))
     assert Sampling.model_validate_json(held.model_dump_json()) == held
 

@@ -59,8 +59,8 @@ class Sampling(Value):
     @model_serializer(mode="wrap")
     def _without_no_grammar(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
         data: dict[str, Any] = serialise(self)
-        if data["grammar"] is None:
-            del data["grammar"]
+        if self.grammar is None:
+            data.pop("grammar", None)
         return data
 
 
