@@ -19,6 +19,9 @@ from reground.training.weights import context_of, load_base, lora, save
 if TYPE_CHECKING:
     import transformers
 
+Pair = tuple[list[int], list[int]]
+"""The tokens of a prompt and of its reply."""
+
 
 def fit_demonstrations(
     rows: Sequence[Demonstration],
@@ -40,32 +43,32 @@ def fit_demonstrations(
         raise DataError("there are no demonstrations to fit to", path=out)
     set_seed(settings.seed)
     model, tokenizer = load_base(base, whole=not settings.lora_rank)
-    _check_context(model.config, tokenizer, rows, settings.max_length)
-    adapter = lora(settings.lora_rank, seq2seq=model.config.is_encoder_decoder)
-    make = _seq2seq if model.config.is_encoder_decoder else _decoder
-    trainer = make(model, tokenizer, rows, settings, arguments(settings, out), adapter)
+    apart = model.config.is_encoder_decoder
+    pairs = [tokenised(tokenizer, row, most=settings.max_length, apart=apart) for row in rows]
+    _check_context(model.config, pairs)
+    adapter = lora(settings.lora_rank, seq2seq=apart)
+    trainer = (_seq2seq if apart else _decoder)(model, tokenizer, pairs, arguments(settings, out), adapter)
     fit(trainer, out, on_step=on_step)
     with result(place) as folder:
         save(trainer.model, tokenizer, folder, base=base)
     return place
 
 
-def _check_context(config: Any, tokenizer: Any, rows: Sequence[Demonstration], most: int) -> None:
+def _check_context(config: Any, pairs: Sequence[Pair]) -> None:
     """Raise ConfigurationError where a demonstration is longer than the model's context."""
-    apart, room = config.is_encoder_decoder, context_of(config)
-    longest = max((pair for row in rows for pair in [tokenised(tokenizer, row, most=most, apart=apart)]), key=_length)
-    needed = max(map(len, longest)) if apart else _length(longest)
+    room, longest = context_of(config), max(pairs, key=_length)
+    needed = max(map(len, longest)) if config.is_encoder_decoder else _length(longest)
     if needed > room:
         raise ConfigurationError(
             f"the base has room for {room} tokens, and a demonstration has {needed}: choose another base"
         )
 
 
-def _length(pair: tuple[list[int], list[int]]) -> int:
+def _length(pair: Pair) -> int:
     return len(pair[0]) + len(pair[1])
 
 
-def tokenised(tokenizer: Any, row: Demonstration, *, most: int, apart: bool) -> tuple[list[int], list[int]]:
+def tokenised(tokenizer: Any, row: Demonstration, *, most: int, apart: bool) -> Pair:
     """The prompt's tokens and the reply's with its end token.
 
     What is too long loses the beginning of its prompt. Raises ConfigurationError for a reply that does not fit.
@@ -85,15 +88,13 @@ def tokenised(tokenizer: Any, row: Demonstration, *, most: int, apart: bool) -> 
 def _decoder(
     model: Any,
     tokenizer: Any,
-    rows: Sequence[Demonstration],
-    settings: Fitting,
+    pairs: Sequence[Pair],
     given: dict[str, Any],
     adapter: Any,
 ) -> transformers.Trainer:
     from datasets import Dataset
     from trl import SFTConfig, SFTTrainer
 
-    pairs = [tokenised(tokenizer, row, most=settings.max_length, apart=False) for row in rows]
     columns = {
         "input_ids": [prompt + said for prompt, said in pairs],
         "completion_mask": [[0] * len(prompt) + [1] * len(said) for prompt, said in pairs],
@@ -112,8 +113,7 @@ def _decoder(
 def _seq2seq(
     model: Any,
     tokenizer: Any,
-    rows: Sequence[Demonstration],
-    settings: Fitting,
+    pairs: Sequence[Pair],
     given: dict[str, Any],
     adapter: Any,
 ) -> transformers.Trainer:
@@ -124,7 +124,6 @@ def _seq2seq(
         from peft import get_peft_model
 
         model = get_peft_model(model, adapter)
-    pairs = [tokenised(tokenizer, row, most=settings.max_length, apart=True) for row in rows]
     columns = {"input_ids": [prompt for prompt, _ in pairs], "labels": [said for _, said in pairs]}
     return Seq2SeqTrainer(
         model=model,
