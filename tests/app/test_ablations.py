@@ -45,7 +45,8 @@ def commands() -> list[str]:
 @pytest.fixture
 def tasks(data: Path) -> None:
     """All tasks of the table, with two questions each."""
-    asked = [{**each, "metadata": {**each["metadata"], "split": "dev"}} for each in QUESTIONS[:2]]  # type: ignore[dict-item]
+    dev = {"split": "dev"}
+    asked = [{**each, "metadata": {**each["metadata"], **dev}} for each in QUESTIONS[:2]]  # type: ignore[dict-item]
     files: dict[str, list[dict[str, object]]] = {
         f"{name}/{file}.jsonl": lines
         for name in ("hotpotqa", "2wikimultihopqa", "musique")

@@ -13,7 +13,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,6 +72,11 @@ class Fitting:
             raise ConfigurationError(f"lora_rank must be at least 0, not {self.lora_rank}")
         if not 0 <= self.warmup <= 1:
             raise ConfigurationError(f"warmup is a share between 0 and 1, not {self.warmup}")
+
+
+def fitting_of(order: object) -> Fitting:
+    """The settings among a command's options; those it lacks keep their defaults."""
+    return Fitting(**{each.name: getattr(order, each.name) for each in fields(Fitting) if hasattr(order, each.name)})
 
 
 @dataclass(frozen=True)

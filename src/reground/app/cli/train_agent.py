@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from contextlib import AsyncExitStack
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -160,7 +160,7 @@ def fit(order: AgentFit, voice: Quiet, config: ConfigFile = None) -> None:
     """
     from reground.app.cli.fit_progress import FitProgress
     from reground.training.agent.stages import MIXTURE, fit_agent
-    from reground.training.fitting import Fitting
+    from reground.training.fitting import fitting_of
     from reground.training.rows import Demonstration, read_rows
 
     console, err = common.consoles()
@@ -168,9 +168,7 @@ def fit(order: AgentFit, voice: Quiet, config: ConfigFile = None) -> None:
     if order.dry_run:
         common.say(console, f"fit: {len(rows)} steps, {order.epochs:g} passes over them")
         return
-    settings = Fitting(
-        **{each.name: getattr(order, each.name) for each in fields(Fitting) if hasattr(order, each.name)}
-    )
+    settings = fitting_of(order)
     with FitProgress(err, order.name, shown=not voice.quiet) as progress:
         place = fit_agent(
             order.out, rows, order.base, settings, name=order.name, fresh=order.fresh, on_step=progress.on_step

@@ -130,7 +130,7 @@ def warmup(order: RewriterWarmup, voice: Quiet, config: ConfigFile = None) -> No
     """
     from reground.app.cli.background import in_background
     from reground.app.cli.fit_progress import FitProgress
-    from reground.training.fitting import Fitting
+    from reground.training.fitting import fitting_of
     from reground.training.report import write_section
     from reground.training.rewriter.train import WARMUP, fit_warmup
     from reground.training.rewriter.warmup import warmup_rows
@@ -145,10 +145,9 @@ def warmup(order: RewriterWarmup, voice: Quiet, config: ConfigFile = None) -> No
         return
     write_rows(order.out / "data" / f"{WARMUP}.jsonl", kept.rows)
     write_section(order.out, WARMUP, told)
-    named = {each.name: getattr(order, each.name) for each in fields(Fitting) if hasattr(order, each.name)}
     base = order.base or "smollm2"
     with FitProgress(err, "warm-up", shown=not voice.quiet) as progress:
-        fit = partial(fit_warmup, order.out, kept.rows, base, Fitting(**named), fresh=order.fresh)
+        fit = partial(fit_warmup, order.out, kept.rows, base, fitting_of(order), fresh=order.fresh)
         place = asyncio.run(in_background(partial(fit, on_step=progress.on_step)))
     common.say(console, f"the warmed-up rewriter is in {place}: --rewriter hf/{place}")
 

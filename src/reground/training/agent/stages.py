@@ -13,6 +13,8 @@ from reground.core.branches import gather
 from reground.core.errors import DataError
 from reground.core.journal import SqliteJournal, fingerprint
 from reground.core.run import Run
+from reground.core.trajectory import Trajectory
+from reground.evaluation.records import Record
 from reground.evaluation.results import write_text
 from reground.training.agent.mix import Ranking
 from reground.training.agent.rank import Ranker
@@ -43,20 +45,25 @@ class Usable:
 
 def grown(out: Path) -> Iterator[Turn]:
     """All reasoning steps of the grown trajectories. Raises DataError where nothing has been grown."""
-    if not (out / GROWN).is_dir():
-        raise DataError("nothing has been grown here: run reground train agent grow first", path=out)
-    for record, trajectory in scored(out / GROWN):
+    for record, trajectory in _trajectories(out):
         yield from turns_of(trajectory, record.example)
 
 
 def usable(out: Path) -> Usable:
     """How well the grown trajectories keep to the form."""
-    turns = [*grown(out)]
-    return Usable(
-        Counter(turn.step.name for turn in turns),
-        Counter(turn.step.name for turn in turns if turn.samples),
-        sum(fallbacks(trajectory) for _, trajectory in scored(out / GROWN)),
-    )
+    found = Usable(Counter(), Counter(), 0)
+    for record, trajectory in _trajectories(out):
+        turns = [*turns_of(trajectory, record.example)]
+        found.turns.update(turn.step.name for turn in turns)
+        found.usable.update(turn.step.name for turn in turns if turn.samples)
+        found = dataclasses.replace(found, fallbacks=found.fallbacks + fallbacks(trajectory))
+    return found
+
+
+def _trajectories(out: Path) -> Iterator[tuple[Record, Trajectory]]:
+    if not (out / GROWN).is_dir():
+        raise DataError("nothing has been grown here: run reground train agent grow first", path=out)
+    return scored(out / GROWN)
 
 
 async def rank(
