@@ -10,7 +10,9 @@ from tests.word_tokenizer import word_tokenizer
 WORDS = [*"abcdefghijklmnopqrstuvwxyz.,!?"]
 
 
-def tiny_llama(path: Path, *, end: str | None = "<end>", seed: int = 7, words: Iterable[str] = WORDS) -> Path:
+def tiny_llama(
+    path: Path, *, end: str | None = "<end>", seed: int = 7, words: Iterable[str] = WORDS, context: int = 128
+) -> Path:
     """Write the model into a folder. end: the end token; without one there is no token for padding either."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -24,7 +26,7 @@ def tiny_llama(path: Path, *, end: str | None = "<end>", seed: int = 7, words: I
         num_hidden_layers=2,
         num_attention_heads=4,
         num_key_value_heads=2,
-        max_position_embeddings=128,
+        max_position_embeddings=context,
         eos_token_id=tokenizer.eos_token_id,
         bos_token_id=None,
         initializer_range=0.3,

@@ -69,18 +69,8 @@ class AgentMix(AgentFolder):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentFit(AgentFolder, Fresh):
-    """The options of `train agent fit`."""
-
-    base: str = "smollm2"
-    """The weights to begin with, as in hf/: a repository, a folder, a GGUF file or alias. Every generation begins with
-    the base again."""
-
-    name: str = "model"
-    """The folder of the result in --out, so that several sizes learn from the same mixture."""
-
-    fresh: bool = False
-    """Begin again and discard checkpoints."""
+class AgentFitting:
+    """How a model is fitted on the steps."""
 
     epochs: float = field(default=2.0, metadata={"min": 0})
     """Passes over the mixture."""
@@ -97,8 +87,74 @@ class AgentFit(AgentFolder, Fresh):
     lora_rank: int = field(default=0, metadata={"min": 0})
     """The rank of the LoRA matrices; 0 trains all weights, as in the paper."""
 
+
+@dataclass(frozen=True, kw_only=True)
+class AgentFit(AgentFolder, AgentFitting, Fresh):
+    """The options of `train agent fit`."""
+
+    base: str = "smollm2"
+    """The weights to begin with, as in hf/: a repository, a folder, a GGUF file or alias. Every generation begins with
+    the base again."""
+
+    name: str = "model"
+    """The folder of the result in --out, so that several sizes learn from the same mixture."""
+
+    fresh: bool = False
+    """Begin again and discard checkpoints."""
+
+    keep_epochs: bool = False
+    """Keep the model after each pass over the mixture too, as NAME-epoch1 and so on."""
+
     seed: int = 0
     """The order of the rows."""
 
     threads: int | None = field(default=None, metadata={"min": 1})
     """Processor threads; all by default."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentLoop(AgentGrow, AgentFitting):
+    """The options of `train agent loop`."""
+
+    generations: int = field(default=2, metadata={"min": 1})
+    """How often the agent learns from its own trajectories."""
+
+    bases: str = "smollm2"
+    """The weights to fit in every generation, separated by commas. The first base's model grows the next generation;
+    the others are its students."""
+
+    repeats: int = field(default=1, metadata={"min": 1})
+    """Trajectories of each question from the second generation on; the first has one."""
+
+    by: Literal["perplexity", "ranking"] = "ranking"
+    """What chooses a step's sample: the lowest perplexity, or a ranking."""
+
+    ranker: str | None = None
+    """provider/model of the judge of the samples; --model by default."""
+
+    style: Literal["rank", "judge"] = "rank"
+    """Show all samples of a step at once, in rotated order, or judge each by itself."""
+
+    judge: str | None = None
+    """provider/model that rates long answers, as in `eval`."""
+
+    validation: str | None = "bamboogle"
+    """A benchmark that chooses among the passes of each fit and is measured; none keeps the last pass."""
+
+    validation_limit: int = field(default=40, metadata={"min": 1})
+    """Its questions, drawn by the seed."""
+
+    test_task: str | None = None
+    """A benchmark that chooses nothing and is measured at the end of each fit."""
+
+    test_limit: int = field(default=100, metadata={"min": 1})
+    """Its questions, drawn by the seed."""
+
+    measure_repeats: int = field(default=1, metadata={"min": 1})
+    """Trajectories of each measured question; with more than one, standard deviations are reported."""
+
+    no_control: bool = False
+    """Do not fit the last base also on as many steps whose sample is drawn by chance."""
+
+    no_untrained: bool = False
+    """Do not measure the bases before training, without an example in the prompt and with one."""

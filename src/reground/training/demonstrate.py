@@ -30,12 +30,14 @@ def fit_demonstrations(
     out: Path,
     place: Path,
     *,
+    keep_epochs: bool = False,
     on_step: Callable[[Step], None] = lambda step: None,
 ) -> Path:
     """Fine-tune a model and write it into the folder `place`: an adapter for LoRA, else whole weights.
 
-    base: as in `hf/`. out: the folder of checkpoints and metrics, where an interrupted fit goes on. Raises what
-    `fit` and `load_base` raise, and DataError without rows.
+    base: as in `hf/`. out: the folder of checkpoints and metrics, where an interrupted fit goes on. keep_epochs: keep
+    the model after each pass too, in `epoch_place(place, number)`. Raises what `fit` and `load_base` raise, and
+    DataError without rows.
     """
     from transformers import set_seed
 
@@ -48,10 +50,23 @@ def fit_demonstrations(
     _check_context(model.config, pairs)
     adapter = lora(settings.lora_rank, seq2seq=apart)
     trainer = (_seq2seq if apart else _decoder)(model, tokenizer, pairs, arguments(settings, out), adapter)
-    fit(trainer, out, on_step=on_step)
-    with result(place) as folder:
-        save(trainer.model, tokenizer, folder, base=base)
+
+    def write(where: Path) -> None:
+        with result(where) as folder:
+            save(trainer.model, tokenizer, folder, base=base)
+
+    def after(epoch: int) -> None:
+        if keep_epochs:
+            write(epoch_place(place, epoch))
+
+    fit(trainer, out, on_step=on_step, on_epoch=after)
+    write(place)
     return place
+
+
+def epoch_place(place: Path, epoch: int) -> Path:
+    """Where `keep_epochs` keeps the model after a pass; passes count from 1."""
+    return place.with_name(f"{place.name}-epoch{epoch}")
 
 
 def _check_context(config: Any, pairs: Sequence[Pair]) -> None:

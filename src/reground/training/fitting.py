@@ -134,17 +134,24 @@ def arguments(fitting: Fitting, out: Path) -> dict[str, Any]:
     }
 
 
-def fit(trainer: transformers.Trainer, out: Path, *, on_step: Callable[[Step], None] = lambda step: None) -> None:
+def fit(
+    trainer: transformers.Trainer,
+    out: Path,
+    *,
+    on_step: Callable[[Step], None] = lambda step: None,
+    on_epoch: Callable[[int], None] = lambda epoch: None,
+) -> None:
     """Train to the end, from the newest whole checkpoint in `out` if there is one.
 
-    trainer: made with `arguments(fitting, out)`. on_step: called after each optimizer step. Raises TrainingFailed when
-    a loss is not finite; the checkpoints before it stay.
+    trainer: made with `arguments(fitting, out)`. on_step: called after each optimizer step. on_epoch: called after each
+    pass over the data, the last one whole or not, with its number from 1; a pass that ended just before a kill is
+    reported again. Raises TrainingFailed when a loss is not finite; the checkpoints before it stay.
     """
     from transformers import PrinterCallback
 
     out.mkdir(parents=True, exist_ok=True)
     newest = newest_checkpoint(out)
-    recorder = _recorder(out, on_step)
+    recorder = _recorder(out, on_step, on_epoch)
     trainer.remove_callback(PrinterCallback)
     trainer.add_callback(recorder)
     try:
@@ -216,7 +223,7 @@ def _sync(file: Path) -> None:
         os.close(handle)
 
 
-def _recorder(out: Path, on_step: Callable[[Step], None]) -> Any:
+def _recorder(out: Path, on_step: Callable[[Step], None], on_epoch: Callable[[int], None]) -> Any:
     """The callback that records a fit; its class is made here because transformers is imported only for training."""
     from transformers import TrainerCallback
 
@@ -241,6 +248,9 @@ def _recorder(out: Path, on_step: Callable[[Step], None]) -> Any:
             each = args.train_batch_size * args.gradient_accumulation_steps * args.world_size
             left = seconds / done * (state.max_steps - state.global_step) if done > 1 else None
             on_step(Step(state.global_step, state.max_steps, loss, rate, done * each / max(seconds, 1e-9), left))
+
+        def on_epoch_end(self, args: Any, state: Any, control: Any, **others: Any) -> None:
+            on_epoch(math.ceil(round(state.epoch, 6)))
 
         def on_save(self, args: Any, state: Any, control: Any, **others: Any) -> None:
             (out / f"checkpoint-{state.global_step}" / WHOLE).touch()

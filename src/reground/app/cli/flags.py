@@ -139,7 +139,7 @@ def parts(order: Any, prefix: str = "", outer: Look | None = None) -> Iterator[P
             if outer.min is not None and kind is int:
                 look = dataclasses.replace(look, min=outer.min)
             default = _default(order, name, kind)
-            nullable = kind in (int, float) and type(None) in _members(hint) and default is not None
+            nullable = kind in (int, float, str) and type(None) in _members(hint) and default is not None
             yield Part(prefix + name, kind, default, words[name], look, nullable)
 
 

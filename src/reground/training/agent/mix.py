@@ -30,6 +30,12 @@ class Mixture:
     steps: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
 
+    def describe(self) -> str:
+        """One line with the numbers of the steps and of those left out."""
+        steps = ", ".join(f"{count} {name}" for name, count in self.steps.most_common())
+        dropped = ", ".join(f"{count} {why}" for why, count in self.dropped.most_common())
+        return f"{len(self.rows)} steps ({steps})" + (f"; left out: {dropped}" if dropped else "")
+
 
 def mixture(
     turns: Iterable[Turn],

@@ -13,15 +13,13 @@ from reground.core.branches import gather
 from reground.core.errors import DataError
 from reground.core.journal import SqliteJournal, fingerprint
 from reground.core.run import Run
-from reground.core.trajectory import Trajectory
-from reground.evaluation.records import Record
 from reground.evaluation.results import write_text
-from reground.training.agent.mix import Ranking
+from reground.training.agent.mix import Mixture, Ranking
 from reground.training.agent.rank import Ranker
 from reground.training.agent.turns import Turn, fallbacks, turns_of
 from reground.training.demonstrate import fit_demonstrations
 from reground.training.fitting import Fitting, Step, begin
-from reground.training.rows import Demonstration
+from reground.training.rows import Demonstration, read_rows, write_rows
 from reground.training.runs import scored
 
 GROWN, RANKING, MIXTURE = "grown", "ranking.json", "mixture"
@@ -35,35 +33,35 @@ class Usable:
     usable: Counter[str]
     fallbacks: int
 
+    @property
+    def share(self) -> float:
+        """The share of all steps that have a usable sample; 0 without steps."""
+        return self.usable.total() / self.turns.total() if self.turns else 0.0
+
     def describe(self) -> str:
         """One line with the share of usable steps, whole and by name."""
         parts = ", ".join(f"{name} {self.usable[name]}/{count}" for name, count in self.turns.items())
-        total = self.turns.total()
-        share = self.usable.total() / total if total else 0.0
-        return f"{total} steps, {share:.0%} with a usable sample ({parts}); {self.fallbacks} fallbacks"
+        steps = f"{self.turns.total()} steps, {self.share:.0%} with a usable sample"
+        return f"{steps} ({parts}); {self.fallbacks} fallbacks"
 
 
 def grown(out: Path) -> Iterator[Turn]:
     """All reasoning steps of the grown trajectories. Raises DataError where nothing has been grown."""
-    for record, trajectory in _trajectories(out):
+    if not (out / GROWN).is_dir():
+        raise DataError("nothing has been grown here: run reground train agent grow first", path=out)
+    for record, trajectory in scored(out / GROWN):
         yield from turns_of(trajectory, record.example)
 
 
-def usable(out: Path) -> Usable:
-    """How well the grown trajectories keep to the form."""
+def usable(run: Path) -> Usable:
+    """How well the agent of a run keeps to the form. Raises DataError where the folder holds no run."""
     found = Usable(Counter(), Counter(), 0)
-    for record, trajectory in _trajectories(out):
+    for record, trajectory in scored(run):
         turns = [*turns_of(trajectory, record.example)]
         found.turns.update(turn.step.name for turn in turns)
         found.usable.update(turn.step.name for turn in turns if turn.samples)
         found = dataclasses.replace(found, fallbacks=found.fallbacks + fallbacks(trajectory))
     return found
-
-
-def _trajectories(out: Path) -> Iterator[tuple[Record, Trajectory]]:
-    if not (out / GROWN).is_dir():
-        raise DataError("nothing has been grown here: run reground train agent grow first", path=out)
-    return scored(out / GROWN)
 
 
 async def rank(
@@ -110,6 +108,16 @@ def read_ranking_file(out: Path) -> Ranking:
         raise DataError(f"this is no ranking: {error}", path=path) from None
 
 
+def write_mixture(out: Path, name: str, mixture: Mixture) -> None:
+    """Write the rows to data/name.jsonl."""
+    write_rows(out / "data" / f"{name}.jsonl", mixture.rows)
+
+
+def read_mixture(out: Path, name: str) -> list[Demonstration]:
+    """Read the rows of data/name.jsonl. Raises DataError where there are none."""
+    return read_rows(out / "data" / f"{name}.jsonl", Demonstration)
+
+
 def fit_agent(
     out: Path,
     rows: Sequence[Demonstration],
@@ -118,10 +126,14 @@ def fit_agent(
     *,
     name: str = "model",
     fresh: bool = False,
+    keep_epochs: bool = False,
     on_step: Callable[[Step], None] = lambda step: None,
 ) -> Path:
-    """Fine-tune the base on a mixture, on the completion only (section 3.4); the result is OUT/name."""
+    """Fine-tune the base on a mixture, on the completion only (section 3.4); the result is OUT/name.
+
+    keep_epochs: as in `fit_demonstrations`.
+    """
     place = out / "fit" / name
     content = fingerprint("mixture", *(message.content for row in rows for message in row.messages))
     begin(place, {**dataclasses.asdict(settings), "base": base, "mixture": content}, fresh=fresh)
-    return fit_demonstrations(rows, base, settings, place, out / name, on_step=on_step)
+    return fit_demonstrations(rows, base, settings, place, out / name, keep_epochs=keep_epochs, on_step=on_step)

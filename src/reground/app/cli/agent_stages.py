@@ -1,0 +1,107 @@
+"""What the stages of `train agent` do, without their words on the screen; `train agent loop` uses them too."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reground.app.cli import _common as common
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from reground.app.options_agent import AgentFit, AgentGrow, AgentMix, AgentRank
+    from reground.evaluation.task import Example, Task
+    from reground.training.agent.mix import Mixture
+
+METHOD = "search_agent"
+
+
+async def grown_by(order: AgentGrow, task: Task, out: Path, err: Console, *, quiet: bool) -> None:
+    """Grow trajectories in OUT/grown, with the exemplars rotated, and write down their questions."""
+    from reground.evaluation.splits import record_questions
+    from reground.training.agent.stages import GROWN
+
+    rotated = replace(order, settings={"exemplars": "rotated", **order.settings})
+    record_questions(out, task.name, questions_of(order, task))
+    await answered_by(rotated, task, out / GROWN, err, quiet=quiet)
+
+
+def questions_of(order: AgentGrow, task: Task) -> list[Example]:
+    """The questions that a run draws."""
+    from reground.evaluation.runner import EvalSettings, choose
+
+    return choose(task, EvalSettings(METHOD, order.model, limit=order.limit or None, seed=order.seed))
+
+
+async def answered_by(order: AgentGrow, task: Task, run: Path, err: Console, *, quiet: bool) -> None:
+    """Let the agent answer the task's questions, in the run folder `run`."""
+    from reground.app.cli.eval_progress import EvalProgress, Work
+    from reground.app.cli.preparing import open_benches
+    from reground.evaluation.compare import Cell
+    from reground.evaluation.runner import EvalSettings, evaluate
+
+    cell = Cell(method=METHOD, tokens=None)
+    base = EvalSettings(
+        METHOD, order.model, limit=order.limit or None, seed=order.seed, concurrency=order.concurrency,
+        repeats=order.repeats,
+    )  # fmt: skip
+    total = len(questions_of(order, task)) * order.repeats
+    async with AsyncExitStack() as opened:
+        (bench,) = await open_benches(order, [task], [METHOD], run, err, opened, quiet=quiet)
+        ready = bench.configure(cell, base, order.budget)
+        with EvalProgress(err, {run.name: Work(cell, total)}, shown=not quiet) as progress:
+            await evaluate(
+                bench.task, ready.method, ready.settings, run, observer=partial(progress.on_progress, run.name)
+            )
+
+
+async def ranked_by(order: AgentRank, err: Console, *, quiet: bool) -> tuple[int, int]:
+    """Rank the samples of each step. Returns the number ranked, and that of unread rankings."""
+    from reground.app import catalogue
+    from reground.app.asking import close
+    from reground.app.cli.preparing import bring_model
+    from reground.app.cli.progress import AskProgress
+    from reground.training.agent.rank import Ranker
+    from reground.training.agent.stages import rank as rank_steps
+
+    def told(done: int, total: int) -> None:
+        if not quiet and (done % 50 == 0 or done == total):
+            common.say(err, f"{done} of {total} steps")
+
+    with AskProgress(err, shown=not quiet) as preparing:
+        await asyncio.to_thread(bring_model, order.model, preparing.on_pull)
+    model = catalogue.load_model(order.model, order.model_options)
+    try:
+        return await rank_steps(
+            order.out, Ranker(model=model, style=order.style), concurrency=order.concurrency, on_turn=told
+        )
+    finally:
+        await close(model)
+
+
+def mixed_by(order: AgentMix) -> Mixture:
+    """The mixture of the grown steps, not written yet."""
+    from reground.training.agent.mix import mixture
+    from reground.training.agent.stages import grown, read_ranking_file
+
+    ranking = read_ranking_file(order.out) if order.by == "ranking" else None
+    return mixture(grown(order.out), by=order.by, ranking=ranking, seed=order.seed, most=order.most)
+
+
+def fitted_by(order: AgentFit, mixture: str, err: Console, *, quiet: bool) -> Path:
+    """Fit the base on a mixture of the folder. Returns the model's place."""
+    from reground.app.cli.fit_progress import FitProgress
+    from reground.training.agent.stages import fit_agent, read_mixture
+    from reground.training.fitting import fitting_of
+
+    rows = read_mixture(order.out, mixture)
+    with FitProgress(err, order.name, shown=not quiet) as progress:
+        return fit_agent(
+            order.out, rows, order.base, fitting_of(order), name=order.name, fresh=order.fresh,
+            keep_epochs=order.keep_epochs, on_step=progress.on_step,
+        )  # fmt: skip

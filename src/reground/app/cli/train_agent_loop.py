@@ -1,0 +1,221 @@
+"""Carries out the stages of `train agent loop`; each resumes, and a finished one is not opened again."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reground.app.cli import _common as common
+from reground.app.cli.agent_stages import answered_by, fitted_by, grown_by, mixed_by, ranked_by
+from reground.app.options_agent import AgentFit, AgentFitting, AgentLoop, AgentMix, AgentRank
+from reground.core.errors import MissingExtra
+from reground.evaluation.records import Summary
+from reground.evaluation.results import read_run
+from reground.evaluation.task import Task
+from reground.evaluation.tasks import load_task, load_training_task
+from reground.training.agent.loop import (
+    Agent,
+    Choose,
+    Fit,
+    Grow,
+    Measure,
+    Mix,
+    Plan,
+    Rank,
+    Split,
+    Stage,
+    at_epoch,
+    described,
+    epochs_of,
+    keep,
+    kept,
+)
+from reground.training.agent.report import Measured, plot_generations, tables
+from reground.training.agent.stages import GROWN, RANKING, read_mixture, usable, write_mixture
+from reground.training.fitting import begin
+from reground.training.report import write_section
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+RUNS = "runs"
+_MAY_CHANGE = frozenset({"out", "dry_run", "concurrency", "model_options", "generations", "bases"})
+"""Options that a resumed loop may be given another value of: what is finished stays as it is."""
+
+
+def planned(order: AgentLoop) -> Plan:
+    """The plan of a loop. Raises ConfigurationError for one that cannot be carried out."""
+    return Plan(
+        out=order.out,
+        teacher=order.model,
+        bases=[name.strip() for name in order.bases.split(",")],
+        generations=order.generations,
+        repeats=order.repeats,
+        ranked=order.by == "ranking",
+        validated=order.validation is not None,
+        tested=order.test_task is not None,
+        control=not order.no_control,
+        untrained=not order.no_untrained,
+    )
+
+
+def run_loop(order: AgentLoop, plan: Plan, console: Console, err: Console, *, quiet: bool) -> Path:
+    """Carry out a plan. Returns the page with the tables, which is written after every measurement."""
+    tasks: dict[str, Task] = {"train": load_training_task(order.task, order.data)}
+    named: dict[str, str | None] = {"validation": order.validation, "test": order.test_task}
+    tasks |= {split: load_task(name, order.data) for split, name in named.items() if name is not None}
+    settings = {each.name: getattr(order, each.name) for each in dataclasses.fields(order)}
+    begin(order.out / "fit" / "loop", {name: str(settings[name]) for name in sorted(settings.keys() - _MAY_CHANGE)})
+    session = _Session(order, plan, tasks, err, quiet)
+    for stage in plan.stages():
+        common.say(console, described(stage))
+        if said := session.carry_out(stage):
+            common.say(console, f"  {said}")
+    return order.out / "report.md"
+
+
+@dataclass
+class _Session:
+    order: AgentLoop
+    plan: Plan
+    tasks: dict[str, Task]
+    err: Console
+    quiet: bool
+    found: list[Measured] = field(default_factory=list)
+
+    def carry_out(self, stage: Stage) -> str:
+        """Carry out one stage. Returns what it came to."""
+        match stage:
+            case Grow():
+                return self._grow(stage)
+            case Rank():
+                return self._rank(stage)
+            case Mix():
+                return self._mix(stage)
+            case Fit():
+                return self._fit(stage)
+            case Choose():
+                return self._choose(stage)
+            case Measure():
+                return self._report(self._measured(stage, stage.run))
+
+    def _using(self, agent: Agent, out: Path, repeats: int) -> AgentLoop:
+        """The options with another agent."""
+        own = {} if agent.shots is None else {"shots": agent.shots}
+        judge = None if out.name == GROWN else self.order.judge
+        return replace(
+            self.order,
+            model=agent.model,
+            out=out,
+            repeats=repeats,
+            judge=judge,
+            settings={**self.order.settings, **own},
+        )
+
+    def _grow(self, stage: Grow) -> str:
+        if _finished(stage.folder / GROWN) is None:
+            order = self._using(stage.agent, stage.folder / GROWN, stage.repeats)
+            asyncio.run(grown_by(order, self.tasks["train"], stage.folder, self.err, quiet=self.quiet))
+        return usable(stage.folder / GROWN).describe()
+
+    def _rank(self, stage: Rank) -> str:
+        if (stage.folder / RANKING).exists():
+            return "ranked"
+        order = AgentRank(
+            out=stage.folder, model=self.order.ranker or self.order.model, style=self.order.style,
+            concurrency=self.order.concurrency, model_options=self.order.model_options,
+        )  # fmt: skip
+        ranked, unread = asyncio.run(ranked_by(order, self.err, quiet=self.quiet))
+        return f"{ranked} steps; {unread} rankings could not be read"
+
+    def _mix(self, stage: Mix) -> str:
+        most = None if stage.like is None else len(read_mixture(stage.folder, stage.like))
+        made = mixed_by(AgentMix(out=stage.folder, by=stage.by, most=most, seed=self.order.seed))
+        write_mixture(stage.folder, stage.name, made)
+        return made.describe()
+
+    def _fit(self, stage: Fit) -> str:
+        if not (stage.folder / stage.name).is_dir():
+            shared: dict[str, Any] = {
+                each.name: getattr(self.order, each.name) for each in dataclasses.fields(AgentFitting)
+            }
+            order = AgentFit(
+                **shared, out=stage.folder, base=stage.base, name=stage.name, keep_epochs=self.plan.validated,
+                threads=self.order.model_options.threads, seed=self.order.seed,
+            )  # fmt: skip
+            fitted_by(order, stage.mixture, self.err, quiet=self.quiet)
+        return f"{stage.folder / stage.name}"
+
+    def _choose(self, stage: Choose) -> str:
+        epoch = kept(stage)
+        if epoch is None:
+            scores = [
+                _score(self._measured(at_epoch(stage.measure, place), _run(stage.measure, number)))
+                for number, place in enumerate(epochs_of(stage), start=1)
+            ]
+            epoch = keep(scores, stage)
+        best = self._measured(stage.measure, _run(stage.measure, epoch))
+        return f"pass {epoch}; " + self._report(replace(best, epoch=epoch))
+
+    def _measured(self, stage: Measure, name: str) -> Measured:
+        run = self.order.out / RUNS / re.sub(r"[^\w.-]+", "-", name)
+        if _finished(run) is None:
+            limit = self.order.validation_limit if stage.split == "validation" else self.order.test_limit
+            order = replace(self._using(stage.agent, run, self.order.measure_repeats), limit=limit)
+            asyncio.run(answered_by(order, self.tasks[stage.split], run, self.err, quiet=self.quiet))
+        summary = _finished(run)
+        assert summary is not None
+        trajectories, rows = self._trained_on(stage)
+        return Measured(stage, summary, usable(run).share, trajectories, rows)
+
+    def _trained_on(self, stage: Measure) -> tuple[int | None, int | None]:
+        if not stage.generation:
+            return None, None
+        folder = self.plan.folder(stage.generation)
+        grown = _finished(folder / GROWN)
+        return (0 if grown is None else grown.runs), len(read_mixture(folder, self.plan.mixture_of(stage)))
+
+    def _report(self, measured: Measured) -> str:
+        self.found.append(measured)
+        images = _plots(self.found, self.order.out, self.plan.splits)
+        write_section(self.order.out, "loop", "\n\n".join([tables(self.found), *images]))
+        summary = measured.summary
+        metric = summary.metrics[summary.primary]
+        shown = "no score" if metric.mean is None else f"{summary.primary} {metric.mean:.3f}"
+        return f"{shown}; {measured.usable:.0%} of the steps usable; {summary.failed} failed"
+
+
+def _run(stage: Measure, epoch: int) -> str:
+    return f"{stage.run}-epoch{epoch}"
+
+
+def _finished(run: Path) -> Summary | None:
+    """A run's results, if it is finished."""
+    if not (run / "summary.json").exists():
+        return None
+    summary = read_run(run).summary()
+    return summary if summary is not None and summary.finished else None
+
+
+def _score(measured: Measured) -> float:
+    """What is compared; no score counts as the worst."""
+    mean = measured.summary.metrics[measured.summary.primary].mean
+    return float("-inf") if mean is None else mean
+
+
+def _plots(found: Sequence[Measured], out: Path, splits: Sequence[Split]) -> list[str]:
+    """The lines of the page that show the plots; why there are none without matplotlib."""
+    lines = []
+    for split in splits:
+        if any(each.stage.split == split for each in found):
+            try:
+                plot_generations(found, out / f"generations-{split}", split)
+            except MissingExtra as error:
+                return [f"(No plot: {error})"]
+            lines.append(f"![score by generation on the {split} questions](generations-{split}.svg)")
+    return lines
