@@ -276,6 +276,32 @@ class Report(Baseline):
 
 
 @dataclass(frozen=True, kw_only=True)
+class Judging(Data):
+    """The options of `judge`."""
+
+    folders: list[Path] = field(metadata={"argument": True})
+    """Run folders, or folders that contain run folders."""
+
+    judges: str = field(metadata={"short": "-j"})
+    """The models (provider/model) that rate the answers, separated by commas."""
+
+    people: Path | None = None
+    """People's ratings: JSONL with {"id": "RUN/QUESTION~REPEAT", "rating": 1}."""
+
+    out: Path | None = field(default=None, metadata={"short": "-o"})
+    """The folder for judges.md and the judges' replies; the first folder by default."""
+
+    concurrency: int = field(default=8, metadata={"min": 1})
+    """Answers in work at once."""
+
+    dry_run: bool = False
+    """Print the number of answers to rate and stop."""
+
+    model_options: ModelOptions = field(default_factory=ModelOptions)
+    """Where and how to reach the models."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Trees(Benchmark):
     """The options of a command that collects trees."""
 

@@ -100,14 +100,19 @@ def choose(task: Task, settings: EvalSettings) -> list[Example]:
     return examples if settings.limit is None else examples[: settings.limit]
 
 
-def configuration(task: Task, settings: EvalSettings) -> RunConfig:
-    """The run's identity for its folder."""
+def data_of(task: Task) -> str:
+    """A fingerprint of the task's examples, as in RunConfig.data."""
     texts = [
         text for e in task.examples() for text in (e.id, e.question, str(len(e.golden_answers)), *e.golden_answers)
     ]
+    return fingerprint("examples", *texts)
+
+
+def configuration(task: Task, settings: EvalSettings) -> RunConfig:
+    """The run's identity for its folder."""
     return RunConfig(
         task=task.name,
-        data=fingerprint("examples", *texts),
+        data=data_of(task),
         primary=task.primary,
         form=task.form.name,
         method=settings.method,

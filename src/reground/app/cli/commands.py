@@ -7,7 +7,17 @@ from typing import Annotated
 import typer
 
 from reground import __version__
-from reground.app.cli import ask, library, look, train, train_agent, train_critics, train_retriever, train_rewriter
+from reground.app.cli import (
+    ask,
+    judge,
+    library,
+    look,
+    train,
+    train_agent,
+    train_critics,
+    train_retriever,
+    train_rewriter,
+)
 from reground.app.cli import eval as evaluation
 
 app = typer.Typer(
@@ -44,6 +54,7 @@ ask.register(app)
 library.register(app)
 look.register(app)
 evaluation.register(app)
+judge.register(app)
 train.register(app)
 train_critics.register(train.train_app)
 train_retriever.register(train.train_app)

@@ -1,10 +1,17 @@
-"""Pearson's and Spearman's correlation between a judge's ratings and people's."""
+"""Pearson's and Spearman's correlation between two raters, such as a judge and people."""
 
 from __future__ import annotations
 
+import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import permutations
 from math import fsum, isfinite, sqrt
+from operator import mul
+
+RESAMPLES = 2_000
+_EXACT = 7  # items of which every pairing is tried
+_SLACK = 1e-12  # for sums of the same numbers in another order
 
 
 def pearson(first: Sequence[float], second: Sequence[float]) -> float | None:
@@ -50,7 +57,8 @@ def mean_ranks(values: Sequence[float]) -> list[float]:
 class Agreement:
     """The agreement of two raters on the items that both rated.
 
-    n: the number of these. only_first, only_second: the numbers of items that only one of them rated.
+    n: the number of these. pearson_p, spearman_p: two-sided, from a permutation test; None where the correlation is
+    undefined. only_first, only_second: the numbers of items that only one of them rated.
     """
 
     n: int
@@ -58,10 +66,42 @@ class Agreement:
     spearman: float | None
     only_first: int = 0
     only_second: int = 0
+    pearson_p: float | None = None
+    spearman_p: float | None = None
 
 
 def agreement(first: Mapping[str, float], second: Mapping[str, float]) -> Agreement:
     """Compare two raters' ratings by item id."""
     both = [item for item in first if item in second]
     x, y = [first[item] for item in both], [second[item] for item in both]
-    return Agreement(len(both), pearson(x, y), spearman(x, y), len(first) - len(both), len(second) - len(both))
+    return Agreement(
+        len(both),
+        pearson(x, y),
+        spearman(x, y),
+        len(first) - len(both),
+        len(second) - len(both),
+        correlation_p(x, y),
+        correlation_p(mean_ranks(x), mean_ranks(y)),
+    )
+
+
+def correlation_p(
+    first: Sequence[float], second: Sequence[float], *, resamples: int = RESAMPLES, seed: int = 0
+) -> float | None:
+    """Two-sided p of Pearson's r under random pairings; None where r is undefined. Of ranks it is Spearman's.
+
+    All pairings of up to seven items are tried, and `resamples` random ones of more, the observed one among them
+    (Fisher 1935; Phipson and Smyth 2010 on counting it).
+    """
+    if pearson(first, second) is None:
+        return None
+    x, y = _centred(first), _centred(second)
+    observed = abs(fsum(a * b for a, b in zip(x, y, strict=True))) * (1 - _SLACK)
+    if len(x) <= _EXACT:
+        sums = [abs(fsum(map(mul, x, order))) for order in permutations(y)]
+        return sum(each >= observed for each in sums) / len(sums)
+    draw, order, beyond = random.Random(seed), list(y), 1
+    for _ in range(resamples - 1):
+        draw.shuffle(order)
+        beyond += abs(fsum(map(mul, x, order))) >= observed
+    return beyond / resamples

@@ -1,0 +1,188 @@
+"""Several judges rate the answers of finished runs, and their agreement (ReST meets ReAct, section 4.2)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from statistics import fmean, stdev
+
+from reground.core.branches import gather
+from reground.core.errors import DataError
+from reground.core.journal import Journal, fingerprint
+from reground.core.run import Run
+from reground.core.trajectory import Trajectory
+from reground.evaluation.before_checks import before_checks
+from reground.evaluation.metrics.agreement import agreement
+from reground.evaluation.results import RunFolder
+from reground.evaluation.runner import data_of
+from reground.evaluation.tables import NOTHING, Table, number
+from reground.evaluation.task import Task
+from reground.evaluation.tasks.longform import Judge
+
+
+@dataclass(frozen=True)
+class Answer:
+    """An answer to rate. run: its run's name. repeat: from 0. before: whether it is the one before the checks."""
+
+    run: str
+    example: str
+    repeat: int
+    question: str
+    gold: tuple[str, ...]
+    text: str
+    before: bool = False
+
+    @property
+    def id(self) -> str:
+        """What people's labels name it by; an answer before the checks has no label."""
+        return f"{self.run}/{self.example}~{self.repeat}"
+
+
+@dataclass
+class Rater:
+    """Somebody's ratings: a judge's, people's or a metric's. unread: ratings that could not be read."""
+
+    name: str
+    ratings: dict[Answer, float] = field(default_factory=dict)
+    unread: int = 0
+
+
+def answers_of(run: RunFolder, name: str, task: Task) -> Iterator[Answer]:
+    """The final answers of a run, and those before the method's own checks if it has any.
+
+    Raises DataError where the task's questions are not those of the run, or lack reference answers.
+    """
+    if data_of(task) != run.config.data:
+        raise DataError(f"the questions of {task.name} are no longer those of this run", path=run.path)
+    examples = {example.id: example for example in task.examples()}
+    repeats = {record.id: (record.example, record.repeat) for record in run.records().values()}
+    for trajectory in run.solved():
+        if trajectory.id not in repeats or trajectory.answer is None or not trajectory.answer.text.strip():
+            continue
+        example, repeat = examples[repeats[trajectory.id][0]], repeats[trajectory.id][1]
+        if not example.golden_answers:
+            raise DataError(f"question {example.id} of {task.name} has no reference answer to judge by", path=run.path)
+        for said, before in _said(trajectory):
+            yield Answer(name, example.id, repeat, example.question, tuple(example.golden_answers), said, before)
+
+
+def _said(trajectory: Trajectory) -> Iterator[tuple[str, bool]]:
+    assert trajectory.answer is not None
+    yield trajectory.answer.text, False
+    earlier = before_checks(trajectory)
+    if earlier is not None and earlier.answer is not None:
+        yield earlier.answer.text, True
+
+
+async def rate(
+    answers: Sequence[Answer],
+    judge: Judge,
+    journal: Journal,
+    *,
+    concurrency: int = 8,
+    on_answer: Callable[[int], None] = lambda done: None,
+) -> Rater:
+    """A judge's ratings of all answers; equal answers to a question are rated once.
+
+    journal: the same call resumes. on_answer: called with the number of answers done. Raises ModelError.
+    """
+    rater = Rater(judge.model.name)
+    texts: dict[tuple[str, str], list[Answer]] = {}
+    for answer in answers:
+        texts.setdefault((answer.question, answer.text), []).append(answer)
+    left, done = iter(texts.items()), 0
+
+    async def work() -> None:
+        nonlocal done
+        for (question, text), same in left:
+            run = Run(run_id=rater.name, question_id=fingerprint("judged", question, text), journal=journal)
+            found = await judge.rate(question, same[0].gold, text, run)
+            if found.mean is None:
+                rater.unread += len(same)
+            else:
+                rater.ratings |= dict.fromkeys(same, found.mean)
+            done += len(same)
+            on_answer(done)
+
+    await gather(*(work() for _ in range(min(concurrency, len(texts)))))
+    return rater
+
+
+def by_people(answers: Sequence[Answer], labels: Mapping[str, float]) -> Rater:
+    """People's ratings, by RUN/QUESTION~REPEAT. Raises DataError where none names an answer."""
+    found = {answer: labels[answer.id] for answer in answers if not answer.before and answer.id in labels}
+    if not found:
+        example = answers[0].id if answers else "RUN/QUESTION~0"
+        raise DataError(f"no label names an answer of these runs; the first answer is {example!r}")
+    return Rater("people", found)
+
+
+def by_metric(metric: str, answers: Sequence[Answer], runs: Mapping[str, RunFolder]) -> Rater:
+    """The scores that the runs recorded."""
+    values = {
+        f"{name}/{record.example}~{record.repeat}": value
+        for name, run in runs.items()
+        for record in run.records().values()
+        if (value := record.value(metric)) is not None
+    }
+    found = {answer: values[answer.id] for answer in answers if not answer.before and answer.id in values}
+    return Rater(metric, found)
+
+
+def mean_table(raters: Sequence[Rater], runs: Sequence[str]) -> Table:
+    """Each run's mean rating, with the standard deviation over its repeats, and before the checks."""
+    rows = []
+    for run in runs:
+        for before in (False, True):
+            cells = [_mean(rater, run, before=before) for rater in raters]
+            if any(cell != NOTHING for cell in cells):
+                rows.append([run + (", before the checks" if before else ""), *cells])
+    return Table("Mean ratings", ["run", *(rater.name for rater in raters)], rows, words=1)
+
+
+def _mean(rater: Rater, run: str, *, before: bool) -> str:
+    repeats: dict[int, list[float]] = {}
+    for answer, value in rater.ratings.items():
+        if answer.run == run and answer.before is before:
+            repeats.setdefault(answer.repeat, []).append(value)
+    if not repeats:
+        return NOTHING
+    means = [fmean(values) for values in repeats.values()]
+    return number(fmean(means)) + (f" ± {number(stdev(means))}" if len(means) > 1 else "")
+
+
+def agreement_table(raters: Sequence[Rater]) -> Table:
+    """Of each pair of raters Pearson's and Spearman's correlation: over the answers, and over the runs' means.
+
+    Repeats of a question are averaged first. Fewer than three runs have no correlation worth showing.
+    """
+    rows = []
+    for one, other in combinations(raters, 2):
+        for unit, values in (("questions", _by_question), ("runs", _by_run)):
+            found = agreement(values(one), values(other))
+            if found.n > (2 if unit == "runs" else 0):
+                cells = [(found.pearson, found.pearson_p), (found.spearman, found.spearman_p)]
+                rows.append([one.name, other.name, unit, str(found.n), *(text for r, p in cells for text in _r(r, p))])
+    headers = ["rater", "other rater", "over", "n", "Pearson", "p", "Spearman", "p"]
+    return Table("Agreement", headers, rows)
+
+
+def _r(value: float | None, p: float | None) -> tuple[str, str]:
+    return number(value), NOTHING if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
+
+
+def _by_question(rater: Rater) -> dict[str, float]:
+    values: dict[str, list[float]] = {}
+    for answer, value in rater.ratings.items():
+        if not answer.before:
+            values.setdefault(f"{answer.run}/{answer.example}", []).append(value)
+    return {item: fmean(each) for item, each in values.items()}
+
+
+def _by_run(rater: Rater) -> dict[str, float]:
+    values: dict[str, list[float]] = {}
+    for answer, value in rater.ratings.items():
+        if not answer.before:
+            values.setdefault(answer.run, []).append(value)
+    return {run: fmean(each) for run, each in values.items()}

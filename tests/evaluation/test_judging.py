@@ -1,0 +1,144 @@
+"""Judges of finished runs, from the outside and by their numbers."""
+
+from __future__ import annotations
+
+import json
+import random
+from itertools import permutations
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given as drawn
+from hypothesis import settings
+from hypothesis import strategies as st
+from scipy.stats import pearsonr
+
+from reground.app.cli import run
+from reground.evaluation.judging import Answer, Rater, agreement_table, mean_table
+from reground.evaluation.metrics.agreement import correlation_p
+from reground.testing.openai_server import MockOpenAI
+from tests.servers import serving
+
+NUMBERS = st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=3, max_size=5)
+
+
+@settings(deadline=None, max_examples=40)
+@drawn(NUMBERS)
+def test_a_p_of_few_items_is_exact(pairs: list[tuple[int, int]]) -> None:
+    x, y = [float(a) for a, _ in pairs], [float(b) for _, b in pairs]
+    mine = correlation_p(x, y)
+    if mine is None:
+        assert len(set(x)) == 1 or len(set(y)) == 1
+    else:
+        r = abs(np.corrcoef(x, y)[0, 1])
+        others = [abs(np.corrcoef(x, order)[0, 1]) for order in permutations(y)]
+        assert mine == pytest.approx(np.mean([other > r - 1e-9 for other in others]))
+
+
+def test_a_p_of_many_items_agrees_with_the_t_test() -> None:
+    draw = random.Random(3)
+    x = [draw.gauss(0, 1) for _ in range(60)]
+    y = [0.3 * a + draw.gauss(0, 1) for a in x]
+    mine = correlation_p(x, y, resamples=20_000)
+    assert mine == pytest.approx(pearsonr(x, y).pvalue, abs=0.02)
+    assert correlation_p(x, x) == 1 / 2000
+
+
+def answer(run: str, example: str, repeat: int = 0, *, before: bool = False) -> Answer:
+    return Answer(run, example, repeat, f"Q {example}", ("gold",), "text", before)
+
+
+def test_means_are_over_repeats_and_agreement_over_questions() -> None:
+    one = Rater(
+        "one", {answer("a", q, r): float(v) for q, r, v in [("p", 0, 1), ("q", 0, 0), ("p", 1, 1), ("q", 1, 1)]}
+    )
+    one.ratings[answer("a", "p", before=True)] = 0.0
+    two = Rater("two", {answer("a", "p"): 1.0, answer("a", "q"): 0.5})
+    rows = mean_table([one, two], ["a"]).rows
+    assert rows == [["a", "0.750 ± 0.354", "0.750"], ["a, before the checks", "0.000", "–"]]
+    (row,) = agreement_table([one, two]).rows
+    assert row[:5] == ["one", "two", "questions", "2", "1.000"]
+
+
+def test_runs_are_compared_from_three_on() -> None:
+    runs = {"a": 0.1, "b": 0.5, "c": 0.4}
+    raters = [Rater(name, {answer(each, "p"): value for each, value in runs.items()}) for name in ("one", "two")]
+    assert [row[2:4] for row in agreement_table(raters).rows] == [["questions", "3"], ["runs", "3"]]
+
+
+@pytest.fixture
+def finished(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    """A run of six questions by a model that knows three, and judges: a strict one and one that says yes to all."""
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    data = tmp_path / "data" / "nq_open"
+    data.mkdir(parents=True)
+    lines = [{"id": f"b{n}", "question": f"Who wrote book {n}?", "golden_answers": [f"Writer {n}"]} for n in range(6)]
+    (data / "test.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    def say(body):
+        asked = body["messages"][-1]["content"]
+        if "implied" not in asked:
+            number = int(asked.partition("book ")[2][0])
+            return f"Answer: Writer {number if number < 3 else 9}"
+        if body["model"] == "kind":
+            return "# yes\nimplied = True"
+        if body["model"] == "mute":
+            return "no idea"
+        # the values of the last three assignments: question, answer, reference
+        said, gold = (
+            line.partition(" = ")[2].strip("'") for line in asked.rpartition("question = ")[2].splitlines()[1:3]
+        )
+        return f"# they are compared\nimplied = {gold in said}"
+
+    with serving(MockOpenAI(say, models=("mock", "strict", "kind", "mute"))) as server:
+        options = ["--data", str(tmp_path / "data"), "--base-url", server.url]
+        folder = tmp_path / "runs" / "direct"
+        made = ["eval", "--task", "nq_open_test", "--method", "direct", "--model", "openai/mock", "--out", str(folder)]
+        assert run([*made, *options, "-q"]) == 0
+        yield server, folder, options
+
+
+def test_judges_rate_finished_runs_and_are_compared(finished, tmp_path: Path, capfd) -> None:
+    server, folder, options = finished
+    labels = tmp_path / "labels.jsonl"
+    said = [{"id": f"direct/b{n}~0", "rating": n < 3} for n in range(5)]
+    labels.write_text("".join(json.dumps(line) + "\n" for line in said))
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    judge = ["judge", str(folder), "--judges", "openai/strict,openai/kind,openai/mute", "--people", str(labels)]
+    judge += [*options, "--out", str(tmp_path / "judged")]
+    paid = len(server.received)
+    assert run([*judge, "--dry-run"]) == 0
+    assert "6 answers; each of 3 judges rates 6 that differ" in capfd.readouterr().out
+    assert len(server.received) == paid
+    assert run(judge) == 0, capfd.readouterr().err
+    page = (tmp_path / "judged" / "judges.md").read_text()
+    assert "| run | openai/strict | openai/kind | openai/mute | exact match | people |" in page
+    assert "| direct | 0.500 | 1.000 | – | 0.500 | 0.600 |" in page
+    assert "| openai/strict | people | questions | 5 | 1.000 | 0.100 | 1.000 | 0.100 |" in page
+    assert "| openai/strict | openai/kind | questions | 6 | – | – | – | – |" in page
+    assert "openai/mute: 6 ratings could not be read" in page
+    paid = len(server.received)
+    assert run(judge) == 0
+    assert len(server.received) == paid, "what was rated is not paid again"
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before, "the run stays as it is"
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ("labels", "no label names an answer of these runs; the first answer is"),
+        ("data", "the questions of nq_open_test are no longer those of this run"),
+    ],
+)
+def test_what_does_not_belong_to_the_run_is_refused(change: str, why: str, finished, tmp_path: Path, capfd) -> None:
+    server, folder, options = finished
+    labels = tmp_path / "labels.jsonl"
+    labels.write_text('{"id": "b0", "rating": 1}\n')
+    if change == "data":
+        file = tmp_path / "data" / "nq_open" / "test.jsonl"
+        file.write_text(file.read_text().replace("Writer 5", "Writer 6"))
+    paid = len(server.received)
+    assert run(["judge", str(folder), "--judges", "openai/kind", "--people", str(labels), *options]) == 2
+    assert why in " ".join(capfd.readouterr().err.split())
+    assert len(server.received) == paid, "nothing is paid for before"
