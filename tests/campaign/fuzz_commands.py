@@ -101,6 +101,7 @@ def _good(words: tuple[str, ...]) -> list[str]:
         ("eval",): ["--task", "gsm8k", "--method", "direct", "--out", "out", *few, *model],
         ("compare",): ["--task", "nq_open", "--methods", "direct,rag", "--budgets", "1k", "--corpus", "docs", "--out", "out", *few[:2], "--quiet", *model],
         ("report",): ["run"],
+        ("judge",): ["run", "--judges", "openai/mock", "--base-url", _url(), "--out", "out", "--quiet"],
         ("show",): ["trace.jsonl"],
         ("index",): ["docs", "--out", "new"],
         ("train", "critics", "collect"): ["--task", "nq_open_train", "--corpus", "docs", "--simulations", "1", "--out", "out", *few, *model],
