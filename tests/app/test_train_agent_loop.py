@@ -65,4 +65,5 @@ def test_a_configuration_file_runs_the_whole_loop_and_resumes(given, tmp_path: P
     assert (out / "report.md").read_text() == page
     capfd.readouterr()
     assert run([*loop, "--epochs", "3"]) == 2
-    assert "other settings: epochs (was '2.0')" in " ".join(capfd.readouterr().err.split())
+    said = " ".join(capfd.readouterr().err.split())
+    assert "other settings: epochs (was '2.0'); use them, or give another --out" in said

@@ -13,7 +13,7 @@ from reground.core.errors import ConfigurationError, DataError
 from reground.core.language import Message
 from reground.models import hf
 from reground.models.options import ModelOptions
-from reground.training.demonstrate import fit_demonstrations, tokenised
+from reground.training.demonstrate import epoch_place, fit_demonstrations, tokenised
 from reground.training.fitting import Fitting, Step
 from reground.training.rows import Demonstration
 from reground.training.weights import load_base
@@ -84,3 +84,15 @@ def test_a_demonstration_longer_than_the_context_is_refused(tmp_path: Path) -> N
     settings = Fitting(epochs=1, lora_rank=0, max_length=512, threads=1)
     with pytest.raises(ConfigurationError, match="room for 128 tokens, and a demonstration has 133"):
         fit_demonstrations(long, str(tiny_llama(tmp_path / "base")), settings, tmp_path / "fit", tmp_path / "model")
+
+
+def test_the_model_after_each_pass_is_kept_on_demand(tmp_path: Path) -> None:
+    base, out, place = str(tiny_llama(tmp_path / "base")), tmp_path / "fit", tmp_path / "model"
+    settings = Fitting(epochs=2.5, batch=2, learning_rate=0.01, lora_rank=0, max_length=64, threads=1)
+    fit_demonstrations(ROWS, base, settings, out, place, keep_epochs=True)
+    weights = [
+        (each / "model.safetensors").read_bytes() for each in (place, *(epoch_place(place, n) for n in (1, 2, 3)))
+    ]
+    assert weights[0] == weights[3], "the last pass is the result, whole or not"
+    assert len(set(weights)) == 3
+    assert not epoch_place(place, 4).exists()

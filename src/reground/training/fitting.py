@@ -172,10 +172,13 @@ def newest_checkpoint(out: Path) -> Path | None:
     return max(whole)[1] if whole else None
 
 
-def begin(out: Path, settings: Mapping[str, JsonValue], *, fresh: bool = False) -> None:
+def begin(
+    out: Path, settings: Mapping[str, JsonValue], *, fresh: bool = False, instead: str = "begin again: --fresh"
+) -> None:
     """Write down what a fit is made with, or check that an interrupted one was made with the same.
 
-    fresh: discard what is there. Raises ConfigurationError that names the settings that differ.
+    fresh: discard what is there. instead: what an error says can be done. Raises ConfigurationError that names the
+    settings that differ.
     """
     if fresh:
         shutil.rmtree(out, ignore_errors=True)
@@ -185,7 +188,7 @@ def begin(out: Path, settings: Mapping[str, JsonValue], *, fresh: bool = False) 
         differ = sorted(key for key in {*recorded, *settings} if recorded.get(key) != settings.get(key))
         if differ:
             was = ", ".join(f"{key} (was {recorded.get(key)!r})" for key in differ)
-            raise ConfigurationError(f"the fit in {out} has other settings: {was}; use them, or begin again: --fresh")
+            raise ConfigurationError(f"the fit in {out} has other settings: {was}; use them, or {instead}")
     replace_lines(file, [json.dumps(dict(settings), indent=2, ensure_ascii=False).encode() + b"\n"])
 
 

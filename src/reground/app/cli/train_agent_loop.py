@@ -70,7 +70,8 @@ def run_loop(order: AgentLoop, plan: Plan, console: Console, err: Console, *, qu
     named: dict[str, str | None] = {"validation": order.validation, "test": order.test_task}
     tasks |= {split: load_task(name, order.data) for split, name in named.items() if name is not None}
     settings = {each.name: getattr(order, each.name) for each in dataclasses.fields(order)}
-    begin(order.out / "fit" / "loop", {name: str(settings[name]) for name in sorted(settings.keys() - _MAY_CHANGE)})
+    fixed = {name: str(settings[name]) for name in sorted(settings.keys() - _MAY_CHANGE)}
+    begin(order.out / "fit" / "loop", fixed, instead="give another --out")
     session = _Session(order, plan, tasks, err, quiet)
     for stage in plan.stages():
         common.say(console, described(stage))
