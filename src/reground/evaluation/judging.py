@@ -16,7 +16,7 @@ from reground.evaluation.before_checks import before_checks
 from reground.evaluation.metrics.agreement import agreement
 from reground.evaluation.results import RunFolder
 from reground.evaluation.runner import data_of
-from reground.evaluation.tables import NOTHING, Table, number
+from reground.evaluation.tables import NOTHING, Table, number, p_value
 from reground.evaluation.task import Task
 from reground.evaluation.tasks.longform import Judge
 
@@ -162,14 +162,11 @@ def agreement_table(raters: Sequence[Rater]) -> Table:
         for unit, values in (("questions", _by_question), ("runs", _by_run)):
             found = agreement(values(one), values(other))
             if found.n > (2 if unit == "runs" else 0):
-                cells = [(found.pearson, found.pearson_p), (found.spearman, found.spearman_p)]
-                rows.append([one.name, other.name, unit, str(found.n), *(text for r, p in cells for text in _r(r, p))])
+                linear = [number(found.pearson), p_value(found.pearson_p)]
+                ranked = [number(found.spearman), p_value(found.spearman_p)]
+                rows.append([one.name, other.name, unit, str(found.n), *linear, *ranked])
     headers = ["rater", "other rater", "over", "n", "Pearson", "p", "Spearman", "p"]
     return Table("Agreement", headers, rows)
-
-
-def _r(value: float | None, p: float | None) -> tuple[str, str]:
-    return number(value), NOTHING if p is None else "< 0.001" if p < 0.001 else f"{p:.3f}"
 
 
 def _by_question(rater: Rater) -> dict[str, float]:

@@ -91,7 +91,12 @@ def difference_table(rows: Sequence[Row], baseline: str) -> Table:
         if row.comparison is not None and row.adjusted is not None:
             found = row.comparison
             low, high = (number(end, sign=True) for end in (found.difference.low, found.difference.high))
-            cells = [number(found.difference.mean, sign=True), f"{low} to {high}", _p(found.p), _p(row.adjusted)]
+            cells = [
+                number(found.difference.mean, sign=True),
+                f"{low} to {high}",
+                p_value(found.p),
+                p_value(row.adjusted),
+            ]
             lines.append([*_name_cells(row.config), *cells, str(found.questions)])
     headers = ["method", "budget", "model", f"minus {baseline}", "95 % interval", "p", "p (Holm)", "questions"]
     return Table(f"{rows[0].config.task}: {rows[0].summary.primary} against {baseline}", headers, lines)
@@ -196,8 +201,9 @@ def interval(low: float | None, high: float | None) -> str:
     return NOTHING if low is None else f"{number(low)}–{number(high)}"
 
 
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+def p_value(value: float | None) -> str:
+    """Three decimals, "< 0.001", or a dash for nothing."""
+    return NOTHING if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
 
 
 def _plain(settings: Mapping[str, object]) -> str:
