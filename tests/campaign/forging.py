@@ -91,7 +91,7 @@ async def judged(case: Case, sandbox: Sandbox) -> list[Trial]:
 PART = Part(
     name="forging",
     promise="No hostile program gets a wrong verdict or exceeds its limits",
-    short=300,
+    short=150,
     long=2 * len(cases()),
     attempt=attempt,
     at_once=2,
