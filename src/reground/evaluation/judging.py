@@ -170,16 +170,17 @@ def agreement_table(raters: Sequence[Rater]) -> Table:
 
 
 def _by_question(rater: Rater) -> dict[str, float]:
-    values: dict[str, list[float]] = {}
-    for answer, value in rater.ratings.items():
-        if not answer.before:
-            values.setdefault(f"{answer.run}/{answer.example}", []).append(value)
-    return {item: fmean(each) for item, each in values.items()}
+    return _means(rater, lambda answer: f"{answer.run}/{answer.example}")
 
 
 def _by_run(rater: Rater) -> dict[str, float]:
+    return _means(rater, lambda answer: answer.run)
+
+
+def _means(rater: Rater, key: Callable[[Answer], str]) -> dict[str, float]:
+    """The mean ratings of the final answers, by what `key` says of them."""
     values: dict[str, list[float]] = {}
     for answer, value in rater.ratings.items():
         if not answer.before:
-            values.setdefault(answer.run, []).append(value)
-    return {run: fmean(each) for run, each in values.items()}
+            values.setdefault(key(answer), []).append(value)
+    return {name: fmean(each) for name, each in values.items()}

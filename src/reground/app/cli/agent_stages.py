@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -62,10 +61,7 @@ async def answered_by(order: AgentGrow, task: Task, run: Path, err: Console, *, 
 
 async def ranked_by(order: AgentRank, err: Console, *, quiet: bool) -> tuple[int, int]:
     """Rank the samples of each step. Returns the number ranked, and that of unread rankings."""
-    from reground.app import catalogue
-    from reground.app.asking import close
-    from reground.app.cli.preparing import bring_model
-    from reground.app.cli.progress import AskProgress
+    from reground.app.cli.preparing import opened_model
     from reground.training.agent.rank import Ranker
     from reground.training.agent.stages import rank as rank_steps
 
@@ -73,15 +69,9 @@ async def ranked_by(order: AgentRank, err: Console, *, quiet: bool) -> tuple[int
         if not quiet and (done % 50 == 0 or done == total):
             common.say(err, f"{done} of {total} steps")
 
-    with AskProgress(err, shown=not quiet) as preparing:
-        await asyncio.to_thread(bring_model, order.model, preparing.on_pull)
-    model = catalogue.load_model(order.model, order.model_options)
-    try:
-        return await rank_steps(
-            order.out, Ranker(model=model, style=order.style), concurrency=order.concurrency, on_turn=told
-        )
-    finally:
-        await close(model)
+    async with opened_model(order.model, order.model_options, err, quiet=quiet) as model:
+        ranker = Ranker(model=model, style=order.style)
+        return await rank_steps(order.out, ranker, concurrency=order.concurrency, on_turn=told)
 
 
 def mixed_by(order: AgentMix) -> Mixture:

@@ -94,28 +94,20 @@ def _answers(order: Judging, runs: dict[str, RunFolder]) -> list[Answer]:
 async def _rated(
     order: Judging, names: Sequence[str], answers: Sequence[Answer], journal: Journal, err: Console, *, quiet: bool
 ) -> list[Rater]:
-    from reground.app import catalogue
-    from reground.app.asking import close
-    from reground.app.cli.preparing import bring_model
-    from reground.app.cli.progress import AskProgress
+    from reground.app.cli.preparing import opened_model
     from reground.evaluation.judging import rate
     from reground.evaluation.tasks.longform import Judge
 
     raters = []
     for name in names:
-        with AskProgress(err, shown=not quiet) as preparing:
-            await asyncio.to_thread(bring_model, name, preparing.on_pull)
-        model = catalogue.load_model(name, order.model_options)
 
         def told(done: int, name: str = name) -> None:
             if not quiet and (done % 50 == 0 or done == len(answers)):
                 common.say(err, f"{name}: {done} of {len(answers)} answers")
 
-        try:
+        async with opened_model(name, order.model_options, err, quiet=quiet) as model:
             judge = Judge(model=model)
             raters.append(await rate(answers, judge, journal, concurrency=order.concurrency, on_answer=told))
-        finally:
-            await close(model)
     return raters
 
 

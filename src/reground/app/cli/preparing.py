@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from reground.app.options import Benchmark
     from reground.core.language import LanguageModel
     from reground.evaluation.task import Task
+    from reground.models.options import ModelOptions
 
 
 def bring_model(model: str, on_pull: Callable[[str, int, int | None], None]) -> None:
@@ -33,6 +34,22 @@ def bring_model(model: str, on_pull: Callable[[str, int, int | None], None]) -> 
     if importlib.util.find_spec("xllamacpp") is None:
         raise MissingExtra(model, "local")
     pull(name, progress=on_pull)
+
+
+@asynccontextmanager
+async def opened_model(name: str, options: ModelOptions, err: Console, *, quiet: bool) -> AsyncIterator[LanguageModel]:
+    """A model by its name, downloaded with progress if need be, and closed at the end of the block."""
+    from reground.app import catalogue
+    from reground.app.asking import close
+    from reground.app.cli.progress import AskProgress
+
+    with AskProgress(err, shown=not quiet) as preparing:
+        await asyncio.to_thread(bring_model, name, preparing.on_pull)
+    model = catalogue.load_model(name, options)
+    try:
+        yield model
+    finally:
+        await close(model)
 
 
 async def open_benches(

@@ -55,13 +55,13 @@ def grown(out: Path) -> Iterator[Turn]:
 
 def usable(run: Path) -> Usable:
     """How well the agent of a run keeps to the form. Raises DataError where the folder holds no run."""
-    found = Usable(Counter(), Counter(), 0)
+    steps, with_sample, given = Counter[str](), Counter[str](), 0
     for record, trajectory in scored(run):
-        turns = [*turns_of(trajectory, record.example)]
-        found.turns.update(turn.step.name for turn in turns)
-        found.usable.update(turn.step.name for turn in turns if turn.samples)
-        found = dataclasses.replace(found, fallbacks=found.fallbacks + fallbacks(trajectory))
-    return found
+        for turn in turns_of(trajectory, record.example):
+            steps[turn.step.name] += 1
+            with_sample[turn.step.name] += bool(turn.samples)
+        given += fallbacks(trajectory)
+    return Usable(steps, with_sample, given)
 
 
 async def rank(
