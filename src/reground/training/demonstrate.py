@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reground.core.errors import ConfigurationError, DataError
-from reground.models._transformers import prompt_text
-from reground.training.fitting import Fitting, Step, arguments, fit, result
+from reground.training.fitting import Fitting, Step, arguments, fit, require_training, result
 from reground.training.rows import Demonstration
 from reground.training.weights import context_of, load_base, lora, save
 
@@ -39,6 +38,7 @@ def fit_demonstrations(
     the model after each pass too, in `epoch_place(place, number)`. Raises what `fit` and `load_base` raise, and
     DataError without rows.
     """
+    require_training()
     from transformers import set_seed
 
     if not rows:
@@ -88,6 +88,8 @@ def tokenised(tokenizer: Any, row: Demonstration, *, most: int, apart: bool) -> 
 
     What is too long loses the beginning of its prompt. Raises ConfigurationError for a reply that does not fit.
     """
+    from reground.models._transformers import prompt_text
+
     *asked, reply = row.messages
     if reply.role != "assistant":
         raise ConfigurationError(f"the last message of a demonstration is the assistant's, not the {reply.role}'s")

@@ -128,6 +128,9 @@ def warmup(order: RewriterWarmup, voice: Quiet, config: ConfigFile = None) -> No
 
     Example:  reground train rewriter warmup --base smollm2 --proof passages
     """
+    from reground.training.fitting import require_training
+
+    require_training()
     from reground.app.cli.background import in_background
     from reground.app.cli.fit_progress import FitProgress
     from reground.training.fitting import fitting_of
@@ -162,6 +165,9 @@ def ppo(order: RewriterPpo, voice: Quiet, config: ConfigFile = None) -> None:
 
     Example:  reground train rewriter ppo --task hotpotqa_train --iterations 30 --episodes 256
     """
+    from reground.training.fitting import require_training
+
+    require_training()
     from reground.evaluation.tasks import load_training_task
 
     console, err = common.consoles()
@@ -309,6 +315,9 @@ def evaluate(order: RewriterEval, voice: Quiet, config: ConfigFile = None) -> No
 
     Example:  reground train rewriter eval --task hotpotqa --out runs/rewriter
     """
+    from reground.training.fitting import require_training
+
+    require_training()
     from reground.app.cli.measured_rewriters import FOUND_TITLE, measured_rewriters
     from reground.evaluation.results import write_text
     from reground.evaluation.runner import EvalSettings, choose
