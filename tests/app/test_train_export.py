@@ -11,7 +11,8 @@ pytest.importorskip("peft", reason="needs the extra [train]")
 
 from reground.app.cli import run
 from reground.models import hf
-from tests.training.tiny import tiny_llama
+from tests.training.test_weights import adapted
+from tests.training.tiny import tiny_gguf, tiny_llama
 
 
 def test_a_model_becomes_a_folder_of_whole_weights(tmp_path: Path, capfd) -> None:
@@ -39,6 +40,18 @@ def test_damaged_weights_are_named_in_one_line(file: str, tmp_path: Path, capfd)
     assert err.startswith("error: transformers could not load ")
     assert f"{source / file} is damaged" in err
     assert err.count("\n") == 1
+
+
+def test_an_adapter_alone_is_a_gguf_file(tmp_path: Path, capfd) -> None:
+    file = tiny_gguf(tmp_path / "tiny.gguf")
+    folder = adapted(file, tmp_path / "adapter")
+    out = tmp_path / "adapter.gguf"
+    assert run(["train", "export", str(folder), "--adapter", "--out", str(out), "--like", str(file)]) == 0
+    assert capfd.readouterr().out.strip() == str(out)
+    assert out.stat().st_size < file.stat().st_size
+    again = ["train", "export", str(folder), "--adapter", "--out", str(tmp_path / "folder")]
+    assert run(again) == 2
+    assert "--adapter writes a GGUF file" in capfd.readouterr().err
 
 
 @pytest.mark.parametrize(

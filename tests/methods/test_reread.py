@@ -156,3 +156,45 @@ async def test_prompts_begin_with_what_a_server_has_read_already():
         whole = before[: before.rindex("\n</passage>")]
         assert after.startswith(whole)
         assert len(re.findall("<passage number", after)) > len(re.findall("<passage number", before))
+
+
+async def test_a_reader_quotes_and_may_abstain_and_stop():
+    scripted = by_job({NAMES: "Nothing.", "": '"The Danube is 2850 km long." [1]\nAnswer: Danube'})
+    run = Run()
+    method = build_method("reread+reader", model=scripted, retriever=ScriptedRetriever(PASSAGES), form=PHRASE)
+    answer = await method.solve(QUESTION, run)
+    draft, names = scripted.prompts
+    assert "First copy the sentences" in draft
+    assert "Not in these passages." in draft
+    assert PHRASE.instruction in draft
+    assert "write only: nothing" in names
+    assert [note.data["why"] for note in notes(run, "rounds ended")] == ["the model has read enough"]
+    assert PHRASE.extract(answer.text) == "Danube"
+    assert [cited.passage_id for cited in answer.citations] == [answer.shown[0].passage_id]
+
+
+@pytest.mark.parametrize(
+    ("said", "expected"),
+    [
+        (["Not in these passages.", "Answer: Danube"], "Answer: Danube"),
+        (["Answer: Danube", "Not in these passages."], "Answer: Danube"),
+        (["Not in these passages.", "Not in these passages."], "Not in these passages."),
+    ],
+)
+async def test_any_answer_is_better_than_none(said, expected):
+    scripted = by_job({NAMES: "Danube", "": [sure(one, -0.1 - at) for at, one in enumerate(said)]})
+    answer = await reread(scripted, abstain=True, max_rounds=1, k=1).solve(QUESTION, Run())
+    assert answer.text == expected
+
+
+async def test_who_abstained_and_named_nothing_readable_searches_for_the_question():
+    scripted, retriever = by_job({NAMES: "...", "": "Not in these passages."}), ScriptedRetriever(PASSAGES)
+    await reread(scripted, retriever, abstain=True, max_rounds=1).solve(QUESTION, Run())
+    assert retriever.queries == [QUESTION, QUESTION]
+
+
+async def test_the_same_answer_with_another_quote_ends_the_rounds():
+    scripted = by_job({NAMES: "Danube", "": ['"It is long." [1]\nAnswer: Danube', '"Longer." [2]\nAnswer: Danube']})
+    run = Run()
+    await reread(scripted, quote=True, k=1).solve(QUESTION, run)
+    assert [note.data["why"] for note in notes(run, "rounds ended")] == ["the answer is the same"]

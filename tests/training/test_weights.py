@@ -16,7 +16,7 @@ import torch
 from reground.core.errors import ConfigurationError
 from reground.models import gguf, hf
 from reground.models.options import ModelOptions
-from reground.training.export import export_folder, export_gguf
+from reground.training.export import export_adapter, export_folder, export_gguf
 from reground.training.weights import load_base, lora, merged, save, train_upper
 from tests.models import small_model
 from tests.models.conversing import sampling, says
@@ -111,6 +111,7 @@ def template(path: Path, folder: Path) -> Path:
     writer = GGUFWriter(str(path), "llama")
     writer.add_block_count(2)
     writer.add_head_count(heads)
+    writer.add_head_count_kv(heads // 2)
     writer.add_token_list(["<unk>", "é", "<end>"])
     for name, shape in shapes.items():
         writer.add_tensor(name, np.zeros(shape, dtype=np.float32))
@@ -177,6 +178,56 @@ async def test_an_exported_gguf_file_is_the_same_model(tmp_path: Path) -> None:
     finally:
         await model.aclose()
     assert "primary colours" in reply.text
+
+
+def adapted(file: Path, place: Path, *, rank: int = 2) -> Path:
+    """A LoRA adapter of a base, with random numbers in place of its zeros."""
+    from peft import get_peft_model
+
+    torch.manual_seed(3)
+    model, tokenizer = load_base(str(file), whole=False)
+    tuned = get_peft_model(model, lora(rank))
+    with torch.no_grad():
+        for name, values in tuned.named_parameters():
+            if "lora_B" in name:
+                values.normal_(0, 0.5)
+    save(tuned, tokenizer, place, base=str(file))
+    return place
+
+
+async def test_an_exported_adapter_does_in_llama_cpp_what_it_does_here(tmp_path: Path) -> None:
+    file = tiny_gguf(tmp_path / "tiny.gguf")
+    folder, out = adapted(file, tmp_path / "adapter"), tmp_path / "adapter.gguf"
+    export_adapter(folder, out, like=file)
+    export_gguf(str(folder), tmp_path / "merged.gguf", like=file, precision="f16")
+
+    async def said(path: Path, adapter: Path | None = None) -> list[tuple[str, float]]:
+        options = ModelOptions(threads=1, context=128, slots=1, adapter=adapter)
+        model = gguf.create(str(path), options)
+        try:
+            (reply,) = await model.generate(says("a b c"), sampling(max_tokens=4, logprobs=True))
+        finally:
+            await model.aclose()
+        return [(token.token, token.logprob) for token in reply.token_logprobs or ()]
+
+    apart, merged_, plain = await said(file, out), await said(tmp_path / "merged.gguf"), await said(file)
+    assert [token for token, _ in apart] == [token for token, _ in merged_]
+    assert [number for _, number in apart] == pytest.approx([number for _, number in merged_], abs=0.15)
+    assert [number for _, number in apart] != pytest.approx([number for _, number in plain], abs=0.15)
+
+
+def test_an_adapter_of_another_model_is_refused(tmp_path: Path) -> None:
+    file = tiny_gguf(tmp_path / "tiny.gguf")
+    folder = adapted(file, tmp_path / "adapter")
+    with pytest.raises(ConfigurationError, match="is not an adapter of"):
+        export_adapter(folder, tmp_path / "out.gguf", like=tiny_gguf(tmp_path / "wide.gguf", width=128))
+    assert not (tmp_path / "out.gguf").exists()
+    with pytest.raises(ConfigurationError, match="holds no LoRA adapter"):
+        export_adapter(tmp_path, tmp_path / "out.gguf", like=file)
+    config = json.loads((folder / "adapter_config.json").read_text())
+    (folder / "adapter_config.json").write_text(json.dumps({**config, "peft_type": "IA3"}))
+    with pytest.raises(ConfigurationError, match="more than a plain LoRA adapter"):
+        export_adapter(folder, tmp_path / "out.gguf", like=file)
 
 
 def test_a_gguf_file_of_another_model_is_no_template(folder: Path, tmp_path: Path) -> None:

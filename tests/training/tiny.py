@@ -60,13 +60,13 @@ def tiny_t5(path: Path, *, seed: int = 2) -> Path:
     return path
 
 
-def tiny_gguf(path: Path, *, seed: int = 7) -> Path:
+def tiny_gguf(path: Path, *, seed: int = 7, width: int = 64) -> Path:
     """Write a Llama like `tiny_llama`'s as a GGUF file with 8-bit weights, whose tokens are single characters."""
     import numpy as np
     from gguf import GGMLQuantizationType, GGUFWriter
     from gguf.quants import quantize
 
-    width, inner, blocks, heads, keys = 64, 96, 2, 4, 2
+    inner, blocks, heads, keys = 96, 2, 4, 2
     tokens = ["<unk>", "<end>", *WORDS, "Ġ", "Ġa"]
     draw = np.random.default_rng(seed)
     shapes = {"token_embd": (len(tokens), width), "output": (len(tokens), width)}

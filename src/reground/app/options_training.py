@@ -17,6 +17,9 @@ class Export:
     out: Path = field(metadata={"short": "-o"})
     """A folder, or a file whose name ends in .gguf."""
 
+    adapter: bool = False
+    """Write the LoRA adapter alone, a small GGUF file for gguf/ with --adapter."""
+
     like: str | None = None
     """A GGUF file or alias of the same base model, for a GGUF file."""
 

@@ -3,6 +3,10 @@
 This method is the project's own, made for small models; docs/reproduction shows its results. A small model's draft
 from memory misleads the queries, its reflections find no errors, and its refinements keep the faults of the draft. So
 the first answer is written from the passages that the question finds, and a later one is written without seeing it.
+
+Three settings suit a model that `reground train reader` has fitted to these prompts: it quotes before it answers
+(`quote`), says that the passages do not hold the answer (`abstain`), and that nothing else has to be read (`stop`). A
+preset turns them on: `reread+reader`.
 """
 
 from __future__ import annotations
@@ -17,22 +21,37 @@ from reground.core.run import Run
 from reground.core.trajectory import Candidate
 from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.evidence import Evidence, clean_query, find
-from reground.methods.shared.prompts import QUOTED, render, require, weigh
+from reground.methods.shared.prompts import CITING, QUOTED, render, require, weigh
 from reground.methods.shared.revision import accepted, readable
 from reground.methods.shared.steps import squeezed
 
+ABSTENTION = "Not in these passages."
+"""What a model writes for an answer that the passages do not hold."""
+
+NOTHING = "nothing"
+"""What a model writes for the names where it has read enough."""
+
 _READ = "{passages}\n\n" + QUOTED + "\n\nQuestion:\n{question}\n\n"
+_QUOTE = (
+    "First copy the sentences of the passages that hold the answer, in quotation marks, each with the number of its "
+    "passage, like [1]."
+)
+_ABSTAIN = f"If the passages do not hold the answer, write only: {ABSTENTION}"
+_STOP = f"If nothing else has to be read, write only: {NOTHING}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts(shared_prompts.Prompts):
-    """What the two calls ask. answer: places {passages}, {question} and {form}. names: {passages} and {question}."""
+    """What the two calls ask.
+
+    answer: places {passages}, {question} and {form}. names: {passages}, {question} and {stop}.
+    """
 
     answer: str = _READ + "Answer the question with the help of the passages. {form}"
     names: str = (
         _READ
         + "To answer, one must look up other things that the passages name. Write the names of the people, places, "
-        "works or organisations whose pages should be read next, separated by semicolons. Write only the names."
+        "works or organisations whose pages should be read next, separated by semicolons. Write only the names. {stop}"
     )
 
 
@@ -47,6 +66,9 @@ class Reread:
     max_rounds: maximum number of rounds after the first answer; an unchanged answer ends them early.
     passage_tokens: maximum length of a passage in tokens. temperature: sampling temperature; 0 is greedy.
     max_tokens: maximum tokens of an answer. query_tokens: maximum tokens of the names.
+    quote: whether an answer begins with the sentences that hold it, in forms that cite.
+    abstain: whether the model may write `ABSTENTION`; any answer is better than that.
+    stop: whether the model may end the rounds by writing `NOTHING` for the names.
     """
 
     model: LanguageModel
@@ -59,6 +81,9 @@ class Reread:
     temperature: float = 0.0
     max_tokens: int = 1024
     query_tokens: int = 64
+    quote: bool = False
+    abstain: bool = False
+    stop: bool = False
 
     def __post_init__(self) -> None:
         require(self.k >= 1 and self.max_rounds >= 0, "k must be at least 1 and max_rounds 0 or more")
@@ -73,16 +98,22 @@ class Reread:
         answer = run.propose(evidence.answer(said, run, self.form, shown=evidence.held))
         for number in range(1, self.max_rounds + 1):
             with run.span("round", round=number) as step:
-                fresh = await self._more(question, said, evidence, step)
-                if not evidence.add(fresh):
+                names = await self._names(question, evidence, step)
+                if self.stop and names.strip().rstrip(".").casefold() == NOTHING:
+                    step.note("rounds ended", why="the model has read enough")
+                    break
+                query = clean_query(names, fallback=question if abstains(said) else said)
+                if not evidence.add(await self._more(query, evidence, step)):
                     step.note("rounds ended", why="nothing was retrieved")
                     break
                 reply = await self._read(question, evidence, step, name="refine", number=number)
                 again = accepted(reply, step, self.form, template=self.prompts.answer, before="")
-                if again is None or squeezed(again) == squeezed(said):
+                if again is None or self._short(again) == self._short(said):
                     step.note("rounds ended", why="the answer is the same" if again else "the answer is empty or cut")
                     break
-                if surer(best, reply, question, step):
+                if abstains(again):
+                    step.note("answer kept", why="the later reading found none")
+                elif abstains(said) or surer(best, reply, question, step):
                     said, best = again, reply
                     answer = evidence.answer(said, run, self.form, shown=evidence.held)
             run.propose(answer)
@@ -90,8 +121,7 @@ class Reread:
 
     async def _read(self, question: str, evidence: Evidence, run: Run, *, name: str, number: int) -> Reply:
         """An answer from all passages, in the order of the rounds."""
-        form = self.form.bare or f"{weigh(self.form)} {self.form.instruction}"
-        parts = {"question": question, "form": form}
+        parts = {"question": question, "form": self._ending()}
         prompt = evidence.fill(
             self.prompts.answer, parts, evidence.all, run, tokens=self.passage_tokens, uses=self._uses(number)
         )
@@ -108,13 +138,26 @@ class Reread:
         later = sum(2 * after + 1 for after in range(number + 1, self.max_rounds + 1))
         return (number + 1 + later) / (number + 1)
 
-    async def _more(self, question: str, said: str, evidence: Evidence, run: Run) -> list[Passage]:
-        """Passages for the names that the model picks from those read; unseen ones if there are any."""
+    def _ending(self) -> str:
+        """How the call states the answer."""
+        form = self.form
+        quotes = self.quote and form.name in CITING
+        first = _QUOTE if quotes else "" if form.bare else weigh(form)
+        stated = form.bare if form.bare and not quotes else form.instruction
+        return " ".join(filter(None, [first, stated, _ABSTAIN if self.abstain else ""]))
+
+    def _short(self, said: str) -> str:
+        return squeezed(self.form.extract(said) if self.form.final_pass else said)
+
+    async def _names(self, question: str, evidence: Evidence, run: Run) -> str:
+        """What the model, having read the passages, names to read next."""
         passages = evidence.show(evidence.held, tokens=self.passage_tokens)
-        prompt = render(self.prompts.names, passages=passages, question=question)
+        prompt = render(self.prompts.names, passages=passages, question=question, stop=_STOP if self.stop else "")
         sampling = Sampling(temperature=self.temperature, max_tokens=self.query_tokens)
-        names = await run.ask(self.model, prompt, name="query", sampling=sampling)
-        query = clean_query(names, fallback=said)
+        return await run.ask(self.model, prompt, name="query", sampling=sampling)
+
+    async def _more(self, query: str, evidence: Evidence, run: Run) -> list[Passage]:
+        """Passages for a query; unseen ones if there are any."""
         found = await find(run, self.retriever, query, k=self.k + len(evidence.passages))
         return (evidence.fresh(found) or found)[: self.k]
 
@@ -122,6 +165,11 @@ class Reread:
         """More passages a round, then more rounds."""
         ladder = ((1, 1), (2, 1), (3, 1), (5, 1), (3, 2), (8, 1), (5, 2))
         return [replace(self, k=k, max_rounds=rounds) for k, rounds in ladder]
+
+
+def abstains(said: str) -> bool:
+    """Whether an answer says that the passages do not hold it."""
+    return squeezed(said).startswith(squeezed(ABSTENTION))
 
 
 def surer(before: Reply, after: Reply, question: str, run: Run) -> bool:
@@ -141,3 +189,4 @@ def surer(before: Reply, after: Reply, question: str, run: Run) -> bool:
 
 
 METHOD = Reread
+PRESETS = {"reader": {"quote": True, "abstain": True, "stop": True}}

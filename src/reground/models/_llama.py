@@ -24,17 +24,19 @@ Chunk = Mapping[str, Any]
 _BATCH = 512  # prompt tokens between two checks for cancellation
 _CACHE_MIB = 512  # memory for prompts that lost their slot
 
-_engines: WeakValueDictionary[tuple[Path, int, int, int | None], Engine] = WeakValueDictionary()
+_engines: WeakValueDictionary[tuple[Path, Path | None, int, int, int | None], Engine] = WeakValueDictionary()
 _loading = threading.Lock()
 
 
 class Engine:
     """A loaded model. Calls block and may come from any thread; up to `slots` of them decode together."""
 
-    def __init__(self, path: Path, *, slots: int, context: int, threads: int | None) -> None:
+    def __init__(
+        self, path: Path, *, slots: int, context: int, threads: int | None, adapter: Path | None = None
+    ) -> None:
         self.slots = slots
         self.context = context
-        self._server: Any = _start(path, slots, context, threads)
+        self._server: Any = _start(path, slots, context, threads, adapter)
         # More threads than slots, so that the next prompts are tokenized while all slots are busy.
         self._pool = ThreadPoolExecutor(max_workers=2 * slots, thread_name_prefix="llama")
 
@@ -58,13 +60,13 @@ class Engine:
         self._server = None
 
 
-def shared(path: Path, *, slots: int, context: int, threads: int | None) -> Engine:
+def shared(path: Path, *, slots: int, context: int, threads: int | None, adapter: Path | None = None) -> Engine:
     """The process's engine for this file and these settings. Blocks while it loads."""
-    key = (path.resolve(), slots, context, threads)
+    key = (path.resolve(), adapter and adapter.resolve(), slots, context, threads)
     with _loading:
         engine = _engines.get(key)
         if engine is None:
-            engine = _engines[key] = Engine(path, slots=slots, context=context, threads=threads)
+            engine = _engines[key] = Engine(path, slots=slots, context=context, threads=threads, adapter=adapter)
         return engine
 
 
@@ -95,10 +97,12 @@ def _read(path: str) -> str:
         return ""
 
 
-def _start(path: Path, slots: int, context: int, threads: int | None) -> Any:
+def _start(path: Path, slots: int, context: int, threads: int | None, adapter: Path | None) -> Any:
     xllamacpp = _library()
     parameters = xllamacpp.CommonParams()
     parameters.model.path = str(path)
+    if adapter is not None:
+        parameters.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(adapter), 1.0)]
     parameters.n_parallel = slots
     parameters.n_ctx = slots * context
     parameters.n_batch = _BATCH
@@ -121,6 +125,7 @@ def _start(path: Path, slots: int, context: int, threads: int | None) -> Any:
         raise ModelError(
             f"llama.cpp could not load {path}: the file is damaged, of a family that it does not know, or too large "
             f"for the memory ({slots} slots of {context} tokens)"
+            + ("" if adapter is None else f"; or the adapter {adapter} is not of this model")
         ) from error
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reground.core.errors import ContextLengthExceeded, MissingExtra, ModelError
+from reground.core.errors import ConfigurationError, ContextLengthExceeded, MissingExtra, ModelError
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.untrusted import neutralise
 from reground.hub import Progress
@@ -32,8 +32,14 @@ CONTEXT = 4096  # tokens per slot, unless the user sets another number or the mo
 def create(model: str, options: ModelOptions) -> GgufModel:
     """The model behind an alias, a path or a file of a hub. Its weights are downloaded and loaded at the first call.
 
-    Raises ConfigurationError for an unknown name, MissingExtra if llama.cpp is not installed.
+    Raises ConfigurationError for an unknown name or adapter, MissingExtra if llama.cpp is not installed.
     """
+    adapter = options.adapter
+    if adapter is not None and not adapter.is_file():
+        raise ConfigurationError(
+            f"there is no adapter file {adapter}: gguf/ takes a GGUF file, which "
+            "reground train export FOLDER --adapter --like gguf-file makes of a folder"
+        )
     if importlib.util.find_spec("xllamacpp") is None:
         raise MissingExtra(f"gguf/{model}", "local")
     pull.check(model)
@@ -116,6 +122,7 @@ class GgufModel:
             slots=self._options.slots or SLOTS,
             context=self._options.context or min(header.context or CONTEXT, CONTEXT),
             threads=self._options.threads,
+            adapter=self._options.adapter,
         )
         return engine, header.special
 

@@ -83,7 +83,7 @@ class ModelOptions:
     """Processor threads (gguf); else all cores read prompts and all but one decode."""
 
     adapter: Path | None = None
-    """A LoRA adapter's folder or file (hf)."""
+    """A LoRA adapter: a folder or file of peft (hf), or a GGUF file (gguf)."""
 
     cache: Path | None = None
     """A file (SQLite) that answers repeated temperature-0 calls across runs."""

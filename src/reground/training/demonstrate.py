@@ -6,12 +6,14 @@ models are fitted by TRL's SFTTrainer, encoder-decoders by transformers' Seq2Seq
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reground.core.errors import ConfigurationError, DataError
-from reground.training.fitting import Fitting, Step, arguments, fit, require_training, result
+from reground.core.journal import fingerprint
+from reground.training.fitting import Fitting, Step, arguments, begin, fit, require_training, result
 from reground.training.rows import Demonstration
 from reground.training.weights import context_of, load_base, lora, save
 
@@ -20,6 +22,28 @@ if TYPE_CHECKING:
 
 Pair = tuple[list[int], list[int]]
 """The tokens of a prompt and of its reply."""
+
+
+def fit_named(
+    out: Path,
+    name: str,
+    rows: Sequence[Demonstration],
+    base: str,
+    settings: Fitting,
+    *,
+    fresh: bool = False,
+    keep_epochs: bool = False,
+    on_step: Callable[[Step], None] = lambda step: None,
+) -> Path:
+    """Fine-tune a base in the folder of a training, with checkpoints in OUT/fit/NAME; the result is OUT/NAME.
+
+    fresh: discard checkpoints. Raises ConfigurationError where an interrupted fit had other settings or rows, and what
+    `fit_demonstrations` raises.
+    """
+    place = out / "fit" / name
+    content = fingerprint("mixture", *(message.content for row in rows for message in row.messages))
+    begin(place, {**dataclasses.asdict(settings), "base": base, "mixture": content}, fresh=fresh)
+    return fit_demonstrations(rows, base, settings, place, out / name, keep_epochs=keep_epochs, on_step=on_step)
 
 
 def fit_demonstrations(

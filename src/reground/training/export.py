@@ -1,8 +1,10 @@
-"""A trained language model as a folder of whole weights, or as a GGUF file for llama.cpp."""
+"""A trained language model as a folder of whole weights, or, whole or as an adapter, as a GGUF file for llama.cpp."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -36,8 +38,8 @@ def export_gguf(name: str, out: Path, *, like: Path, precision: Precision = "q8_
         raise MissingExtra("a GGUF file", "train") from None
     model, _ = merged(name)
     template = GGUFReader(str(like))
-    architecture = str(template.fields["general.architecture"].contents())
-    new = dict(_named(model, architecture))
+    shape = _Shape.of(template)
+    new = dict(_named(model, shape))
     shapes = {tensor.name: tuple(int(size) for size in reversed(tensor.shape)) for tensor in template.tensors}
     unlike = [key for key, values in new.items() if key in shapes and values.shape != shapes[key]]
     unlike += [key for key in shapes if key not in new and not key.startswith("rope_")]
@@ -46,7 +48,7 @@ def export_gguf(name: str, out: Path, *, like: Path, precision: Precision = "q8_
     part = out.with_name(out.name + ".part")
     with writing(out):
         out.parent.mkdir(parents=True, exist_ok=True)
-        writer = GGUFWriter(str(part), architecture)
+        writer = GGUFWriter(str(part), shape.architecture)
         _copy_settings(template, writer, precision)
         for tensor in template.tensors:
             values = new.get(tensor.name)
@@ -54,11 +56,65 @@ def export_gguf(name: str, out: Path, *, like: Path, precision: Precision = "q8_
                 writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
             else:
                 _add(writer, tensor.name, values, precision)
-        writer.write_header_to_file()
-        writer.write_kv_data_to_file()
-        writer.write_tensors_to_file()
-        writer.close()
-        part.replace(out)
+        _finish(writer, part, out)
+
+
+def _finish(writer: Any, part: Path, out: Path) -> None:
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    part.replace(out)
+
+
+def export_adapter(folder: Path, out: Path, *, like: Path) -> None:
+    """Write a LoRA adapter (a folder of peft) as a GGUF file, with 16 bits a number.
+
+    like: a GGUF file of its base model. Raises ConfigurationError for a folder without a LoRA adapter, or one whose
+    matrices do not fit the base.
+    """
+    try:
+        from gguf import GGUFReader, GGUFWriter
+    except ImportError:
+        raise MissingExtra("a GGUF file", "train") from None
+    import numpy as np
+
+    alpha, weights = _lora_of(folder)
+    base = GGUFReader(str(like))
+    shape = _Shape.of(base)
+    sizes = {tensor.name: tuple(int(size) for size in reversed(tensor.shape)) for tensor in base.tensors}
+    part = out.with_name(out.name + ".part")
+    with writing(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        writer = GGUFWriter(str(part), shape.architecture)
+        writer.add_type("adapter")
+        writer.add_string("adapter.type", "lora")
+        writer.add_float32("adapter.lora.alpha", alpha)
+        for key, values in weights.items():
+            module, _, side = key.removesuffix(".weight").rpartition(".lora_")
+            name = shape.name_of(f"{module}.weight")
+            inner = side == "A"  # A reads the matrix's inputs, its columns; B writes its outputs, its rows
+            if sizes.get(name, (0, 0))[inner] != values.shape[inner]:
+                raise ConfigurationError(f"{folder} is not an adapter of {like}: {name} differs")
+            ordered = values if inner else shape.ordered(name, values)
+            writer.add_tensor(f"{name}.lora_{side.lower()}", ordered.astype(np.float16))
+        _finish(writer, part, out)
+
+
+def _lora_of(folder: Path) -> tuple[float, dict[str, np.ndarray[Any, Any]]]:
+    """The scale's numerator of a peft folder, and its matrices by the modules that they change."""
+    from safetensors.torch import load_file
+
+    try:
+        config = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))
+        weights = load_file(folder / "adapter_model.safetensors")
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(f"{folder} holds no LoRA adapter that can be read: {error}") from None
+    named = {key.removeprefix("base_model.model."): value.float().numpy() for key, value in weights.items()}
+    unknown = sorted(key for key in named if ".lora_A." not in key and ".lora_B." not in key)
+    if config.get("peft_type") != "LORA" or unknown or not named:
+        raise ConfigurationError(f"{folder} is more than a plain LoRA adapter: export it merged, without --adapter")
+    return float(config["lora_alpha"]), named
 
 
 def _copy_settings(template: Any, writer: Any, precision: Precision) -> None:
@@ -90,23 +146,56 @@ def _add(writer: Any, name: str, values: np.ndarray[Any, Any], precision: Precis
         writer.add_tensor(name, values.astype(np.float16))
 
 
-def _named(model: Any, architecture: str) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
-    """The weights by their names in GGUF, in the order of numbers that llama.cpp expects."""
+@dataclass(frozen=True)
+class _Shape:
+    """What the names and the order of a model's tensors depend on. names: those of GGUF by those of transformers."""
+
+    architecture: str
+    heads: int
+    key_heads: int
+    names: Any
+
+    @classmethod
+    def of(cls, reader: Any) -> _Shape:
+        """The shape that a GGUF file states."""
+        architecture = str(reader.fields["general.architecture"].contents())
+
+        def number(key: str, default: int = 0) -> int:
+            field = reader.fields.get(f"{architecture}.{key}")
+            return default if field is None else int(field.contents())
+
+        heads = number("attention.head_count")
+        key_heads = number("attention.head_count_kv", heads)
+        return cls(architecture, heads, key_heads, _names(architecture, number("block_count")))
+
+    def name_of(self, key: str) -> str:
+        """The name in GGUF of some weights. Raises ConfigurationError where they have none."""
+        name = self.names.get_name(key, try_suffixes=(".weight", ".bias"))
+        if name is None:
+            raise ConfigurationError(f"the weights {key} have no name in GGUF files of {self.architecture}")
+        return str(name)
+
+    def ordered(self, name: str, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        """The rows of a matrix in the order that llama.cpp expects."""
+        if self.architecture == "llama" and ".attn_q." in name:
+            return _interleaved(values, self.heads)
+        if self.architecture == "llama" and ".attn_k." in name:
+            return _interleaved(values, self.key_heads)
+        return values
+
+
+def _names(architecture: str, blocks: int) -> Any:
     from gguf import MODEL_ARCH_NAMES, get_tensor_name_map
 
     known = {name: arch for arch, name in MODEL_ARCH_NAMES.items()}
-    names = get_tensor_name_map(known[architecture], model.config.num_hidden_layers)
-    heads = model.config.num_attention_heads
+    return get_tensor_name_map(known[architecture], blocks)
+
+
+def _named(model: Any, shape: _Shape) -> Iterator[tuple[str, np.ndarray[Any, Any]]]:
+    """The weights by their names in GGUF, in the order of numbers that llama.cpp expects."""
     for key, value in model.state_dict().items():
-        name = names.get_name(key, try_suffixes=(".weight", ".bias"))
-        if name is None:
-            raise ConfigurationError(f"the weights {key} have no name in GGUF files of {architecture}")
-        values = value.float().cpu().numpy()
-        if architecture == "llama" and ".attn_q." in name:
-            values = _interleaved(values, heads)
-        if architecture == "llama" and ".attn_k." in name:
-            values = _interleaved(values, model.config.num_key_value_heads)
-        yield name, values
+        name = shape.name_of(key)
+        yield name, shape.ordered(name, value.float().cpu().numpy())
 
 
 def _interleaved(values: np.ndarray[Any, Any], heads: int) -> np.ndarray[Any, Any]:

@@ -86,12 +86,13 @@ def mixed_by(order: AgentMix) -> Mixture:
 def fitted_by(order: AgentFit, mixture: str, err: Console, *, quiet: bool) -> Path:
     """Fit the base on a mixture of the folder. Returns the model's place."""
     from reground.app.cli.fit_progress import FitProgress
-    from reground.training.agent.stages import fit_agent, read_mixture
+    from reground.training.agent.stages import read_mixture
+    from reground.training.demonstrate import fit_named
     from reground.training.fitting import fitting_of
 
     rows = read_mixture(order.out, mixture)
     with FitProgress(err, order.name, shown=not quiet) as progress:
-        return fit_agent(
-            order.out, rows, order.base, fitting_of(order), name=order.name, fresh=order.fresh,
+        return fit_named(
+            order.out, order.name, rows, order.base, fitting_of(order), fresh=order.fresh,
             keep_epochs=order.keep_epochs, on_step=progress.on_step,
         )  # fmt: skip

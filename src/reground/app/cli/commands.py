@@ -15,6 +15,7 @@ from reground.app.cli import (
     train,
     train_agent,
     train_critics,
+    train_reader,
     train_retriever,
     train_rewriter,
 )
@@ -57,6 +58,7 @@ evaluation.register(app)
 judge.register(app)
 train.register(app)
 train_critics.register(train.train_app)
+train_reader.register(train.train_app)
 train_retriever.register(train.train_app)
 train_rewriter.register(train.train_app)
 train_agent.register(train.train_app)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reground.app.cli import _common as common
@@ -19,12 +20,13 @@ def export(order: Export, config: ConfigFile = None) -> None:
 
     The name of the output decides: a name that ends in .gguf is a file for llama.cpp and gguf/, any other a folder for
     hf/ and other tools. A GGUF file takes its tokenizer and settings from --like, a GGUF file of the same base model.
+    With --adapter, only the adapter is written, for gguf/ with --adapter FILE.
 
     Example:  reground train export runs/rewriter/model --out rewriter.gguf --like smollm2
     """
     from reground.core.errors import ConfigurationError
     from reground.models import pull
-    from reground.training.export import export_folder, export_gguf
+    from reground.training.export import export_adapter, export_folder, export_gguf
 
     console, err = common.consoles()
     if order.out.exists():
@@ -32,8 +34,14 @@ def export(order: Export, config: ConfigFile = None) -> None:
     if order.out.suffix == ".gguf":
         if order.like is None:
             raise ConfigurationError("a GGUF file needs --like: a GGUF file or alias of the same base model")
-        with err.status("merging and converting the weights"):
-            export_gguf(order.source, order.out, like=pull.pull(order.like), precision=order.precision)
+        with err.status("converting the weights"):
+            like = pull.pull(order.like)
+            if order.adapter:
+                export_adapter(Path(order.source), order.out, like=like)
+            else:
+                export_gguf(order.source, order.out, like=like, precision=order.precision)
+    elif order.adapter:
+        raise ConfigurationError("--adapter writes a GGUF file: name an --out that ends in .gguf")
     else:
         with err.status("merging the weights"):
             export_folder(order.source, order.out)

@@ -133,9 +133,10 @@ def warmup(order: RewriterWarmup, voice: Quiet, config: ConfigFile = None) -> No
     require_training()
     from reground.app.cli.background import in_background
     from reground.app.cli.fit_progress import FitProgress
+    from reground.training.demonstrate import fit_named
     from reground.training.fitting import fitting_of
     from reground.training.report import write_section
-    from reground.training.rewriter.train import WARMUP, fit_warmup
+    from reground.training.rewriter.train import WARMUP
     from reground.training.rewriter.warmup import warmup_rows
     from reground.training.rows import write_rows
 
@@ -150,7 +151,7 @@ def warmup(order: RewriterWarmup, voice: Quiet, config: ConfigFile = None) -> No
     write_section(order.out, WARMUP, told)
     base = order.base or "smollm2"
     with FitProgress(err, "warm-up", shown=not voice.quiet) as progress:
-        fit = partial(fit_warmup, order.out, kept.rows, base, fitting_of(order), fresh=order.fresh)
+        fit = partial(fit_named, order.out, WARMUP, kept.rows, base, fitting_of(order), fresh=order.fresh)
         place = asyncio.run(in_background(partial(fit, on_step=progress.on_step)))
     common.say(console, f"the warmed-up rewriter is in {place}: --rewriter hf/{place}")
 

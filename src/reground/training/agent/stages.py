@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +16,6 @@ from reground.evaluation.results import write_text
 from reground.training.agent.mix import Mixture, Ranking
 from reground.training.agent.rank import Ranker
 from reground.training.agent.turns import Turn, fallbacks, turns_of
-from reground.training.demonstrate import fit_demonstrations
-from reground.training.fitting import Fitting, Step, begin
 from reground.training.rows import Demonstration, read_rows, write_rows
 from reground.training.runs import scored
 
@@ -116,24 +113,3 @@ def write_mixture(out: Path, name: str, mixture: Mixture) -> None:
 def read_mixture(out: Path, name: str) -> list[Demonstration]:
     """Read the rows of data/name.jsonl. Raises DataError where there are none."""
     return read_rows(out / "data" / f"{name}.jsonl", Demonstration)
-
-
-def fit_agent(
-    out: Path,
-    rows: Sequence[Demonstration],
-    base: str,
-    settings: Fitting,
-    *,
-    name: str = "model",
-    fresh: bool = False,
-    keep_epochs: bool = False,
-    on_step: Callable[[Step], None] = lambda step: None,
-) -> Path:
-    """Fine-tune the base on a mixture, on the completion only (section 3.4); the result is OUT/name.
-
-    keep_epochs: as in `fit_demonstrations`.
-    """
-    place = out / "fit" / name
-    content = fingerprint("mixture", *(message.content for row in rows for message in row.messages))
-    begin(place, {**dataclasses.asdict(settings), "base": base, "mixture": content}, fresh=fresh)
-    return fit_demonstrations(rows, base, settings, place, out / name, keep_epochs=keep_epochs, on_step=on_step)

@@ -1,4 +1,4 @@
-"""The two fits of a rewriter: the warm-up, and reinforcement learning from what the warm-up gave."""
+"""The reinforcement learning of a rewriter, from what the warm-up gave, and the policy that it leaves."""
 
 from __future__ import annotations
 
@@ -13,38 +13,16 @@ from reground.evaluation.task import Example
 from reground.methods.rewrite_retrieve_read import Prompts
 from reground.methods.shared.prompts import render
 from reground.models._transformers import prompt_text
-from reground.training.demonstrate import fit_demonstrations
-from reground.training.fitting import Fitting, Step, begin, result
+from reground.training.fitting import begin, result
 from reground.training.ppo.judging import Judge
 from reground.training.ppo.optimise import BEST, Optimiser
 from reground.training.ppo.policy import Policy
 from reground.training.ppo.rollout import Metrics
 from reground.training.ppo.settings import Optimising
-from reground.training.rows import Demonstration
 from reground.training.weights import lora, merged, save, train_upper
 
 WARMUP, MODEL = "warmup", "model"
 """The folders of the two results in a training's folder."""
-
-
-def fit_warmup(
-    out: Path,
-    rows: Sequence[Demonstration],
-    base: str,
-    settings: Fitting,
-    *,
-    fresh: bool = False,
-    on_step: Callable[[Step], None] = lambda step: None,
-) -> Path:
-    """Fine-tune the base on the likelihood of good rewritings; the result is OUT/warmup."""
-    place = out / "fit" / WARMUP
-    texts = [message.content for row in rows for message in row.messages]
-    begin(
-        place,
-        {**dataclasses.asdict(settings), "base": base, "rows": len(rows), "characters": sum(map(len, texts))},
-        fresh=fresh,
-    )
-    return fit_demonstrations(rows, base, settings, place, out / WARMUP, on_step=on_step)
 
 
 def optimise_rewriter(

@@ -1,0 +1,104 @@
+"""A model that knows a question's gold answer and passages. Its replies are what a reader should learn to write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from reground.core.evidence import Passage
+from reground.core.language import Message, Reply, Sampling, Usage
+from reground.core.untrusted import neutralise
+from reground.evaluation.metrics.text import hit
+from reground.evaluation.task import Example
+from reground.methods.reread import ABSTENTION, NOTHING, Prompts
+from reground.methods.shared.revision import task_of
+from reground.methods.shared.sentences import sentences
+
+_NUMBER = re.compile(r'<passage number="(\d+)"')
+_KIND = re.compile(r"\s*\([^)]*\)$")
+_ASKS_NAMES = task_of(Prompts().names)
+
+
+@dataclass(frozen=True)
+class Support:
+    """What a gold passage says for the answer. decides: whether its sentence holds the answer's words."""
+
+    title: str
+    sentence: str
+    decides: bool
+
+
+def support(page: Passage, example: Example) -> Support:
+    """The sentence of a gold passage to quote: one with the answer, a supporting one if possible; else a supporting
+    one; else the first.
+
+    Some datasets number their supporting sentences by another splitter, so an answer's words count for more.
+    """
+    parts = [neutralise(part.strip()) for part in sentences(page.text) if part.strip()]
+    facts = example.metadata.get("supporting_facts")
+    pairs = [fact for fact in facts if isinstance(fact, list)] if isinstance(facts, list) else []
+    marked = [parts[at] for title, at in pairs if title == page.title and isinstance(at, int) and at < len(parts)]
+    holding = [part for part in parts if hit(example.golden_answers, [part])]
+    both = [part for part in marked if part in holding]
+    return Support(title=page.title, sentence=(both or holding or marked or parts)[0], decides=bool(holding))
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A prompt and the reply to learn. kind: `answer`, `abstain`, `names` or `nothing`."""
+
+    kind: str
+    messages: tuple[Message, ...]
+
+
+class Oracle:
+    """The model of one question. `lessons` holds what it was asked and said.
+
+    A question with an answer in one passage is answered from this passage alone; a comparison, or a yes and no, only
+    from all gold passages. What to read next is the title of a gold passage that the prompt does not show. Where
+    neither the question nor a passage mentions the title, no model could know it, and nothing is to be learnt.
+    """
+
+    name = "oracle"
+    price = None
+
+    def __init__(self, example: Example, supports: Sequence[Support]) -> None:
+        self.lessons: list[Lesson] = []
+        self._answer = example.golden_answers[0]
+        self._supports = supports
+        compares = example.metadata.get("type") in {"comparison", "bridge_comparison"}
+        self._needs_all = compares or not any(each.decides for each in supports)
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        """The one right reply."""
+        prompt = messages[-1].content
+        kind, said, learnable = self._named(prompt) if _ASKS_NAMES in prompt else self._answered(prompt)
+        if learnable:
+            self.lessons.append(Lesson(kind, (*messages, Message(role="assistant", content=said))))
+        return [Reply(text=said, usage=Usage(calls=1))]
+
+    def _answered(self, prompt: str) -> tuple[str, str, bool]:
+        shown = [each for each in self._supports if each.sentence in prompt]
+        enough = len(shown) == len(self._supports) if self._needs_all else any(each.decides for each in shown)
+        if not enough:
+            return "abstain", ABSTENTION, True
+        first_to_last = sorted(shown, key=lambda each: each.decides and not self._needs_all)
+        quotes = (f'"{each.sentence}" [{_marker(prompt, each.sentence)}]' for each in first_to_last)
+        return "answer", "\n".join([*quotes, f"Answer: {self._answer}"]), True
+
+    def _named(self, prompt: str) -> tuple[str, str, bool]:
+        missing = [each.title for each in self._supports if each.sentence not in prompt]
+        if not missing:
+            return "nothing", NOTHING, True
+        seen = prompt.casefold()
+        return "names", "; ".join(missing), all(_KIND.sub("", title).casefold() in seen for title in missing)
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+def _marker(prompt: str, sentence: str) -> str:
+    """The number of the passage that a sentence stands in."""
+    numbers: list[str] = _NUMBER.findall(prompt[: prompt.index(sentence)])
+    return numbers[-1]

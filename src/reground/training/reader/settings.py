@@ -1,0 +1,32 @@
+"""What demonstrations for a reader are made of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from reground.core.errors import ConfigurationError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How the demonstrations are made."""
+
+    unanswerable: float = field(default=0.25, metadata={"min": 0})
+    """The share of questions whose gold passages are hidden, so that the model learns to say so."""
+
+    most_passages: int = field(default=4, metadata={"min": 2})
+    """Passages in a search, at most; from 2 on, drawn for each question."""
+
+    passage_tokens: int = field(default=160, metadata={"min": 16})
+    """The most tokens of a passage."""
+
+    text_form: float = field(default=0.25, metadata={"min": 0})
+    """The share of questions that ask for an answer in prose, as `ask` does, and not for a phrase."""
+
+    seed: int = 0
+    """Draws the questions and what is done with each."""
+
+    def __post_init__(self) -> None:
+        for name in ("unanswerable", "text_form"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigurationError(f"{name} is a share between 0 and 1, not {getattr(self, name)}")

@@ -1,0 +1,86 @@
+"""`reground train reader` from the outside: demonstrations from a small corpus, and a fit of a tiny model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reground.app.cli import run
+from tests.training.tiny import tiny_llama
+
+PAGES = [
+    {"id": "curie", "title": "Marie Curie", "text": "She won two prizes. Marie Curie was born in Warsaw."},
+    {"id": "warsaw", "title": "Warsaw", "text": "Warsaw is a capital. It lies on the Vistula."},
+    {"id": "vienna", "title": "Vienna", "text": "Vienna is a capital. It lies on the Danube."},
+]
+QUESTIONS = [
+    {
+        "id": f"q{number}",
+        "question": f"{ask} river lies the city where Marie Curie was born?",
+        "golden_answers": ["the Vistula"],
+        "metadata": {"split": "train", "type": "bridge", "gold_ids": ["curie", "warsaw"]},
+    }
+    for number, ask in enumerate(("On which", "At what", "By which"))
+]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    folder = tmp_path / "data" / "hotpotqa"
+    folder.mkdir(parents=True)
+    (folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in QUESTIONS))
+    (folder / "corpus.jsonl").write_text("".join(json.dumps(line) + "\n" for line in PAGES))
+    return tmp_path / "data"
+
+
+def test_data_and_fit(data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    out = tmp_path / "out"
+    make = ["train", "reader", "data", "--tasks", "hotpotqa_train", "--data", str(data), "--out", str(out)]
+    assert run([*make, "--dry-run"]) == 0
+    assert "would search for 3 questions of hotpotqa_train" in capfd.readouterr().out
+    assert not out.exists()
+    make += ["--unanswerable", "0", "--rerank", "links"]
+    assert run(make) == 0
+    assert "hotpotqa_train: 6 demonstrations (3 answer, 3 nothing)" in " ".join(capfd.readouterr().out.split())
+    rows = (out / "data" / "reader.jsonl").read_bytes()
+    said = json.loads(rows.splitlines()[0])["messages"]
+    assert [message["role"] for message in said] == ["user", "assistant"]
+    assert said[-1]["content"].endswith("Answer: the Vistula")
+    assert len(json.loads((out / "questions.json").read_text())["ids"]) == 3
+    assert run(make) == 0
+    assert (out / "data" / "reader.jsonl").read_bytes() == rows
+
+    pytest.importorskip("trl", reason="needs the extra [train]")
+    pytest.importorskip("accelerate", reason="needs the extra [train]")
+    fit = ["train", "reader", "fit", "--out", str(out), "--base", str(tiny_llama(tmp_path / "base"))]
+    fit += ["--max-length", "128", "--threads", "1", "--epochs", "4", "--learning-rate", "1e-2", "--batch", "2"]
+    capfd.readouterr()
+    assert run([*fit, "--dry-run"]) == 0
+    assert "6 demonstrations, 4 passes" in capfd.readouterr().out
+    assert run(fit) == 0
+    assert f"--method reread+reader --model hf/{out}/model" in " ".join(capfd.readouterr().out.split())
+    steps = [json.loads(line) for line in (out / "fit" / "model" / "metrics.jsonl").read_text().splitlines()]
+    assert steps[-1]["loss"] < steps[0]["loss"]
+    assert (out / "model" / "adapter_config.json").is_file()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "why"),
+    [
+        (["data", "--tasks", "hotpotqa"], "hotpotqa is for measuring"),
+        (["data", "--tasks", "hotpotqa_train", "--rerank", "magic"], "magic"),
+        (["data", "--unanswerable", "2"], "unanswerable is a share between 0 and 1"),
+        (["fit"], "reader.jsonl"),
+    ],
+)
+def test_what_cannot_be_done_says_why(
+    arguments: list[str], why: str, data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    if arguments[0] == "fit":
+        pytest.importorskip("accelerate", reason="needs the extra [train]")
+    else:
+        arguments = [*arguments, "--data", str(data)]
+    assert run(["train", "reader", *arguments, "--out", str(tmp_path / "out")]) == 2
+    assert why in capfd.readouterr().err

@@ -1,0 +1,112 @@
+"""What a reader is taught: quotes with their numbers, names that it can know, and to say that it has not found it."""
+
+from __future__ import annotations
+
+import pytest
+
+from reground.core.evidence import Passage
+from reground.evaluation.task import Example
+from reground.evaluation.tasks.qa import QuestionAnswering
+from reground.methods.reread import ABSTENTION, NOTHING
+from reground.retrieval.scripted import ScriptedRetriever
+from reground.training.reader.data import Lessons, demonstrations
+from reground.training.reader.oracle import support
+from reground.training.reader.settings import Reading
+
+PASSAGES = [
+    Passage(id="curie", title="Marie Curie", text="She won two prizes. Marie Curie was born in Warsaw. She moved."),
+    Passage(id="warsaw", title="Warsaw", text="Warsaw is a capital. It lies on the Vistula. It has a zoo."),
+    Passage(id="meitner", title="Lise Meitner", text="Lise Meitner was a physicist. She was born in Vienna."),
+    Passage(id="zoo", title="Zoo", text="A zoo is a garden of animals. Marie likes the city."),
+]
+BRIDGE = Example(
+    id="bridge",
+    question="On which river lies the city where Marie Curie was born?",
+    golden_answers=("the Vistula",),
+    metadata={
+        "type": "bridge",
+        "gold_ids": ["curie", "warsaw"],
+        "supporting_facts": [["Marie Curie", 1], ["Warsaw", 1]],
+    },
+)
+COMPARISON = Example(
+    id="comparison",
+    question="Were Marie Curie and Lise Meitner born in the same city?",
+    golden_answers=("no",),
+    metadata={"type": "comparison", "gold_ids": ["curie", "meitner"], "supporting_facts": [["Marie Curie", 1]]},
+)
+NEVER = Reading(unanswerable=0, text_form=0, most_passages=2)
+
+
+async def taught(example: Example, *, settings: Reading = NEVER, passages: list[Passage] = PASSAGES) -> Lessons:
+    task = QuestionAnswering(name="made", primary="token F1", loaded=(example,))
+    retriever = ScriptedRetriever(passages)
+    return await demonstrations(task, [example], retriever, retriever, settings)
+
+
+def replies(lessons: Lessons) -> list[tuple[str, str]]:
+    return [(str(row.extra["kind"]), row.messages[-1].content) for row in lessons.rows]
+
+
+async def test_a_question_of_two_steps_is_abstained_from_followed_and_answered() -> None:
+    # Both searches show two passages; the question's own words find Marie Curie and the zoo.
+    said = replies(await taught(BRIDGE, passages=[PASSAGES[0], PASSAGES[3], PASSAGES[2], PASSAGES[1]]))
+    assert said == [
+        ("abstain", ABSTENTION),
+        ("names", "Warsaw"),
+        ("answer", '"Marie Curie was born in Warsaw." [1]\n"It lies on the Vistula." [3]\nAnswer: the Vistula'),
+    ]
+
+
+async def test_who_has_read_everything_names_nothing() -> None:
+    said = replies(await taught(COMPARISON, passages=[PASSAGES[0], PASSAGES[2]]))
+    quoted = '"Marie Curie was born in Warsaw." [1]\n"Lise Meitner was a physicist." [2]\nAnswer: no'
+    assert said == [("answer", quoted), ("nothing", NOTHING)]
+
+
+async def test_a_comparison_is_not_answered_from_one_side() -> None:
+    nearer = Passage(id="same", title="Same", text="Were they born in the same city? Both were born in the city.")
+    said = replies(await taught(COMPARISON, passages=[PASSAGES[0], nearer, PASSAGES[2]]))
+    assert [kind for kind, _ in said] == ["abstain", "names", "answer"]
+
+
+async def test_a_name_that_nothing_mentions_is_not_taught() -> None:
+    unnamed = PASSAGES[0].model_copy(update={"text": "She won prizes. Marie Curie was born in the city. She moved."})
+    said = await taught(BRIDGE, passages=[unnamed, PASSAGES[3], PASSAGES[2], PASSAGES[1]])
+    assert [kind for kind, _ in replies(said)] == ["abstain", "answer"]
+
+
+async def test_with_the_gold_passages_hidden_the_answer_is_nowhere() -> None:
+    said = replies(await taught(BRIDGE, settings=Reading(unanswerable=1, most_passages=2)))
+    assert {text for kind, text in said if kind != "names"} == {ABSTENTION}
+    assert said
+
+
+@pytest.mark.parametrize(
+    ("changed", "why"),
+    [
+        ({"metadata": {}}, "questions without known gold passages"),
+        ({"metadata": {"gold_ids": ["gone"]}}, "questions whose gold passages the corpus lacks"),
+        ({"golden_answers": ()}, "questions without a gold answer"),
+        ({"golden_answers": ("the Rhine",)}, "questions whose gold passages do not hold the answer"),
+    ],
+)
+async def test_questions_that_teach_nothing_are_counted(changed: dict[str, object], why: str) -> None:
+    made = await taught(BRIDGE.model_copy(update=changed))
+    assert not made.rows
+    assert made.left_out == {why: 1}
+    assert why in made.describe()
+
+
+async def test_the_same_seed_gives_the_same_rows() -> None:
+    first, again = [await taught(BRIDGE, settings=Reading(seed=3)) for _ in range(2)]
+    assert first.rows == again.rows
+
+
+def test_a_sentence_with_the_answer_counts_for_more_than_a_numbered_one() -> None:
+    facts = {"supporting_facts": [["Warsaw", 0]]}
+    assert support(PASSAGES[1], BRIDGE.model_copy(update={"metadata": facts})).sentence == "It lies on the Vistula."
+    other = BRIDGE.model_copy(update={"metadata": facts, "golden_answers": ("the Rhine",)})
+    assert support(PASSAGES[1], other).sentence == "Warsaw is a capital."
+    beyond = {"supporting_facts": [["Warsaw", 9]]}
+    assert support(PASSAGES[1], other.model_copy(update={"metadata": beyond})).sentence == "Warsaw is a capital."
