@@ -28,6 +28,8 @@ NEEDS = "training needs the extra [train]: pip install 'reground[train]'"
         ("agent mix", "nothing has been grown here"),
         ("agent rank", "nothing has been grown here"),
         ("agent loop --task nq_open_train --dry-run", "gen2: fit smollm2 on mixture as smollm2"),
+        ("reader fit", NEEDS),
+        ("reader data --tasks nq_open", "nq_open is for measuring"),
         ("rewriter warmup", NEEDS),
         ("rewriter ppo --task nq_open_train --limit 2", NEEDS),
         ("rewriter eval --task nq_open_train --limit 2", NEEDS),
@@ -35,7 +37,7 @@ NEEDS = "training needs the extra [train]: pip install 'reground[train]'"
 )
 def test_a_training_command_without_torch(command: str, says: str, tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
-    for name in ("mixture", "warmup"):
+    for name in ("mixture", "warmup", "reader"):
         (tmp_path / "data" / f"{name}.jsonl").write_text(ROW + "\n")
     call = [sys.executable, "-c", SCRIPT, "train", *command.split(), "--out", str(tmp_path)]
     done = subprocess.run(call, capture_output=True, text=True, timeout=60, cwd=tmp_path)
