@@ -201,6 +201,23 @@ async def test_no_usable_rationale_ends_the_planning_and_the_answer_is_forced() 
     assert notes(run, "planning ended")[0].data["why"] == "no sub-goal is left in a RATIONALE state"
 
 
+async def test_an_answer_from_the_documents_alone_is_asked_for_without_the_plans_own() -> None:
+    run = Run()
+    model = by_job({
+        "the next step of the reasoning": "The Seine is longer.\nAnswer: the Seine",
+        "Write a search query": "length of the Danube",
+        PHRASE.bare: "the Danube",
+    })  # fmt: skip
+    way = critics(subgoal=Wanting(QUERY, LOOK, REASON))
+    answer = await planner(model, critics=way, conclude="documents").solve(QUESTION, run)
+    (asked,) = prompts(run, "documents")
+    assert answer.text == "the Danube"
+    assert "The Danube is 2850 km long" in asked
+    assert "the Seine is longer" not in asked.casefold()
+    assert [step.text for step in answer.steps] == ["The Seine is longer.\nAnswer: the Seine"]
+    assert [passage.title for passage in answer.shown] == ["Danube"]
+
+
 async def test_where_all_rationales_repeat_the_planning_goes_on_with_another_sub_goal() -> None:
     run = Run()
     model = generator(reason=["One.", "one.", "The Danube has 2850 km.\nAnswer: the Danube"], query="river length")

@@ -39,7 +39,7 @@ class CRPlanner(Settings):
     async def walk(self, state: State, run: Run) -> State:
         """Choose sub-goals and execute them until the end. Returns the last state."""
         barren: frozenset[Goal] = frozenset()
-        with run.keeping(lambda: self.prompt("search" if self.ranks else "answer", state), reply=self._last_reply):
+        with run.keeping(lambda: self.prompt(self.last_call, state), reply=self._last_reply):
             while not self.terminal(state):
                 with run.span("step", number=len(state.observations) + 1) as step:
                     offered = await self.expand(state, step, without=barren)
@@ -97,10 +97,14 @@ class CRPlanner(Settings):
         return None if best is None else offered[best].state
 
     async def finish(self, state: State, run: Run, *, temperature: float = 0.0) -> Answer:
-        """The complete answer if the state holds one, otherwise a forced one; for rankings, a last retrieval."""
+        """The complete answer if the state holds one and the plan concludes, otherwise a forced one.
+
+        For rankings, a last retrieval.
+        """
         if self.ranks:
             return await endings.ranking(self, state, run, temperature=temperature)
-        if complete := self.complete(state):
+        complete = self.complete(state)
+        if complete and self.conclude == "plan":
             return endings.answer_of(self, state, complete, run)
         return await endings.forced(self, state, run, temperature=temperature)
 

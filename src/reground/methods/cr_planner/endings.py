@@ -27,11 +27,11 @@ async def forced(planner: Settings, state: State, run: Run, *, temperature: floa
     """
     sampling = Sampling(temperature=temperature, max_tokens=planner.max_tokens)
     try:
-        text = await _ask(planner, "answer", state, run, sampling)
+        text = await _ask(planner, planner.last_call, state, run, sampling)
     except ContextLengthExceeded as error:
         if not state.rationales:
             raise
-        run.note("context full", step="answer", why=str(error), kept="the last step")
+        run.note("context full", step=planner.last_call, why=str(error), kept="the last step")
         return so_far(planner, state, run)
     if not text.strip():
         run.note("answer empty", kept="the last step")
@@ -60,8 +60,10 @@ async def ranking(planner: Settings, state: State, run: Run, *, temperature: flo
     return _listed(found, state)
 
 
-async def _ask(planner: Settings, name: Literal["answer", "search"], state: State, run: Run, sampling: Sampling) -> str:
-    """A call with all observations. While the prompt is too long for the model, documents are halved."""
+async def _ask(
+    planner: Settings, name: Literal["answer", "documents", "search"], state: State, run: Run, sampling: Sampling
+) -> str:
+    """A concluding call. While its prompt is too long for the model, documents are halved."""
     while True:
         prompt = planner.prompt(name, state)
         try:

@@ -21,6 +21,7 @@ class Prompts(shared_prompts.Prompts):
     reason: places {task}, {question}, {history} (all observations), {last} (how the last step looks).
     query: {question}, {step} (the last rationale), {asked} (the queries so far), {guide}.
     answer, if no step holds the complete answer: {task}, {question}, {history} and {form}, the form of the answer.
+    documents, to answer from what was retrieved alone: {passages}, {question} and {form}.
     search, for rankings if the last step is not a query: {task}, {question}, {history}.
     qa, maths, code, retrieval: how to work on such a task. The same with _query: how a good query looks there.
     """
@@ -38,6 +39,7 @@ class Prompts(shared_prompts.Prompts):
     answer: str = (
         "{task} " + QUOTED + "\n\nWork so far:\n{history}\n\nQuestion:\n{question}\n\nGive the final answer now. {form}"
     )
+    documents: str = "{passages}\n\n" + QUOTED + "\n\nQuestion:\n{question}\n\n{form}"
     search: str = (
         "{task} " + QUOTED + "\n\nQuestion:\n{question}\n\nWork so far:\n{history}\n\n"
         "Write the search query that finds the documents asked for. Write only the query, on one line."

@@ -9,6 +9,7 @@ from typing import Literal
 from reground.core.answers import TEXT, AnswerForm
 from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel
+from reground.core.untrusted import fence
 from reground.critics import Critics, load
 from reground.methods.cr_planner.complete import QUERY, complete_answer
 from reground.methods.cr_planner.prompts import Prompts, kind_of, last_step
@@ -32,6 +33,9 @@ class Settings:
     retrieval: false leaves reasoning as the only sub-goal (section 4.3).
     mask: useful leaves out sub-goals that cannot help; paper always allows all of them (table 6).
     answer: form, or ranking for retrieval tasks: the answer is then the `ranked` documents of a last retrieval.
+    conclude: plan takes the complete answer as the last rationale states it, as the paper does. documents asks once
+    more, for an answer from the chosen documents alone: a small model's rationales state answers in long sentences,
+    and what is wrong in them is repeated. Rankings conclude with a retrieval.
     ranked: number of documents in a ranking; 10 for nDCG@10 (section 3.4).
     passage_tokens: maximum length of a document in tokens.
     step_tokens: maximum tokens of a rationale; `max_tokens` applies where the form is a program.
@@ -50,6 +54,7 @@ class Settings:
     retrieval: bool = True
     mask: Mask = "useful"
     answer: Literal["form", "ranking"] = "form"
+    conclude: Literal["plan", "documents"] = "plan"
     ranked: int = 10
     passage_tokens: int = 500
     step_tokens: int = 256
@@ -91,9 +96,17 @@ class Settings:
         """The critics in use, the same ones for every question."""
         return self.critics if self.critics is not None else load(self.critic, model=self.model)
 
-    def prompt(self, name: Literal["reason", "query", "answer", "search"], state: State) -> str:
+    @property
+    def last_call(self) -> Literal["answer", "documents", "search"]:
+        """The call that concludes, if one is needed."""
+        return "search" if self.ranks else "documents" if self.conclude == "documents" else "answer"
+
+    def prompt(self, name: Literal["reason", "query", "answer", "documents", "search"], state: State) -> str:
         """One of the templates, filled for a state."""
         kind = kind_of(self.form, ranking=self.ranks)
+        if name == "documents":
+            passages = fence(state.passages, tokens=self.passage_tokens)
+            return render(self.prompts.documents, passages=passages, question=state.question, form=ending(self.form))
         if name == "query":
             return render(
                 self.prompts.query,
