@@ -82,6 +82,29 @@ def test_numbers_that_foretell_nothing_are_left_out() -> None:
     assert mix_of_gaps(noise, text) == {}
 
 
+def test_the_best_constant_sub_goals_are_learnt_whatever_the_text_says() -> None:
+    rows = []
+    for number in range(60):
+        stage, better, worse = [("ROOT", "GENQUERY", "REASON"), ("QUERY", "RETRIEVE", "REASON")][number % 2]
+        if number % 10 == 9:
+            better, worse = worse, better
+        offered = [{"stage": stage, "goal": goal} for goal in sorted((better, worse))]
+        known = dict(zip(sorted((better, worse)), features("subgoal", offered), strict=True))
+        rows.append(
+            Preference(
+                question=f"q{number // 2}", kind="subgoal", prompt="?", chosen=better, rejected=worse,
+                extra={"chosen": {"known": known[better]}, "rejected": {"known": known[worse]}},
+            )
+        )  # fmt: skip
+    text = [(-1.0) ** (number // 3) for number in range(60)]
+    assert right(features_gaps(rows)) == pytest.approx(0.9)
+    mix = mix_of_gaps(rows, text)
+    assert abs(mix.get("text", 0.0)) < 0.3
+    offered = [{"stage": "QUERY", "goal": "REASON"}, {"stage": "QUERY", "goal": "RETRIEVE"}]
+    before, after = weighed(mix, [0.0, 0.0], features("subgoal", offered))
+    assert after > before
+
+
 def test_few_questions_and_rows_of_an_earlier_version_get_no_weights() -> None:
     rows, text = planted_rows(0.8, questions=4)
     assert mix_of_gaps(rows, text) == {}

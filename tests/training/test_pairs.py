@@ -168,7 +168,8 @@ def test_d_subgoal_has_all_previous_observations_of_any_kind() -> None:
     found = one(grown(parent, *made))
     assert (found.kind, found.chosen, found.rejected) == ("subgoal", SAYS["RETRIEVE"], SAYS["REASON"])
     assert found.extra["stage"] == "QUERY"
-    assert found.extra["chosen"] == {"place": 0, "known": {"rank": 0.25}, "goal": "RETRIEVE"}
+    known = {"rank": 0.25, "QUERY>REASON": -0.5, "QUERY>GENQUERY": 0.0, "QUERY>RETRIEVE": 0.5}
+    assert found.extra["chosen"] == {"place": 0, "known": known, "goal": "RETRIEVE"}
     place = 0
     for observation in parent.observations:
         place = found.prompt.index(observation.text, place) + len(observation.text)

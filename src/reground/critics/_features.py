@@ -12,8 +12,11 @@ from typing import Any
 
 from reground.critics import Kind
 
+STAGES = ("ROOT", "RATIONALE", "QUERY", "DOC")
+GOALS = ("REASON", "GENQUERY", "RETRIEVE")
+
 FEATURES: dict[Kind, tuple[str, ...]] = {
-    "subgoal": ("rank",),
+    "subgoal": ("rank", *(f"{stage}>{goal}" for stage in STAGES for goal in GOALS)),
     "rationale": ("logprob",),
     "query": ("logprob",),
     "doc": ("score", "rank"),
@@ -21,7 +24,8 @@ FEATURES: dict[Kind, tuple[str, ...]] = {
 """The numbers of each kind.
 
 score: the retriever's score as a share of the best sibling's. rank: one over the place in the planner's or the
-retriever's order. logprob: the generator's mean log-probability of a token.
+retriever's order. logprob: the generator's mean log-probability of a token. ROOT>REASON and so on: whether this is the
+sub-goal, in this state; a critic of sub-goals then begins with the best constant ones, which texts improve on.
 """
 TEXT = "text"
 """The name of the weight of the text's own score."""
@@ -30,7 +34,8 @@ TEXT = "text"
 def features(kind: Kind, candidates: Sequence[Mapping[str, Any]]) -> list[dict[str, float]]:
     """The numbers of siblings, in the order in which they were offered.
 
-    candidates: what their data say: `score`, `logprob`. Without a positive score there is no share of the best.
+    candidates: what their data say: `score`, `logprob`, or `stage` and `goal`. Without a positive score there is no
+    share of the best.
     """
     best = max((_number(each, "score") or 0.0 for each in candidates), default=0.0)
     known: list[dict[str, float]] = []
@@ -40,8 +45,9 @@ def features(kind: Kind, candidates: Sequence[Mapping[str, Any]]) -> list[dict[s
             "rank": 1 / (1 + place),
             "logprob": _number(each, "logprob"),
             "score": max(0.0, score / best) if score is not None and best > 0 else None,
+            **{f"{each.get('stage')}>{goal}": float(goal == each.get("goal")) for goal in GOALS},
         }
-        known.append({name: value for name in FEATURES[kind] if (value := told[name]) is not None})
+        known.append({name: value for name in FEATURES[kind] if (value := told.get(name)) is not None})
     return _centred(known)
 
 

@@ -72,7 +72,7 @@ def _goals(planner: Settings, state: State, without: frozenset[Goal]) -> list[Op
     for goal in (*allowed, *(goal for goal in GOALS if goal not in allowed)):
         why = None if goal in allowed else "it cannot help here"
         why = "it brought nothing new here" if goal in without else why
-        candidate = Candidate(text=SAYS[goal], discarded=why, data={"goal": goal})
+        candidate = Candidate(text=SAYS[goal], discarded=why, data={"goal": goal, "stage": state.stage})
         found.append(Option(candidate, None if why else state.after(Observation(goal, SAYS[goal]))))
     return found
 

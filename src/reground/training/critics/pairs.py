@@ -204,7 +204,8 @@ def _about(parent: Node[State], child: Node[State]) -> dict[str, JsonValue]:
     the generator's mean log-probability; a passage's id and its score by the retriever. `known` is these as a critic
     weighs them."""
     place = next(place for place, each in enumerate(parent.children) if each is child)
-    known: JsonValue = dict(features(_kind(parent, child), [each.data for each in parent.children])[place])
+    siblings = [{"stage": parent.state.stage, **each.data} for each in parent.children]
+    known: JsonValue = dict(features(_kind(parent, child), siblings)[place])
     return {"place": place, "known": known, **{key: child.data[key] for key in _KEPT if key in child.data}}
 
 
