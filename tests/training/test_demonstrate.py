@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 pytest.importorskip("trl", reason="needs the extra [train]")
 pytest.importorskip("datasets", reason="needs the extra [train]")
@@ -13,7 +15,7 @@ from reground.core.errors import ConfigurationError, DataError
 from reground.core.language import Message
 from reground.models import hf
 from reground.models.options import ModelOptions
-from reground.training.demonstrate import epoch_place, fit_demonstrations, tokenised
+from reground.training.demonstrate import by_length, epoch_place, fit_demonstrations, tokenised
 from reground.training.fitting import Fitting, Step
 from reground.training.rows import Demonstration
 from reground.training.weights import load_base
@@ -65,6 +67,23 @@ def test_only_the_reply_counts_and_a_long_prompt_loses_its_beginning(tmp_path: P
     assert tokenizer.decode(prompt) == "x y x y x y"
     with pytest.raises(ConfigurationError, match="4 tokens and does not fit max_length=4"):
         tokenised(tokenizer, row, most=4, apart=False)
+
+
+@given(
+    lengths=st.lists(st.integers(1, 900), min_size=1, max_size=300), batch=st.integers(1, 16), seed=st.integers(0, 9)
+)
+def test_batches_hold_pairs_of_about_the_same_length(lengths: list[int], batch: int, seed: int) -> None:
+    pairs = [([place] * length, [0]) for place, length in enumerate(lengths)]
+    ordered = by_length(pairs, Fitting(batch=batch, seed=seed))
+    assert sorted(ordered) == sorted(pairs)
+    assert ordered == by_length(pairs, Fitting(batch=batch, seed=seed))
+
+    def padded(each: list[tuple[list[int], list[int]]]) -> int:
+        batches = [each[start : start + batch] for start in range(0, len(each), batch)]
+        return sum(len(rows) * max(len(prompt) for prompt, _ in rows) for rows in batches)
+
+    if len(pairs) % batch == 0:
+        assert padded(ordered) <= padded(pairs)
 
 
 def test_what_cannot_be_fitted_to(tmp_path: Path) -> None:

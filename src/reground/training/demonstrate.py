@@ -7,6 +7,7 @@ models are fitted by TRL's SFTTrainer, encoder-decoders by transformers' Seq2Seq
 from __future__ import annotations
 
 import dataclasses
+import random
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 Pair = tuple[list[int], list[int]]
 """The tokens of a prompt and of its reply."""
+
+_POOL = 50
+"""Batches that are drawn together before their pairs are ordered by length."""
 
 
 def fit_named(
@@ -72,8 +76,10 @@ def fit_demonstrations(
     apart = model.config.is_encoder_decoder
     pairs = [tokenised(tokenizer, row, most=settings.max_length, apart=apart) for row in rows]
     _check_context(model.config, pairs)
+    pairs = by_length(pairs, settings)
     adapter = lora(settings.lora_rank, seq2seq=apart)
-    trainer = (_seq2seq if apart else _decoder)(model, tokenizer, pairs, arguments(settings, out), adapter)
+    given = {**arguments(settings, out), **_in_order()}
+    trainer = (_seq2seq if apart else _decoder)(model, tokenizer, pairs, given, adapter)
 
     def write(where: Path) -> None:
         with result(where) as folder:
@@ -91,6 +97,31 @@ def fit_demonstrations(
 def epoch_place(place: Path, epoch: int) -> Path:
     """Where `keep_epochs` keeps the model after a pass; passes count from 1."""
     return place.with_name(f"{place.name}-epoch{epoch}")
+
+
+def by_length(pairs: Sequence[Pair], settings: Fitting) -> list[Pair]:
+    """The pairs in an order drawn by the seed, but with those of about the same length in one batch.
+
+    A batch is padded to its longest pair. Batches by chance are half padding where prompts hold passages.
+    """
+    draw = random.Random(settings.seed)
+    mixed = list(pairs)
+    draw.shuffle(mixed)
+    wide = settings.batch * _POOL
+    pools = (sorted(mixed[start : start + wide], key=_length, reverse=True) for start in range(0, len(mixed), wide))
+    rest = [pair for pool in pools for pair in pool]
+    batches = [rest[start : start + settings.batch] for start in range(0, len(rest), settings.batch)]
+    last = batches.pop() if len(batches[-1]) < settings.batch else []
+    draw.shuffle(batches)
+    return [*(pair for batch in batches for pair in batch), *last]
+
+
+def _in_order() -> dict[str, str]:
+    """Keep to the order given, with a transformers that can; an older one shuffles, and pads more."""
+    from transformers import TrainingArguments
+
+    known = {field.name for field in dataclasses.fields(TrainingArguments)}
+    return {"train_sampling_strategy": "sequential"} if "train_sampling_strategy" in known else {}
 
 
 def _check_context(config: Any, pairs: Sequence[Pair]) -> None:
