@@ -15,6 +15,7 @@ from reground.core.run import Run
 from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import QUOTED, ending, require
+from reground.methods.shared.reading import Reading
 
 DOCUMENTS = (1, 2, 3, 5, 8, 11, 16, 24)
 """Numbers of passages worth trying. Which is best depends on the model: more may hide the passage that answers."""
@@ -32,8 +33,8 @@ class Prompts(shared_prompts.Prompts):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RAG:
-    """Retrieve once, then read and answer.
+class RAG(Reading):
+    """Retrieve once, then read and answer. How an answer is read: see `reground.methods.shared.reading`.
 
     model, retriever: the model that answers, and the index to search. form: the form of the answer.
     prompts: the template. k: number of passages; 5 as in RAG-5.
@@ -51,6 +52,7 @@ class RAG:
     max_tokens: int = 512
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.k >= 1, "k must be at least 1")
         require(min(self.passage_tokens, self.max_tokens) >= 1, "token limits must be at least 1")
 
@@ -58,11 +60,20 @@ class RAG:
         """Answer the question."""
         evidence = Evidence()
         markers = evidence.add(await find(run, self.retriever, question, k=self.k))
-        parts = {"question": question, "form": ending(self.form)}
-        prompt = evidence.fill(self.prompts.answer, parts, markers, run, tokens=self.passage_tokens)
-        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
-        text = await run.ask(self.model, prompt, name="answer", sampling=sampling)
-        return run.propose(evidence.answer(text, run, self.form, shown=evidence.held))
+        reply = await self.read(
+            self.prompts.answer,
+            question,
+            evidence,
+            markers,
+            run,
+            model=self.model,
+            form=self.form,
+            plain=ending(self.form),
+            name="answer",
+            tokens=self.passage_tokens,
+            sampling=Sampling(temperature=self.temperature, max_tokens=self.max_tokens),
+        )
+        return run.propose(evidence.answer(reply.text, run, self.form, shown=evidence.held))
 
     def sizes(self) -> Sequence[RAG]:
         """More passages."""

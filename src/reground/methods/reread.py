@@ -21,22 +21,14 @@ from reground.core.run import Run
 from reground.core.trajectory import Candidate
 from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.evidence import Evidence, clean_query, find
-from reground.methods.shared.prompts import CITING, QUOTED, render, require, weigh
+from reground.methods.shared.prompts import QUOTED, render, require, weigh
+from reground.methods.shared.reading import Reading, abstains, short
 from reground.methods.shared.revision import accepted, readable
-from reground.methods.shared.steps import squeezed
-
-ABSTENTION = "Not in these passages."
-"""What a model writes for an answer that the passages do not hold."""
 
 NOTHING = "nothing"
 """What a model writes for the names where it has read enough."""
 
 _READ = "{passages}\n\n" + QUOTED + "\n\nQuestion:\n{question}\n\n"
-_QUOTE = (
-    "First copy the sentences of the passages that hold the answer, in quotation marks, each with the number of its "
-    "passage, like [1]."
-)
-_ABSTAIN = f"If the passages do not hold the answer, write only: {ABSTENTION}"
 _STOP = f"If nothing else has to be read, write only: {NOTHING}"
 
 
@@ -56,8 +48,8 @@ class Prompts(shared_prompts.Prompts):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reread:
-    """Rounds of reading and answering.
+class Reread(Reading):
+    """Rounds of reading and answering. How an answer is read: see `reground.methods.shared.reading`.
 
     Calls are named draft, query, retrieve and refine; a round after the first is a span `round`.
 
@@ -66,8 +58,6 @@ class Reread:
     max_rounds: maximum number of rounds after the first answer; an unchanged answer ends them early.
     passage_tokens: maximum length of a passage in tokens. temperature: sampling temperature; 0 is greedy.
     max_tokens: maximum tokens of an answer. query_tokens: maximum tokens of the names.
-    quote: whether an answer begins with the sentences that hold it, in forms that cite.
-    abstain: whether the model may write `ABSTENTION`; any answer is better than that.
     stop: whether the model may end the rounds by writing `NOTHING` for the names.
     """
 
@@ -81,11 +71,10 @@ class Reread:
     temperature: float = 0.0
     max_tokens: int = 1024
     query_tokens: int = 64
-    quote: bool = False
-    abstain: bool = False
     stop: bool = False
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         require(self.k >= 1 and self.max_rounds >= 0, "k must be at least 1 and max_rounds 0 or more")
         require(min(self.passage_tokens, self.max_tokens, self.query_tokens) >= 1, "token limits must be at least 1")
 
@@ -108,7 +97,7 @@ class Reread:
                     break
                 reply = await self._read(question, evidence, step, name="refine", number=number)
                 again = accepted(reply, step, self.form, template=self.prompts.answer, before="")
-                if again is None or self._short(again) == self._short(said):
+                if again is None or short(again, self.form) == short(said, self.form):
                     step.note("rounds ended", why="the answer is the same" if again else "the answer is empty or cut")
                     break
                 if abstains(again):
@@ -121,13 +110,20 @@ class Reread:
 
     async def _read(self, question: str, evidence: Evidence, run: Run, *, name: str, number: int) -> Reply:
         """An answer from all passages, in the order of the rounds."""
-        parts = {"question": question, "form": self._ending()}
-        prompt = evidence.fill(
-            self.prompts.answer, parts, evidence.all, run, tokens=self.passage_tokens, uses=self._uses(number)
+        return await self.read(
+            self.prompts.answer,
+            question,
+            evidence,
+            evidence.all,
+            run,
+            model=self.model,
+            form=self.form,
+            plain=self.form.bare or f"{weigh(self.form)} {self.form.instruction}",
+            name=name,
+            tokens=self.passage_tokens,
+            sampling=Sampling(temperature=self.temperature, max_tokens=self.max_tokens, logprobs=True),
+            uses=self._uses(number),
         )
-        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens, logprobs=True)
-        (reply,) = await run.generate(self.model, prompt, name=name, sampling=sampling, logprobs="welcome")
-        return reply
 
     def _uses(self, number: int) -> float:
         """How often the passages of round `number` (0 is the first) are still to be read, in multiples of their size.
@@ -138,20 +134,10 @@ class Reread:
         later = sum(2 * after + 1 for after in range(number + 1, self.max_rounds + 1))
         return (number + 1 + later) / (number + 1)
 
-    def _ending(self) -> str:
-        """How the call states the answer."""
-        form = self.form
-        quotes = self.quote and form.name in CITING
-        first = _QUOTE if quotes else "" if form.bare else weigh(form)
-        stated = form.bare if form.bare and not quotes else form.instruction
-        return " ".join(filter(None, [first, stated, _ABSTAIN if self.abstain else ""]))
-
-    def _short(self, said: str) -> str:
-        return squeezed(self.form.extract(said) if self.form.final_pass else said)
-
     async def _names(self, question: str, evidence: Evidence, run: Run) -> str:
         """What the model, having read the passages, names to read next."""
-        passages = evidence.show(evidence.held, tokens=self.passage_tokens)
+        read = evidence.all if self.apart else evidence.held
+        passages = evidence.show(read, tokens=self.passage_tokens)
         prompt = render(self.prompts.names, passages=passages, question=question, stop=_STOP if self.stop else "")
         sampling = Sampling(temperature=self.temperature, max_tokens=self.query_tokens)
         return await run.ask(self.model, prompt, name="query", sampling=sampling)
@@ -165,11 +151,6 @@ class Reread:
         """More passages a round, then more rounds."""
         ladder = ((1, 1), (2, 1), (3, 1), (5, 1), (3, 2), (8, 1), (5, 2))
         return [replace(self, k=k, max_rounds=rounds) for k, rounds in ladder]
-
-
-def abstains(said: str) -> bool:
-    """Whether an answer says that the passages do not hold it."""
-    return squeezed(said).startswith(squeezed(ABSTENTION))
 
 
 def surer(before: Reply, after: Reply, question: str, run: Run) -> bool:

@@ -11,7 +11,8 @@ from reground.core.language import Message, Reply, Sampling, Usage
 from reground.core.untrusted import neutralise
 from reground.evaluation.metrics.text import hit
 from reground.evaluation.task import Example
-from reground.methods.reread import ABSTENTION, NOTHING, Prompts
+from reground.methods.reread import NOTHING, Prompts
+from reground.methods.shared.reading import ABSTENTION
 from reground.methods.shared.revision import task_of
 from reground.methods.shared.sentences import sentences
 

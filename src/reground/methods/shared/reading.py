@@ -1,0 +1,130 @@
+"""Reading an answer from passages: with quotes, with the right to abstain, by votes, or passage by passage.
+
+Parts of methods that answer from passages; all are off unless a method or its user turns them on. Quotes first: Menick
+et al. 2022. Votes: self-consistency (Wang et al. 2022), here over short answers, weighed by their probability. Passages
+apart: isolate-then-aggregate (Xiang et al. 2024), for models that unneeded context confuses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from reground.core.answers import AnswerForm
+from reground.core.branches import gather
+from reground.core.language import LanguageModel, Reply, Sampling
+from reground.core.run import Run
+from reground.core.trajectory import Candidate
+from reground.methods.shared.evidence import Evidence
+from reground.methods.shared.prompts import CITING, require
+from reground.methods.shared.steps import squeezed
+
+ABSTENTION = "Not in these passages."
+"""What a model writes for an answer that the passages do not hold."""
+
+_QUOTE = (
+    "First copy the sentences of the passages that hold the answer, in quotation marks, each with the number of its "
+    "passage, like [1]."
+)
+_ABSTAIN = f"If the passages do not hold the answer, write only: {ABSTENTION}"
+_WARM = 0.7
+"""The temperature of samples that vote (Wang et al. 2022, section 3.1)."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """How an answer is read from passages.
+
+    quote: whether an answer begins with the sentences that hold it, in forms that cite.
+    abstain: whether the model may write `ABSTENTION`; any answer is better than that.
+    votes: samples of each prompt, whose short answers vote with their probability; 1 is a single greedy reply.
+    apart: whether each passage is read by itself, and the answers vote.
+    """
+
+    quote: bool = False
+    abstain: bool = False
+    votes: int = 1
+    apart: bool = False
+
+    def __post_init__(self) -> None:
+        require(self.votes >= 1, "votes must be at least 1")
+
+    def stated(self, form: AnswerForm, plain: str) -> str:
+        """How a call states its answer. plain: how it does without quotes."""
+        how = f"{_QUOTE} {form.instruction}" if self.quote and form.name in CITING else plain
+        return f"{how} {_ABSTAIN}" if self.abstain else how
+
+    async def read(
+        self,
+        template: str,
+        question: str,
+        evidence: Evidence,
+        markers: Sequence[int],
+        run: Run,
+        *,
+        model: LanguageModel,
+        form: AnswerForm,
+        plain: str,
+        name: str,
+        tokens: int,
+        sampling: Sampling,
+        uses: float = 1,
+    ) -> Reply:
+        """The reply that answers. `evidence.held` are the passages that it has read.
+
+        template: places {passages}, {question} and {form}. plain: as in `stated`. tokens, uses: as in `Evidence.fill`.
+        """
+        votes = self.votes > 1 or (self.apart and len(markers) > 1)
+        if votes:
+            warm = _WARM if self.votes > 1 else sampling.temperature
+            sampling = sampling.model_copy(update={"n": self.votes, "temperature": warm, "logprobs": True})
+        values = {"question": question, "form": self.stated(form, plain)}
+        groups = [[marker] for marker in markers] if self.apart and markers else [list(markers)]
+        prompts, held = [], []
+        for left, group in zip(range(len(groups), 0, -1), groups, strict=True):
+            prompts.append(evidence.fill(template, values, group, run, tokens=tokens, uses=uses * left))
+            held.append(evidence.held)
+        drawn = await gather(
+            *(run.generate(model, prompt, name=name, sampling=sampling, logprobs="welcome") for prompt in prompts)
+        )
+        read = [(reply, group) for replies, group in zip(drawn, held, strict=True) for reply in replies]
+        chosen = elected([reply for reply, _ in read], form) if votes else 0
+        if votes:
+            said = [Candidate(text=reply.text, logprob=reply.mean_logprob) for reply, _ in read]
+            run.choose("vote", by="probability", context=question, candidates=said, chosen=chosen, why="most weight")
+        reply, evidence.held = read[chosen]
+        return reply
+
+
+def elected(replies: Sequence[Reply], form: AnswerForm) -> int:
+    """The place of the most probable reply among those whose short answer has most weight.
+
+    A reply weighs its mean token probability, 1 without log-probabilities. An abstention, or an empty answer, wins only
+    where there is nothing else. Letter case and white space do not count.
+    """
+    weight: dict[str, float] = defaultdict(float)
+    keys = [_key(reply.text, form) for reply in replies]
+    for key, reply in zip(keys, replies, strict=True):
+        weight[key] += math.exp(reply.mean_logprob or 0.0) if key else 0.0
+    best = max(weight, key=lambda key: (bool(key), weight[key]))
+    return max(
+        (place for place, key in enumerate(keys) if key == best),
+        key=lambda place: (replies[place].mean_logprob or 0.0, -place),
+    )
+
+
+def _key(text: str, form: AnswerForm) -> str:
+    """What a reply votes for; empty for an abstention."""
+    return "" if abstains(text) else short(text, form).casefold()
+
+
+def short(text: str, form: AnswerForm) -> str:
+    """The short answer in a text, or the text where the form has none, with normalised white space."""
+    return squeezed(form.extract(text) if form.final_pass else text)
+
+
+def abstains(text: str) -> bool:
+    """Whether an answer says that the passages do not hold it."""
+    return squeezed(text).startswith(ABSTENTION.rstrip("."))

@@ -1,0 +1,112 @@
+"""Reading answers from passages: quotes, abstaining, votes, and one passage at a time."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reground.app.catalogue import build_method
+from reground.core.answers import NUMBER, PHRASE, PROGRAM, TEXT
+from reground.core.errors import ConfigurationError
+from reground.core.language import Reply, Sampling, TokenLogprob
+from reground.core.run import Run
+from reground.core.trajectory import GenerateStep
+from reground.methods.rag import RAG
+from reground.methods.shared.reading import ABSTENTION, Reading, abstains, elected
+from reground.models.scripted import ScriptedModel
+from reground.retrieval.scripted import ScriptedRetriever
+from tests.methods.helpers import PASSAGES, by_job
+
+QUESTION = "Which is longer, the river of Vienna or that of Cologne?"
+
+
+def said(text: str, logprob: float | None = None) -> Reply:
+    tokens = None if logprob is None else (TokenLogprob(token=text, logprob=logprob),)
+    return Reply(text=text, token_logprobs=tokens)
+
+
+def rag(model: ScriptedModel, **settings) -> RAG:
+    return RAG(model=model, retriever=ScriptedRetriever(PASSAGES), form=PHRASE, k=3, **settings)
+
+
+def samplings(run: Run) -> list[Sampling]:
+    return [step.sampling for step in run.steps if isinstance(step, GenerateStep)]
+
+
+@pytest.mark.parametrize(
+    ("replies", "place"),
+    [
+        ([said("Rhine", -0.1), said("Danube", -0.5), said("danube ", -0.6)], 1),
+        ([said("Rhine", -0.1), said("Danube", -2.0), said("Danube", -2.5)], 0),
+        ([said("Rhine"), said("Danube"), said("Answer: Danube")], 1),
+        ([said(ABSTENTION, -0.01), said("Danube", -3.0)], 1),
+        ([said(ABSTENTION, -0.5), said("Not in these passages", -0.1)], 1),
+        ([said("", -0.1), said("Danube", -3.0)], 1),
+        ([said("Answer: Rhine", -0.4), said("The Rhine.\nAnswer: Rhine", -0.2)], 1),
+    ],
+)
+def test_the_answer_with_most_probability_wins(replies: list[Reply], place: int) -> None:
+    assert elected(replies, PHRASE) == place
+
+
+@given(st.lists(st.sampled_from(["Rhine", "Danube", ABSTENTION, ""]), min_size=1, max_size=8), st.randoms())
+def test_an_answer_wins_wherever_there_is_one_and_order_does_not_count(texts: list[str], draw) -> None:
+    texts_and_numbers = [(text, -draw.uniform(0.01, 3)) for text in texts]
+    replies = [said(*each) for each in texts_and_numbers]
+    winner = replies[elected(replies, PHRASE)].text
+    shuffled = list(replies)
+    draw.shuffle(shuffled)
+    assert shuffled[elected(shuffled, PHRASE)].text == winner or {winner} <= {ABSTENTION, ""}
+    assert (winner in {"Rhine", "Danube"}) == any(text in {"Rhine", "Danube"} for text in texts)
+
+
+async def test_samples_vote_in_one_call() -> None:
+    scripted = ScriptedModel([said("Rhine", -0.2), said("Danube", -0.3), said("Danube", -0.4)])
+    run = Run()
+    answer = await rag(scripted, votes=3).solve(QUESTION, run)
+    assert answer.text == "Danube"
+    (sampling,) = samplings(run)
+    assert (sampling.n, sampling.temperature, sampling.logprobs) == (3, 0.7, True)
+    (vote,) = [step for step in run.steps if step.kind == "choose"]
+    assert (vote.name, vote.chosen, len(vote.candidates)) == ("vote", 1, 3)
+
+
+async def test_passages_read_apart_do_not_meet_and_the_one_that_answered_is_shown() -> None:
+    scripted = by_job({
+        "Seine": ABSTENTION, "Cologne.": said("1230 km", -1.0), "Vienna.": said("Danube", -0.1)
+    })  # fmt: skip
+    answer = await rag(scripted, apart=True, abstain=True).solve(QUESTION, Run())
+    assert [prompt.count("<passage number") for prompt in scripted.prompts] == [1, 1, 1]
+    assert answer.text == "Danube"
+    assert [passage.title for passage in answer.shown] == ["Danube"]
+
+
+async def test_what_is_off_changes_no_call() -> None:
+    plain = ScriptedModel(["Danube"])
+    run = Run()
+    await rag(plain).solve(QUESTION, run)
+    (sampling,) = samplings(run)
+    assert (sampling.n, sampling.temperature, sampling.logprobs) == (1, 0.0, False)
+    assert PHRASE.bare in plain.prompts[0]
+
+
+@pytest.mark.parametrize(("form", "quotes"), [(PHRASE, True), (TEXT, True), (NUMBER, False), (PROGRAM, False)])
+def test_quotes_are_asked_for_where_the_form_cites(form, quotes: bool) -> None:
+    stated = Reading(quote=True).stated(form, "Plainly.")
+    assert ("First copy the sentences" in stated) == quotes
+    assert (form.instruction in stated) == quotes
+    assert ("Plainly." in stated) != quotes
+    assert ABSTENTION not in stated
+    assert Reading(abstain=True).stated(form, "Plainly.").endswith(ABSTENTION)
+
+
+def test_what_abstains() -> None:
+    assert abstains(" Not in these\npassages.")
+    assert abstains("Not in these passages")
+    assert not abstains("It is not in these passages.")
+
+
+def test_a_wrong_number_of_votes_is_refused() -> None:
+    with pytest.raises(ConfigurationError, match="votes must be at least 1"):
+        build_method("rag", model=ScriptedModel([]), retriever=ScriptedRetriever([]), settings={"votes": 0})
