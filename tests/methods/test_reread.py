@@ -17,6 +17,7 @@ from reground.core.run import Run
 from reground.core.solve import solve
 from reground.evaluation.scaling import scaled
 from reground.methods.reread import Reread
+from reground.methods.shared.reading import ABSTENTION
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, Failing, by_job, effects, notes, queries
@@ -198,3 +199,13 @@ async def test_the_same_answer_with_another_quote_ends_the_rounds():
     run = Run()
     await reread(scripted, quote=True, k=1).solve(QUESTION, run)
     assert [note.data["why"] for note in notes(run, "rounds ended")] == ["the answer is the same"]
+
+
+@pytest.mark.parametrize(
+    ("draft", "calls"),
+    [(sure("Danube", -0.1), 1), (sure("Danube", -0.9), 3), (sure("Danube", None), 3), (sure(ABSTENTION, -0.1), 3)],
+)
+async def test_a_sure_first_answer_needs_no_second_look(draft: Reply, calls: int) -> None:
+    scripted = by_job({NAMES: "Rhine", "": [draft, "Answer: Rhine"]})
+    await reread(scripted, sure=-0.5, abstain=True, max_rounds=1, k=1).solve(QUESTION, Run())
+    assert len(scripted.prompts) == calls

@@ -58,6 +58,8 @@ class Reread(Reading):
     max_rounds: maximum number of rounds after the first answer; an unchanged answer ends them early.
     passage_tokens: maximum length of a passage in tokens. temperature: sampling temperature; 0 is greedy.
     max_tokens: maximum tokens of an answer. query_tokens: maximum tokens of the names.
+    sure: mean log-probability of its tokens from which on a first answer stands without another round; none always goes
+    on. An abstention never stands.
     stop: whether the model may end the rounds by writing `NOTHING` for the names.
     """
 
@@ -71,6 +73,7 @@ class Reread(Reading):
     temperature: float = 0.0
     max_tokens: int = 1024
     query_tokens: int = 64
+    sure: float | None = None
     stop: bool = False
 
     def __post_init__(self) -> None:
@@ -85,6 +88,9 @@ class Reread(Reading):
         reply = await self._read(question, evidence, run, name="draft", number=0)
         said, best = readable(reply, self.form), reply
         answer = run.propose(evidence.answer(said, run, self.form, shown=evidence.held))
+        if self._stands(said, reply):
+            run.note("rounds ended", why="the first answer is sure")
+            return answer
         for number in range(1, self.max_rounds + 1):
             with run.span("round", round=number) as step:
                 names = await self._names(question, evidence, step)
@@ -133,6 +139,11 @@ class Reread(Reading):
         """
         later = sum(2 * after + 1 for after in range(number + 1, self.max_rounds + 1))
         return (number + 1 + later) / (number + 1)
+
+    def _stands(self, said: str, reply: Reply) -> bool:
+        """Whether the first answer needs no second look."""
+        sure = reply.mean_logprob
+        return self.sure is not None and sure is not None and sure >= self.sure and not abstains(said)
 
     async def _names(self, question: str, evidence: Evidence, run: Run) -> str:
         """What the model, having read the passages, names to read next."""
