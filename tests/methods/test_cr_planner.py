@@ -201,19 +201,22 @@ async def test_no_usable_rationale_ends_the_planning_and_the_answer_is_forced() 
     assert notes(run, "planning ended")[0].data["why"] == "no sub-goal is left in a RATIONALE state"
 
 
-async def test_an_answer_from_the_documents_alone_is_asked_for_without_the_plans_own() -> None:
+async def test_an_answer_from_the_documents_alone_is_asked_for_after_all_steps_without_the_plans_own() -> None:
     run = Run()
     model = by_job({
         "the next step of the reasoning": "The Seine is longer.\nAnswer: the Seine",
         "Write a search query": "length of the Danube",
         PHRASE.bare: "the Danube",
     })  # fmt: skip
-    way = critics(subgoal=Wanting(QUERY, LOOK, REASON))
-    answer = await planner(model, critics=way, conclude="documents").solve(QUESTION, run)
+    way = critics(subgoal=Wanting(QUERY, LOOK, REASON, REASON))
+    answer = await planner(model, critics=way, conclude="documents", documents=2, max_steps=8).solve(QUESTION, run)
     (asked,) = prompts(run, "documents")
     assert answer.text == "the Danube"
     assert "The Danube is 2850 km long" in asked
     assert "the Seine is longer" not in asked.casefold()
+    assert goals(run)[:3] == ["GENQUERY", "RETRIEVE", "REASON"]
+    assert len(goals(run)) > 3, "a complete answer does not end the plan"
+    assert len(choices(run, "doc")[0].candidates) == 2
     assert [step.text for step in answer.steps] == ["The Seine is longer.\nAnswer: the Seine"]
     assert [passage.title for passage in answer.shown] == ["Danube"]
 

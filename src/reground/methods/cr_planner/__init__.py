@@ -97,14 +97,10 @@ class CRPlanner(Settings):
         return None if best is None else offered[best].state
 
     async def finish(self, state: State, run: Run, *, temperature: float = 0.0) -> Answer:
-        """The complete answer if the state holds one and the plan concludes, otherwise a forced one.
-
-        For rankings, a last retrieval.
-        """
+        """The complete answer if the state holds one, otherwise a forced one; for rankings, a last retrieval."""
         if self.ranks:
             return await endings.ranking(self, state, run, temperature=temperature)
-        complete = self.complete(state)
-        if complete and self.conclude == "plan":
+        if complete := self.complete(state):
             return endings.answer_of(self, state, complete, run)
         return await endings.forced(self, state, run, temperature=temperature)
 

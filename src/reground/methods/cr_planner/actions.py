@@ -116,20 +116,20 @@ def _fallback(state: State, run: Run) -> list[Option]:
 
 
 async def _documents(planner: Settings, state: State, run: Run) -> list[Option]:
-    """f_retr: the first `candidates` documents that were not read yet.
+    """f_retr: the first documents that were not read yet, as many as are offered.
 
     For rankings, each retrieval is as deep as the last one, so that an early end still gives a whole ranking.
     """
     if planner.retriever is None:
         return []
     read = {passage.id for passage in state.passages}
-    k = max(planner.candidates + len(read), planner.ranked if planner.ranks else 1)
+    k = max(planner.offered + len(read), planner.ranked if planner.ranks else 1)
     found = await find(run, planner.retriever, search_query(state), k=k)
     made: list[Option] = []
     fresh = 0
     for passage in found:
         why = "it was read before" if passage.id in read else None
-        if why is None and fresh == planner.candidates:
+        if why is None and fresh == planner.offered:
             break
         made.append(_document(planner, state, passage, why))
         fresh += why is None

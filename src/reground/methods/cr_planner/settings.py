@@ -33,9 +33,12 @@ class Settings:
     retrieval: false leaves reasoning as the only sub-goal (section 4.3).
     mask: useful leaves out sub-goals that cannot help; paper always allows all of them (table 6).
     answer: form, or ranking for retrieval tasks: the answer is then the `ranked` documents of a last retrieval.
-    conclude: plan takes the complete answer as the last rationale states it, as the paper does. documents asks once
-    more, for an answer from the chosen documents alone: a small model's rationales state answers in long sentences,
-    and what is wrong in them is repeated. Rankings conclude with a retrieval.
+    documents: number of documents offered for each choice; None is as many as other candidates. A trained critic judges
+    more at little cost.
+    conclude: plan ends with the rationale that states the complete answer, and takes it as it is, as in the paper.
+    documents ends after max_steps and then asks for an answer from the chosen documents alone: a small model states an
+    answer in its first rationale, in long sentences, and repeats what is wrong in it. Rankings conclude with a
+    retrieval.
     ranked: number of documents in a ranking; 10 for nDCG@10 (section 3.4).
     passage_tokens: maximum length of a document in tokens.
     step_tokens: maximum tokens of a rationale; `max_tokens` applies where the form is a program.
@@ -54,6 +57,7 @@ class Settings:
     retrieval: bool = True
     mask: Mask = "useful"
     answer: Literal["form", "ranking"] = "form"
+    documents: int | None = None
     conclude: Literal["plan", "documents"] = "plan"
     ranked: int = 10
     passage_tokens: int = 500
@@ -64,6 +68,7 @@ class Settings:
     def __post_init__(self) -> None:
         limits = (self.passage_tokens, self.step_tokens, self.query_tokens, self.max_tokens)
         require(self.candidates >= 1, "candidates must be at least 1")
+        require(self.documents is None or self.documents >= 1, "documents must be at least 1, or None")
         require(self.max_steps >= 2, "max_steps must be at least 2: a sub-goal and its execution")
         require(self.ranked >= 1, "ranked must be at least 1")
         require(min(limits) >= 1, "token limits must be at least 1")
@@ -73,13 +78,20 @@ class Settings:
         _ = self.judges  # refuses an unknown critic before any question is asked
 
     def complete(self, state: State) -> str:
-        """The complete answer in the last observation, if that is a rationale; otherwise empty."""
+        """The complete answer in the last observation, if that is a rationale and ends the plan; otherwise empty."""
+        if self.conclude == "documents" and not self.ranks:
+            return ""
         return complete_answer(state.observations[-1].text, self.answer_form) if state.stage == "RATIONALE" else ""
 
     @property
     def ranks(self) -> bool:
         """Whether the answer is a ranking of documents."""
         return self.answer == "ranking"
+
+    @property
+    def offered(self) -> int:
+        """The number of documents offered for each choice."""
+        return self.documents or self.candidates
 
     @property
     def answer_form(self) -> AnswerForm:
