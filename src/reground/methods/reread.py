@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from reground.core.answers import TEXT, Answer, AnswerForm
 from reground.core.evidence import Passage, Retriever
@@ -21,12 +22,16 @@ from reground.core.run import Run
 from reground.core.trajectory import Candidate
 from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.evidence import Evidence, clean_query, find
-from reground.methods.shared.prompts import QUOTED, render, require, weigh
+from reground.methods.shared.names import names_in, read_names, some_of
+from reground.methods.shared.prompts import QUOTED, render, require, require_choices, weigh
 from reground.methods.shared.reading import Reading, abstains, short
 from reground.methods.shared.revision import accepted, readable
 
 NOTHING = "nothing"
 """What a model writes for the names where it has read enough."""
+
+_NAMES = 2
+"""Names that a query holds at most, where they are chosen from those in the passages."""
 
 _READ = "{passages}\n\n" + QUOTED + "\n\nQuestion:\n{question}\n\n"
 _STOP = f"If nothing else has to be read, write only: {NOTHING}"
@@ -58,8 +63,10 @@ class Reread(Reading):
     max_rounds: maximum number of rounds after the first answer; an unchanged answer ends them early.
     passage_tokens: maximum length of a passage in tokens. temperature: sampling temperature; 0 is greedy.
     max_tokens: maximum tokens of an answer. query_tokens: maximum tokens of the names.
-    sure: mean log-probability of its tokens from which on a first answer stands without another round; none always goes
-    on. An abstention never stands.
+    bridge: free lets the model write any names; named only those that the passages hold, by a grammar where the model
+    can keep to one. Titles that were read are left out.
+    sure: mean log-probability of its tokens from which on a first answer stands without another round; none always
+    goes on. An abstention never stands.
     stop: whether the model may end the rounds by writing `NOTHING` for the names.
     """
 
@@ -73,6 +80,7 @@ class Reread(Reading):
     temperature: float = 0.0
     max_tokens: int = 1024
     query_tokens: int = 64
+    bridge: Literal["free", "named"] = "free"
     sure: float | None = None
     stop: bool = False
 
@@ -80,6 +88,7 @@ class Reread(Reading):
         super().__post_init__()
         require(self.k >= 1 and self.max_rounds >= 0, "k must be at least 1 and max_rounds 0 or more")
         require(min(self.passage_tokens, self.max_tokens, self.query_tokens) >= 1, "token limits must be at least 1")
+        require_choices(self)
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
@@ -151,7 +160,19 @@ class Reread(Reading):
         passages = evidence.show(read, tokens=self.passage_tokens)
         prompt = render(self.prompts.names, passages=passages, question=question, stop=_STOP if self.stop else "")
         sampling = Sampling(temperature=self.temperature, max_tokens=self.query_tokens)
-        return await run.ask(self.model, prompt, name="query", sampling=sampling)
+        offered = self._offered(evidence)
+        if not offered:
+            return await run.ask(self.model, prompt, name="query", sampling=sampling)
+        grammar = some_of(offered, most=_NAMES, instead=NOTHING if self.stop else "")
+        sampling = sampling.model_copy(update={"grammar": grammar})
+        (reply,) = await run.generate(self.model, prompt, name="query", sampling=sampling, grammar="welcome")
+        return "; ".join(read_names(reply.text, [*offered, NOTHING])[:_NAMES])
+
+    def _offered(self, evidence: Evidence) -> list[str]:
+        """The names that the next query may hold; none where any may."""
+        if self.bridge == "free":
+            return []
+        return names_in(evidence.passages, without=[passage.title for passage in evidence.passages])
 
     async def _more(self, query: str, evidence: Evidence, run: Run) -> list[Passage]:
         """Passages for a query; unseen ones if there are any."""
