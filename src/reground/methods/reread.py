@@ -202,4 +202,6 @@ def surer(before: Reply, after: Reply, question: str, run: Run) -> bool:
 
 
 METHOD = Reread
-PRESETS = {"reader": {"quote": True, "abstain": True, "stop": True}}
+PRESETS = {
+    "reader": {"quote": True, "abstain": True, "stop": True, "passage_tokens": 300, "max_tokens": 256},
+}

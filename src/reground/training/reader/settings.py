@@ -17,8 +17,8 @@ class Reading:
     most_passages: int = field(default=4, metadata={"min": 2})
     """Passages in a search, at most; from 2 on, drawn for each question."""
 
-    passage_tokens: int = field(default=160, metadata={"min": 16})
-    """The most tokens of a passage."""
+    passage_tokens: int = field(default=300, metadata={"min": 16})
+    """The most tokens of a passage, as in the preset reread+reader."""
 
     text_form: float = field(default=0.25, metadata={"min": 0})
     """The share of questions that ask for an answer in prose, as `ask` does, and not for a phrase."""
