@@ -102,6 +102,9 @@ async def test_questions_that_teach_nothing_are_counted(changed: dict[str, objec
 async def test_the_same_seed_gives_the_same_rows() -> None:
     first, again = [await taught(BRIDGE, settings=Reading(seed=3)) for _ in range(2)]
     assert first.rows == again.rows
+    more = (await taught(BRIDGE, settings=Reading(seed=3, repeats=6))).rows
+    assert len(first.rows) < len(more) == len({row.messages for row in more})
+    assert {row.messages for row in first.rows} <= {row.messages for row in more}
 
 
 def test_a_sentence_with_the_answer_counts_for_more_than_a_numbered_one() -> None:

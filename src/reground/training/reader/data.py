@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from reground.core.answers import TEXT
 from reground.core.evidence import Pages, Retriever
+from reground.core.language import Message
 from reground.core.run import Run
 from reground.evaluation.metrics.text import hit
 from reground.evaluation.task import Example, Task, hidden_documents
@@ -53,11 +54,15 @@ async def demonstrations(
         if isinstance(supports, str):
             made.left_out[supports] += 1
         else:
-            for lesson in await _lessons(task, example, supports, retriever, settings):
-                row = Demonstration(question=example.id, messages=lesson.messages, extra={"kind": lesson.kind})
-                if row.messages not in {each.messages for each in made.rows[-8:]}:
-                    made.rows.append(row)
-                    made.kinds[lesson.kind] += 1
+            lessons: dict[tuple[Message, ...], Lesson] = {}
+            for repeat in range(settings.repeats):
+                drawn = await _lessons(task, example, supports, retriever, settings, repeat)
+                lessons |= {lesson.messages: lesson for lesson in drawn}
+            for lesson in lessons.values():
+                made.rows.append(
+                    Demonstration(question=example.id, messages=lesson.messages, extra={"kind": lesson.kind})
+                )
+                made.kinds[lesson.kind] += 1
         on_question(done)
     return made
 
@@ -80,10 +85,10 @@ async def _supports(task: Task, example: Example, pages: Pages) -> list[Support]
 
 
 async def _lessons(
-    task: Task, example: Example, supports: Sequence[Support], retriever: Retriever, settings: Reading
+    task: Task, example: Example, supports: Sequence[Support], retriever: Retriever, settings: Reading, repeat: int
 ) -> list[Lesson]:
     """What is to be learnt from one question, in the size, the form and with the gaps that chance draws."""
-    draw = random.Random(f"{settings.seed}/{example.id}")
+    draw = random.Random(f"{settings.seed}/{example.id}/{repeat}")
     hidden = hidden_documents(task, example)
     if draw.random() < settings.unanswerable:
         gold = getattr(task, "evidence", gold_ids)(example)

@@ -11,6 +11,9 @@ from reground.core.errors import ConfigurationError
 class Reading:
     """How the demonstrations are made."""
 
+    repeats: int = field(default=1, metadata={"min": 1})
+    """How often each question is asked, each time with another draw."""
+
     unanswerable: float = field(default=0.25, metadata={"min": 0})
     """The share of questions whose gold passages are hidden, so that the model learns to say so."""
 
