@@ -6,29 +6,21 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from reground.app.options import DEFAULT_MODEL, Benchmark, Fresh, ModelName
+from reground.app.options import DEFAULT_MODEL, Benchmark, ModelName
+from reground.app.options_training import FineTuning, FitNamed, TrainingFolder
 from reground.models.options import ModelOptions
-
-FOLDER = Path("runs/agent")
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentFolder:
-    """The folder that the stages of a training share."""
+class AgentFolder(TrainingFolder):
+    """The folder that the stages share."""
 
-    out: Path = field(default=FOLDER, metadata={"short": "-o"})
-    """The folder of the training."""
-
-    dry_run: bool = False
-    """Print what the stage would do, or cost, and stop."""
+    out: Path = Path("runs/agent")
 
 
 @dataclass(frozen=True, kw_only=True)
 class AgentGrow(AgentFolder, Benchmark):
     """The options of `train agent grow`."""
-
-    out: Path = field(default=FOLDER, metadata={"short": "-o"})
-    """The folder of the training."""
 
     limit: int = 160
     """The number of questions, drawn by the seed; 0 means all."""
@@ -69,51 +61,12 @@ class AgentMix(AgentFolder):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentFitting:
-    """How a model is fitted on the steps."""
-
-    epochs: float = field(default=2.0, metadata={"min": 0})
-    """Passes over the mixture."""
-
-    learning_rate: float = field(default=5e-5, metadata={"min": 0})
-    """The highest learning rate."""
-
-    batch: int = field(default=8, metadata={"min": 1})
-    """Steps that are computed together."""
-
-    max_length: int = field(default=2048, metadata={"min": 16})
-    """The most tokens of a step with its prompt; what is longer loses the beginning of the prompt."""
-
-    lora_rank: int = field(default=0, metadata={"min": 0})
-    """The rank of the LoRA matrices; 0 trains all weights, as in the paper."""
+class AgentFit(AgentFolder, FitNamed):
+    """The options of `train agent fit`. Every generation begins with the base again."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentFit(AgentFolder, AgentFitting, Fresh):
-    """The options of `train agent fit`."""
-
-    base: str = "smollm2"
-    """The weights to begin with, as in hf/: a repository, a folder, a GGUF file or alias. Every generation begins with
-    the base again."""
-
-    name: str = "model"
-    """The folder of the result in --out, so that several sizes learn from the same mixture."""
-
-    fresh: bool = False
-    """Begin again and discard checkpoints."""
-
-    keep_epochs: bool = False
-    """Keep the model after each pass over the mixture too, as NAME-epoch1 and so on."""
-
-    seed: int = 0
-    """The order of the rows."""
-
-    threads: int | None = field(default=None, metadata={"min": 1})
-    """Processor threads; all by default."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class AgentLoop(AgentGrow, AgentFitting):
+class AgentLoop(AgentGrow, FineTuning):
     """The options of `train agent loop`."""
 
     generations: int = field(default=2, metadata={"min": 1})

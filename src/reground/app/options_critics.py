@@ -7,28 +7,20 @@ from pathlib import Path
 from typing import Literal
 
 from reground.app.options import Data, Fresh, Trees
+from reground.app.options_training import TrainingFolder
 from reground.training.critics.settings import PairSettings
-
-FOLDER = Path("runs/critics")
 
 
 @dataclass(frozen=True, kw_only=True)
-class CriticsFolder:
-    """The folder that the stages of a training share."""
+class CriticsFolder(TrainingFolder):
+    """The folder that the stages share."""
 
-    out: Path = field(default=FOLDER, metadata={"short": "-o"})
-    """The folder of the training."""
-
-    dry_run: bool = False
-    """Print what the stage would do, or cost, and stop."""
+    out: Path = Path("runs/critics")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CriticsCollect(CriticsFolder, Trees):
     """The options of `train critics collect`."""
-
-    out: Path = field(default=FOLDER, metadata={"short": "-o"})
-    """The folder of the training."""
 
     speed: float | None = field(default=None, metadata={"min": 0.001, "panel": "Cost"})
     """Tokens per second, all calls together, for the time that --dry-run tells."""

@@ -6,24 +6,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from reground.app.options import Data, Fresh, Language
+from reground.app.options_training import TrainingFolder
 from reground.training.retriever.settings import Mining, RetrieverFitting
 
-DEFAULT_OUT = Path("runs/retriever")
+
+@dataclass(frozen=True, kw_only=True)
+class RetrieverFolder(TrainingFolder):
+    """The folder that the stages share."""
+
+    out: Path = Path("runs/retriever")
 
 
 @dataclass(frozen=True, kw_only=True)
-class TrainingFolder:
-    """The folder that the stages of a training share."""
-
-    out: Path = field(default=DEFAULT_OUT, metadata={"short": "-o"})
-    """The folder of the training."""
-
-    dry_run: bool = False
-    """Print what the stage would do and stop."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RetrieverData(TrainingFolder, Mining, Data, Language):
+class RetrieverData(RetrieverFolder, Mining, Data, Language):
     """The options of `train retriever data`."""
 
     tasks: str = ""
@@ -41,7 +36,7 @@ class RetrieverData(TrainingFolder, Mining, Data, Language):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RetrieverFit(TrainingFolder, RetrieverFitting, Fresh):
+class RetrieverFit(RetrieverFolder, RetrieverFitting, Fresh):
     """The options of `train retriever fit`."""
 
     fresh: bool = False
@@ -49,7 +44,7 @@ class RetrieverFit(TrainingFolder, RetrieverFitting, Fresh):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RetrieverRank(TrainingFolder):
+class RetrieverRank(RetrieverFolder):
     """The options of `train retriever rank`."""
 
     rerank_depth: int = field(default=30, metadata={"min": 1, "panel": "Retrieval"})
@@ -57,7 +52,7 @@ class RetrieverRank(TrainingFolder):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RetrieverEval(TrainingFolder, Data):
+class RetrieverEval(RetrieverFolder, Data):
     """The options of `train retriever eval`."""
 
     task: str | None = field(default=None, metadata={"short": "-t"})

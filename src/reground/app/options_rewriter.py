@@ -7,29 +7,21 @@ from pathlib import Path
 from typing import Literal
 
 from reground.app.options import Benchmark, Fresh
+from reground.app.options_training import TrainingFolder
 from reground.training.ppo.settings import Optimising
 from reground.training.rewriter.settings import WarmUp
 
-FOLDER = Path("runs/rewriter")
-
 
 @dataclass(frozen=True, kw_only=True)
-class RewriterFolder:
-    """The folder that the stages of a training share."""
+class RewriterFolder(TrainingFolder):
+    """The folder that the stages share."""
 
-    out: Path = field(default=FOLDER, metadata={"short": "-o"})
-    """The folder of the training."""
-
-    dry_run: bool = False
-    """Print what the stage would do, or cost, and stop."""
+    out: Path = Path("runs/rewriter")
 
 
 @dataclass(frozen=True, kw_only=True)
 class RewriterCollect(RewriterFolder, Benchmark):
     """The options of `train rewriter collect`."""
-
-    out: Path = field(default=FOLDER, metadata={"short": "-o"})
-    """The folder of the training."""
 
     limit: int = 400
     """The number of questions, drawn by the seed; 0 means all."""
@@ -76,9 +68,6 @@ class RewriterWarmup(RewriterFolder, Base, WarmUp):
 class RewriterPpo(RewriterFolder, Base, Optimising, Benchmark):
     """The options of `train rewriter ppo`."""
 
-    out: Path = field(default=FOLDER, metadata={"short": "-o"})
-    """The folder of the training."""
-
     limit: int = 0
     """The number of questions to learn from, drawn by the seed; 0 means all."""
 
@@ -109,9 +98,6 @@ class RewriterPpo(RewriterFolder, Base, Optimising, Benchmark):
 @dataclass(frozen=True, kw_only=True)
 class RewriterEval(RewriterFolder, Benchmark):
     """The options of `train rewriter eval`."""
-
-    out: Path = field(default=FOLDER, metadata={"short": "-o"})
-    """The folder of the training."""
 
     limit: int = 0
     """The number of questions, drawn by the seed; 0 means all."""

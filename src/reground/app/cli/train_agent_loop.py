@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from reground.app.cli import _common as common
 from reground.app.cli.agent_stages import answered_by, fitted_by, grown_by, mixed_by, ranked_by
-from reground.app.options_agent import AgentFit, AgentFitting, AgentLoop, AgentMix, AgentRank
+from reground.app.options_agent import AgentFit, AgentLoop, AgentMix, AgentRank
+from reground.app.options_training import FineTuning
 from reground.core.errors import MissingExtra
 from reground.evaluation.records import Summary
 from reground.evaluation.results import read_run
@@ -143,7 +144,7 @@ class _Session:
     def _fit(self, stage: Fit) -> str:
         if not (stage.folder / stage.name).is_dir():
             shared: dict[str, Any] = {
-                each.name: getattr(self.order, each.name) for each in dataclasses.fields(AgentFitting)
+                each.name: getattr(self.order, each.name) for each in dataclasses.fields(FineTuning)
             }
             order = AgentFit(
                 **shared, out=stage.folder, base=stage.base, name=stage.name, keep_epochs=self.plan.validated,
