@@ -231,7 +231,7 @@ async def test_a_child_has_the_log_probability_of_its_candidate_and_counts_those
     searched = PlannerProblem(planner=planner(generator(reason=replies), candidates=3), run=Run(), reward=right)
     tree = await search(searched, State(QUESTION), Settings(simulations=3))
     (reason,) = [child for child in tree.root.children if child.label == "REASON"]
-    assert reason.data == {"goal": "REASON"}
+    assert reason.data == {"goal": "REASON", "stage": "ROOT"}
     assert [(child.copies, child.data["logprob"]) for child in reason.children] == [(2, -0.5), (1, -0.25)]
     assert all(child.data["finish_reason"] == "stop" for child in reason.children)
 

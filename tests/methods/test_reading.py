@@ -52,13 +52,13 @@ def test_the_answer_with_most_probability_wins(replies: list[Reply], place: int)
 
 @given(st.lists(st.sampled_from(["Rhine", "Danube", ABSTENTION, ""]), min_size=1, max_size=8), st.randoms())
 def test_an_answer_wins_wherever_there_is_one_and_order_does_not_count(texts: list[str], draw) -> None:
-    texts_and_numbers = [(text, -draw.uniform(0.01, 3)) for text in texts]
-    replies = [said(*each) for each in texts_and_numbers]
+    replies = [said(text, -0.1 - place / 7) for place, text in enumerate(texts)]
     winner = replies[elected(replies, PHRASE)].text
     shuffled = list(replies)
     draw.shuffle(shuffled)
-    assert shuffled[elected(shuffled, PHRASE)].text == winner or {winner} <= {ABSTENTION, ""}
     assert (winner in {"Rhine", "Danube"}) == any(text in {"Rhine", "Danube"} for text in texts)
+    if winner in {"Rhine", "Danube"}:
+        assert shuffled[elected(shuffled, PHRASE)].text == winner
 
 
 async def test_samples_vote_in_one_call() -> None:

@@ -17,7 +17,7 @@ from reground.methods.shared.revision import task_of
 from reground.methods.shared.sentences import sentences
 
 _NUMBER = re.compile(r'<passage number="(\d+)"')
-_KIND = re.compile(r"\s*\([^)]*\)$")
+_KIND = re.compile(r"\([^()]*\)\Z")
 _ASKS_NAMES = task_of(Prompts().names)
 
 
@@ -93,7 +93,7 @@ class Oracle:
         if not missing:
             return "nothing", NOTHING, True
         seen = prompt.casefold()
-        return "names", "; ".join(missing), all(_KIND.sub("", title).casefold() in seen for title in missing)
+        return "names", "; ".join(missing), all(_KIND.sub("", title).strip().casefold() in seen for title in missing)
 
     async def aclose(self) -> None:
         """Nothing is open."""
