@@ -163,10 +163,10 @@ class Reread(Reading):
         offered = self._offered(evidence)
         if not offered:
             return await run.ask(self.model, prompt, name="query", sampling=sampling)
-        grammar = some_of(offered, most=_NAMES, instead=NOTHING if self.stop else "")
-        sampling = sampling.model_copy(update={"grammar": grammar})
+        instead = NOTHING if self.stop else ""
+        sampling = sampling.model_copy(update={"grammar": some_of(offered, most=_NAMES, instead=instead)})
         (reply,) = await run.generate(self.model, prompt, name="query", sampling=sampling, grammar="welcome")
-        return "; ".join(read_names(reply.text, [*offered, NOTHING])[:_NAMES])
+        return "; ".join(read_names(reply.text, [*offered, instead])[:_NAMES])
 
     def _offered(self, evidence: Evidence) -> list[str]:
         """The names that the next query may hold; none where any may."""

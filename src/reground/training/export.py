@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -32,23 +33,16 @@ def export_gguf(name: str, out: Path, *, like: Path, precision: Precision = "q8_
     like: a GGUF file of the same base; its tokenizer and settings are taken over and its tensors replaced. precision:
     of the matrices; vectors keep 32 bits. Raises ConfigurationError where the two models do not have the same tensors.
     """
-    try:
-        from gguf import GGUFReader, GGUFWriter
-    except ImportError:
-        raise MissingExtra("a GGUF file", "train") from None
+    template = _read(like)
     model, _ = merged(name)
-    template = GGUFReader(str(like))
     shape = _Shape.of(template)
     new = dict(_named(model, shape))
-    shapes = {tensor.name: tuple(int(size) for size in reversed(tensor.shape)) for tensor in template.tensors}
+    shapes = _sizes(template)
     unlike = [key for key, values in new.items() if key in shapes and values.shape != shapes[key]]
     unlike += [key for key in shapes if key not in new and not key.startswith("rope_")]
     if unlike:
         raise ConfigurationError(f"{like} is not of the same model as {name}: {', '.join(sorted(unlike)[:3])} differ")
-    part = out.with_name(out.name + ".part")
-    with writing(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        writer = GGUFWriter(str(part), shape.architecture)
+    with _written(out, shape.architecture) as writer:
         _copy_settings(template, writer, precision)
         for tensor in template.tensors:
             values = new.get(tensor.name)
@@ -56,15 +50,6 @@ def export_gguf(name: str, out: Path, *, like: Path, precision: Precision = "q8_
                 writer.add_tensor(tensor.name, tensor.data, raw_dtype=tensor.tensor_type)
             else:
                 _add(writer, tensor.name, values, precision)
-        _finish(writer, part, out)
-
-
-def _finish(writer: Any, part: Path, out: Path) -> None:
-    writer.write_header_to_file()
-    writer.write_kv_data_to_file()
-    writer.write_tensors_to_file()
-    writer.close()
-    part.replace(out)
 
 
 def export_adapter(folder: Path, out: Path, *, like: Path) -> None:
@@ -73,20 +58,12 @@ def export_adapter(folder: Path, out: Path, *, like: Path) -> None:
     like: a GGUF file of its base model. Raises ConfigurationError for a folder without a LoRA adapter, or one whose
     matrices do not fit the base.
     """
-    try:
-        from gguf import GGUFReader, GGUFWriter
-    except ImportError:
-        raise MissingExtra("a GGUF file", "train") from None
     import numpy as np
 
+    base = _read(like)
     alpha, weights = _lora_of(folder)
-    base = GGUFReader(str(like))
-    shape = _Shape.of(base)
-    sizes = {tensor.name: tuple(int(size) for size in reversed(tensor.shape)) for tensor in base.tensors}
-    part = out.with_name(out.name + ".part")
-    with writing(out):
-        out.parent.mkdir(parents=True, exist_ok=True)
-        writer = GGUFWriter(str(part), shape.architecture)
+    shape, sizes = _Shape.of(base), _sizes(base)
+    with _written(out, shape.architecture) as writer:
         writer.add_type("adapter")
         writer.add_string("adapter.type", "lora")
         writer.add_float32("adapter.lora.alpha", alpha)
@@ -98,7 +75,36 @@ def export_adapter(folder: Path, out: Path, *, like: Path) -> None:
                 raise ConfigurationError(f"{folder} is not an adapter of {like}: {name} differs")
             ordered = values if inner else shape.ordered(name, values)
             writer.add_tensor(f"{name}.lora_{side.lower()}", ordered.astype(np.float16))
-        _finish(writer, part, out)
+
+
+def _read(file: Path) -> Any:
+    try:
+        from gguf import GGUFReader
+    except ImportError:
+        raise MissingExtra("a GGUF file", "train") from None
+    return GGUFReader(str(file))
+
+
+def _sizes(reader: Any) -> dict[str, tuple[int, ...]]:
+    """The shape of each tensor, rows first."""
+    return {tensor.name: tuple(int(size) for size in reversed(tensor.shape)) for tensor in reader.tensors}
+
+
+@contextmanager
+def _written(out: Path, architecture: str) -> Iterator[Any]:
+    """A GGUF file to add to, which takes its place when the block ends well: whole, or not at all."""
+    from gguf import GGUFWriter
+
+    part = out.with_name(out.name + ".part")
+    with writing(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        writer = GGUFWriter(str(part), architecture)
+        yield writer
+        writer.write_header_to_file()
+        writer.write_kv_data_to_file()
+        writer.write_tensors_to_file()
+        writer.close()
+        part.replace(out)
 
 
 def _lora_of(folder: Path) -> tuple[float, dict[str, np.ndarray[Any, Any]]]:
