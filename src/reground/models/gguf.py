@@ -38,7 +38,7 @@ def create(model: str, options: ModelOptions) -> GgufModel:
     if adapter is not None and not adapter.is_file():
         raise ConfigurationError(
             f"there is no adapter file {adapter}: gguf/ takes a GGUF file, which "
-            "reground train export FOLDER --adapter --like gguf-file makes of a folder"
+            "reground train export FOLDER --adapter --like BASE --out FILE.gguf makes of a folder"
         )
     if importlib.util.find_spec("xllamacpp") is None:
         raise MissingExtra(f"gguf/{model}", "local")

@@ -54,6 +54,12 @@ def gold_ids(example: Example) -> tuple[str, ...] | str:
     return tuple(str(each) for each in ids)
 
 
+def evidence_of(task: Task, example: Example) -> tuple[str, ...] | str:
+    """The reliable gold passages of a task's example, by id, or the reason why there are none."""
+    found: Evidence = getattr(task, "evidence", gold_ids)
+    return found(example)
+
+
 def subject_id(example: Example) -> tuple[str, ...] | str:
     """PopQA: only the subject's passage, because the object's cannot be found without the answer."""
     ids = gold_ids(example)

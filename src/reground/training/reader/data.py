@@ -13,7 +13,7 @@ from reground.core.language import Message
 from reground.core.run import Run
 from reground.evaluation.metrics.text import hit
 from reground.evaluation.task import Example, Task, hidden_documents
-from reground.evaluation.tasks.qa import gold_ids
+from reground.evaluation.tasks.qa import evidence_of
 from reground.methods.reread import Reread
 from reground.training.reader.oracle import Lesson, Oracle, Support, support
 from reground.training.reader.settings import Reading
@@ -69,7 +69,7 @@ async def demonstrations(
 
 async def _supports(task: Task, example: Example, pages: Pages) -> list[Support] | str:
     """What each gold passage says, or why the question cannot be used."""
-    gold = getattr(task, "evidence", gold_ids)(example)
+    gold = evidence_of(task, example)
     if isinstance(gold, str):
         return "questions without known gold passages"
     found = [await pages.page(each) for each in gold]
@@ -91,8 +91,7 @@ async def _lessons(
     draw = random.Random(f"{settings.seed}/{example.id}/{repeat}")
     hidden = hidden_documents(task, example)
     if draw.random() < settings.unanswerable:
-        gold = getattr(task, "evidence", gold_ids)(example)
-        hidden |= frozenset(gold)
+        hidden |= frozenset(evidence_of(task, example))
     oracle = Oracle(example, supports)
     form = TEXT if draw.random() < settings.text_form else task.form
     reader = Reread(

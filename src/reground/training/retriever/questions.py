@@ -11,7 +11,7 @@ from reground.core.errors import DataError
 from reground.core.evidence import Pages, Passage
 from reground.evaluation.data import Line, read_values
 from reground.evaluation.task import Example, Task
-from reground.evaluation.tasks.qa import gold_ids
+from reground.evaluation.tasks.qa import evidence_of
 from reground.evaluation.tasks.retrieval import Retrieval
 from reground.methods.shared.sentences import sentences
 from reground.retrieval.build import passages_of
@@ -53,7 +53,7 @@ def _question(task: Task, example: Example) -> Question:
     if isinstance(task, Retrieval):
         gold = tuple(document for document, grade in task.qrels.get(example.id, {}).items() if grade > 0)
     else:
-        gold = getattr(task, "evidence", gold_ids)(example)
+        gold = evidence_of(task, example)
     known = () if isinstance(gold, str) else gold
     return Question(id=example.id, text=example.question, gold=known, answers=example.golden_answers, task=task.name)
 
