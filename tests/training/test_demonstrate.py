@@ -8,8 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+pytest.importorskip("torch", reason="needs the extra [train]")
 pytest.importorskip("trl", reason="needs the extra [train]")
 pytest.importorskip("datasets", reason="needs the extra [train]")
+
+import torch
+from safetensors.torch import load_file
 
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.language import Message
@@ -56,6 +60,22 @@ def test_an_adapter_of_an_encoder_decoder_lowers_the_loss_and_loads(tmp_path: Pa
     assert steps[-1].loss < 0.7 * steps[0].loss
     assert (place / "adapter_config.json").is_file()
     hf.load_weights(str(place))
+
+
+@pytest.mark.parametrize("rank", [0, 8])
+def test_bfloat16_learns_and_keeps_what_it_trains_in_float32(rank: int, tmp_path: Path) -> None:
+    base = str(tiny_llama(tmp_path / "base"))
+    settings = Fitting(
+        epochs=40, batch=4, learning_rate=0.01 if rank == 0 else 0.05, lora_rank=rank, max_length=64, threads=1,
+        precision="bfloat16",
+    )  # fmt: skip
+    steps: list[Step] = []
+    place = fit_demonstrations(ROWS, base, settings, tmp_path / "fit", tmp_path / "model", on_step=steps.append)
+    assert steps[-1].loss < 0.5 * steps[0].loss
+    kept = load_file(place / ("adapter_model.safetensors" if rank else "model.safetensors"))
+    assert {values.dtype for values in kept.values()} == {torch.float32}
+    frozen, _ = load_base(base, frozen=True, bfloat16=True)
+    assert {values.dtype for values in frozen.parameters()} == {torch.bfloat16}
 
 
 def test_only_the_reply_counts_and_a_long_prompt_loses_its_beginning(tmp_path: Path) -> None:

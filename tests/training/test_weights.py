@@ -61,7 +61,7 @@ def test_a_folder_that_has_a_head_for_scores_keeps_it(folder: Path, tmp_path: Pa
 def test_an_adapter_names_its_base_and_is_merged(folder: Path, tmp_path: Path) -> None:
     from peft import get_peft_model
 
-    model, tokenizer = load_base(str(folder), whole=False)
+    model, tokenizer = load_base(str(folder), frozen=True)
     adapted = get_peft_model(model, lora(4))
     torch.manual_seed(0)
     with torch.no_grad():
@@ -185,7 +185,7 @@ def adapted(file: Path, place: Path, *, rank: int = 2) -> Path:
     from peft import get_peft_model
 
     torch.manual_seed(3)
-    model, tokenizer = load_base(str(file), whole=False)
+    model, tokenizer = load_base(str(file), frozen=True)
     tuned = get_peft_model(model, lora(rank))
     with torch.no_grad():
         for name, values in tuned.named_parameters():

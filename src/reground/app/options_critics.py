@@ -80,6 +80,9 @@ class Fit(Fresh):
     threads: int | None = field(default=None, metadata={"min": 1})
     """Processor threads; all by default."""
 
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """What it computes in; auto is bfloat16 on a GPU that has it, else float32."""
+
     fresh: bool = False
     """Begin the fit again and discard its checkpoints."""
 

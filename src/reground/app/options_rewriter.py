@@ -63,6 +63,9 @@ class RewriterWarmup(RewriterFolder, Base, WarmUp):
     threads: int | None = field(default=None, metadata={"min": 1})
     """Processor threads; all by default."""
 
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """What it computes in; auto is bfloat16 on a GPU that has it, else float32."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class RewriterPpo(RewriterFolder, Base, Optimising, Benchmark):

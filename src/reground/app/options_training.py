@@ -39,6 +39,10 @@ class FineTuning:
     lora_rank: int = field(default=0, metadata={"min": 0})
     """The rank of the LoRA matrices; 0 trains all weights."""
 
+    precision: Literal["auto", "float32", "bfloat16"] = "auto"
+    """What it computes in; auto is bfloat16 on a GPU that has it, else float32. A processor with AVX512-BF16 or AMX
+    gains from bfloat16 too."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class FitNamed(TrainingFolder, FineTuning, Fresh):

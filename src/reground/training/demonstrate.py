@@ -72,7 +72,7 @@ def fit_demonstrations(
     if not rows:
         raise DataError("there are no demonstrations to fit to", path=out)
     set_seed(settings.seed)
-    model, tokenizer = load_base(base, whole=not settings.lora_rank)
+    model, tokenizer = load_base(base, frozen=settings.lora_rank > 0, bfloat16=settings.bfloat16)
     apart = model.config.is_encoder_decoder
     pairs = [tokenised(tokenizer, row, most=settings.max_length, apart=apart) for row in rows]
     _check_context(model.config, pairs)

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import JsonValue
 
@@ -25,6 +25,9 @@ from reground.training.metrics import append_metrics, forget_after
 
 if TYPE_CHECKING:
     import transformers
+
+Precision = Literal["auto", "float32", "bfloat16"]
+"""What a fit computes in. `auto`: bfloat16 on a GPU that has it, float32 elsewhere."""
 
 WHOLE = "whole"
 """The file that marks a checkpoint as completely written."""
@@ -64,6 +67,9 @@ class Fitting:
     threads: int | None = None
     """Processor threads; by default all cores. Results can differ in the last digits between numbers of threads."""
 
+    precision: Precision = "auto"
+    """What it computes in. Weights that are trained stay in float32."""
+
     def __post_init__(self) -> None:
         for name in ("epochs", "learning_rate", "batch", "accumulate", "max_length", "checkpoint_every"):
             if not (math.isfinite(value := getattr(self, name)) and value > 0):
@@ -72,6 +78,15 @@ class Fitting:
             raise ConfigurationError(f"lora_rank must be at least 0, not {self.lora_rank}")
         if not 0 <= self.warmup <= 1:
             raise ConfigurationError(f"warmup is a share between 0 and 1, not {self.warmup}")
+
+    @property
+    def bfloat16(self) -> bool:
+        """Whether to compute in bfloat16 on this machine."""
+        import torch
+
+        if self.precision == "auto":
+            return bool(torch.cuda.is_available() and torch.cuda.is_bf16_supported())
+        return self.precision == "bfloat16"
 
 
 def fitting_of(order: object) -> Fitting:
@@ -103,7 +118,7 @@ def require_training() -> None:
 def arguments(fitting: Fitting, out: Path) -> dict[str, Any]:
     """Keyword arguments for transformers' TrainingArguments and its subclasses (RewardConfig, SFTConfig, ...).
 
-    bfloat16 on a GPU that has it, float32 elsewhere. The same settings and seed give the same weights.
+    The same settings and seed give the same weights.
     """
     import torch
 
@@ -120,7 +135,7 @@ def arguments(fitting: Fitting, out: Path) -> dict[str, Any]:
         "gradient_accumulation_steps": fitting.accumulate,
         "seed": fitting.seed,
         "data_seed": fitting.seed,
-        "bf16": gpu and torch.cuda.is_bf16_supported(),
+        "bf16": fitting.bfloat16,
         "use_cpu": not gpu,
         "dataloader_pin_memory": gpu,
         "logging_strategy": "steps",

@@ -15,17 +15,18 @@ Head = Literal["lm", "score"]
 """What a model gives: the next token, or one number for the whole text."""
 
 
-def load_base(name: str, *, head: Head = "lm", whole: bool = True) -> tuple[Any, Any]:
+def load_base(name: str, *, head: Head = "lm", frozen: bool = False, bfloat16: bool = False) -> tuple[Any, Any]:
     """A model to train, in training mode on the GPU if there is one, and its tokenizer.
 
     name: as in `hf/`: a repository, a folder, or a GGUF file or alias, whose weights are dequantised. head: `score`
     gives a sequence classifier with one output; a new head is zero, so that an untrained critic prefers nothing.
-    whole: whether all weights will be trained; they are kept in float32 then, because bfloat16 would lose small steps.
+    frozen: whether an adapter will be trained in place of the weights. Only then may they be in bfloat16, which would
+    lose small steps.
     Raises ModelError when the model cannot be loaded, ConfigurationError when it has no token for padding.
     """
     import torch
 
-    dtype = torch.float32 if whole or not torch.cuda.is_available() else torch.bfloat16
+    dtype = torch.bfloat16 if frozen and bfloat16 else torch.float32
     model, tokenizer = load_weights(name, dtype=dtype) if head == "lm" else _scorer(name, dtype)
     if tokenizer.pad_token_id is None:
         raise ConfigurationError(f"{name} has neither a padding token nor an end token: choose another base")

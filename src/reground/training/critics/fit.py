@@ -367,7 +367,7 @@ def _lm(settings: CriticFit, rows: Sequence[Preference], given: Mapping[str, Any
     from trl import RewardConfig, RewardTrainer
 
     rank = settings.fitting.lora_rank
-    model, tokenizer = load_base(settings.base, head="score", whole=rank == 0)
+    model, tokenizer = load_base(settings.base, head="score", frozen=rank > 0, bfloat16=settings.fitting.bfloat16)
     better, worse = _both(rows, LmTokens(tokenizer, settings.fitting.max_length))
     columns: dict[str, list[Any]] = {"chosen_ids": better, "rejected_ids": worse}
     if settings.margin:
