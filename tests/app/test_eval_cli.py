@@ -276,7 +276,7 @@ def test_a_dry_run_calls_nothing_and_knows_what_is_left(server: Server, data: Pa
     assert call(server, data, "compare", *dry) == 0
     first = capfd.readouterr().out
     assert "direct@400" in first
-    assert "bounds" in first
+    assert "a dry run" in first
     assert server.asked == []
     assert not Path("cmp").exists()
     assert call(server, data, "compare", "--methods", "direct", "--budgets", "400", "--limit", "2", "--out", "cmp") == 0

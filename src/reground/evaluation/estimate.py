@@ -6,12 +6,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from math import fsum
 
-from reground.core.language import Message, estimate_tokens
+from reground.core.language import Usage
 from reground.evaluation.records import Record
 from reground.evaluation.task import Example
-
-SHORTEST_ANSWER = 32
-"""Completion tokens of the cheapest question: one call with a short answer."""
 
 Pricing = Callable[[int, int, int], float]
 """USD for prompt, cached and completion tokens."""
@@ -19,19 +16,18 @@ Pricing = Callable[[int, int, int], float]
 
 @dataclass(frozen=True)
 class Estimate:
-    """The remaining cost of one run.
+    """The remaining cost of one run; what is not known is None.
 
-    runs: remaining questions x repeats. low, high: tokens; high is None without a budget.
-    usd_low, usd_high: None without a price or a bound. seconds: None without a speed.
-    measured: the number of finished questions behind the figures; 0 means that they are bounds.
+    runs: remaining questions x repeats. tokens, usd: what is expected. most_tokens, most_usd: what the budget allows.
+    seconds: of the expected tokens. measured: the number of finished questions behind the figures; 0 means a dry run.
     """
 
     label: str
     runs: int
-    low: int
-    high: int | None
-    usd_low: float | None
-    usd_high: float | None
+    tokens: int | None
+    most_tokens: int | None
+    usd: float | None
+    most_usd: float | None
     seconds: float | None
     measured: int
 
@@ -43,65 +39,56 @@ def estimate(
     repeats: int,
     budget: int | None,
     done: Sequence[Record],
-    instruction: str = "",
+    usual: Usage | None = None,
     usd: Pricing | None = None,
     speed: float | None = None,
     concurrency: int = 1,
 ) -> Estimate:
-    """Estimate a run from its finished questions, or else from its questions and its budget.
+    """Estimate a run from its finished questions, or else from what a question usually takes.
 
-    done: its records. usd: the price. speed: total tokens per second; by default the measured seconds per question.
+    done: its records. usual: of one question, from a dry run. usd: the price. speed: tokens per second of all questions
+    in work together; by default the measured seconds per question.
     """
     finished = {record.id for record in done}
     left = sum(f"{example.id}~{repeat}" not in finished for repeat in range(repeats) for example in examples)
     paid = [record for record in done if record.failure is None and record.usage.calls]
-    if paid:
-        return _measured(label, left, paid, usd, speed, concurrency)
-    prompt = round(
-        _mean(estimate_tokens((Message(role="user", content=f"{e.question}{instruction}"),)) for e in examples)
+    spent, of = (sum((record.usage for record in paid), Usage()), len(paid)) if paid else (usual, 1)
+    fits = 1.0 if spent is None or budget is None else min(1.0, budget * of / max(spent.tokens, 1))
+    prompt, cached, completion = (
+        round(fits * left / of * getattr(spent, name, 0)) for name in ("prompt", "cached", "completion")
     )
-    low = left * (prompt + SHORTEST_ANSWER)
-    high = None if budget is None else max(low, left * budget)
+    tokens = None if spent is None else prompt + completion
+    most = None if budget is None else left * budget
+    seconds = None if speed is None or tokens is None else tokens / speed
+    if paid and speed is None:
+        seconds = left * _mean(record.seconds for record in paid) / concurrency
     return Estimate(
         label,
         left,
-        low,
-        high,
-        None if usd is None else left * usd(prompt, 0, SHORTEST_ANSWER),
-        None if usd is None or high is None else max(usd(high, 0, 0), usd(0, 0, high)),
-        None if speed is None else (low if high is None else high) / speed,
-        0,
+        tokens,
+        most,
+        None if usd is None or tokens is None else usd(prompt, cached, completion),
+        None if usd is None or most is None else max(usd(most, 0, 0), usd(0, 0, most)),
+        seconds,
+        len(paid),
     )
-
-
-def _measured(
-    label: str, left: int, paid: Sequence[Record], usd: Pricing | None, speed: float | None, concurrency: int
-) -> Estimate:
-    prompt, cached, completion = (
-        left * fsum(getattr(record.usage, name) for record in paid) / len(paid)
-        for name in ("prompt", "cached", "completion")
-    )
-    tokens = round(prompt + completion)
-    price = None if usd is None else usd(round(prompt), round(cached), round(completion))
-    seconds = tokens / speed if speed else left * _mean(record.seconds for record in paid) / concurrency
-    return Estimate(label, left, tokens, tokens, price, price, seconds, len(paid))
 
 
 def total(estimates: Sequence[Estimate]) -> Estimate:
-    """The sum. A bound or price that one part lacks is None."""
+    """The sum. What one part lacks is None."""
 
     def add(parts: Iterable[float | None]) -> float | None:
         known = list(parts)
         return None if any(part is None for part in known) else fsum(part for part in known if part is not None)
 
-    high = add(e.high for e in estimates)
+    tokens, most = add(e.tokens for e in estimates), add(e.most_tokens for e in estimates)
     return Estimate(
         "all",
         sum(e.runs for e in estimates),
-        sum(e.low for e in estimates),
-        None if high is None else round(high),
-        add(e.usd_low for e in estimates),
-        add(e.usd_high for e in estimates),
+        None if tokens is None else round(tokens),
+        None if most is None else round(most),
+        add(e.usd for e in estimates),
+        add(e.most_usd for e in estimates),
         add(e.seconds for e in estimates),
         sum(e.measured for e in estimates),
     )

@@ -115,17 +115,22 @@ def steps(tokens: int, numbers: Iterable[int]) -> str:
     return "\n\n".join(written)[: max(1, tokens * 7 // 2)]
 
 
-def cost(method: Method) -> int:
-    """The usual prompt and completion tokens of a question. If the method fails, those up to the failure."""
+def usual(method: Method, question: str = _QUESTION) -> Usage:
+    """What a question usually takes, by a dry run. If the method fails, what it took up to the failure."""
 
-    async def run() -> int:
+    async def run() -> Usage:
         dry = DryRun.of(method)
         with contextlib.suppress(RegroundError):
-            await method.solve(_QUESTION, dry)
-        return dry.usage.tokens
+            await method.solve(question, dry)
+        return dry.usage
 
     with ThreadPoolExecutor(1) as thread:  # the caller may run in an event loop
         return thread.submit(lambda: asyncio.run(run())).result()
+
+
+def cost(method: Method) -> int:
+    """The usual prompt and completion tokens of a question."""
+    return usual(method).tokens
 
 
 def sizes(method: Method, *, keep: Iterable[str] = ()) -> list[Method]:

@@ -13,8 +13,10 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from reground.app.cli.eval_job import Job
+    from reground.core.language import Usage
+    from reground.evaluation.compare import Cell
     from reground.evaluation.estimate import Estimate
-    from reground.evaluation.task import Task
+    from reground.evaluation.task import Example, Task
 
 
 CONFIRM_USD = 1.0
@@ -38,13 +40,35 @@ def estimates(task: Task, job: Job) -> list[Estimate]:
                 repeats=base.repeats,
                 budget=cell.tokens,
                 done=done,
-                instruction=task.form.instruction,
+                usual=None if done else _usual(task, job, cell, examples),
                 usd=None if price is None else price.usd,
                 speed=job.order.speed,
                 concurrency=base.concurrency,
             )
         )
     return found
+
+
+def _usual(task: Task, job: Job, cell: Cell, examples: Sequence[Example]) -> Usage | None:
+    """What a question of the middle length usually takes; None for a method that needs more than stand-ins."""
+    from reground.app.evaluating import Bench, settings_by_method
+    from reground.core.errors import RegroundError
+    from reground.evaluation.scaling import usual
+    from reground.models.scripted import ScriptedModel
+    from reground.retrieval.scripted import ScriptedRetriever
+
+    lengths = sorted((example.question for example in examples), key=len)
+    if not lengths:
+        return None
+    settings = settings_by_method(job.order.settings, job.methods)
+    nobody, nothing = ScriptedModel([]), ScriptedRetriever([])
+    nowhere: Any = object()  # a dry run executes nothing
+    rewriter = nobody if job.order.rewriter else None
+    try:
+        bench = Bench(task, nobody, job.order.model_options, settings, nothing, nowhere, rewriter=rewriter)
+        return usual(bench.method(cell), lengths[len(lengths) // 2])
+    except RegroundError:
+        return None
 
 
 def estimate_table(estimates: Sequence[Estimate]) -> Any:
@@ -54,24 +78,33 @@ def estimate_table(estimates: Sequence[Estimate]) -> Any:
     from reground.evaluation.estimate import total
 
     table = Table(title="What is left to do; nothing was called", title_justify="left")
-    for header in ("run", "runs", "tokens ≥", "≤", "USD ≥", "≤", "time", "from"):
-        table.add_column(header, justify="left" if header in {"run", "from"} else "right")
+    for header in ("run", "runs", "tokens", "at most", "USD", "at most", "time", "from"):
+        table.add_column(header, justify="left" if header in {"run", "from"} else "right", overflow="fold")
     for one in [*estimates, *([total(estimates)] if len(estimates) > 1 else [])]:
         table.add_row(
             one.label,
             str(one.runs),
-            common.human_tokens(one.low),
-            "–" if one.high is None else common.human_tokens(one.high),
-            "–" if one.usd_low is None else f"{one.usd_low:.4f}",
-            "–" if one.usd_high is None else f"{one.usd_high:.4f}",
+            _tokens(one.tokens),
+            _tokens(one.most_tokens),
+            _usd(one.usd),
+            _usd(one.most_usd),
             "–" if one.seconds is None else common.human_time(one.seconds),
-            f"{one.measured} measured" if one.measured else "bounds",
+            f"{one.measured} measured" if one.measured else "a dry run",
         )
     table.caption = (
-        "bounds: from one short call a question to the whole budget. – is unknown: no budget, --price or --speed."
+        "a dry run: replies and passages of usual length. at most: the whole budget. – is unknown: no budget, no "
+        "--price or no --speed."
     )
     table.caption_justify = "left"
     return table
+
+
+def _tokens(tokens: int | None) -> str:
+    return "–" if tokens is None else common.human_tokens(tokens)
+
+
+def _usd(usd: float | None) -> str:
+    return "–" if usd is None else f"{usd:.4f}"
 
 
 def confirm(err: Console, found: Sequence[Estimate], *, sure: bool) -> None:
@@ -83,7 +116,7 @@ def confirm(err: Console, found: Sequence[Estimate], *, sure: bool) -> None:
     from reground.evaluation.estimate import total
 
     whole = total(found)
-    usd = whole.usd_high if whole.usd_high is not None else whole.usd_low
+    usd = whole.most_usd if whole.most_usd is not None else whole.usd
     if sure or usd is None or usd <= CONFIRM_USD:
         return
     err.print(estimate_table(found))
