@@ -246,11 +246,19 @@ class Evaluate(MethodName, Measuring):
 class Compare(Measuring, Baseline):
     """The options of `compare`."""
 
+    task: str = field(default="", metadata={"short": "-t"})
+    """A benchmark's name, or scheme:DIR."""
+
+    preset: str | None = None
+    """Experiments instead of a task: the papers' headline tables. paper-claims, or those of one paper: rat-claims,
+    rar-claims, cr_planner-claims, search_agent-claims, rewriter-claims."""
+
     methods: str = field(default="direct,cot,rag,rar", metadata={"short": "-m"})
     """The methods to compare, separated by commas."""
 
-    budgets: str = field(default="1k,2k,4k", metadata={"short": "-b"})
-    """Token budgets per question, separated by commas: 1k,2k,4k; none means no budget."""
+    budgets: str | None = field(default=None, metadata={"short": "-b"})
+    """Token budgets per question, separated by commas: 1k,2k,4k; none means no budget. The default is 1k,2k,4k, or a
+    preset's own."""
 
     budget: Budget = field(default_factory=Budget, metadata={"only": ("calls", "seconds", "usd")})
 

@@ -12,6 +12,8 @@ from reground.evaluation.metrics.pass_at_k import pass_at_k
 from reground.evaluation.records import MetricSummary, Record, RunConfig, Summary
 from reground.evaluation.statistics import bootstrap_interval, question_means
 
+_AT = "pass@"
+
 
 def summarise(config: RunConfig, records: Sequence[Record], *, expected: int) -> Summary:
     """A run's summary. expected: the number of questions x repeats of the finished run."""
@@ -59,7 +61,7 @@ def pass_at(metric: str, records: Sequence[Record]) -> dict[str, MetricSummary]:
     most = max((len(scored) for scored in values.values()), default=0)
     found = {}
     for k in sorted({k for k in (2, 5, 10, 20, 50, 100, most) if 1 < k <= most}):
-        each = {q: pass_at_k(len(s), sum(map(int, s)), k) for q, s in values.items() if len(s) >= k}
+        each = _pass_at_k(values, k)
         interval = bootstrap_interval(list(each.values()))
         found[f"pass@{k}"] = MetricSummary(
             **interval.model_dump(),
@@ -71,6 +73,10 @@ def pass_at(metric: str, records: Sequence[Record]) -> dict[str, MetricSummary]:
     return found
 
 
+def _pass_at_k(values: Mapping[str, Sequence[float]], k: int) -> dict[str, float]:
+    return {question: pass_at_k(len(s), sum(map(int, s)), k) for question, s in values.items() if len(s) >= k}
+
+
 def group_means(metric: str, by: str, records: Iterable[Record]) -> dict[str, MetricSummary]:
     """The metric within each value of a metadata field, e.g. by difficulty."""
     groups: dict[str, list[Record]] = {}
@@ -80,7 +86,10 @@ def group_means(metric: str, by: str, records: Iterable[Record]) -> dict[str, Me
 
 
 def question_scores(metric: str, records: Iterable[Record]) -> Mapping[str, float]:
-    """Each question's mean over its scored repeats."""
+    """Each question's mean over its scored repeats; for pass@k from 2 on, the estimate from its repeats' pass@1."""
+    k = int(metric.removeprefix(_AT)) if metric.startswith(_AT) else 1
+    if k > 1:
+        return _pass_at_k(values_by_question(f"{_AT}1", records), k)
     return question_means(values_by_question(metric, records))
 
 

@@ -81,3 +81,5 @@ class RAG(Reading):
 
 
 METHOD = RAG
+PRESETS = {"one": {"k": 1}}
+"""RAG-1."""

@@ -8,10 +8,13 @@ import typer
 
 from reground.app.cli import _common as common
 from reground.app.cli.config import ConfigFile
+from reground.app.cli.eval_claims import try_claims
 from reground.app.cli.eval_job import Job
 from reground.app.cli.eval_run import go, print_report
 from reground.app.cli.flags import flattened
 from reground.app.options import Compare, Evaluate, Quiet, Report
+
+BUDGETS = "1k,2k,4k"
 
 
 @flattened
@@ -40,18 +43,26 @@ def compare(order: Compare, voice: Quiet, config: ConfigFile = None) -> None:
     A setting applies to every method that has it, or to a single one: --set rar.k=3. The same command resumes an
     interrupted run. You can add methods and budgets to the same folder later. Exit code 3: some questions failed.
 
+    --preset paper-claims repeats the headline tables of the papers with your model, and puts their figures beside
+    yours.
+
     Example:  reground compare --task hotpotqa --methods direct,cot,rag,rar --budgets 1k,2k,4k --dry-run
     """
     from reground.app.catalogue import named
     from reground.core.errors import ConfigurationError
     from reground.evaluation.compare import cells_of, parse_budgets
 
+    if order.preset is not None:
+        try_claims(order, quiet=voice.quiet)
+        return
+    if not order.task:
+        raise ConfigurationError("name a benchmark: --task NAME, or --preset paper-claims for those of the papers")
     names = [named(name.strip()) for name in order.methods.split(",") if name.strip()]
     baseline = named(order.baseline) if order.baseline is not None else next(iter(names), None)
     if baseline not in names:
         raise ConfigurationError("--methods names the methods, the baseline among them")
     out = order.out or Path("runs") / slug("compare", order.task, order.model)
-    cells = cells_of(names, parse_budgets(order.budgets))
+    cells = cells_of(names, parse_budgets(order.budgets or BUDGETS))
     go(Job(order, cells, out, baseline, voice.quiet, order.tune, order.tune_task))
 
 

@@ -44,7 +44,7 @@ def go(job: Job) -> None:
         return
     confirm(err, found, sure=order.yes)
     _spare_the_collector()
-    _finish(console, err, job, asyncio.run(_run(tasks, job, err)))
+    _finish(console, err, job, asyncio.run(run_job(tasks, job, err)))
 
 
 def _tuning_task(job: Job) -> list[Task]:
@@ -70,7 +70,8 @@ def _spare_the_collector() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
-async def _run(tasks: Sequence[Task], job: Job, err: Console) -> CompareResult:
+async def run_job(tasks: Sequence[Task], job: Job, err: Console) -> CompareResult:
+    """Open what a job needs and run its cells. tasks: its own, and the one to tune on if it tunes."""
     from reground.app.cli.preparing import open_benches
 
     async with AsyncExitStack() as opened:

@@ -1,0 +1,154 @@
+"""`reground compare --preset paper-claims`: the papers' headline tables, measured with the user's model."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from contextlib import nullcontext
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+from reground.app.cli import _common as common
+from reground.app.cli.codes import EXIT_FAILED_QUESTIONS
+from reground.app.cli.eval_job import DEFAULT_LIMIT, Job
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from reground.app.options import Compare
+    from reground.evaluation.claims import Claim
+    from reground.evaluation.task import Task
+
+Experiment = tuple["Claim", "Task", Job]
+
+
+def try_claims(order: Compare, *, quiet: bool) -> None:
+    """Estimate, ask, run each claim's comparison, and put published figures beside the measured ones.
+
+    A claim that cannot be tried here is named with the reason, and the others are. Raises typer.Exit if one was not
+    tried, or if questions failed.
+    """
+    from reground.app import catalogue
+    from reground.app.cli.eval_costs import confirm, estimate_table, estimates
+    from reground.evaluation.claims import chosen
+    from reground.evaluation.estimate import total
+
+    console, err = common.consoles()
+    catalogue.check_price(order.model, order.model_options, order.budget)
+    with err.status("reading the benchmarks and counting what the methods ask") if not quiet else nullcontext():
+        ready, lacking = _experiments(order, chosen(order.preset or ""), quiet=quiet)
+        costs = [replace(total(estimates(task, job)), label=claim.name) for claim, task, job in ready]
+    for line in lacking:
+        err.print(line, soft_wrap=True)
+    if order.dry_run:
+        console.print(estimate_table(costs))
+        return
+    confirm(err, costs, sure=order.yes)
+    whole = not lacking
+    for claim, task, job in ready:
+        whole = _run(claim, task, job, err) and whole
+    _report(console, [(claim, job) for claim, _, job in ready], _folder(order))
+    if not whole:
+        raise typer.Exit(EXIT_FAILED_QUESTIONS)
+
+
+def _folder(order: Compare) -> Path:
+    from reground.app.cli.eval import slug
+
+    return order.out or Path("runs") / slug(order.preset or "", order.model)
+
+
+def _experiments(order: Compare, claims: Sequence[Claim], *, quiet: bool) -> tuple[list[Experiment], list[str]]:
+    """What can be tried, and why the rest cannot."""
+    from reground.core.errors import RegroundError
+    from reground.evaluation.compare import cells_of, parse_budgets
+    from reground.evaluation.data import data_root
+    from reground.evaluation.tasks import load_task
+
+    ready: list[Experiment] = []
+    lacking = []
+    for claim in claims:
+        try:
+            own = replace(
+                order,
+                task=claim.task.replace("{data}", str(data_root(order.data)) if "{data}" in claim.task else ""),
+                ids=claim.ids,
+                limit=DEFAULT_LIMIT if order.limit is None else order.limit,
+                repeats=max(order.repeats, claim.repeats),
+                settings={**claim.settings, **_settings(order, claim)},
+            )
+            task = load_task(own.task, order.data)
+            if getattr(task, "corpus", None) is not None:
+                own = replace(own, corpus=None)
+            _check(claim, own, task)
+        except RegroundError as error:
+            lacking.append(f"{claim.name} cannot be tried: {error}")
+            continue
+        budgets = [claim.tokens] if order.budgets is None else parse_budgets(order.budgets)
+        cells = cells_of(list(claim.figures), budgets)
+        ready.append((claim, task, Job(own, cells, _folder(order) / claim.name, claim.rival, quiet)))
+    return ready, lacking
+
+
+def _check(claim: Claim, order: Compare, task: Task) -> None:
+    """Raise ConfigurationError where documents or a judge are needed and not given."""
+    from reground.app.evaluating import takes
+    from reground.core.errors import ConfigurationError
+    from reground.evaluation.tasks.longform import METRIC
+
+    searching = any(takes(name, "retriever") for name in claim.figures)
+    if searching and order.corpus is None and getattr(task, "corpus", None) is None:
+        raise ConfigurationError(f"{task.name} has no documents of its own to search: --corpus DIR")
+    if claim.metric == METRIC and order.judge is None:
+        raise ConfigurationError("its answers are rated by a model: --judge PROVIDER/MODEL")
+
+
+def _settings(order: Compare, claim: Claim) -> dict[str, object]:
+    """The user's settings, less those of methods that the claim does not compare."""
+    return {
+        key: value for key, value in order.settings.items() if "." not in key or key.partition(".")[0] in claim.figures
+    }
+
+
+def _run(claim: Claim, task: Task, job: Job, err: Console) -> bool:
+    """Run one comparison. Returns whether all of it ran without a failed question."""
+    from reground.app.cli.eval_run import run_job
+    from reground.core.errors import RegroundError
+
+    err.print(f"{claim.name}: {claim.source}", soft_wrap=True)
+    try:
+        result = asyncio.run(run_job([task], job, err))
+    except RegroundError as error:
+        err.print(f"{claim.name} was not tried: {error}", soft_wrap=True)
+        return False
+    for refusal in result.refused:
+        err.print(f"{refusal.cell.label} was not run: {refusal.why}", soft_wrap=True)
+    return not result.refused and not any(run.summary.failed for run in result.runs.values())
+
+
+def _report(console: Console, tried: Sequence[tuple[Claim, Job]], out: Path) -> None:
+    """Write each comparison's report and claims.md; print the claims' tables."""
+    from reground.evaluation.claims import claim_tables
+    from reground.evaluation.report import build_reports, write_report
+    from reground.evaluation.results import find_runs, write_text
+
+    found = []
+    for claim, job in tried:
+        if not job.out.exists() or not find_runs([job.out]):
+            continue
+        reports = build_reports([job.out], baseline=None)
+        write_report(reports, job.out)
+        found += [(claim, report.rows) for report in reports]
+    if not found:
+        return
+    tables = claim_tables(found)
+    for table in tables:
+        console.print(table.terminal())
+    sources = "\n".join(f"- {claim.name}: {claim.source}" for claim, _ in found)
+    write_text(out / "claims.md", "\n\n".join([
+        "# Claims of the papers", *(table.markdown() for table in tables), f"## Sources\n\n{sources}",
+    ]) + "\n")  # fmt: skip
+    console.print(f"written: {out / 'claims.md'}", soft_wrap=True, markup=False)
