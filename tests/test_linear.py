@@ -60,7 +60,7 @@ OTHERS: dict[str, object] = {
     },
     **{"answer": 10**9, "plain": True},
 }
-NOT_TEXT = ("reground.app.", "reground.retrieval.languages", "reground.evaluation.compare", "reground.testing")
+NOT_TEXT = ("reground.app.", "reground.text.languages", "reground.evaluation.compare", "reground.testing")
 """What these read comes from the command line or from tests."""
 
 WAYS = ("```python\n", "Answer: ", "STEP 1: 4x a")

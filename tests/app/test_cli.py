@@ -125,24 +125,24 @@ def test_a_model_without_log_probabilities_is_refused_where_they_are_needed(caps
 def test_json_holds_the_answer_citations_steps_usage_and_the_trajectorys_path(
     capsys: pytest.CaptureFixture[str], home: Path
 ) -> None:
-    with serving(in_order("The Danube is longer [1].")) as server:
+    with serving(in_order("The Danube is 2850 km long [1].")) as server:
         arguments = ["ask", "Which is longer, Danube or Seine?", "--corpus", "docs", "--model", "openai/mock"]
         code = run([*arguments, "--base-url", server.url, "--method", "rag", "--json", "--trace", "t.jsonl"])
     said = capsys.readouterr()
     assert code == 0, said.err
     answer = json.loads(said.out)
-    passages = {"citations", "shown", "ungrounded", "skipped", "notes"}
+    passages = {"citations", "shown", "sentences", "ungrounded", "answered", "faithfulness", "skipped", "notes"}
     assert set(answer) == {"question", "answer", "method", "steps", "usage", "stopped", "trajectory"} | passages
     assert [passage["marker"] for passage in answer["citations"]] == [1]
     assert [passage["marker"] for passage in answer["shown"]] == [1, 2]
     assert answer["ungrounded"] is None
-    assert answer["answer"] == "The Danube is longer [1]."
+    assert answer["answer"] == "The Danube is 2850 km long [1]."
     assert answer["usage"]["calls"] == 1
     (trajectory,) = read_trajectories(Path(answer["trajectory"]))
     assert trajectory.method == "rag"
     assert run(["show", "t.jsonl"]) == 0
     assert run(["show", "t.jsonl", "-n", "1"]) == 0
-    assert "The Danube is longer [1]." in capsys.readouterr().out
+    assert "The Danube is 2850 km long [1]." in capsys.readouterr().out
 
 
 def test_progress_goes_to_standard_error_and_the_answer_to_standard_output(capsys: pytest.CaptureFixture[str]) -> None:
@@ -151,7 +151,7 @@ def test_progress_goes_to_standard_error_and_the_answer_to_standard_output(capsy
         assert run([*arguments, "--method", "rag"]) == 0
     said = capsys.readouterr()
     assert "answer: 1 calls" in said.err
-    assert "Vienna [1]." in said.out and "Sources" in said.out
+    assert "Vienna [1]." in said.out and "Supported by" in said.out
 
 
 def test_an_answer_for_which_nothing_was_retrieved_says_so_and_the_exit_code_tells(
@@ -170,9 +170,9 @@ def test_an_answer_for_which_nothing_was_retrieved_says_so_and_the_exit_code_tel
     assert tuple(
         sorted(step.name for step in trajectory.steps if step.name in {"ungrounded", "unknown markers removed"})
     ) == ("ungrounded", "unknown markers removed")
-    assert "rests on no document" in said.out
+    assert "Your documents do not say: nothing was found" in said.out
     assert "note: nothing was found" in said.err
-    assert "Sources" not in said.out
+    assert "Supported by" not in said.out
 
 
 def test_a_budget_that_ends_is_said(capsys: pytest.CaptureFixture[str]) -> None:

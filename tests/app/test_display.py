@@ -1,12 +1,13 @@
 from __future__ import annotations
 
 import io
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
 import reground
-from reground.app.cli.display import cost_line, plain, show_line, show_result, show_trajectory
+from reground.app.cli.display import corrected, cost_line, plain, show_line, show_result, show_trajectory
 from reground.core.evidence import Passage
 from reground.core.language import Usage
 from reground.core.trajectory import Failure, Trajectory
@@ -25,12 +26,21 @@ def test_outside_text_cannot_style_or_move_the_terminal() -> None:
 
 
 def test_a_result_shows_answer_steps_evidence_and_cost(tmp_path: Path) -> None:
-    retriever = ScriptedRetriever([Passage(id="danube.md", title="Danube", text="It flows through Vienna.")])
+    retriever = ScriptedRetriever([Passage(id="danube.md", title="Danube", text="Vienna lies on it.")])
     replies = lambda messages, sampling: "Vienna lies on the Danube [1].\n\nSo it is the Danube [1]."  # noqa: E731
     result = reground.ask("Which river?", method="rat", model=ScriptedModel(replies), corpus=retriever, home=tmp_path)
-    text = shown(show_result, result)
-    for part in ("Answer", "Steps", "Sources", "danube.md", "calls", "trajectory:", "Vienna lies on the Danube [1]."):
+    text = shown(partial(show_result, steps=True), result)
+    for part in (
+        "Answer",
+        "Steps",
+        "Supported by",
+        "danube.md",
+        "calls",
+        "trajectory:",
+        "Vienna lies on the Danube [1].",
+    ):
         assert part in text
+    assert "Steps" not in shown(show_result, result)
 
 
 def test_cited_sources_stand_under_the_answer_and_what_was_also_read_apart_from_them(tmp_path: Path) -> None:
@@ -44,10 +54,21 @@ def test_cited_sources_stand_under_the_answer_and_what_was_also_read_apart_from_
         return shown(show_result, result)
 
     text = ask("The Seine [2].")
-    assert text.index("The Seine [2].") < text.index("Sources") < text.index("Seine.md")
-    assert text.index("Seine.md") < text.index("Also read") < text.index("Danube.md")
-    bare = ask("The Seine.")
-    assert "Sources" not in bare and "not cited" in bare and "Danube.md" in bare
+    assert (
+        text.index("The Seine [2].") < text.index("Supported by") < text.index("Seine.md") < text.index("“The Seine.”")
+    )
+    assert text.index("“The Seine.”") < text.index("Also read") < text.index("Danube.md")
+    part = ask("The Seine [2]. The Rhine carries nine hundred ships every day.")
+    assert part.index("Supported by") < part.index("Not supported by what was read") < part.rindex("nine hundred ships")
+    none = ask("The Rhine carries nine hundred ships every day.")
+    assert "Your documents do not say" in none and "Supported by" not in none and "Danube.md" in none
+
+
+def test_a_correction_is_shown_word_by_word() -> None:
+    text = corrected("It was built in 1889.", "The tower was built in 1887.")
+    assert text.plain == "[-It-]{+The tower+} was built in[- 1889.-]{+ 1887.+}"
+    assert corrected("same words", "same words").plain == "same words"
+    assert corrected("word " * 300, "word " * 300 + "end").plain.count("word") == 300, "nothing is cut"
 
 
 def test_a_trajectory_is_shown_step_by_step(tmp_path: Path) -> None:

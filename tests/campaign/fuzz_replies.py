@@ -31,10 +31,10 @@ from reground.methods.search_agent.links import as_markers, existing
 from reground.methods.search_agent.parsing import read_action
 from reground.methods.shared.queries import parse_queries
 from reground.methods.shared.revision import unlooped, without_echo
-from reground.methods.shared.sentences import sentences
 from reground.methods.shared.steps import align_steps, dropped_steps, split_answer, split_draft, split_steps
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
+from reground.text.sentences import sentences
 from reground_minecraft.parser import parse_plan
 from tests.campaign import fuzz_bad as bad
 from tests.campaign.trial import Trial

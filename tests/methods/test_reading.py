@@ -7,13 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.app.catalogue import build_method
-from reground.core.answers import NUMBER, PHRASE, PROGRAM, TEXT
+from reground.core.answers import ABSTENTION, NUMBER, PHRASE, PROGRAM, TEXT, abstains
 from reground.core.errors import ConfigurationError
 from reground.core.language import Reply, Sampling, TokenLogprob
 from reground.core.run import Run
 from reground.core.trajectory import GenerateStep
 from reground.methods.rag import RAG
-from reground.methods.shared.reading import ABSTENTION, Reading, abstains, elected
+from reground.methods.shared.reading import Reading, elected
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, by_job

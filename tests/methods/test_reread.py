@@ -8,7 +8,7 @@ import re
 import pytest
 
 from reground.app.catalogue import build_method
-from reground.core.answers import PHRASE, PLAN, PROGRAM, TEXT
+from reground.core.answers import ABSTENTION, PHRASE, PLAN, PROGRAM, TEXT
 from reground.core.budget import Budget, estimate_tokens
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage
@@ -17,7 +17,6 @@ from reground.core.run import Run
 from reground.core.solve import solve
 from reground.evaluation.scaling import scaled
 from reground.methods.reread import Reread
-from reground.methods.shared.reading import ABSTENTION
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, Failing, by_job, effects, notes, queries

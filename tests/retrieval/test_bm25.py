@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from reground.core.errors import ConfigurationError, IndexRefused
 from reground.core.evidence import Passage
 from reground.retrieval.bm25 import Bm25Index, Bm25Writer
-from reground.retrieval.languages import analyzer, language_code
+from reground.text.languages import analyzer, language_code
 from tests.retrieval.scripts import CORPORA, JAPANESE
 
 PASSAGES = [

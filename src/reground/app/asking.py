@@ -20,7 +20,7 @@ from reground.app.identity import identity, plain
 from reground.app.inputs import as_budget, as_corpus, as_model, as_options
 from reground.app.keywords import spread
 from reground.app.options import Ask
-from reground.core.answers import FORMS, Citation, Thought
+from reground.core.answers import FORMS, PHRASE, TEXT, Citation, Sentence, Thought, abstains
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.journal import SqliteJournal
@@ -53,6 +53,8 @@ class Result:
 
     citations: the passages whose markers appear in the text.
     shown: all passages that the model saw when it wrote the answer, including the cited ones.
+    sentences: the text sentence by sentence, each with the sentence of a passage that supports it; empty where nothing
+        was checked.
     stopped: the budget limit that ended the work early, if one did.
     skipped: the files of the corpus that could not be read, and why. notes: other remarks on its index.
     """
@@ -60,6 +62,7 @@ class Result:
     text: str
     citations: tuple[Citation, ...]
     shown: tuple[Citation, ...]
+    sentences: tuple[Sentence, ...]
     steps: tuple[Thought, ...]
     usage: Usage
     seconds: float
@@ -76,13 +79,29 @@ class Result:
     def ungrounded(self) -> str | None:
         """Why the answer rests on no document although there was a corpus to search; None if it may rest on one."""
         notes = (step for step in self.trajectory.steps if isinstance(step, NoteStep))
-        return next((str(note.data["why"]) for note in notes if note.name == UNGROUNDED), None)
+        noted = next((str(note.data["why"]) for note in notes if note.name == UNGROUNDED), None)
+        if noted is None and self.sentences and abstains(self.text):
+            return "the passages do not hold the answer"
+        return "nothing that was read supports it" if noted is None and self.faithfulness == 0 else noted
+
+    @property
+    def answered(self) -> bool:
+        """Whether the documents, where there are any, gave the answer."""
+        return self.ungrounded is None
+
+    @property
+    def faithfulness(self) -> float | None:
+        """The share of the answer's claiming sentences that a passage supports; None if nothing was checked."""
+        return None if self.trajectory.answer is None else self.trajectory.answer.faithfulness
 
     def to_dict(self) -> dict[str, Any]:
         """The result as plain data, with the path of the trajectory instead of the trajectory."""
         return {
             "question": self.trajectory.question,
             "answer": self.text,
+            "answered": self.answered,
+            "faithfulness": self.faithfulness,
+            "sentences": [sentence.model_dump(mode="json") for sentence in self.sentences],
             "method": self.trajectory.method,
             "citations": [citation.model_dump(mode="json") for citation in self.citations],
             "shown": [passage.model_dump(mode="json") for passage in self.shown],
@@ -231,9 +250,27 @@ async def _solved(order: Ask, method: Method, named: Mapping[str, Any], budget: 
         if fitted is not method:
             run.note("scaled", why="the token budget", settings=plain(_changed(method, fitted)))
         solved = await solve(fitted, order.question, run, id=run_id, name=order.method)
+        if order.support != "none" and states(fitted):
+            solved = await _with_support(solved, run, order.language)
     finally:
         journal.close()
     return _result(solved, folder / "trajectory.jsonl", order.trace)
+
+
+def states(method: Method) -> bool:
+    """Whether a method's answers are sentences or phrases, which documents can support."""
+    return getattr(method, "form", TEXT).name in {TEXT.name, PHRASE.name}
+
+
+async def _with_support(solved: Solved, run: Run, language: str | None) -> Solved:
+    """The same with the sentences of the answer tied to those of the passages."""
+    trajectory = solved.trajectory
+    if trajectory.answer is None:
+        return solved
+    from reground.support.check import checked
+
+    said = await checked(trajectory.answer, trajectory.question, trajectory.steps, run, language=language or "en")
+    return replace(solved, trajectory=trajectory.model_copy(update={"answer": said}))
 
 
 def _result(solved: Solved, path: Path, trace: Path | str | None) -> Result:
@@ -255,6 +292,7 @@ def _result(solved: Solved, path: Path, trace: Path | str | None) -> Result:
         text=trajectory.answer.text,
         citations=trajectory.answer.citations,
         shown=trajectory.answer.shown,
+        sentences=trajectory.answer.sentences,
         steps=trajectory.answer.steps,
         usage=trajectory.usage,
         seconds=trajectory.seconds,

@@ -139,7 +139,7 @@ def _open(
     on_index: Callable[[Progress], None],
 ) -> Retriever:
     from reground.retrieval.index import build_index, open_index
-    from reground.retrieval.languages import language_code
+    from reground.text.languages import language_code
 
     path = expanded(path)
     if not path.exists():

@@ -141,6 +141,10 @@ class Ask(MethodName, Planning, Rewriter, Fresh):
     form: str | None = None
     """The form of the answer: text, phrase, choice, number, program, pal or plan; by default the method's own."""
 
+    support: Literal["words", "none"] = "words"
+    """How the sentences of the answer are checked against the passages: by their words, which asks no model, or not at
+    all."""
+
     trace: Path | str | None = None
     """Append the trajectory to this JSONL file."""
 
@@ -375,7 +379,10 @@ class Quiet:
 
 @dataclass(frozen=True, kw_only=True)
 class Json:
-    """Whether results are printed as JSON."""
+    """How a result is printed."""
 
     as_json: bool = field(default=False, metadata={"name": "--json"})
     """Print only JSON."""
+
+    steps: bool = False
+    """Show the steps too: each draft, the evidence, and what was corrected."""

@@ -8,7 +8,10 @@ from dataclasses import dataclass
 
 from reground.core.fences import code_blocks, without_fences
 from reground.core.language import Value
-from reground.core.storable import Text
+from reground.core.storable import Number, Text
+
+ABSTENTION = "Not in these passages."
+"""What a model writes for an answer that the passages do not hold."""
 
 
 class Citation(Value):
@@ -34,18 +37,43 @@ class Thought(Value):
     citations: tuple[int, ...] = ()
 
 
+class Sentence(Value):
+    """A sentence of an answer, and what supports it. The texts of all are the answer.
+
+    score: how far the documents support it, from 0 to 1; None if it claims nothing. supports: the sentences of passages
+    that support it, as quotes: one, or two that support it together; empty if none does.
+    """
+
+    text: Text
+    score: Number | None = None
+    supports: tuple[Citation, ...] = ()
+
+    @property
+    def supported(self) -> bool | None:
+        """Whether it is supported; None if it claims nothing."""
+        return None if self.score is None else bool(self.supports)
+
+
 class Answer(Value):
     """What a method returns. `text` is the whole response; a form's `extract` finds the short answer in it.
 
     citations: the passages whose markers are in `text`. An answer without markers, such as a bare phrase, a number or a
         program, cites nothing.
     shown: the passages in the prompts from which the text was written, cited ones first.
+    sentences: the text sentence by sentence, where its support was checked.
     """
 
     text: Text
     citations: tuple[Citation, ...] = ()
     shown: tuple[Citation, ...] = ()
     steps: tuple[Thought, ...] = ()
+    sentences: tuple[Sentence, ...] = ()
+
+    @property
+    def faithfulness(self) -> float | None:
+        """The share of the claiming sentences that are supported; None if nothing was checked or claimed."""
+        claiming = [each.supported for each in self.sentences if each.supported is not None]
+        return sum(claiming) / len(claiming) if claiming else None
 
 
 class Demonstration(Value):
@@ -88,6 +116,11 @@ _ANSWER_LINE = re.compile(r"(?im)^[ \t>*_#-]*+(?:final\s++)?+answer[\s*_]*+(?:is
 _ANSWER_INLINE = re.compile(r"(?i)(?<![A-Za-z])(?:final )?answer:\**+\s++(\S.*)$", re.MULTILINE)
 _ANSWER_PHRASE = re.compile(r"(?is)\banswer is:?\s+(.+?)(?:\.(?:\s|$)|\n|$)")
 _PYTHON = re.compile(r"py(?:thon)?[0-9]*")
+
+
+def abstains(text: str) -> bool:
+    """Whether an answer says that the passages do not hold it."""
+    return " ".join(text.split()).startswith(ABSTENTION.rstrip("."))
 
 
 def extract_phrase(text: str) -> str:

@@ -20,7 +20,7 @@ from reground.core.run import Run
 from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import QUOTED, cite, render, require
-from reground.methods.shared.sentences import sentences
+from reground.text.sentences import sentences
 
 _ANSWERED = re.compile(r"(?im)^[^\w\n]*+(?:final\s++)?+answer\W*:")
 

@@ -18,7 +18,7 @@ from reground.core.run import Run
 from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import QUOTED, ending, render, require
-from reground.methods.shared.sentences import sentences
+from reground.text.sentences import sentences
 
 _ENDS = re.compile(r"\banswer\s*(?:is\b|:)", re.IGNORECASE)
 

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from reground.core.answers import TEXT, Answer, AnswerForm
+from reground.core.answers import TEXT, Answer, AnswerForm, abstains
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel, Reply, Sampling
 from reground.core.run import Run
@@ -24,7 +24,7 @@ from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.evidence import Evidence, clean_query, find
 from reground.methods.shared.names import names_in, read_names, some_of
 from reground.methods.shared.prompts import QUOTED, render, require, require_choices, weigh
-from reground.methods.shared.reading import Reading, abstains, short
+from reground.methods.shared.reading import Reading, short
 from reground.methods.shared.revision import accepted, readable
 
 NOTHING = "nothing"

@@ -15,7 +15,7 @@ from typing import Any
 
 from reground.core.errors import IndexRefused
 from reground.core.evidence import Passage
-from reground.retrieval.languages import analyzer, segmenter
+from reground.text.languages import analyzer, segmenter
 
 _ANALYZER = "reground"
 _HEAP_BYTES = 128_000_000

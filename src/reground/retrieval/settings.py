@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from reground.core.errors import ConfigurationError
 from reground.core.language import Value
-from reground.retrieval.languages import language_code
+from reground.text.languages import language_code
 
 Kind = Literal["bm25", "dense", "hybrid"]
 

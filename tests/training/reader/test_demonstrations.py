@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from reground.core.answers import ABSTENTION
 from reground.core.evidence import Passage
 from reground.evaluation.task import Example
 from reground.evaluation.tasks.qa import QuestionAnswering
 from reground.methods.reread import NOTHING
-from reground.methods.shared.reading import ABSTENTION
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.training.reader.data import Lessons, demonstrations
 from reground.training.reader.oracle import support

@@ -26,12 +26,12 @@ def ask(order: Ask, output: Json, voice: Quiet, config: ConfigFile = None) -> No
     The same command resumes an interrupted run and pays for no call twice. It replays a finished run; --fresh starts
     from the beginning.
 
-    Exit codes: 0 answered from your documents (or by a method that reads none), 4 the answer rests on no document,
+    Exit codes: 0 answered from your documents (or by a method that reads none), 4 your documents do not say it,
     1 no answer, 2 the command or the environment is wrong, 130 interrupted.
 
     Example:  reground ask "Which came first, the Eiffel Tower or the Brooklyn Bridge?" --corpus docs/ --method rar
     """
-    _answer(order, as_json=output.as_json, quiet=voice.quiet)
+    _answer(order, as_json=output.as_json, steps=output.steps, quiet=voice.quiet)
 
 
 @flattened
@@ -51,7 +51,10 @@ def demo(order: Demo) -> None:
         f"corpus: the {corpus_path().name} that comes with reground[/]\n"
     )
     short = {"max_rounds": 1} if order.method == DEFAULT_METHOD else {}  # keeps the demonstration short
-    _answer(Ask(asked, method=order.method, model=order.model, corpus=corpus_path(), settings=short, fresh=order.fresh))
+    _answer(
+        Ask(asked, method=order.method, model=order.model, corpus=corpus_path(), settings=short, fresh=order.fresh),
+        steps=True,
+    )
     if order.model == DEFAULT_MODEL:
         err.print(
             "[dim]SmolLM2 has 135 million parameters: it shows the machinery and is seldom right. "
@@ -59,7 +62,7 @@ def demo(order: Demo) -> None:
         )
 
 
-def _answer(order: Ask, *, as_json: bool = False, quiet: bool = False) -> None:
+def _answer(order: Ask, *, as_json: bool = False, steps: bool = False, quiet: bool = False) -> None:
     from reground.app import catalogue
     from reground.app.asking import answer, critic_models
     from reground.app.cli.preparing import bring_model
@@ -83,7 +86,7 @@ def _answer(order: Ask, *, as_json: bool = False, quiet: bool = False) -> None:
     else:
         from reground.app.cli.display import show_result
 
-        show_result(out, result)
+        show_result(out, result, steps=steps)
     _leave_quietly(result)
     if result.ungrounded is not None:
         raise typer.Exit(EXIT_UNGROUNDED)
@@ -96,7 +99,7 @@ def _leave_quietly(result: Result) -> None:
     from reground.app.cli.terminal import say
 
     if result.ungrounded is not None:
-        say(f"note: {result.ungrounded}: this answer rests on no document", error=True)
+        say(f"note: {result.ungrounded}: your documents do not give this answer", error=True)
     if result.stopped is not None:
         say(f"note: the {result.stopped} budget ended the work early; this is the best answer so far", error=True)
 

@@ -6,6 +6,8 @@ the cursor are removed.
 
 from __future__ import annotations
 
+import re
+from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from rich.padding import Padding
@@ -27,13 +29,13 @@ from reground.core.trajectory import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.console import Console
 
     from reground.app.asking import Result
     from reground.core.answers import Citation, Thought
     from reground.core.language import Usage
+
+_WORDS = re.compile(r"\s*\S+|\s+")
 
 
 def plain(text: str, style: str = "") -> Text:
@@ -41,52 +43,91 @@ def plain(text: str, style: str = "") -> Text:
     return Text(harmless(text), style=style)
 
 
-def show_result(console: Console, result: Result) -> None:
-    """Print the answer, then its steps, its evidence and its cost."""
-    console.print(Rule("Answer", style="green", align="left"))
-    console.print(plain(result.text))
-    if result.ungrounded is not None:
-        console.print(Text(f"{result.ungrounded}: this answer rests on no document", style="yellow"))
-    _show_passages(console, "Sources", result.citations)
-    if result.steps:
+def show_result(console: Console, result: Result, *, steps: bool = False) -> None:
+    """Print the answer, what supports it and its cost; on demand its steps."""
+    console.print(Rule("Answer", style="green" if result.answered else "yellow", align="left"))
+    if not result.answered:
+        console.print(Text(f"Your documents do not say: {result.ungrounded}. From the model alone:", style="yellow"))
+    console.print(_marked(result))
+    _show_support(console, result)
+    if steps and result.steps:
         console.print(Rule("Steps", style="dim", align="left"))
         for number, step in enumerate(result.steps, start=1):
             _show_thought(console, number, step)
-    also = [passage for passage in result.shown if passage not in result.citations]
-    _show_passages(console, "Also read" if result.citations else "Read, but not cited by number", also)
+    cited = {passage.passage_id for passage in _quotes(result)}
+    also = [passage for passage in result.shown if passage.passage_id not in cited]
+    if also:
+        console.print(Rule("Also read" if cited else "Read", style="dim", align="left"))
+    for passage in also:
+        console.print(_source(passage))
     console.print(Rule(style="dim"))
     console.print(Text(cost_line(result.usage, result.seconds, replayed(result.trajectory)), style="dim"))
     if result.stopped is not None:
         console.print(Text(f"stopped early: the {result.stopped} budget ended", style="yellow"))
+    if result.steps and not steps:
+        console.print(Text("--steps shows what was drafted and what was corrected", style="dim"))
     console.print(Text(f"trajectory: {result.trajectory_path}", style="dim"), soft_wrap=True)
+
+
+def _marked(result: Result) -> Text:
+    """The answer, its unsupported sentences in another colour."""
+    if not result.sentences:
+        return plain(result.text)
+    styles = ("yellow" if each.supported is False else "" for each in result.sentences)
+    return Text.assemble(*(plain(each.text, style) for each, style in zip(result.sentences, styles, strict=True)))
+
+
+def _quotes(result: Result) -> list[Citation]:
+    """The sentences that support the answer, each once; without a check the cited passages."""
+    quotes = (quote for each in result.sentences for quote in each.supports)
+    return list(dict.fromkeys(quotes)) if result.sentences else [*result.citations]
+
+
+def _show_support(console: Console, result: Result) -> None:
+    """The quotes, and the sentences without one."""
+    quotes = _quotes(result)
+    if quotes:
+        console.print(Rule("Supported by" if result.sentences else "Sources", style="dim", align="left"))
+    for quote in quotes:
+        console.print(_source(quote))
+        if quote.quote:
+            console.print(Padding(plain(f"“{quote.quote}”", "dim"), (0, 0, 0, 4)))
+    lacking = [each.text.strip() for each in result.sentences if each.supported is False]
+    if lacking and result.answered:
+        console.print(Rule("Not supported by what was read", style="yellow", align="left"))
+        for text in lacking:
+            console.print(Padding(plain(text, "yellow"), (0, 0, 0, 4)))
+
+
+def _source(citation: Citation) -> Text:
+    where = citation.url or citation.passage_id
+    title = citation.title or citation.passage_id
+    return Text.assemble((f"[{citation.marker}] ", "cyan"), plain(title, "bold"), plain(f"  {where}", "dim"))
 
 
 def _show_thought(console: Console, number: int, step: Thought) -> None:
     marks = "".join(f"[{marker}]" for marker in step.citations)
     changed = step.draft is not None and step.draft.strip() != step.text.strip()
-    head = Text.assemble((f"{number}. ", "bold"), plain(step.text), (f" {marks}" if marks else "", "cyan"))
-    console.print(head)
-    if step.query:
-        console.print(Padding(plain(f"asked: {_short(step.query)}", "dim"), (0, 0, 0, 3)))
-    if step.reflection:
-        console.print(Padding(plain(f"reflection: {_short(step.reflection)}", "dim"), (0, 0, 0, 3)))
-    if changed and step.draft is not None:
-        console.print(Padding(plain(f"was: {_short(step.draft)}", "dim strike"), (0, 0, 0, 3)))
+    said = corrected(step.draft, step.text) if changed and step.draft is not None else plain(step.text)
+    console.print(Text.assemble((f"{number}. ", "bold"), said, (f" {marks}" if marks else "", "cyan")))
+    for label, text in (("asked", step.query), ("reflection", step.reflection)):
+        if text:
+            console.print(Padding(plain(f"{label}: {' '.join(text.split())}", "dim"), (0, 0, 0, 3)))
 
 
-def _show_passages(console: Console, title: str, passages: Sequence[Citation]) -> None:
-    if passages:
-        console.print(Rule(title, style="dim", align="left"))
-    for passage in passages:
-        _show_citation(console, passage)
-
-
-def _show_citation(console: Console, citation: Citation) -> None:
-    where = citation.url or citation.passage_id
-    title = citation.title or citation.passage_id
-    console.print(Text.assemble((f"[{citation.marker}] ", "cyan"), plain(title, "bold"), plain(f"  {where}", "dim")))
-    if citation.quote:
-        console.print(Padding(plain(_short(citation.quote), "dim"), (0, 0, 0, 4)))
+def corrected(draft: str, final: str) -> Text:
+    """Both versions in one text, word by word: [-what was taken out-] and {+what was put in+}, as git shows them."""
+    old, new = _WORDS.findall(draft), _WORDS.findall(final)
+    parts: list[Text] = []
+    for what, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
+        if what == "equal":
+            parts.append(plain("".join(new[c:d])))
+            continue
+        if a < b:
+            parts.append(plain(f"[-{''.join(old[a:b])}-]", "red strike"))
+        if c < d:
+            parts.append(plain(f"{{+{''.join(new[c:d])}+}}", "green"))
+    return Text.assemble(*parts)
 
 
 def cost_line(usage: Usage, seconds: float, replayed_calls: int = 0) -> str:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from reground.core.evidence import Passage
 from reground.core.language import Grammar
-from reground.methods.shared.sentences import sentences
+from reground.text.sentences import sentences
 
 _WORD = r"[^\W\d_a-z][\w'’.&-]*"
 _LINK = r"(?:of|the|de|del|della|la|le|du|des|van|von|der|den|di|da|al|el|bin)"

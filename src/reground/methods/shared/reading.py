@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reground.core.answers import AnswerForm
+from reground.core.answers import ABSTENTION, AnswerForm, abstains
 from reground.core.branches import gather
 from reground.core.language import LanguageModel, Reply, Sampling
 from reground.core.run import Run
@@ -20,9 +20,6 @@ from reground.core.trajectory import Candidate
 from reground.methods.shared.evidence import Evidence
 from reground.methods.shared.prompts import CITING, require
 from reground.methods.shared.steps import squeezed
-
-ABSTENTION = "Not in these passages."
-"""What a model writes for an answer that the passages do not hold."""
 
 _QUOTE = (
     "First copy the sentences of the passages that hold the answer, in quotation marks, each with the number of its "
@@ -123,8 +120,3 @@ def _key(text: str, form: AnswerForm) -> str:
 def short(text: str, form: AnswerForm) -> str:
     """The short answer in a text, or the text where the form has none, with normalised white space."""
     return squeezed(form.extract(text) if form.final_pass else text)
-
-
-def abstains(text: str) -> bool:
-    """Whether an answer says that the passages do not hold it."""
-    return squeezed(text).startswith(ABSTENTION.rstrip("."))

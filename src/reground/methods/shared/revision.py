@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from reground.core.answers import AnswerForm
 from reground.core.language import Reply
 from reground.core.run import Run
-from reground.methods.shared.sentences import sentences
 from reground.methods.shared.steps import dropped_steps, join_steps, restore_steps, split_answer, split_steps, squeezed
+from reground.text.sentences import sentences
 
 _NUMBER = re.compile(r"^\W*+(?:step\s*+)?+\d++\s*+[.:)]\s*+")
 _LOOP = 3

@@ -6,15 +6,15 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from reground.core.answers import ABSTENTION
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling, Usage
 from reground.core.untrusted import neutralise
 from reground.evaluation.metrics.text import hit
 from reground.evaluation.task import Example
 from reground.methods.reread import NOTHING, Prompts
-from reground.methods.shared.reading import ABSTENTION
 from reground.methods.shared.revision import task_of
-from reground.methods.shared.sentences import sentences
+from reground.text.sentences import sentences
 
 _NUMBER = re.compile(r'<passage number="(\d+)"')
 _KIND = re.compile(r"\([^()]*\)\Z")

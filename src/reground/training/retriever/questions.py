@@ -13,10 +13,10 @@ from reground.evaluation.data import Line, read_values
 from reground.evaluation.task import Example, Task
 from reground.evaluation.tasks.qa import evidence_of
 from reground.evaluation.tasks.retrieval import Retrieval
-from reground.methods.shared.sentences import sentences
 from reground.retrieval.build import passages_of
 from reground.retrieval.documents import Document, find_files
 from reground.retrieval.readers import read_file, read_jsonl
+from reground.text.sentences import sentences
 from reground.training.retriever.data import Pieces, Question
 
 _SHORTEST = 4

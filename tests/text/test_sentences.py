@@ -26,7 +26,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.methods.shared.sentences import sentences
+from reground.text.sentences import sentences
 
 CASES = [
     # initials and titles

@@ -2,7 +2,7 @@
 
 It knows abbreviations, initials, quotes and the marks of other languages. Two rules are added for text that models
 write: the number of a list item belongs to the sentence after it, and no sentence ends inside a word or an address.
-`tests/methods/test_sentences.py` has the hard cases and how other libraries handled them.
+`tests/text/test_sentences.py` has the hard cases and how other libraries handled them.
 """
 
 from __future__ import annotations

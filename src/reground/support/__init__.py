@@ -1,0 +1,1 @@
+"""Which sentence of the documents supports each sentence of an answer."""

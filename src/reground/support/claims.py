@@ -1,0 +1,53 @@
+"""What an answer claims, sentence by sentence."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from reground.core.answers import abstains
+from reground.core.markers import cited_markers, without_unknown
+from reground.text.sentences import sentences
+
+_LABEL = re.compile(
+    r"^\W*+(?:(?:so|thus|therefore),?\s++)?(?:the\s++)?(?:final\s++)?answer(?:\s++is)?\s*+[:：]\s*+", re.I
+)
+_BULLET = re.compile(r"^\s*+(?:[-*+•>#]++|\d{1,3}[.)])\s++")
+_MARKUP = re.compile(r"[*_`#]++")
+_SHORT_WORDS, _SHORT_LETTERS = 5, 40
+"""A sentence below both is an answer without its statement, such as "In 1889."."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A sentence of an answer.
+
+    text: as it stands, with the white space around it. said: what it claims, without markers and markup; empty if it
+    claims nothing. asked: the question. alone: whether it answers the question without stating what it answers.
+    markers: the passages that it cites.
+    """
+
+    text: str
+    said: str
+    asked: str = ""
+    alone: bool = False
+    markers: tuple[int, ...] = ()
+
+
+def claims(text: str, question: str, *, passages: int = 0) -> list[Claim]:
+    """The sentences of an answer; together their texts are the answer. passages: the highest marker there is.
+
+    Questions, headings, sentences without a letter or a digit, and the statement that the documents do not say it
+    claim nothing.
+    """
+    return [_claim(part, question, passages) for part in sentences(text)]
+
+
+def _claim(part: str, question: str, passages: int) -> Claim:
+    bare = _BULLET.sub("", without_unknown(part, ())[0])
+    said = _MARKUP.sub("", _LABEL.sub("", bare)).strip()
+    heading = part.lstrip().startswith("#") or said.endswith((":", "："))
+    if not any(map(str.isalnum, said)) or said.endswith(("?", "？")) or heading or abstains(said):
+        return Claim(part, "")
+    alone = _LABEL.match(bare) is not None or (len(said.split()) < _SHORT_WORDS and len(said) < _SHORT_LETTERS)
+    return Claim(part, said, question, alone, tuple(cited_markers(part, most=passages)))

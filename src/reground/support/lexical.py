@@ -1,0 +1,209 @@
+"""A check without a model: how much of a claim's words, names and numbers a sentence has.
+
+A word counts by its rarity among the sentences that are compared (idf), and a number three times as much. What stands
+elsewhere in the passage counts in part. A name or a number that the whole passage lacks, or a negation on one side
+only, speaks against the sentence: a claim with one wrong number shares all its other words. An answer without its
+statement ("In 1889."), or one that repeats the question, is supported where what is new in it stands among words of the
+question. Two sentences of linked passages may support a claim together.
+
+`docs/reproduction/support.md` measures it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from reground.core.evidence import Passage
+from reground.support.claims import Claim
+from reground.text.languages import analyzer, language_code, segmenter
+from reground.text.sentences import sentences
+
+NAME = "lexical"
+
+_WORD = re.compile(r"\w+")
+_WRAPPED = re.compile(r"(?<=[^\s:|])[^\S\n]*\n[^\S\n]*(?=[^\W\d_]|[(\"'“‘\d](?!\d*[.)]\s))")
+"""A line's end inside a paragraph: the next line begins neither a list nor a table, a heading or a quotation."""
+_NOT = re.compile(r"\b(?:not|no|never|none|neither|nor|cannot|without)\b|n['’]t\b", re.IGNORECASE)
+_FUNCTION_WORDS = frozenset(
+    _WORD.findall(
+        "a about after all also am an and any are as at be because been before being both but by can could did do does "
+        "during each for from had has have he her here him his how i if in into is it its just may me might more most "
+        "must my of on only or other our over own same shall she should so some such than that the their them then "
+        "there these they this those through to too under until up very was we were what when where which while who "
+        "whom whose why will with would you your"
+    )
+)
+"""English words that say nothing alone, whatever the language of the documents: models answer in English too."""
+_NUMBER = 3.0
+"""What a number counts; a word counts 1."""
+_ELSEWHERE = 0.3
+"""What a word counts that stands in the passage, but in another sentence."""
+_NO_NUMBER, _NO_NAME, _OTHER_NUMBER, _NEGATED = 0.4, 0.5, 0.7, 0.4
+"""What is left of the score for a number or a name that the passage lacks, a number that only another sentence has,
+and a negation on one side only."""
+_SCALE = 2.5
+"""Sentences share less of a question's words than of a statement's; this makes half a score mean the same for both."""
+
+_FIRST, _ADDED, _BETTER = 5, 2, 0.1
+"""For two sentences: the best ones that may be the first, the words that the second adds, the gain it must bring."""
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A sentence of a passage. place: the passage's place among those compared."""
+
+    place: int
+    passage: Passage
+    sentence: str
+
+
+def evidence(passages: Sequence[Passage]) -> list[Evidence]:
+    """Every sentence of the passages that has a letter or a digit. Lines of a paragraph are joined first."""
+    return [
+        Evidence(place, passage, part.strip())
+        for place, passage in enumerate(passages)
+        for part in sentences(_WRAPPED.sub(" ", passage.text))
+        if any(map(str.isalnum, part))
+    ]
+
+
+@dataclass
+class _Words:
+    """The terms of a text, with what each counts, and those of them that are numbers and names."""
+
+    weights: dict[str, float] = field(default_factory=dict)
+    numbers: set[str] = field(default_factory=set)
+    names: set[str] = field(default_factory=set)
+
+    def without(self, other: _Words) -> _Words:
+        """The terms that the other text has not."""
+        known = other.weights.keys()
+        kept = {term: weight for term, weight in self.weights.items() if term not in known}
+        return _Words(kept, self.numbers - known, self.names - known)
+
+
+class Lexical:
+    """Compares claims with the sentences of some passages. language: a code or an English name, as for an index."""
+
+    def __init__(self, found: Sequence[Evidence], *, language: str = "en") -> None:
+        code = language_code(language)
+        self._analyzer, self._segment = analyzer(code), segmenter(code)
+        self.found = found
+        self._titles = titles = [self._terms(each.passage.title) for each in found]
+        self._own = [self._terms(each.sentence) for each in found]
+        self._titled = [own | title for own, title in zip(self._own, titles, strict=True)]
+        self._negated = [_NOT.search(each.sentence) is not None for each in found]
+        self._whole: dict[int, set[str]] = {}
+        for each, terms in zip(found, self._titled, strict=True):
+            self._whole.setdefault(each.place, set()).update(terms)
+
+    def scores(self, claim: Claim) -> list[float]:
+        """How far each sentence supports a claim: from 0 to 1, and from about 0.5 on it does."""
+        said, asked = self._words(claim.said), self._words(claim.asked)
+        negated = _NOT.search(claim.said) is not None
+        scores = [0.0 if claim.alone else self._states((place,), said, negated) for place in range(len(self.found))]
+        new = said.without(asked)
+        if claim.alone or (claim.asked and 2 * len(new.weights) <= len(said.weights)):
+            new = said if claim.alone else new
+            scores = [max(score, self._answers(place, new, asked, negated)) for place, score in enumerate(scores)]
+        return scores
+
+    def together(self, claim: Claim, scores: Sequence[float]) -> tuple[float, tuple[int, ...]]:
+        """The score of the best sentence, or of two if they support the claim better, and their places.
+
+        What takes two steps to find stands in two sentences. The second has to add a word that is neither a name nor a
+        number, because a wrong name can be found in some sentence or other.
+        """
+        if not scores:
+            return 0.0, ()
+        ranked = sorted(range(len(scores)), key=lambda place: -scores[place])
+        best: tuple[float, tuple[int, ...]] = scores[ranked[0]], (ranked[0],)
+        if claim.alone or best[0] >= 1.0:
+            return best
+        said, negated = self._words(claim.said), _NOT.search(claim.said) is not None
+        for first in ranked[:_FIRST]:
+            for second in ranked:
+                added = (self._titled[second] - self._titled[first]) & said.weights.keys()
+                if len(added) < _ADDED or not added - said.names - said.numbers or not self._linked(first, second):
+                    continue
+                score = self._states((first, second), said, negated)
+                if score > best[0] + _BETTER:
+                    best = score, (first, second)
+        return best
+
+    def _linked(self, first: int, second: int) -> bool:
+        """Whether one of two sentences of different passages names the title of the other's."""
+        if self.found[first].place == self.found[second].place:
+            return False
+        return any(
+            title and title <= self._own[other]
+            for title, other in ((self._titles[first], second), (self._titles[second], first))
+        )
+
+    def _states(self, places: tuple[int, ...], said: _Words, negated: bool) -> float:
+        """How far sentences say all of a claim."""
+        here = set[str]().union(*(self._titled[place] for place in places))
+        passages = set[str]().union(*(self._whole[self.found[place].place] for place in places))
+        against = self._against(places, said, negated, here, passages)
+        return against * self._share(said.weights, here, passages)
+
+    def _answers(self, place: int, new: _Words, asked: _Words, negated: bool) -> float:
+        """How far a sentence says what is new in a claim, among words of the question."""
+        own, here = self._own[place], self._titled[place]
+        said = self._share(new.weights, here) if new.weights else 1.0
+        about = (self._share(asked.weights, own) + self._share(asked.weights, here)) / 2 if asked.weights else 1.0
+        passage = self._whole[self.found[place].place]
+        return self._against((place,), new, negated, here, passage) * min(1.0, _SCALE * said * about)
+
+    def _against(
+        self, places: tuple[int, ...], said: _Words, negated: bool, here: Set[str], passages: Set[str]
+    ) -> float:
+        """What is left of a score for what speaks against it."""
+        left = 1.0
+        if said.numbers - passages:
+            left *= _NO_NUMBER
+        elif said.numbers - here:
+            left *= _OTHER_NUMBER
+        if said.names - passages:
+            left *= _NO_NAME
+        return left * (_NEGATED if negated != any(self._negated[place] for place in places) else 1.0)
+
+    def _share(self, weights: Mapping[str, float], here: Set[str], elsewhere: Set[str] = frozenset()) -> float:
+        """The share of the terms, by weight and rarity, that are here; those elsewhere count in part."""
+        whole = math.fsum(weight * self._idf(term) for term, weight in weights.items())
+        held = math.fsum(
+            weight * self._idf(term) * (1.0 if term in here else _ELSEWHERE)
+            for term, weight in weights.items()
+            if term in here or term in elsewhere
+        )
+        return held / whole if whole else 0.0
+
+    def _idf(self, term: str) -> float:
+        """Rarity, in which a word that no sentence has is as rare as one that a single sentence has."""
+        return math.log1p(len(self.found) / (0.5 + max(1, self._holding[term])))
+
+    @cached_property
+    def _holding(self) -> Counter[str]:
+        return Counter(term for terms in self._titled for term in terms)
+
+    def _words(self, text: str) -> _Words:
+        """The terms of a text. The first word's capital makes no name."""
+        words = _Words()
+        for number, word in enumerate(_WORD.findall(self._segment(text))):
+            if word.casefold() in _FUNCTION_WORDS:
+                continue
+            terms = self._analyzer.analyze(word)
+            if any(map(str.isdigit, word)):
+                words.numbers.update(terms)
+            elif number > 0 and word[0].isupper():
+                words.names.update(terms)
+            words.weights.update({term: _NUMBER if term in words.numbers else 1.0 for term in terms})
+        return words
+
+    def _terms(self, text: str) -> set[str]:
+        return set(self._analyzer.analyze(self._segment(text)))

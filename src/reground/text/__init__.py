@@ -1,0 +1,1 @@
+"""Text in its language: words as search terms, and sentences."""

@@ -1,0 +1,46 @@
+"""What an answer claims, sentence by sentence."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reground.core.answers import ABSTENTION
+from reground.support.claims import claims
+
+QUESTION = "When was the tower completed?"
+
+
+@pytest.mark.parametrize(
+    ("text", "said", "alone"),
+    [
+        ("The tower was completed in 1889 [1].", "The tower was completed in 1889.", False),
+        ("In 1889 [1].", "In 1889.", True),
+        ("Answer: 1889", "1889", True),
+        ("**Final answer:** the tower of the exposition in Paris", "the tower of the exposition in Paris", True),
+        ("- **The tower** was completed in 1889.", "The tower was completed in 1889.", False),
+        ("2. The tower was completed in 1889.", "The tower was completed in 1889.", False),
+        ("埃菲尔铁塔于1889年建成。", "埃菲尔铁塔于1889年建成。", True),
+    ],
+)
+def test_what_a_sentence_claims(text: str, said: str, alone: bool) -> None:
+    (claim,) = claims(text, QUESTION, passages=3)
+    assert (claim.said, claim.asked, claim.alone) == (said, QUESTION, alone)
+
+
+@pytest.mark.parametrize(
+    "text", ["Which tower is it?", "# The tower", "These are the facts:", "...", "[1]", ABSTENTION, "どの塔ですか？"]
+)
+def test_what_claims_nothing(text: str) -> None:
+    assert [claim.said for claim in claims(text, QUESTION, passages=1)] == [""]
+
+
+def test_a_claim_knows_what_it_cites() -> None:
+    found = claims("The tower is in Paris [2][1]. It was completed in the year 1889 [7].", QUESTION, passages=3)
+    assert [claim.markers for claim in found] == [(2, 1), ()]
+
+
+@given(st.text(max_size=300))
+def test_together_the_claims_are_the_text(text: str) -> None:
+    assert "".join(claim.text for claim in claims(text, QUESTION, passages=2)) == text

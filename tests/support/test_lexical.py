@@ -1,0 +1,94 @@
+"""The check by words: what counts for and against a sentence, and the order in which it puts them."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reground.core.evidence import Passage
+from reground.support.claims import Claim
+from reground.support.lexical import Lexical, evidence
+
+TOWER = Passage(
+    id="tower", title="Eiffel Tower",
+    text="The Eiffel Tower is a tower in Paris. It was completed in 1889. Gustave Eiffel's company designed it.",
+)  # fmt: skip
+BRIDGE = Passage(
+    id="bridge", title="Brooklyn Bridge",
+    text="The Brooklyn Bridge spans the East River. It was opened in 1883. It was not built of wood.",
+)  # fmt: skip
+CHECK = Lexical(evidence([TOWER, BRIDGE]))
+
+
+def best(said: str, asked: str = "", check: Lexical = CHECK) -> tuple[float, str]:
+    scores = check.scores(Claim(said, said, asked, alone=bool(asked)))
+    at = max(range(len(scores)), key=scores.__getitem__)
+    return scores[at], check.found[at].sentence
+
+
+def test_a_sentence_supports_itself_and_what_says_the_same() -> None:
+    assert best("The Eiffel Tower was completed in 1889.") == (1.0, "It was completed in 1889.")
+    assert best("Completion of the Eiffel Tower: 1889")[1] == "It was completed in 1889."
+    score, sentence = best("The Brooklyn Bridge spans a river.")
+    assert score > 0.5
+    assert sentence == "The Brooklyn Bridge spans the East River."
+
+
+def test_a_wrong_number_a_wrong_name_and_a_negation_speak_against_it() -> None:
+    right = best("The Eiffel Tower was completed in 1889.")[0]
+    for wrong in (
+        "The Eiffel Tower was completed in 1887.",
+        "The Eiffel Tower was completed in 1883.",
+        "The Chrysler Tower was completed in 1889.",
+        "The Eiffel Tower was not completed in 1889.",
+        "It was built of wood.",
+    ):
+        assert best(wrong)[0] < 0.5 < right, wrong
+
+
+def test_a_short_answer_is_supported_where_it_stands_among_words_of_the_question() -> None:
+    asked = "When was the Eiffel Tower completed?"
+    assert best("1889", asked) == (1.0, "It was completed in 1889.")
+    assert best("1883", asked)[0] < 0.5
+    assert best("1901", asked)[0] == 0.0
+    assert best("1889", "When?")[0] == 1.0, "a question without a word that says something"
+
+
+def test_two_sentences_of_linked_passages_support_what_neither_says_alone() -> None:
+    clock = Passage(
+        id="cook", title="James Cook", text="On his second voyage Cook tested a clock made by John Harrison."
+    )
+    maker = Passage(id="h", title="John Harrison", text="He was born in 1693 in Foulby, a village in Yorkshire.")
+    other = Passage(id="b", title="Joseph Banks", text="He was born in London in 1743 and made voyages.")
+    check = Lexical(evidence([clock, maker, other]))
+
+    def together(said: str) -> tuple[float, set[int]]:
+        claim = Claim(said, said)
+        score, places = check.together(claim, check.scores(claim))
+        return score, set(places)
+
+    score, places = together("The maker of the clock that Cook tested on his second voyage was born in Foulby.")
+    assert score > 0.5
+    assert places == {0, 1}
+    score, places = together("The maker of the clock that Cook tested on his second voyage was born in London.")
+    assert places != {0, 2}, "the passage on Banks is not linked with the one on Cook"
+    assert together("Cook tested a clock on his second voyage.")[1] == {0}, "one is enough"
+
+
+def test_other_languages() -> None:
+    found = evidence([Passage(id="f", text="富士山は日本で一番高い山です。琵琶湖は日本で一番大きい湖です。")])
+    score, sentence = best("日本で一番高い山は富士山です。", check=Lexical(found, language="ja"))
+    assert score > 0.5
+    assert sentence.startswith("富士山")
+    german = Lexical(
+        evidence([Passage(id="h", text="Die Häuser der Stadt sind alt. Der Fluss ist breit.")]), language="de"
+    )
+    assert best("Das Haus in der Stadt ist alt.", check=german)[1].startswith("Die Häuser")
+
+
+@given(said=st.text(max_size=80), asked=st.text(max_size=40), texts=st.lists(st.text(max_size=120), max_size=3))
+def test_scores_are_shares(said: str, asked: str, texts: list[str]) -> None:
+    found = evidence([Passage(id=str(at), text=text) for at, text in enumerate(texts)])
+    scores = Lexical(found).scores(Claim(said, said, asked, alone=len(said) % 2 == 0))
+    assert len(scores) == len(found)
+    assert all(0.0 <= score <= 1.0 for score in scores)
