@@ -27,7 +27,7 @@ from reground.core.journal import SqliteJournal
 from reground.core.language import LanguageModel, Usage
 from reground.core.lines import replace_lines
 from reground.core.method import Method
-from reground.core.places import runs_dir
+from reground.core.places import expanded, runs_dir
 from reground.core.run import Run
 from reground.core.solve import Solved, solve
 from reground.core.storable import storable, storable_text
@@ -251,7 +251,7 @@ async def _solved(order: Ask, method: Method, named: Mapping[str, Any], budget: 
             run.note("scaled", why="the token budget", settings=plain(_changed(method, fitted)))
         solved = await solve(fitted, order.question, run, id=run_id, name=order.method)
         if order.support != "none" and states(fitted):
-            solved = await _with_support(solved, run, order.language)
+            solved = await _with_support(solved, run, order)
     finally:
         journal.close()
     return _result(solved, folder / "trajectory.jsonl", order.trace)
@@ -262,14 +262,19 @@ def states(method: Method) -> bool:
     return getattr(method, "form", TEXT).name in {TEXT.name, PHRASE.name}
 
 
-async def _with_support(solved: Solved, run: Run, language: str | None) -> Solved:
-    """The same with the sentences of the answer tied to those of the passages."""
+async def _with_support(solved: Solved, run: Run, order: Ask) -> Solved:
+    """The same with the sentences of the answer tied to those of the passages, and these to lines of files."""
     trajectory = solved.trajectory
     if trajectory.answer is None:
         return solved
     from reground.support.check import checked
 
-    said = await checked(trajectory.answer, trajectory.question, trajectory.steps, run, language=language or "en")
+    language = order.language or "en"
+    said = await checked(trajectory.answer, trajectory.question, trajectory.steps, run, language=language)
+    if isinstance(order.corpus, str | Path):
+        from reground.app.locating import located
+
+        said = await asyncio.to_thread(located, said, expanded(order.corpus))
     return replace(solved, trajectory=trajectory.model_copy(update={"answer": said}))
 
 

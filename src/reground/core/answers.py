@@ -15,13 +15,15 @@ ABSTENTION = "Not in these passages."
 
 
 class Citation(Value):
-    """A cited passage. marker: its number, in square brackets in the text."""
+    """A cited passage. marker: its number, in square brackets in the text. line: where its quote begins in the file,
+    from 1, if that is known."""
 
     marker: int
     passage_id: Text
     title: Text = ""
     url: Text | None = None
     quote: Text = ""
+    line: int | None = None
 
 
 class Thought(Value):

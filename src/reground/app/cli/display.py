@@ -100,7 +100,7 @@ def _show_support(console: Console, result: Result) -> None:
 
 
 def _source(citation: Citation) -> Text:
-    where = citation.url or citation.passage_id
+    where = (citation.url or citation.passage_id) + (f":{citation.line}" if citation.line else "")
     title = citation.title or citation.passage_id
     return Text.assemble((f"[{citation.marker}] ", "cyan"), plain(title, "bold"), plain(f"  {where}", "dim"))
 
