@@ -138,7 +138,7 @@ def main() -> None:
     )
     print(f"of short answers: {auroc(scores['answer'], scores['wrong answer']):.3f}")
     print(f"precision {found / (found + right):.3f}, recall {found / len(true):.3f}")
-    print(f"{1000 * seconds / checks:.1f} ms of CPU a claim, its passages read anew")
+    print(f"{1000 * seconds / checks:.1f} ms of CPU time a claim, with its passages")
 
 
 if __name__ == "__main__":

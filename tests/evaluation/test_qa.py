@@ -56,6 +56,7 @@ async def test_the_phrase_is_scored_against_all_aliases(root: Path) -> None:
         "token F1": pytest.approx(2 / 3),
         "hit": None,
         "gold recall": None,
+        "abstained": 0.0,
     }
     assert found["hit"].why == found["gold recall"].why == "nothing was retrieved"
     assert set(found) == set(task.metrics)  # type: ignore[attr-defined]

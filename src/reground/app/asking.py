@@ -47,6 +47,10 @@ if TYPE_CHECKING:
     from reground.retrieval.settings import IndexReport, Skipped
 
 
+NEAR = 0.25
+"""The score of support below which, in all of its sentences, an answer is none that the documents give."""
+
+
 @dataclass(frozen=True)
 class Result:
     """An answer with its evidence, its steps and its cost.
@@ -82,7 +86,10 @@ class Result:
         noted = next((str(note.data["why"]) for note in notes if note.name == UNGROUNDED), None)
         if noted is None and self.sentences and abstains(self.text):
             return "the passages do not hold the answer"
-        return "nothing that was read supports it" if noted is None and self.faithfulness == 0 else noted
+        scores = [sentence.score for sentence in self.sentences if sentence.score is not None]
+        if noted is None and scores and max(scores) < NEAR:
+            return "nothing that was read comes near it"
+        return noted
 
     @property
     def answered(self) -> bool:
@@ -259,7 +266,7 @@ async def _solved(order: Ask, method: Method, named: Mapping[str, Any], budget: 
 
 def states(method: Method) -> bool:
     """Whether a method's answers are sentences or phrases, which documents can support."""
-    return getattr(method, "form", TEXT).name in {TEXT.name, PHRASE.name}
+    return (getattr(method, "form", None) or TEXT).name in {TEXT.name, PHRASE.name}
 
 
 async def _with_support(solved: Solved, run: Run, order: Ask) -> Solved:

@@ -379,10 +379,15 @@ class Quiet:
 
 @dataclass(frozen=True, kw_only=True)
 class Json:
-    """How a result is printed."""
+    """Whether results are printed as JSON."""
 
     as_json: bool = field(default=False, metadata={"name": "--json"})
     """Print only JSON."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Printed(Json):
+    """How an answer is printed."""
 
     steps: bool = False
     """Show the steps too: each draft, the evidence, and what was corrected."""

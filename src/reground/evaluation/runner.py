@@ -32,7 +32,7 @@ from reground.core.programs import Sandbox
 from reground.core.run import Run
 from reground.core.solve import Solved, solve
 from reground.core.trajectory import GenerateStep, Trajectory
-from reground.evaluation import before_checks
+from reground.evaluation import before_checks, faithfulness
 from reground.evaluation.progress import Progress, Tracker
 from reground.evaluation.questions import Questions
 from reground.evaluation.records import Record, RunConfig, Summary
@@ -272,7 +272,10 @@ class _Session:
         scoring: str | None = None
         if trajectory.failure is None:
             try:
-                scores = await before_checks.score(self._task, job.example, trajectory, self._sandbox)
+                scores = {
+                    **await before_checks.score(self._task, job.example, trajectory, self._sandbox),
+                    **faithfulness.score(self._task, job.example, trajectory),
+                }
             except FATAL:
                 raise
             except Exception as error:

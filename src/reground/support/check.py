@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from reground.core.answers import Answer, Citation, Sentence
 from reground.core.evidence import Passage
@@ -35,22 +36,51 @@ async def checked(
 
     steps: of the run that gave the answer; its passages are looked up there. check: scores a claim (the candidate)
     against a title and a sentence (the context) from 0 to 1, recorded and paid as a step `support` of the run; without
-    one the words are compared (`reground.support.lexical`). language: of the documents.
+    one the words are compared (`compared`). language: of the documents.
     """
+    if check is None:
+        return compared(answer, question, steps, language=language)
+    found = _compared(answer, question, steps, language)
+    if found is None:
+        return answer
+    best = await _rescored(found.claims, found.units, found.scores, check, run)
+    return _with_sentences(answer, found, best)
+
+
+def compared(answer: Answer, question: str, steps: Sequence[Step], *, language: str = "en") -> Answer:
+    """The answer with its `sentences`, whose words are compared with those of the passages (`Lexical`)."""
+    found = _compared(answer, question, steps, language)
+    if found is None:
+        return answer
+    best = [found.lexical.together(claim, each) for claim, each in zip(found.claims, found.scores, strict=True)]
+    return _with_sentences(answer, found, best)
+
+
+@dataclass(frozen=True)
+class _Compared:
+    """The claims of an answer, the sentences of its passages, and how well their words agree."""
+
+    claims: Sequence[Claim]
+    units: Sequence[Evidence]
+    markers: Sequence[int]
+    lexical: Lexical
+    scores: Sequence[Sequence[float]]
+
+
+def _compared(answer: Answer, question: str, steps: Sequence[Step], language: str) -> _Compared | None:
     shown = _shown(answer, steps)
     if not shown:
-        return answer
-    found = claims(answer.text, question, passages=max(marker for marker, _ in shown))
+        return None
+    markers = [marker for marker, _ in shown]
+    found = claims(answer.text, question, passages=max(markers))
     units = evidence([passage for _, passage in shown])
     lexical = Lexical(units, language=language)
-    scores = [lexical.scores(claim) if claim.said else [] for claim in found]
-    if check is None:
-        best = [lexical.together(claim, each) for claim, each in zip(found, scores, strict=True)]
-    else:
-        best = await _rescored(found, units, scores, check, run)
-    markers = [marker for marker, _ in shown]
-    said = tuple(_sentence(claim, units, each, markers) for claim, each in zip(found, best, strict=True))
-    return answer.model_copy(update={"sentences": said})
+    return _Compared(found, units, markers, lexical, [lexical.scores(each) if each.said else [] for each in found])
+
+
+def _with_sentences(answer: Answer, found: _Compared, best: Sequence[Best]) -> Answer:
+    said = (_sentence(claim, found.units, each, found.markers) for claim, each in zip(found.claims, best, strict=True))
+    return answer.model_copy(update={"sentences": tuple(said)})
 
 
 def _shown(answer: Answer, steps: Sequence[Step]) -> list[tuple[int, Passage]]:

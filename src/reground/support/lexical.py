@@ -48,6 +48,8 @@ _NO_NUMBER, _NO_NAME, _OTHER_NUMBER, _NEGATED = 0.4, 0.5, 0.7, 0.4
 and a negation on one side only."""
 _SCALE = 2.5
 """Sentences share less of a question's words than of a statement's; this makes half a score mean the same for both."""
+_LEAST = 0.3
+"""What is left for an answer that stands there, but among no word of the question: too little to support it."""
 
 _FIRST, _ADDED, _BETTER = 5, 2, 0.1
 """For two sentences: the best ones that may be the first, the words that the second adds, the gain it must bring."""
@@ -158,7 +160,8 @@ class Lexical:
         said = self._share(new.weights, here) if new.weights else 1.0
         about = (self._share(asked.weights, own) + self._share(asked.weights, here)) / 2 if asked.weights else 1.0
         passage = self._whole[self.found[place].place]
-        return self._against((place,), new, negated, here, passage) * min(1.0, _SCALE * said * about)
+        fits = min(1.0, max(_LEAST, _SCALE * about))
+        return self._against((place,), new, negated, here, passage) * said * fits
 
     def _against(
         self, places: tuple[int, ...], said: _Words, negated: bool, here: Set[str], passages: Set[str]

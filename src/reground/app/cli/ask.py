@@ -13,14 +13,14 @@ from reground.app.cli import _common as common
 from reground.app.cli.codes import EXIT_UNGROUNDED
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.flags import flattened
-from reground.app.options import DEFAULT_METHOD, DEFAULT_MODEL, Ask, Demo, Json, Quiet
+from reground.app.options import DEFAULT_METHOD, DEFAULT_MODEL, Ask, Demo, Printed, Quiet
 
 if TYPE_CHECKING:
     from reground.app.asking import Result
 
 
 @flattened
-def ask(order: Ask, output: Json, voice: Quiet, config: ConfigFile = None) -> None:
+def ask(order: Ask, output: Printed, voice: Quiet, config: ConfigFile = None) -> None:
     """Answer a question step by step, and revise each step with evidence from your documents.
 
     The same command resumes an interrupted run and pays for no call twice. It replays a finished run; --fresh starts

@@ -9,7 +9,7 @@ import typer
 from reground.app.cli import _common as common
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.eval_claims import try_claims
-from reground.app.cli.eval_job import Job
+from reground.app.cli.eval_job import Job, slug
 from reground.app.cli.eval_run import go, print_report
 from reground.app.cli.flags import flattened
 from reground.app.options import Compare, Evaluate, Quiet, Report
@@ -74,11 +74,6 @@ def report(order: Report) -> None:
     """
     console, _ = common.consoles()
     print_report(console, order.folders, order.out or order.folders[0], order.baseline, order.by)
-
-
-def slug(*names: str) -> str:
-    """Join names into a folder's name."""
-    return "-".join("".join(c if c.isalnum() or c in "@._" else "-" for c in name).strip("-") for name in names)
 
 
 def register(cli: typer.Typer) -> None:

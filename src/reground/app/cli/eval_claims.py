@@ -13,7 +13,7 @@ import typer
 
 from reground.app.cli import _common as common
 from reground.app.cli.codes import EXIT_FAILED_QUESTIONS
-from reground.app.cli.eval_job import DEFAULT_LIMIT, Job
+from reground.app.cli.eval_job import DEFAULT_LIMIT, Job, slug
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -56,8 +56,6 @@ def try_claims(order: Compare, *, quiet: bool) -> None:
 
 
 def _folder(order: Compare) -> Path:
-    from reground.app.cli.eval import slug
-
     return order.out or Path("runs") / slug(order.preset or "", order.model)
 
 

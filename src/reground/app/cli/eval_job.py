@@ -42,3 +42,8 @@ class Job:
         limit = order.limit if order.limit is not None or order.ids else DEFAULT_LIMIT
         taken = {name: getattr(order, name) for name in field_names(Questions)}
         return EvalSettings(self.methods[0], order.model, **{**taken, "limit": limit or None})
+
+
+def slug(*names: str) -> str:
+    """Join names into a folder's name."""
+    return "-".join("".join(c if c.isalnum() or c in "@._" else "-" for c in name).strip("-") for name in names)

@@ -14,7 +14,7 @@ from reground.app.cli import _common as common
 from reground.app.cli import train_export
 from reground.app.cli.codes import EXIT_FAILED_QUESTIONS
 from reground.app.cli.config import ConfigFile
-from reground.app.cli.eval import slug
+from reground.app.cli.eval_job import slug
 from reground.app.cli.flags import flattened
 from reground.app.options import Quiet, Trees
 

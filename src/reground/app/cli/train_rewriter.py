@@ -13,7 +13,7 @@ import typer
 
 from reground.app.cli import _common as common
 from reground.app.cli.config import ConfigFile
-from reground.app.cli.eval import slug
+from reground.app.cli.eval_job import slug
 from reground.app.cli.flags import flattened
 from reground.app.cli.rewriter_pipeline import METHOD, searching, with_reader
 from reground.app.options import Quiet

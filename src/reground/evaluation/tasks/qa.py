@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from reground.core.answers import PHRASE, AnswerForm, Demonstration
+from reground.core.answers import PHRASE, AnswerForm, Demonstration, abstains
 from reground.core.programs import Sandbox
 from reground.core.trajectory import RetrieveStep, Trajectory
 from reground.evaluation.data import data_path, is_hub
@@ -37,6 +37,7 @@ YES_NO_FORM = replace(
     bare="Answer yes or no, and nothing else.",
 )
 NO_RETRIEVAL = Score(value=None, why="nothing was retrieved")
+ABSTAINED = "abstained"
 NO_ANSWER = Score(value=None, why="there is no answer")
 
 
@@ -76,7 +77,7 @@ class QuestionAnswering(Loaded):
     shots: tuple[Demonstration, ...] = ()
     corpus: Path | None = None
     evidence: Evidence = gold_ids
-    metrics: tuple[str, ...] = ("exact match", "cover-EM", "token F1", "hit", "gold recall")
+    metrics: tuple[str, ...] = ("exact match", "cover-EM", "token F1", "hit", "gold recall", ABSTAINED)
     form: AnswerForm = PHRASE
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
@@ -86,6 +87,7 @@ class QuestionAnswering(Loaded):
             **self._answer_scores(example, trajectory),
             "hit": _hit(example, trajectory),
             "gold recall": _recall(self.evidence(example), steps),
+            ABSTAINED: _abstained(trajectory),
         }
 
     def _answer_scores(self, example: Example, trajectory: Trajectory) -> dict[str, Score]:
@@ -115,6 +117,36 @@ class YesNo(QuestionAnswering):
         if said is None:
             return {"accuracy": Score(value=0.0, why="the answer is neither yes nor no")}
         return {"accuracy": Score(value=float(said == yes_or_no(example.golden_answers[0])))}
+
+
+@dataclass(frozen=True)
+class Unanswerable(QuestionAnswering):
+    """A task whose gold passages are taken away, so that the right answer is that the passages do not say.
+
+    Only questions whose gold passages are known are taken. A method that knows the answer by heart is wrong too: it
+    answers what its documents do not say.
+    """
+
+    metrics: tuple[str, ...] = (ABSTAINED,)
+
+    def examples(self) -> Sequence[Example]:
+        """The questions whose gold passages are known."""
+        return [example for example in super().examples() if not isinstance(self.evidence(example), str)]
+
+    def hidden(self, example: Example) -> frozenset[str]:
+        """The gold passages."""
+        found = self.evidence(example)
+        return frozenset() if isinstance(found, str) else frozenset(found)
+
+    async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
+        """Whether the method said that the passages do not hold the answer."""
+        return {ABSTAINED: _abstained(trajectory)}
+
+
+def _abstained(trajectory: Trajectory) -> Score:
+    if trajectory.answer is None:
+        return NO_ANSWER
+    return Score(value=float(abstains(trajectory.answer.text)))
 
 
 def yes_or_no(phrase: str) -> str | None:
@@ -253,10 +285,16 @@ TASKS: dict[str, Callable[[Path], Task]] = {
         corpus="corpus.jsonl",
         hub="2wikimultihopqa/train.jsonl",
     ).named("2wikimultihopqa_train"),
+    "2wikimultihopqa_unanswerable": replace(_multi_hop("2wikimultihopqa"), task=Unanswerable, primary=ABSTAINED).named(
+        "2wikimultihopqa_unanswerable"
+    ),
     "ambignq": _single_hop("ambignq", "dev_disambiguated.jsonl").named("ambignq"),
     "bamboogle": _multi_hop("bamboogle", None, "cover-EM", "bamboogle/test.jsonl").named("bamboogle"),
     "bamtwoogle": _BAMTWOOGLE.named("bamtwoogle"),
     "hotpotqa": _hotpotqa("dev").named("hotpotqa"),
+    "hotpotqa_unanswerable": replace(_hotpotqa("dev"), task=Unanswerable, primary=ABSTAINED).named(
+        "hotpotqa_unanswerable"
+    ),
     "hotpotqa_train": _hotpotqa("train").named("hotpotqa_train"),
     "musique": _multi_hop("musique", hub="musique/dev.jsonl").named("musique"),
     "nq_open": _NQ_WITH_PASSAGES.named("nq_open"),
@@ -266,6 +304,7 @@ TASKS: dict[str, Callable[[Path], Task]] = {
     "popqa": _POPQA.named("popqa"),
     "popqa_all": _POPQA_ALL.named("popqa_all"),
     "popqa_all_train": replace(_POPQA_ALL, training=True).named("popqa_all_train"),
+    "popqa_unanswerable": replace(_POPQA, task=Unanswerable, primary=ABSTAINED).named("popqa_unanswerable"),
     "popqa_train": replace(_POPQA, training=True).named("popqa_train"),
     "strategyqa": _strategyqa("dev").named("strategyqa"),
     "strategyqa_train": _strategyqa("train").named("strategyqa_train"),
