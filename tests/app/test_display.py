@@ -67,6 +67,10 @@ def test_cited_sources_stand_under_the_answer_and_what_was_also_read_apart_from_
 def test_a_correction_is_shown_word_by_word() -> None:
     text = corrected("It was built in 1889.", "The tower was built in 1887.")
     assert text.plain == "[-It-]{+The tower+} was built in[- 1889.-]{+ 1887.+}"
+    few = corrected("one of all of two", "three of all of four")
+    assert few.plain == "[-one-]{+three+} of all of[- two-]{+ four+}"
+    fewer = corrected("one of two", "three of four")
+    assert fewer.plain == "[-one of two-]{+three of four+}", "a single word between changes is no comfort"
     assert corrected("same words", "same words").plain == "same words"
     assert corrected("word " * 300, "word " * 300 + "end").plain.count("word") == 300, "nothing is cut"
 

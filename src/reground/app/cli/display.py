@@ -29,6 +29,8 @@ from reground.core.trajectory import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from rich.console import Console
 
     from reground.app.asking import Result
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from reground.core.language import Usage
 
 _WORDS = re.compile(r"\s*\S+|\s+")
+_FEW = 3
+"""Words between two changes from which on they are shown as unchanged."""
 
 
 def plain(text: str, style: str = "") -> Text:
@@ -119,15 +123,26 @@ def corrected(draft: str, final: str) -> Text:
     """Both versions in one text, word by word: [-what was taken out-] and {+what was put in+}, as git shows them."""
     old, new = _WORDS.findall(draft), _WORDS.findall(final)
     parts: list[Text] = []
-    for what, a, b, c, d in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if what == "equal":
-            parts.append(plain("".join(new[c:d])))
-            continue
-        if a < b:
-            parts.append(plain(f"[-{''.join(old[a:b])}-]", "red strike"))
-        if c < d:
-            parts.append(plain(f"{{+{''.join(new[c:d])}+}}", "green"))
+    for taken, put, kept in _changes(old, new):
+        if taken:
+            parts.append(plain(f"[-{taken}-]", "red strike"))
+        if put:
+            parts.append(plain(f"{{+{put}+}}", "green"))
+        parts.append(plain(kept))
     return Text.assemble(*parts)
+
+
+def _changes(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, str, str]]:
+    """What was taken out, what was put in, and what stays after it. Few words between two changes count as changed."""
+    blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
+    ends = {(0, 0), (len(old), len(new))}
+    a = b = 0
+    for block in blocks:
+        edge = (block.a, block.b) in ends or (block.a + block.size, block.b + block.size) in ends
+        if block.size >= _FEW or edge:
+            kept = "".join(new[block.b : block.b + block.size])
+            yield "".join(old[a : block.a]), "".join(new[b : block.b]), kept
+            a, b = block.a + block.size, block.b + block.size
 
 
 def cost_line(usage: Usage, seconds: float, replayed_calls: int = 0) -> str:
