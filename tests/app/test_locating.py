@@ -10,6 +10,7 @@ import reground
 from reground.app.locating import line_of, located
 from reground.core.answers import Answer, Citation, Sentence
 from reground.models.scripted import ScriptedModel
+from tests.retrieval.test_documents import pdf
 
 TEXT = "# Danube\n\nThe Danube flows through Vienna, where\nmany bridges cross it. It is\n2850 km long.\n"
 
@@ -38,6 +39,14 @@ def test_ask_gives_the_line_of_the_file(tmp_path: Path) -> None:
     assert (quote.url, quote.line, quote.quote) == ("danube.md", 4, "It is 2850 km long.")
     assert result.to_dict()["sentences"][0]["supports"][0]["line"] == 4
     assert result.answered and result.faithfulness == 1.0
+
+
+def test_a_quote_of_a_pdf_has_a_page(tmp_path: Path) -> None:
+    (tmp_path / "a.PDF").write_bytes(pdf(["The Seine is short.", "The Danube is long."]))
+    quote = Citation(marker=1, passage_id="a.PDF", url="a.PDF", quote="The Danube is long.")
+    answer = Answer(text="Long.", sentences=(Sentence(text="Long.", score=1.0, supports=(quote,)),))
+    ((found,),) = (sentence.supports for sentence in located(answer, tmp_path).sentences)
+    assert (found.page, found.line) == (2, None)
 
 
 @pytest.mark.parametrize("content", [None, b"\0\1\2", b"It was changed."])

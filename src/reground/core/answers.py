@@ -15,8 +15,8 @@ ABSTENTION = "Not in these passages."
 
 
 class Citation(Value):
-    """A cited passage. marker: its number, in square brackets in the text. line: where its quote begins in the file,
-    from 1, if that is known."""
+    """A cited passage. marker: its number, in square brackets in the text. line, page: where its quote begins in the
+    file, from 1, if that is known."""
 
     marker: int
     passage_id: Text
@@ -24,6 +24,7 @@ class Citation(Value):
     url: Text | None = None
     quote: Text = ""
     line: int | None = None
+    page: int | None = None
 
 
 class Thought(Value):

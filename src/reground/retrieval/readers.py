@@ -164,6 +164,12 @@ def _visible(root: Any) -> str:
 
 
 def _read_pdf(content: bytes) -> _Read:
+    title, pages = pdf_pages(content)
+    return _Read(title, "\n\n".join(page.strip() for page in pages if page.strip()))
+
+
+def pdf_pages(content: bytes, *, most: int | None = None) -> tuple[str, list[str]]:
+    """The title of a PDF and the texts of its first `most` pages. Raises Unreadable."""
     from pypdf import PdfReader
 
     logging.getLogger("pypdf").setLevel(logging.ERROR)  # it warns of every flaw that it can read over
@@ -171,13 +177,12 @@ def _read_pdf(content: bytes) -> _Read:
         reader = PdfReader(BytesIO(content))
         if reader.is_encrypted and not reader.decrypt(""):
             raise Unreadable("is a PDF with a password")
-        pages = [page.extract_text() for page in reader.pages]
         title = (reader.metadata and reader.metadata.title) or ""
+        return str(title), [page.extract_text() for page in reader.pages[:most]]
     except Unreadable:
         raise
     except Exception as error:  # a broken PDF can fail in any way
         raise Unreadable(f"is not a readable PDF: {error or type(error).__name__}") from None
-    return _Read(str(title), "\n\n".join(page.strip() for page in pages if page.strip()))
 
 
 def read_jsonl(file: SourceFile) -> Iterator[Document]:

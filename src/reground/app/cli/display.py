@@ -104,7 +104,8 @@ def _show_support(console: Console, result: Result) -> None:
 
 
 def _source(citation: Citation) -> Text:
-    where = (citation.url or citation.passage_id) + (f":{citation.line}" if citation.line else "")
+    place = f":{citation.line}" if citation.line else f", page {citation.page}" if citation.page else ""
+    where = (citation.url or citation.passage_id) + place
     title = citation.title or citation.passage_id
     return Text.assemble((f"[{citation.marker}] ", "cyan"), plain(title, "bold"), plain(f"  {where}", "dim"))
 
