@@ -46,6 +46,13 @@ def test_a_wrong_number_a_wrong_name_and_a_negation_speak_against_it() -> None:
         assert best(wrong)[0] < 0.5 < right, wrong
 
 
+def test_what_a_passage_says_of_something_else_supports_nothing() -> None:
+    text = "The Vltava is the longest river, at about 430 kilometres. It flows into the Elbe."
+    check = Lexical(evidence([Passage(id="v", title="Vltava", text=text)]))
+    assert best("The Elbe is approximately 430 kilometres long.", check=check)[0] < 0.5
+    assert best("The Vltava is approximately 430 kilometres long.", check=check)[0] > 0.5
+
+
 def test_a_short_answer_is_supported_where_it_stands_among_words_of_the_question() -> None:
     asked = "When was the Eiffel Tower completed?"
     assert best("1889", asked) == (1.0, "It was completed in 1889.")

@@ -43,9 +43,9 @@ _NUMBER = 3.0
 """What a number counts; a word counts 1."""
 _ELSEWHERE = 0.3
 """What a word counts that stands in the passage, but in another sentence."""
-_NO_NUMBER, _NO_NAME, _OTHER_NUMBER, _NEGATED = 0.4, 0.5, 0.7, 0.4
-"""What is left of the score for a number or a name that the passage lacks, a number that only another sentence has,
-and a negation on one side only."""
+_NO_NUMBER, _NO_NAME, _OTHER_NUMBER, _OTHER_NAME, _NEGATED = 0.4, 0.5, 0.7, 0.6, 0.4
+"""What is left of the score for a number or a name that the passage lacks, or that only another sentence of it has, and
+for a negation on one side only."""
 _SCALE = 2.5
 """Sentences share less of a question's words than of a statement's; this makes half a score mean the same for both."""
 _LEAST = 0.3
@@ -174,6 +174,8 @@ class Lexical:
             left *= _OTHER_NUMBER
         if said.names - passages:
             left *= _NO_NAME
+        elif said.names - here:
+            left *= _OTHER_NAME
         return left * (_NEGATED if negated != any(self._negated[place] for place in places) else 1.0)
 
     def _share(self, weights: Mapping[str, float], here: Set[str], elsewhere: Set[str] = frozenset()) -> float:
