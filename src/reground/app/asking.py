@@ -20,7 +20,7 @@ from reground.app.identity import identity, plain
 from reground.app.inputs import as_budget, as_corpus, as_model, as_options
 from reground.app.keywords import spread
 from reground.app.options import Ask
-from reground.core.answers import FORMS, PHRASE, TEXT, Citation, Sentence, Thought, abstains
+from reground.core.answers import FORMS, TEXT, AnswerForm, Citation, Sentence, Thought, abstains
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.journal import SqliteJournal
@@ -257,31 +257,25 @@ async def _solved(order: Ask, method: Method, named: Mapping[str, Any], budget: 
         if fitted is not method:
             run.note("scaled", why="the token budget", settings=plain(_changed(method, fitted)))
         solved = await solve(fitted, order.question, run, id=run_id, name=order.method)
-        if order.support != "none" and states(fitted):
-            solved = await _with_support(solved, run, order)
+        if order.support != "none":
+            form = getattr(fitted, "form", None) or TEXT
+            solved = await asyncio.to_thread(_with_support, solved, form, order)
     finally:
         journal.close()
     return _result(solved, folder / "trajectory.jsonl", order.trace)
 
 
-def states(method: Method) -> bool:
-    """Whether a method's answers are sentences or phrases, which documents can support."""
-    return (getattr(method, "form", None) or TEXT).name in {TEXT.name, PHRASE.name}
+def _with_support(solved: Solved, form: AnswerForm, order: Ask) -> Solved:
+    """The same with the sentences of the answer tied to those of the passages, and these to places in files."""
+    from reground.app.locating import located
+    from reground.support.check import compared, states
 
-
-async def _with_support(solved: Solved, run: Run, order: Ask) -> Solved:
-    """The same with the sentences of the answer tied to those of the passages, and these to lines of files."""
     trajectory = solved.trajectory
-    if trajectory.answer is None:
+    if trajectory.answer is None or not states(form):
         return solved
-    from reground.support.check import checked
-
-    language = order.language or "en"
-    said = await checked(trajectory.answer, trajectory.question, trajectory.steps, run, language=language)
+    said = compared(trajectory.answer, trajectory.question, trajectory.steps, language=order.language or "en")
     if isinstance(order.corpus, str | Path):
-        from reground.app.locating import located
-
-        said = await asyncio.to_thread(located, said, expanded(order.corpus))
+        said = located(said, expanded(order.corpus))
     return replace(solved, trajectory=trajectory.model_copy(update={"answer": said}))
 
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from reground.core.answers import PHRASE, TEXT
 from reground.core.trajectory import Trajectory
 from reground.evaluation.task import Example, Score, Task
-from reground.support.check import compared
+from reground.support.check import compared, states
 
 METRIC = "faithfulness"
 
@@ -19,7 +18,7 @@ METRIC = "faithfulness"
 def score(task: Task, example: Example, trajectory: Trajectory) -> Mapping[str, Score]:
     """The metric for answers in prose or phrases; nothing for other forms, and where no passage was read."""
     answer = trajectory.answer
-    if answer is None or task.form.name not in {TEXT.name, PHRASE.name}:
+    if answer is None or not states(task.form):
         return {}
     said = compared(answer, example.question, trajectory.steps)
     if not said.sentences:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reground.core.answers import Answer, Citation, Sentence
+from reground.core.answers import PHRASE, TEXT, Answer, AnswerForm, Citation, Sentence
 from reground.core.evidence import Passage
 from reground.core.pairs import Pair, Scorer
 from reground.core.run import Run
@@ -21,6 +21,11 @@ Best = tuple[float, tuple[int, ...]]
 
 _CANDIDATES = 6
 """Sentences for each claim that a check with a model compares: those with the highest lexical scores."""
+
+
+def states(form: AnswerForm) -> bool:
+    """Whether answers of a form are sentences or phrases, which documents can support."""
+    return form.name in {TEXT.name, PHRASE.name}
 
 
 async def checked(

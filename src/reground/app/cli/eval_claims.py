@@ -113,7 +113,7 @@ def _settings(order: Compare, claim: Claim) -> dict[str, object]:
 
 def _run(claim: Claim, task: Task, job: Job, err: Console) -> bool:
     """Run one comparison. Returns whether all of it ran without a failed question."""
-    from reground.app.cli.eval_run import run_job
+    from reground.app.cli.eval_run import run_job, tell_what_failed
     from reground.core.errors import RegroundError
 
     err.print(f"{claim.name}: {claim.source}", soft_wrap=True)
@@ -122,9 +122,7 @@ def _run(claim: Claim, task: Task, job: Job, err: Console) -> bool:
     except RegroundError as error:
         err.print(f"{claim.name} was not tried: {error}", soft_wrap=True)
         return False
-    for refusal in result.refused:
-        err.print(f"{refusal.cell.label} was not run: {refusal.why}", soft_wrap=True)
-    return not result.refused and not any(run.summary.failed for run in result.runs.values())
+    return tell_what_failed(err, result)
 
 
 def _report(console: Console, tried: Sequence[tuple[Claim, Job]], out: Path) -> None:

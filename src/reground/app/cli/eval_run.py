@@ -147,13 +147,18 @@ def _finish(console: Console, err: Console, job: Job, result: CompareResult) -> 
         err.print(f"note: {notice}", soft_wrap=True)
     if result.runs:
         print_report(console, [job.out], job.out, job.baseline, None)
+    if not tell_what_failed(err, result):
+        raise typer.Exit(EXIT_FAILED_QUESTIONS)
+
+
+def tell_what_failed(err: Console, result: CompareResult) -> bool:
+    """Print the cells that were refused and the number of failed questions. Returns whether there were none."""
     for refusal in result.refused:
         err.print(f"{refusal.cell.label} was not run: {refusal.why}", soft_wrap=True)
     failed = sum(run.summary.failed for run in result.runs.values())
     if failed:
         err.print(f"{failed} questions failed and are not in the means: --retry-failed runs them again", soft_wrap=True)
-    if failed or result.refused:
-        raise typer.Exit(EXIT_FAILED_QUESTIONS)
+    return not failed and not result.refused
 
 
 def print_report(console: Console, folders: Sequence[Path], out: Path, baseline: str | None, by: str | None) -> None:
