@@ -62,3 +62,10 @@ def test_compare_needs_a_task_or_a_preset(data: Path, capfd) -> None:
     assert "--task" in capfd.readouterr().err
     assert run(["compare", "--data", str(data), "--preset", "rat-claim"]) == 2
     assert "rat-claims" in capfd.readouterr().err
+
+
+def test_a_claim_that_ends_before_its_first_question_does_not_end_the_others(data: Path, capfd) -> None:
+    Path("out/rewriter-hotpotqa").mkdir(parents=True)
+    command = ["compare", "--preset", "rewriter-claims", "--data", str(data), "--model", "openai/m", "--out", "out"]
+    assert run([*command, "--quiet", "--set", "max_tokens=many"]) == 3
+    assert "rewriter-hotpotqa was not tried" in capfd.readouterr().err
