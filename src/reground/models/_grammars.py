@@ -16,7 +16,7 @@ RESPONSE_FORMAT = "response_format"
 """The parameter of OpenAI, Ollama and most gateways, which read schemas only."""
 
 PARAMETERS = (*PAGES.values(), RESPONSE_FORMAT)
-_ABOUT = re.compile(r"grammar|json.?schema|structured.?output|response.?format", re.IGNORECASE)
+_ABOUT = re.compile(r"grammar|json.?schema|structured.?output|response.?(?:format|schema)", re.IGNORECASE)
 
 
 def parameter(name: str, grammar: Grammar) -> dict[str, Any]:

@@ -24,6 +24,9 @@ Chunk = Mapping[str, Any]
 _BATCH = 512  # prompt tokens between two checks for cancellation
 _CACHE_MIB = 512  # memory for prompts that lost their slot
 
+THREADS = "llama"
+"""What the names of an engine's threads begin with. A process that is interrupted ends without waiting for them."""
+
 _engines: WeakValueDictionary[tuple[Path, Path | None, int, int, int | None], Engine] = WeakValueDictionary()
 _loading = threading.Lock()
 
@@ -38,7 +41,7 @@ class Engine:
         self.context = context
         self._server: Any = _start(path, slots, context, threads, adapter)
         # More threads than slots, so that the next prompts are tokenized while all slots are busy.
-        self._pool = ThreadPoolExecutor(max_workers=2 * slots, thread_name_prefix="llama")
+        self._pool = ThreadPoolExecutor(max_workers=2 * slots, thread_name_prefix=THREADS)
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
         """Run something that calls `chat` in one of the engine's threads."""
@@ -168,6 +171,9 @@ def _signals_kept() -> Iterator[None]:
 
 @atexit.register
 def _close_all() -> None:
-    """Close open engines before the interpreter ends their threads."""
+    """Let engines finish what they do and close those that are open, before the interpreter ends their threads."""
+    for thread in threading.enumerate():
+        if thread.name == THREADS:  # it loads an engine or ends one, for a task that was cancelled
+            thread.join()
     for engine in list(_engines.values()):
         engine.close()

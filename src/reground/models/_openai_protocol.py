@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from pydantic import ValidationError
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from reground.core.bodies import LEAST_LIMIT, MOST_LIMIT
 from reground.core.errors import (
@@ -22,7 +20,9 @@ from reground.core.errors import (
 )
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage, estimate_tokens
 from reground.core.reasoning import separate
+from reground.models._complaints import BAD_KEY, NO_QUOTA, Complaint, is_about_context
 from reground.models._grammars import RESPONSE_FORMAT, is_about_grammar, parameter
+from reground.models._limits import NONE, Limits
 from reground.models.options import Price
 
 TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
@@ -36,14 +36,13 @@ _UNSUPPORTED = re.compile(
     re.IGNORECASE,
 )
 _ONE_SAMPLE = re.compile(
-    r"only (?:one|1|a single) (?:completion|choice|sample)|\bn\b\W{0,3}(?:must|should|can only) be (?:1|one)\b", re.I
-)
-_CONTEXT = re.compile(
-    r"context.{0,12}(?:length|window|size)|maximum (?:context|prompt|input)|too many (?:input )?tokens"
-    r"|(?:prompt|input).{0,24} too (?:long|large)",
+    r"only (?:one|1|a single) (?:completion|choice|sample|candidate)|multiple candidates|\bcandidateCount\b"
+    r"|\bn\b\W{0,3}(?:must|should|can only) be (?:1|one)\b",
     re.IGNORECASE,
 )
-_SECRET = re.compile(r"\b(?:sk|rk|pk|key|gsk|hf|Bearer)[-_ ][\w*.+/=-]{6,}", re.IGNORECASE)
+_NOT_BOTH = re.compile(r"temperature.{1,9}top_p.{1,9}cannot both", re.IGNORECASE)
+_SECRET = re.compile(r"\b(?:(?:sk|rk|pk|key|gsk|hf|Bearer)[-_ ]|AIza)[\w*.+/=-]{6,}", re.IGNORECASE)
+_LONGEST_COMPLAINT = 400
 
 
 def most_bytes(sampling: Sampling) -> int:
@@ -54,11 +53,15 @@ def most_bytes(sampling: Sampling) -> int:
 
 @dataclass(frozen=True)
 class Dialect:
-    """What one server understands: its names for the length limit and a grammar, and the parameters that it refuses."""
+    """What one server understands: its names for the length limit and a grammar, and the parameters that it refuses.
+
+    limits: what its provider's documentation says. without: also what the server refused.
+    """
 
     length: str = "max_tokens"
     grammar: str = RESPONSE_FORMAT
     without: frozenset[str] = frozenset()
+    limits: Limits = NONE
 
     def body(self, model: str, messages: Sequence[Message], sampling: Sampling) -> bytes:
         """The JSON of a chat completion request."""
@@ -69,11 +72,11 @@ class Dialect:
             "temperature": sampling.temperature,
         }
         if sampling.n > 1:
-            wanted["n"] = sampling.n
+            wanted["n"] = min(sampling.n, self.limits.samples or sampling.n)
         if sampling.top_p < 1:
             wanted["top_p"] = sampling.top_p
-        if sampling.stop:
-            wanted["stop"] = sampling.stop
+        if stop := self._stops(sampling.stop):
+            wanted["stop"] = stop
         if sampling.seed is not None:
             wanted["seed"] = sampling.seed
         if sampling.logprobs:
@@ -84,10 +87,21 @@ class Dialect:
             wanted.pop(name, None)
         return to_json(wanted)
 
+    def _stops(self, stop: Sequence[str]) -> Sequence[str]:
+        """The stop strings that are sent."""
+        sent = [each for each in stop if each.strip()] if self.limits.refuses_blank_stops else stop
+        return sent[: self.limits.stops]
+
+    def cuts_here(self, stop: Sequence[str]) -> bool:
+        """Whether replies are to be cut on this side, because the server does not get all of these stop strings."""
+        return bool(stop) and ("stop" in self.without or len(self._stops(stop)) < len(stop))
+
     def learn(self, complaint: Complaint) -> Dialect | None:
         """The dialect that avoids this error; None if the error is about something else."""
         if "n" not in self.without and (complaint.param == "n" or _ONE_SAMPLE.search(complaint.message)):
             return replace(self, without=self.without | {"n"})
+        if "top_p" not in self.without and _NOT_BOTH.search(complaint.message):
+            return replace(self, without=self.without | {"top_p"})
         if not (_UNSUPPORTED.search(complaint.message) or complaint.code.startswith("unsupported")):
             return None
         if self.length == "max_tokens" and complaint.names("max_tokens"):
@@ -95,58 +109,6 @@ class Dialect:
         for name in _OPTIONAL:
             if name not in self.without and complaint.names(name):
                 return replace(self, without=self.without | {name})
-        return None
-
-
-@dataclass(frozen=True)
-class Complaint:
-    """An error reply. retry_after: seconds."""
-
-    status: int
-    message: str
-    code: str = ""
-    param: str = ""
-    retry_after: float | None = None
-
-    def names(self, parameter: str) -> bool:
-        """Whether it is about this request parameter."""
-        return self.param == parameter or (not self.param and re.search(rf"\b{parameter}\b", self.message) is not None)
-
-
-def read_complaint(status: int, headers: Mapping[str, str], body: bytes) -> Complaint:
-    """Read an error reply in any of the forms that servers use."""
-    text = body[:4000].decode("utf-8", "replace").strip()
-    code = param = ""
-    try:
-        data = from_json(body)
-        error = data.get("error", data) if isinstance(data, dict) else data
-        if isinstance(error, dict):
-            # OpenAI says "message", FastAPI says "detail", with the parameter's path in "loc".
-            text = str(error.get("message") or error.get("detail") or text)
-            code, param = str(error.get("code") or error.get("type") or ""), str(error.get("param") or "")
-            if error.get("type") == "insufficient_quota":
-                code = "insufficient_quota"
-        elif error:
-            text = str(error)
-    except ValueError:
-        if "<html" in text.lower():
-            text = ""
-    return Complaint(status, " ".join(text.split())[:400], code, param, retry_after(headers))
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, from Retry-After (seconds or an HTTP date) or retry-after-ms."""
-    exact = headers.get("retry-after-ms")
-    given = headers.get("Retry-After")
-    try:
-        if exact is not None:
-            return max(0.0, float(exact) / 1000)
-        return None if given is None else max(0.0, float(given))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(str(given)).timestamp() - time.time())
-    except ValueError:
         return None
 
 
@@ -162,15 +124,18 @@ class Server:
         return f"Server({self.url!r}, key {'set' if self.key else 'not set'})"
 
     def redact(self, text: str) -> str:
-        """Remove anything that may be a key from a server's message."""
+        """A server's message, shortened and without anything that may be a key."""
         if self.key:
             text = text.replace(self.key, "[key]")
-        return _SECRET.sub("[key]", text)
+            # The message may have been cut in the middle of the key.
+            end = next((n for n in range(len(self.key) - 1, 3, -1) if text.endswith(self.key[:n])), 0)
+            text = text[: len(text) - end]
+        return _SECRET.sub("[key]", text)[:_LONGEST_COMPLAINT]
 
     def refusal(self, complaint: Complaint, sampling: Sampling) -> ModelError:
         """The error for a refused chat completion."""
         said = self.redact(complaint.message) or f"HTTP {complaint.status}"
-        if complaint.code == "insufficient_quota":
+        if complaint.code == NO_QUOTA or complaint.status == 402:
             return ModelError(f"the account behind {self.key_env} has no quota left at {self.url}: {said}")
         if complaint.status in TRANSIENT or complaint.status >= 500:
             why = f"{self.url} answered {complaint.status}: {said}"
@@ -179,9 +144,9 @@ class Server:
             return CapabilityError(f"{self.url} gives no log-probabilities for this model: {said}")
         if sampling.grammar is not None and is_about_grammar(f"{complaint.param} {complaint.message}"):
             return CapabilityError(f"{self.url} cannot keep a reply to a grammar: {said}", lacks="grammar")
-        if complaint.status == 401:
+        if complaint.status == 401 or complaint.code == BAD_KEY:
             problem = f"refused the key in {self.key_env}" if self.key else f"needs a key: set {self.key_env}"
-            return AuthenticationError(f"{self.url} {problem} (401)")
+            return AuthenticationError(f"{self.url} {problem} ({complaint.status})")
         if complaint.status == 403:
             return AuthenticationError(f"{self.url} does not allow this with the key in {self.key_env} (403): {said}")
         if is_about_context(complaint):
@@ -193,30 +158,32 @@ class Server:
         return ModelError(f"{self.url} refused the request ({complaint.status}): {said}")
 
 
-def is_about_context(complaint: Complaint) -> bool:
-    """Whether prompt and completion together were too long."""
-    return (
-        complaint.status == 413
-        or "context_length" in complaint.code
-        or "context_size" in complaint.code
-        or _CONTEXT.search(complaint.message) is not None
-    )
+def read_replies(
+    data: Any, messages: Sequence[Message], price: Price | None, *, thinks_apart: bool = False
+) -> list[Reply]:
+    """Replies from a completion, with its usage on the first. Raises ValueError if it is malformed.
 
-
-def read_replies(data: Any, messages: Sequence[Message], price: Price | None) -> list[Reply]:
-    """Replies from a completion, with its usage on the first. Raises ValueError if it is malformed."""
+    thinks_apart: as in `Limits`.
+    """
     try:
         choices = data["choices"]
         if not choices:
             raise ValueError("no choices")
-        said = [(_text(choice["message"]), _reasoning(choice["message"])) for choice in choices]
-        usage = _usage(data.get("usage"), messages, [text + (thought or "") for text, thought in said], price)
+        ends = [_finish(choice.get("finish_reason")) for choice in choices]
+        # A filter may leave no message at all.
+        heard = [
+            choice["message"] if end != FILTERED else choice.get("message") or {}
+            for choice, end in zip(choices, ends, strict=True)
+        ]
+        said = [(_text(message), _reasoning(message)) for message in heard]
+        counted = _thoughts_too(data.get("usage")) if thinks_apart else data.get("usage")
+        usage = _usage(counted, messages, [text + (thought or "") for text, thought in said], price)
         replies: list[Reply] = []
-        for choice, (text, thought) in zip(choices, said, strict=True):
+        for choice, end, (text, thought) in zip(choices, ends, said, strict=True):
             reply = Reply(
                 text=text,
                 reasoning=thought,
-                finish_reason=choice.get("finish_reason") or "stop",
+                finish_reason=end,
                 token_logprobs=_logprobs(choice.get("logprobs")),
                 usage=_NOTHING if replies else usage,
             )
@@ -228,6 +195,18 @@ def read_replies(data: Any, messages: Sequence[Message], price: Price | None) ->
 
 _NOTHING = Usage()
 _MANY = 4096
+FILTERED = "content_filter"
+_FINISHES = {"stop": "stop", "max_tokens": "length", FILTERED: FILTERED} | dict.fromkeys(
+    ("safety", "recitation", "blocklist", "prohibited_content", "spii"), FILTERED
+)
+"""Gemini may give the names of its own interface, and a filter's reason behind a colon."""
+
+
+def _finish(reason: Any) -> Any:
+    """How a reply ended, by OpenAI's name. What is no text is left to validation."""
+    if not isinstance(reason, str):
+        return reason or "stop"
+    return _FINISHES.get(reason.partition(":")[0].strip().lower(), reason or "stop")
 
 
 def _text(message: dict[str, Any]) -> str:
@@ -259,6 +238,14 @@ def _logprobs(data: dict[str, Any] | None) -> Any:
         pairs = zip(data["tokens"], data["token_logprobs"], strict=True)
         return tuple({"token": token, "logprob": logprob} for token, logprob in pairs)
     return None
+
+
+def _thoughts_too(usage: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The usage with the tokens of thoughts among those of the completion."""
+    if not usage or usage.get("total_tokens") is None or usage.get("prompt_tokens") is None:
+        return usage
+    rest = usage["total_tokens"] - usage["prompt_tokens"]
+    return {**usage, "completion_tokens": max(usage.get("completion_tokens") or 0, rest)}
 
 
 def _usage(

@@ -11,9 +11,11 @@ import importlib.util
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reground.core.daemons import in_daemon
 from reground.core.errors import ConfigurationError, ContextLengthExceeded, MissingExtra, ModelError
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.untrusted import neutralise
@@ -102,14 +104,25 @@ class GgufModel:
         return [replies[0].model_copy(update={"usage": usage}), *replies[1:]]
 
     async def aclose(self) -> None:
-        """Release the engine; the last release frees its memory. A later call loads it again."""
-        engine, self._engine = self._engine, None
-        if engine is not None:
-            await asyncio.to_thread(_drop, [engine])
+        """Release the engine; the last release frees its memory. A later call loads it again.
+
+        In a task that is being cancelled, as by Ctrl-C, it does not wait: the engine first ends the batch that it
+        reads, which takes seconds with a large model, and nothing can stop it.
+        """
+        engines, self._engine = [self._engine], None
+        task = asyncio.current_task()
+        if task is not None and task.cancelling():
+            from reground.models._llama import THREADS
+
+            threading.Thread(target=engines.clear, name=THREADS, daemon=True).start()
+        else:
+            await asyncio.to_thread(engines.clear)  # in another thread, because ending an engine may wait for a batch
 
     async def _open(self) -> Engine:
         path = await pull.pulled(self._model, progress=self.progress)
-        engine, self._special = await asyncio.to_thread(self._load, path)
+        from reground.models._llama import THREADS
+
+        engine, self._special = await in_daemon(partial(self._load, path), name=THREADS)
         self._engine = engine
         return engine
 
@@ -129,11 +142,6 @@ class GgufModel:
     def _turns(self, messages: Sequence[Message]) -> list[dict[str, str]]:
         """The messages with control tokens broken, which llama.cpp would otherwise read as such."""
         return [{"role": m.role, "content": neutralise(m.content, extra=self._special)} for m in messages]
-
-
-def _drop(engines: list[Engine]) -> None:
-    """Drop the last reference in a worker thread, because ending an engine may wait for a batch."""
-    engines.clear()
 
 
 @dataclass

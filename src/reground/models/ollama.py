@@ -6,21 +6,15 @@ It uses Ollama's OpenAI-compatible interface. The option `base_url` overrides OL
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from urllib.parse import urlsplit
 
 from reground.core.addresses import check_address
-from reground.core.errors import ConfigurationError, ModelError
+from reground.core.errors import ConfigurationError
+from reground.models._local import Local, create_local, local_models
 from reground.models.openai import OpenAIModel, Provider
-from reground.models.options import Listing, ModelOptions, Price
+from reground.models.options import Listing, ModelOptions
 
 DEFAULT_HOST, DEFAULT_PORT = "127.0.0.1", 11434
-OLLAMA = Provider(
-    name="ollama",
-    start="start Ollama there (ollama serve), or set OLLAMA_HOST to where it is",
-    bring="; ollama pull {model} brings another",
-    patient=False,
-)
 
 
 def create(model: str, options: ModelOptions) -> OpenAIModel:
@@ -29,25 +23,12 @@ def create(model: str, options: ModelOptions) -> OpenAIModel:
     The key comes from OLLAMA_API_KEY or from the variable that the options name; another provider's key is never sent.
     Raises ConfigurationError for an OLLAMA_HOST that is not an address.
     """
-    if options.api_key_env == ModelOptions().api_key_env:
-        options = replace(options, api_key_env="OLLAMA_API_KEY")
-    if options.price is None:
-        options = replace(options, price=Price(0.0, 0.0, 0.0))
-    return OpenAIModel(model, replace(options, base_url=options.base_url or base_url()), provider=OLLAMA)
+    return create_local(OLLAMA, model, options)
 
 
 async def available(options: ModelOptions) -> list[Listing]:
-    """The models that Ollama serves, one line each, or one line that says why it does not answer within two seconds."""
-    adapter = create("<model>", replace(options, base_url=None))
-    try:
-        models = await adapter.offered()
-    except ModelError as error:
-        return [Listing(adapter.name, False, str(error))]
-    finally:
-        await adapter.aclose()
-    if not models:
-        return [Listing(adapter.name, False, f"{adapter.server.url} has no model yet: ollama pull llama3.2")]
-    return [Listing(f"ollama/{model}", True, adapter.server.url) for model in models]
+    """The models that Ollama serves, one line each, or one line that says why it does not answer within a second."""
+    return await local_models(OLLAMA, options)
 
 
 def base_url() -> str:
@@ -67,3 +48,17 @@ def base_url() -> str:
         port = DEFAULT_PORT if "://" not in given else 443 if parts.scheme == "https" else 80
     host = f"[{host}]" if ":" in host else host
     return f"{parts.scheme}://{host}:{port}{parts.path.rstrip('/').removesuffix('/v1')}/v1"
+
+
+OLLAMA = Local(
+    Provider(
+        name="ollama",
+        start="start Ollama there (ollama serve), or set OLLAMA_HOST to where it is",
+        bring="; ollama pull {model} brings another",
+        patient=False,
+    ),
+    where=base_url,
+    key_env="OLLAMA_API_KEY",
+    empty="has no model yet: ollama pull llama3.2",
+    told=lambda: bool(os.environ.get("OLLAMA_HOST", "").strip()),
+)

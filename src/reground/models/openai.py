@@ -9,42 +9,39 @@ from __future__ import annotations
 
 import asyncio
 import difflib
-import ipaddress
 import logging
 import os
-import urllib.request
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import aiohttp
-from pydantic_core import from_json
 from yarl import URL
 
-from reground.core.addresses import check_address
 from reground.core.bodies import ENCODING, LARGE, LEAST_LIMIT, BadBody, read_body, read_json
-from reground.core.errors import ConfigurationError, ModelError, TransientModelError
+from reground.core.errors import CapabilityError, ConfigurationError, ModelError, TransientModelError
 from reground.core.language import LanguageModel, Message, Reply, Sampling
 from reground.core.untrusted import neutralise
 from reground.models._about import PAGE_SECONDS, About
+from reground.models._complaints import Complaint, is_about_context, read_complaint
+from reground.models._control_tokens import is_own
 from reground.models._grammars import RESPONSE_FORMAT
-from reground.models._openai_protocol import (
-    Complaint,
-    Dialect,
-    Server,
-    cut_at_stop,
-    is_about_context,
-    most_bytes,
-    read_complaint,
-    read_replies,
+from reground.models._limits import NONE, Limits
+from reground.models._listing import (
+    LISTING_SECONDS,
+    PROBE_CONNECT_SECONDS,
+    PROBE_SECONDS,
+    each_model,
+    model_names,
+    one_line,
+    some,
 )
+from reground.models._openai_protocol import Dialect, Server, cut_at_stop, most_bytes, read_replies
+from reground.models._reaching import DEFAULT_BASE_URL, base_url_of, beneath, most_connections, proxy_for
 from reground.models.options import Listing, ModelOptions
 from reground.models.wrappers.retry import PartialReplies, rest_of
 
-DEFAULT_BASE_URL = "https://api.openai.com/v1"
-LISTING_SECONDS = 2.0
 CONNECT_SECONDS = 30.0
 _log = logging.getLogger(__name__)
 
@@ -64,33 +61,36 @@ def create(model: str, options: ModelOptions) -> LanguageModel:
 
 
 async def available(options: ModelOptions) -> list[Listing]:
-    """The configured server in one line: its models, or why it cannot be used. Takes at most two seconds."""
+    """OpenAI in one line, or the models of the configured server, one line each, or why there are none.
+
+    Takes at most two seconds, and under a second for a server in one's own network.
+    """
     adapter = OpenAIModel("<model>", options)
-    server = adapter.server
-    try:
-        if server.key is None and adapter.base_url.host == URL(DEFAULT_BASE_URL).host:
-            return [Listing(adapter.name, False, f"{options.api_key_env} is not set ({server.url})")]
-        models = await adapter.offered()
-    except ModelError as error:
-        return [Listing(adapter.name, False, str(error))]
-    finally:
-        await adapter.aclose()
-    key = f"key from {options.api_key_env}" if server.key else "no key"
-    return [Listing(adapter.name, True, f"{server.url}, {key}; serves {_some(models) or 'models it does not list'}")]
+    if adapter.base_url.host == URL(DEFAULT_BASE_URL).host and adapter.server.key is None:
+        return [Listing(adapter.name, False, f"{options.api_key_env} is not set ({adapter.server.url})")]
+    if not is_own(adapter.base_url):
+        return await one_line(adapter, base_url=options.base_url)
+    note = f", key from {options.api_key_env}" if adapter.server.key else ", no key"
+    return await each_model(adapter, note=note, base_url=options.base_url)
 
 
 @dataclass(frozen=True)
 class Provider:
-    """The wording of messages about a kind of server.
+    """A kind of server: the wording of messages about it, and what it lacks.
 
     name: the prefix of its models' names. start: what to do if the server does not answer. bring: how to get a {model}.
     patient: whether to try a server again that has never answered, because it may still be starting.
+    limits: what its interface lacks. listing_headers: the headers that carry the key where models are listed, if not
+    Authorization. listing_prefix: what stands before the models' names there.
     """
 
     name: str = "openai"
     start: str = "start the server there, or set OPENAI_BASE_URL to where it is"
     bring: str = ""
     patient: bool = True
+    limits: Limits = NONE
+    listing_headers: Callable[[str], Mapping[str, str]] | None = None
+    listing_prefix: str = ""
 
 
 class OpenAIModel:
@@ -113,15 +113,15 @@ class OpenAIModel:
         self._model = model
         self._options = options
         self.price = options.price
-        self.base_url = _base_url(options)
+        self.base_url = base_url_of(options)
         key = os.environ.get(options.api_key_env, "").strip() or None
         if key is not None and not (key.isascii() and key.isprintable()):
             raise ConfigurationError(f"{options.api_key_env} has characters that no key has")
         self.server = Server(str(self.base_url.with_query(None)).rstrip("/"), options.api_key_env, key)
         self.served_at = self.server.url
-        self._chat = _beneath(self.base_url, "chat/completions")
-        self._proxy = _proxy(self.base_url)
-        self._dialect = Dialect()
+        self._chat = beneath(self.base_url, "chat/completions")
+        self._proxy = proxy_for(self.base_url)
+        self._dialect = Dialect(without=provider.limits.without, limits=provider.limits)
         self._met = False
         self._about = About(self.base_url, partial(self._get, seconds=min(PAGE_SECONDS, options.timeout)))
         self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
@@ -142,6 +142,7 @@ class OpenAIModel:
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
         """Return `sampling.n` replies."""
+        self._check(sampling)
         messages = await self._harmless(messages)
         if sampling.grammar is not None:
             grammar = await self._about.grammar.get() or RESPONSE_FORMAT
@@ -150,6 +151,14 @@ class OpenAIModel:
         while len(replies) < sampling.n:
             replies = await self._complete_more(messages, sampling, replies)
         return replies[: sampling.n] if len(replies) > sampling.n else replies
+
+    def _check(self, sampling: Sampling) -> None:
+        """Refuse what the server would ignore without a word. Raises CapabilityError before anything is paid."""
+        lacks = self._provider.limits.lacks
+        if sampling.logprobs and "logprobs" in lacks:
+            raise CapabilityError(f"{self.name} gives no log-probabilities; choose a model or a server that does")
+        if sampling.grammar is not None and "grammar" in lacks:
+            raise CapabilityError(f"{self.name} cannot keep a reply to a grammar", lacks="grammar")
 
     async def _harmless(self, messages: Sequence[Message]) -> Sequence[Message]:
         """The messages without the server's own control tokens, which are requested before the first call.
@@ -161,10 +170,14 @@ class OpenAIModel:
             return messages
         return [Message(role=m.role, content=neutralise(m.content, special)) for m in messages]
 
-    async def _get(self, place: URL, *, seconds: float = LISTING_SECONDS) -> tuple[int, Any, bytes]:
+    async def _get(self, place: URL, *, seconds: float) -> tuple[int, Any, bytes]:
         """A short request. Raises BadBody and aiohttp's errors."""
         session = self._sessions.get(asyncio.get_running_loop()) or await self._open()
-        limit = aiohttp.ClientTimeout(total=seconds)
+        return await self._fetch(session, place, seconds)
+
+    async def _fetch(self, session: aiohttp.ClientSession, place: URL, seconds: float) -> tuple[int, Any, bytes]:
+        connect = PROBE_CONNECT_SECONDS if seconds <= PROBE_SECONDS else None
+        limit = aiohttp.ClientTimeout(total=seconds, sock_connect=connect)
         async with session.get(place, proxy=self._proxy, allow_redirects=False, timeout=limit) as response:
             return response.status, response.headers, await read_body(response, LEAST_LIMIT)
 
@@ -214,11 +227,12 @@ class OpenAIModel:
 
     def _read(self, data: Any, messages: Sequence[Message], sampling: Sampling, dialect: Dialect) -> list[Reply]:
         try:
-            replies = read_replies(data, messages, self._options.price)
+            apart = self._provider.limits.thinks_apart
+            replies = read_replies(data, messages, self._options.price, thinks_apart=apart)
         except ValueError as error:
             why = self.server.redact(str(error).splitlines()[0])
             raise TransientModelError(f"{self.server.url} gave a malformed reply: {why}") from None
-        return cut_at_stop(replies, sampling.stop) if sampling.stop and "stop" in dialect.without else replies
+        return cut_at_stop(replies, sampling.stop) if dialect.cuts_here(sampling.stop) else replies
 
     def _learn(self, spoken: Dialect, complaint: Complaint) -> bool:
         """Whether to try another dialect, which a concurrent call may have found already."""
@@ -248,17 +262,17 @@ class OpenAIModel:
     async def _open(self) -> aiohttp.ClientSession:
         for owner in [owner for owner in self._sessions if owner.is_closed()]:
             await self._sessions.pop(owner).close()
-        headers = {"Content-Type": "application/json", "Accept-Encoding": ENCODING}
-        if self.server.key is not None:
-            headers["Authorization"] = f"Bearer {self.server.key}"
-        session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(limit=_connections(self._options.connections)),
+        key = {} if self.server.key is None else {"Authorization": f"Bearer {self.server.key}"}
+        return self._sessions.setdefault(asyncio.get_running_loop(), self._session(key))
+
+    def _session(self, key: Mapping[str, str]) -> aiohttp.ClientSession:
+        return aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=most_connections(self._options.connections)),
             cookie_jar=aiohttp.DummyCookieJar(),
-            headers=headers,
+            headers={"Content-Type": "application/json", "Accept-Encoding": ENCODING, **key},
             auto_decompress=False,  # `read_body` unpacks, within limits
             timeout=aiohttp.ClientTimeout(total=self._options.timeout, sock_connect=CONNECT_SECONDS),
         )
-        return self._sessions.setdefault(asyncio.get_running_loop(), session)
 
     def _lost(self, error: Exception) -> ModelError:
         """The error for a failed connection."""
@@ -270,7 +284,7 @@ class OpenAIModel:
         if isinstance(error, aiohttp.ConnectionTimeoutError):
             return TransientModelError(f"cannot connect to {url} within {CONNECT_SECONDS:.0f} s")
         if isinstance(error, aiohttp.ClientConnectorError):
-            why = (error.strerror or "no connection").lower()
+            why = (os.strerror(error.errno) if error.errno else error.strerror or "no connection").lower()
             kind = TransientModelError if self._provider.patient or self._met else ModelError
             return kind(f"cannot reach {url} ({why}); {self._provider.start}")
         if isinstance(error, TimeoutError):
@@ -280,23 +294,30 @@ class OpenAIModel:
             )
         return TransientModelError(f"{url} cut the connection ({type(error).__name__})")
 
-    async def offered(self) -> list[str]:
-        """The models that the server lists. Raises ModelError if it does not answer within two seconds."""
+    async def offered(self, seconds: float = LISTING_SECONDS) -> list[str]:
+        """The models that the server lists, if it lists any. Raises ModelError if it does not answer in time."""
+        return await self.listed(seconds) or []
+
+    async def listed(self, seconds: float) -> list[str] | None:
+        """The same; None if it answers with something else than such a list."""
+        place = beneath(self.base_url, "models")
         try:
-            status, headers, body = await self._get(_beneath(self.base_url, "models"))
+            if self._provider.listing_headers is not None and self.server.key is not None:
+                async with self._session(self._provider.listing_headers(self.server.key)) as session:
+                    status, headers, body = await self._fetch(session, place, seconds)
+            else:
+                status, headers, body = await self._get(place, seconds=seconds)
         except BadBody as error:
             raise ModelError(f"{self.server.url} {error}") from None
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             if isinstance(error, TimeoutError):
-                raise ModelError(f"{self.server.url} did not answer within {LISTING_SECONDS:g} s") from None
+                raise ModelError(f"{self.server.url} did not answer within {seconds:g} s") from None
             raise self._lost(error) from None
         if status in (404, 405):
-            return []
+            return None
         if status != 200:
             raise self.server.refusal(read_complaint(status, headers, body), Sampling())
-        with suppress(ValueError, KeyError, TypeError):
-            return sorted(str(each["id"]) for each in from_json(body)["data"])
-        return []
+        return model_names(body, self._provider.listing_prefix)
 
     async def _unknown(self, complaint: Complaint) -> ModelError:
         try:
@@ -309,53 +330,9 @@ class OpenAIModel:
         close = difflib.get_close_matches(self._model, models, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
         bring = self._provider.bring.format(model=self._model)
-        return ModelError(f"{self.server.url} has no model {self._model!r}; {hint}it serves {_some(models)}{bring}")
-
-
-def _some(models: Sequence[str], most: int = 8) -> str:
-    more = f" and {len(models) - most} more" if len(models) > most else ""
-    return ", ".join(models[:most]) + more
+        return ModelError(f"{self.server.url} has no model {self._model!r}; {hint}it serves {some(models)}{bring}")
 
 
 def _status_of(error: Any) -> int:
     code = error.get("code") if isinstance(error, dict) else None
     return code if isinstance(code, int) and 400 <= code < 600 else 500
-
-
-def _base_url(options: ModelOptions) -> URL:
-    text = options.base_url or os.environ.get("OPENAI_BASE_URL", "").strip() or DEFAULT_BASE_URL
-    if options.base_url is None:
-        check_address(text, "the base URL in OPENAI_BASE_URL")
-    try:
-        url = URL(text)
-        host = url.host
-    except ValueError:
-        host = None
-    if host is None or url.scheme not in ("http", "https"):
-        raise ConfigurationError("the base URL (--base-url or OPENAI_BASE_URL) must look like http://localhost:8000/v1")
-    return url
-
-
-def _beneath(base: URL, path: str) -> URL:
-    return base.with_path(f"{base.path.rstrip('/')}/{path}").with_query(base.query)
-
-
-def _connections(wanted: int) -> int:
-    """The number of connections, limited by the process's open files, so that calls wait instead of failing."""
-    try:
-        import resource
-    except ImportError:  # not on Windows
-        return wanted
-    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    return wanted if soft < 0 else max(8, min(wanted, soft - 64))
-
-
-def _proxy(url: URL) -> str | None:
-    """The environment's proxy for a URL; None for this machine."""
-    host = url.host or ""
-    with suppress(ValueError):
-        if ipaddress.ip_address(host).is_loopback:
-            return None
-    if host == "localhost" or urllib.request.proxy_bypass(host):
-        return None
-    return urllib.request.getproxies().get(url.scheme)

@@ -126,8 +126,14 @@ def _check_number(name: str, value: object, kind: type, what: str, *, optional: 
 
 @dataclass(frozen=True)
 class Listing:
-    """One line of `reground models`: a name, whether it can be used here, and why or why not."""
+    """One line of `reground models`: a name, whether it can be used here, and why or why not.
+
+    use: the words of a command that choose it; None if it cannot be used. server: the address of the server that
+    answered; None for a model without one.
+    """
 
     name: str
     usable: bool
     why: str
+    use: str | None = None
+    server: str | None = None

@@ -1,0 +1,57 @@
+"""Where a server is and how it is reached: its base URL, a proxy, and the number of connections."""
+
+from __future__ import annotations
+
+import ipaddress
+import os
+import urllib.request
+from contextlib import suppress
+
+from yarl import URL
+
+from reground.core.addresses import check_address
+from reground.core.errors import ConfigurationError
+from reground.models.options import ModelOptions
+
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+
+
+def base_url_of(options: ModelOptions) -> URL:
+    """The address of the options, else of OPENAI_BASE_URL, else OpenAI's. Raises ConfigurationError."""
+    text = options.base_url or os.environ.get("OPENAI_BASE_URL", "").strip() or DEFAULT_BASE_URL
+    if options.base_url is None:
+        check_address(text, "the base URL in OPENAI_BASE_URL")
+    try:
+        url = URL(text)
+        host = url.host
+    except ValueError:
+        host = None
+    if host is None or url.scheme not in ("http", "https"):
+        raise ConfigurationError("the base URL (--base-url or OPENAI_BASE_URL) must look like http://localhost:8000/v1")
+    return url
+
+
+def beneath(base: URL, path: str) -> URL:
+    """A path below the base URL, with the base URL's query."""
+    return base.with_path(f"{base.path.rstrip('/')}/{path}").with_query(base.query)
+
+
+def most_connections(wanted: int) -> int:
+    """The number of connections, limited by the process's open files, so that calls wait instead of failing."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return wanted
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return wanted if soft < 0 else max(8, min(wanted, soft - 64))
+
+
+def proxy_for(url: URL) -> str | None:
+    """The environment's proxy for a URL; None for this machine."""
+    host = url.host or ""
+    with suppress(ValueError):
+        if ipaddress.ip_address(host).is_loopback:
+            return None
+    if host == "localhost" or urllib.request.proxy_bypass(host):
+        return None
+    return urllib.request.getproxies().get(url.scheme)

@@ -1,0 +1,86 @@
+"""A server that gives recorded replies, one after the other, and keeps what it was asked.
+
+In a test:
+
+    async with RecordedServer([Recorded(529, '{"error": ...}'), Recorded(200, '{"choices": ...}')]) as server:
+        model = create("claude", ModelOptions(base_url=f"{server.url}/v1", api_key_env="ANTHROPIC_API_KEY"))
+        ...
+        assert server.asked[0].body["model"] == "claude"
+"""
+
+from __future__ import annotations
+
+import json
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any
+
+from aiohttp import web
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A reply. body: as it is sent."""
+
+    status: int
+    body: str
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request. body: its JSON; None if it has none."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: Any
+
+
+class RecordedServer:
+    """Gives its replies in their order to every POST and to every GET of `models`; the last one from then on.
+
+    Other pages are a 404 and are not kept: adapters look for them at a server of one's own.
+    """
+
+    def __init__(self, replies: Iterable[Recorded]) -> None:
+        self._replies = deque(replies)
+        if not self._replies:
+            raise ValueError("a recorded server needs a reply")
+        self.asked: list[Asked] = []
+        self._runner: web.AppRunner | None = None
+        self._port = 0
+
+    @property
+    def url(self) -> str:
+        """The address, without a path."""
+        return f"http://127.0.0.1:{self._port}"
+
+    async def __aenter__(self) -> RecordedServer:
+        app = web.Application(client_max_size=64 * 1024**2)
+        app.router.add_route("*", "/{path:.*}", self._reply)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self._port = self._runner.addresses[0][1]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _reply(self, request: web.Request) -> web.Response:
+        if request.method == "GET" and not request.path.endswith("/models"):
+            return web.json_response({"error": "File Not Found"}, status=404)
+        text = await request.text()
+        body = json.loads(text) if text else None
+        self.asked.append(Asked(request.method, request.path, dict(request.headers), body))
+        reply = self._replies.popleft() if len(self._replies) > 1 else self._replies[0]
+        return web.Response(
+            status=reply.status, text=reply.body, headers=reply.headers, content_type="application/json"
+        )
