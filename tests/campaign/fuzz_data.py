@@ -165,6 +165,7 @@ FILES: dict[str, list[dict[str, Any]]] = {
     ],
     "bright/documents.jsonl": [{"id": "d1", "content": "Rivers flow."}],
     "asked/questions.jsonl": [{"question": "Do rivers flow?"}],
+    "answered/questions.jsonl": [{"question": "Do rivers flow?", "answers": ["yes"], "passages": ["d1"]}],
 }
 """A small valid file for every reader; a test sees that each task can be loaded from them."""
 
@@ -198,6 +199,7 @@ def names(root: Path) -> list[str]:
     """Every task, and the folders of one's own."""
     own = {"beir": root / "own", "beir_train": root / "own", "bright": root / "bright"}
     own["questions_train"] = root / "asked" / "questions.jsonl"
+    own["questions"] = root / "answered" / "questions.jsonl"
     return [*task_names(), *(f"{scheme}:{own.get(scheme, root / 'own')}" for scheme in folder_schemes())]
 
 

@@ -6,15 +6,18 @@ import asyncio
 import gzip
 import json
 import random
+import zipfile
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
 from reground.core.errors import DataError
-from reground.retrieval.documents import HTML_SUFFIXES, MARKDOWN_SUFFIXES, PDF_SUFFIXES
 from reground.retrieval.index import build_index, open_index
+from reground.retrieval.kinds import HTML_SUFFIXES, MARKDOWN_SUFFIXES, PDF_SUFFIXES
 from reground.retrieval.settings import IndexSettings
 from tests.campaign import fuzz_bad as bad
 from tests.campaign.trial import Trial
+from tests.retrieval import files
 
 _MARKDOWN = b"---\ntitle: Rivers\n---\n# Danube\n\nThe Danube is **2850 km** long.\n\n```\ncode # x\n```\n\n| a | b |\n|---|---|\n"
 _HTML = (
@@ -32,6 +35,18 @@ _RECORDS: list[dict[str, Any]] = [
     {"id": "a", "title": "Danube", "text": "The Danube is 2850 km long.", "url": "http://x"},
     {"_id": 5, "contents": '"Rhine"\nThe Rhine is 1230 km long.', "metadata": {"a": [1]}},
 ]
+_OTHERS = {
+    ".docx": files.docx(files.paragraph("The Danube is long.") + files.table(("River", "km"), ("Danube", "2850"))),
+    ".pptx": files.pptx([("Danube", "long"), ("Rhine",)], notes="shorter"),
+    ".xlsx": files.xlsx({"S": '<row><c r="A1" t="s"><v>0</v></c><c r="B1" s="1"><v>45000</v></c></row>'}, ["Danube"]),
+    ".odt": files.open_document("<office:text><text:p>The Danube is long.</text:p></office:text>"),
+    ".epub": files.epub({"a": "<p>The Danube</p>", "b": "<p>The Rhine</p>"}, title="Rivers"),
+    ".eml": files.mail("Danube", _TEXT, html="<p>long</p>", attached="map.pdf"),
+    ".mbox": files.mbox(files.mail("Danube", _TEXT, id_="1@x"), files.mail("Rhine", "short")),
+    ".csv": b'River,km\n"Danube, the long",2850\n',
+    ".json": json.dumps(_RECORDS).encode(),
+    ".ipynb": files.notebook(("markdown", "# Danube"), ("code", "x = 2850")).encode(),
+}
 _ENCODINGS = ("utf-8", "utf-16", "utf-16-le", "utf-32", "cp1251", "gb18030", "utf-8-sig")
 _NAMES = ("bad", "b\u202ead", "-x", "a b", "é", "x" * 100, "b\udcffd", "..b", "b\nad")
 
@@ -49,7 +64,7 @@ def _jsonl(chance: random.Random) -> bytes:
 def attempt(number: int, folder: Path) -> list[Trial]:
     """A corpus of one good document and one spoiled one, indexed and searched."""
     chance = random.Random(f"documents {number}")
-    suffix = sorted({*MARKDOWN_SUFFIXES, *HTML_SUFFIXES, *PDF_SUFFIXES, ".txt", ".jsonl", ".jsonl.gz"})
+    suffix = sorted({*MARKDOWN_SUFFIXES, *HTML_SUFFIXES, *PDF_SUFFIXES, ".txt", ".jsonl", ".jsonl.gz", *_OTHERS})
     end = suffix[number % len(suffix)]
     content = _content(end, chance)
     docs = folder / "docs"
@@ -80,15 +95,18 @@ def _content(end: str, chance: random.Random) -> bytes:
         if end == ".jsonl":
             return lines
         return gzip.compress(lines) if chance.random() < 0.7 else bad.data(gzip.compress(lines), chance)
-    good = (
-        _MARKDOWN
-        if end in MARKDOWN_SUFFIXES
-        else _HTML
-        if end in HTML_SUFFIXES
-        else _PDF
-        if end in PDF_SUFFIXES
-        else b""
-    )
+    kinds = ((MARKDOWN_SUFFIXES, _MARKDOWN), (HTML_SUFFIXES, _HTML), (PDF_SUFFIXES, _PDF))
+    good = next((content for suffixes, content in kinds if end in suffixes), _OTHERS.get(end, b""))
+    if good.startswith(b"PK") and chance.random() < 0.5:
+        return _spoiled_part(good, chance)
     for _ in range(chance.choice((1, 1, 3))):
         good = bad.data(good or _text(chance), chance)
     return good
+
+
+def _spoiled_part(good: bytes, chance: random.Random) -> bytes:
+    """An archive that is whole, with a part that is not."""
+    with zipfile.ZipFile(BytesIO(good)) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    name = chance.choice(sorted(parts))
+    return files.zipped(parts | {name: bad.data(parts[name], chance)})

@@ -7,10 +7,11 @@ from pathlib import Path
 import pytest
 
 from reground.core.errors import DataError
-from reground.retrieval.documents import Document, SourceFile, find_files
+from reground.retrieval.documents import Document, SourceFile
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.index import build_index
 from reground.retrieval.readers import read_file, read_jsonl
+from reground.retrieval.survey import find_files
 from tests.retrieval.corpora import jsonl, write
 
 
@@ -19,8 +20,9 @@ def names(source: Path, exclude: Path | None = None) -> list[str]:
 
 
 def test_every_readable_file_is_found_in_order(tmp_path: Path) -> None:
-    files = ["b.md", "a/c.TXT", "a/b/d.html", "e.pdf", "f.jsonl", "g.jsonl.gz", "h.rst"]
-    write(tmp_path, dict.fromkeys([*files, "i.png", "j.json", "Makefile"], "x"))
+    files = ["b.md", "a/c.TXT", "a/b/d.html", "e.pdf", "f.jsonl", "g.jsonl.gz", "h.rst", "j.json", "Makefile"]
+    files += ["a.docx", "b.xlsx", "c.py", "d.mbox", "e.ODT"]
+    write(tmp_path, dict.fromkeys([*files, "i.png", "k.doc", "l"], "x"))
     assert names(tmp_path) == sorted(files)
 
 
@@ -63,7 +65,9 @@ def test_one_file_is_a_corpus_too(tmp_path: Path) -> None:
 def test_nothing_to_read_is_an_error_that_says_what_was_looked_for(tmp_path: Path) -> None:
     write(tmp_path, {"a.png": "x"})
     for source in (tmp_path, tmp_path / "a.png"):
-        with pytest.raises(DataError, match=r"no document found; looked for files ending in \.md.*\.jsonl\.gz"):
+        with pytest.raises(
+            DataError, match=r"no document found among 1 file \(1 image\); reground reads Markdown, .*PDF"
+        ):
             find_files(source)
     with pytest.raises(DataError, match="no such file or folder"):
         find_files(tmp_path / "absent")

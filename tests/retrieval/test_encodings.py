@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from reground.retrieval.documents import Document, SourceFile
+from reground.retrieval.east_asian import east_asian
 from reground.retrieval.encodings import Unreadable, decode
 from reground.retrieval.readers import read_file
 
@@ -101,3 +102,28 @@ def test_what_is_no_text_is_said_to_be_none() -> None:
     for content in (b"\x89PNG\r\n\x1a\n\x00\x00", noise):
         with pytest.raises(Unreadable, match="is binary, not text"):
             decode(content)
+
+
+KOREAN = "다뉴브강은 독일의 숲에서 발원하여 열 개 나라를 지나 흑해로 흘러든다."
+TAIWANESE = "多瑙河發源於德國黑森林，流經十個國家，注入黑海。"
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding", "found"),
+    [
+        (JAPANESE, "shift_jis", "cp932"), (JAPANESE, "euc_jp", "euc_jp"), (KOREAN, "euc_kr", "cp949"),
+        (CHINESE, "gb18030", "gb18030"), (TAIWANESE, "big5", "big5"), (RUSSIAN, "cp1251", ""), (RUSSIAN, "koi8-r", ""),
+        (RUSSIAN, "cp866", ""), (RUSSIAN.upper(), "cp1251", ""), (RUSSIAN.upper(), "koi8-r", ""),
+        (RUSSIAN, "iso8859_5", ""), (FRENCH, "latin-1", ""), (FRENCH.upper(), "cp1252", ""), (POLISH, "cp1250", ""),
+        ("ÄÖÜ ÄRGER ÜBER ÖL UND MÄRZ", "cp1252", ""), ("plain", "ascii", ""),
+        ("Ο Δούναβης πηγάζει στη Γερμανία", "cp1253", ""),
+        ("แม่น้ำเจ้าพระยาไหลผ่านกรุงเทพมหานคร", "cp874", ""), ("نهر الدانوب ينبع من ألمانيا", "cp1256", ""),
+    ],
+)  # fmt: skip
+def test_an_east_asian_encoding_is_told_from_a_sentence(text: str, encoding: str, found: str) -> None:
+    content = text.encode(encoding)
+    assert east_asian(content) == found
+    assert east_asian(content * 50) == found
+    if found:
+        for cut in range(1, 3):
+            assert east_asian((content * 50)[:-cut]) == found

@@ -43,10 +43,42 @@ TEXTS: dict[str, Callable[[int], str]] = {
 }
 
 
+OF_A_KIND: dict[tuple[str, str], Callable[[int], str]] = {
+    ("parameters", ".eml"): lambda n: "Content-Type: text/plain" + ";" * n + "\n\nx",
+    ("named parameters", ".eml"): lambda n: "Content-Type: multipart/mixed" + '; a="' * (n // 5) + "\n\nx",
+    ("encoded words", ".eml"): lambda n: "Subject: " + "=?utf-8?q?a?= " * (n // 14) + "\n\nx",
+    ("half words", ".eml"): lambda n: "Subject: " + "=?" * (n // 2) + "\n\nx",
+    ("headers", ".eml"): lambda n: "To: a@b\n" * (n // 8) + "\nx",
+    ("folded header", ".eml"): lambda n: "To: a\n" + " b\n" * (n // 3) + "\nx",
+    ("parts", ".eml"): lambda n: "Content-Type: multipart/mixed; boundary=b\n\n" + "--b\n\nx\n" * (n // 7),
+    ("html parts", ".eml"): lambda n: "Content-Type: text/html\n\n" + "<p><div>" * (n // 80),
+    ("quotes", ".csv"): lambda n: 'a,b\n' + ('"' + '""' * 100 + '"\n') * (n // 203),
+    # both sizes above the 128 kB of the longest field: shorter fields are shortened, longer ones read as plain text
+    ("quotes without end", ".csv"): lambda n: 'a,b\n"' + '""' * (n + n // 5),
+    ("commas", ".csv"): lambda n: "," * n,
+    ("short rows", ".csv"): lambda n: "a,b\n" * (n // 4),
+    ("short fields", ".tsv"): lambda n: "a\t" * (n // 2),
+    ("nested lists", ".json"): lambda n: "[" * n,
+    ("nested data", ".json"): lambda n: ('{"' + "k" * 90 + '":') * 900 + "1" + "}" * 900 + " " * n,
+    ("numbers", ".json"): lambda n: f"[{'1,' * (n // 2)}1]",
+    ("records", ".json"): lambda n: f"[{'{},' * (n // 3)}1]",
+    ("cells", ".ipynb"): lambda n: '{"cells": [' + '{"cell_type": "code", "source": ["x"]},' * (n // 39) + "1]}",
+}
+
+
 @pytest.mark.parametrize("suffix", [".md", ".txt", ".html"])
 @pytest.mark.parametrize("name", TEXTS)
 def test_reading_takes_time_in_proportion(name: str, suffix: str) -> None:
-    short, long = (_seconds(TEXTS[name](size), suffix) for size in (LONG // TIMES_LONGER, LONG))
+    _check(TEXTS[name], suffix)
+
+
+@pytest.mark.parametrize(("name", "suffix"), OF_A_KIND)
+def test_reading_what_a_format_makes_possible_takes_time_in_proportion(name: str, suffix: str) -> None:
+    _check(OF_A_KIND[name, suffix], suffix)
+
+
+def _check(text: Callable[[int], str], suffix: str) -> None:
+    short, long = (_seconds(text(size), suffix) for size in (LONG // TIMES_LONGER, LONG))
     assert long < TIMES_SLOWER * max(short, SECONDS_UNSEEN)
 
 

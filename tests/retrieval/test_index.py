@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import os
 import shutil
+import sqlite3
+import zlib
 from pathlib import Path
 from random import Random
 
@@ -191,6 +194,22 @@ def test_ties_go_by_id_however_many_there_are(tmp_path: Path) -> None:
     assert search(tmp_path / "index", "owls", 3) == ["000", "001", "002"]
 
 
+def test_an_index_with_an_older_ledger_is_made_again(notes: Path, tmp_path: Path) -> None:
+    first = build_index(notes, tmp_path / "index")
+    manifest = json.loads((tmp_path / "index" / "manifest.json").read_text())
+    ledger = tmp_path / "index" / manifest["generation"] / "ledger.sqlite"
+    with contextlib.closing(sqlite3.connect(ledger)) as db:
+        db.execute("ALTER TABLE files DROP COLUMN partly")
+        db.commit()
+    content = ledger.read_bytes()
+    manifest["files"]["ledger.sqlite"] = {"size": len(content), "crc32": zlib.crc32(content)}
+    (tmp_path / "index" / "manifest.json").write_text(json.dumps(manifest))
+    assert open_index(tmp_path / "index").name == first.name
+    again = build_index(notes, tmp_path / "index")
+    assert (again.read, again.documents, again.name) == (4, 4, first.name)
+    assert build_index(notes, tmp_path / "index").read == 0
+
+
 def test_unreadable_files_are_listed_and_not_fatal(notes: Path, tmp_path: Path) -> None:
     write(notes, {"bad.pdf": b"%PDF broken", "empty.md": "", "binary.txt": b"\0\0"})
     report = build_index(notes, tmp_path / "index")
@@ -204,7 +223,7 @@ def test_unreadable_files_are_listed_and_not_fatal(notes: Path, tmp_path: Path) 
     assert {skipped.path for skipped in later.skipped} == {"bad.pdf", "binary.txt"}
     write(notes, {"cats.md": b"\0"}, old=False)
     last = build_index(notes, tmp_path / "index")
-    assert Skipped(path="cats.md", why="is binary, not text") in last.skipped
+    assert Skipped(path="cats.md", why="is binary, not text", kind="binary") in last.skipped
     assert (last.documents, last.removed) == (4, 1)
 
 
@@ -226,7 +245,7 @@ def test_a_malformed_line_stops_the_build_and_leaves_the_old_index(notes: Path, 
 
 def test_an_empty_corpus_says_what_was_looked_for(tmp_path: Path) -> None:
     write(tmp_path / "notes", {"a.png": "x"})
-    with pytest.raises(DataError, match="looked for files ending in"):
+    with pytest.raises(DataError, match=r"no document found among 1 file \(1 image\)"):
         build_index(tmp_path / "notes", tmp_path / "index")
     write(tmp_path / "notes", {"a.md": "", "b.pdf": "x"})
     with pytest.raises(DataError, match=r"no document with text in 2 files: a\.md \(holds no text\), b\.pdf \(is not"):

@@ -8,12 +8,15 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import NamedTuple, Protocol
 
+from reground.core.errors import DataError
 from reground.core.evidence import Passage
 from reground.retrieval.chunking import chunk
 from reground.retrieval.documents import Document, SourceFile
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.ledger import FileEntry, Ledger
-from reground.retrieval.readers import read_file, read_jsonl
+from reground.retrieval.readers import read_documents, read_file
+from reground.retrieval.reading import ocr
+from reground.retrieval.reading.result import Circumstances
 from reground.retrieval.settings import Dropped, IndexSettings, Progress
 
 _LISTED = 1000  # duplicates and dropped passages that a report names
@@ -142,24 +145,35 @@ class Build:
         number = entry.id if entry else self._ledger.put_file(file.name)
         self._shadowed = False
         seen = time.time_ns()
-        if file.is_jsonl:
-            read = _Read()
-            for document in read_jsonl(file):
-                self._document(document, number)
+        around = Circumstances(tick=self._tick_of_reader, language=self._settings.language)
+        try:
+            read = self._several(file, number, around) if file.holds_several else _read(file, entry, around)
+        except _Stopped as stopped:
+            raise stopped.why from None
+        if read.document is not None:
+            self._document(read.document, number)
+        if not read.is_known:
             self._remove_unseen(number)
-        else:
-            read = _read(file, entry)
-            if read.document is not None:
-                self._document(read.document, number)
-            if not read.is_known:
-                self._remove_unseen(number)
         self._ledger.describe_file(
             FileEntry(
                 id=number, name=file.name, size=file.size, mtime_ns=file.mtime_ns,
-                seen_ns=0 if read.is_passing else seen, digest=read.digest,
-                skipped=read.skipped, shadowed=self._shadowed, guessed=read.guessed,
+                seen_ns=0 if read.is_passing else seen, digest=read.digest, skipped=read.skipped, kind=read.kind,
+                partly=read.partly, shadowed=self._shadowed, guessed=read.guessed,
             )
         )  # fmt: skip
+
+    def _several(self, file: SourceFile, number: int, around: Circumstances) -> _Read:
+        """Take in a file of several documents. A broken line of a JSONL corpus ends the build."""
+        documents, guessed = read_documents(file, around), ""
+        while True:
+            try:
+                document = next(documents, None)
+            except (Unreadable, *_PASSING) as error:
+                return _Read(skipped=_reason(error), kind=_kind(error), is_passing=isinstance(error, _PASSING))
+            if document is None:
+                return _Read(guessed=guessed)
+            guessed = guessed or document.guessed
+            self._document(document, number)
 
     def _document(self, document: Document, file: int) -> None:
         self._documents += 1
@@ -219,11 +233,26 @@ class Build:
         if time.monotonic() - self._told >= _TELL_SECONDS:
             self._tell(read)
 
+    def _tick_of_reader(self) -> None:
+        """`tick` for a reader, which would take an ordinary error for one of its file."""
+        try:
+            self.tick()
+        except Exception as error:
+            raise _Stopped(error) from None
+
     def _tell(self, read: float = 0.0) -> None:
         self._told = time.monotonic()
         if self._watcher is not None:
             now = {"documents": self._documents, "passages": self.passages, "done": int(read * self._place.size)}
             self._watcher(self._place.model_copy(update=now))
+
+
+class _Stopped(BaseException):
+    """What the watcher raised while a file was being read."""
+
+    def __init__(self, why: Exception) -> None:
+        super().__init__()
+        self.why = why
 
 
 class _Read(NamedTuple):
@@ -232,25 +261,36 @@ class _Read(NamedTuple):
     document: Document | None = None
     digest: str = ""
     skipped: str = ""
+    kind: str = ""
+    partly: str = ""
     guessed: str = ""
     is_known: bool = False
     is_passing: bool = False
 
 
-def _read(file: SourceFile, entry: FileEntry | None) -> _Read:
+def _read(file: SourceFile, entry: FileEntry | None, around: Circumstances) -> _Read:
     """Read a file of one document. Whatever goes wrong with it is a reason to go on without it, and no more."""
     digest = ""
     try:
-        content = file.path.read_bytes()
+        content = file.read()
         digest = hashlib.blake2b(content, digest_size=16).hexdigest()
-        if entry is not None and entry.digest == digest and not entry.shadowed:
-            return _Read(None, digest, entry.skipped, entry.guessed, is_known=True)
-        document = read_file(file, content)
+        if entry is not None and entry.digest == digest and not entry.shadowed and not _can_be_recognised(entry):
+            return _Read(None, digest, entry.skipped, entry.kind, entry.partly, entry.guessed, is_known=True)
+        document = read_file(file, content, around)
     except _PASSING as error:
-        return _Read(skipped=_reason(error), is_passing=True)
-    except Exception as error:
-        return _Read(digest=digest, skipped=_reason(error))
-    return _Read(document, digest, guessed=document.guessed)
+        return _Read(skipped=_reason(error), kind=_kind(error), is_passing=True)
+    except DataError as error:
+        return _Read(digest=digest, skipped=_reason(error), kind=_kind(error))
+    return _Read(document, digest, partly=document.partly, guessed=document.guessed)
+
+
+def _kind(error: Exception) -> str:
+    return error.kind if isinstance(error, Unreadable) else "failed"
+
+
+def _can_be_recognised(entry: FileEntry) -> bool:
+    """Whether the file is a scan that was met before tesseract was installed."""
+    return entry.kind == "scanned" and ocr.is_available()
 
 
 def _reason(error: Exception) -> str:
@@ -283,6 +323,6 @@ def plan(
 
 
 def _is_as_it_was(file: SourceFile, entry: FileEntry | None) -> bool:
-    if entry is None or (file.size, file.mtime_ns) != (entry.size, entry.mtime_ns):
+    if entry is None or _can_be_recognised(entry) or (file.size, file.mtime_ns) != (entry.size, entry.mtime_ns):
         return False
     return file.mtime_ns < entry.seen_ns - _RACY_NS

@@ -1,7 +1,7 @@
 """Embedders turn texts into vectors of length one.
 
 `openai/<model>` asks any server with a /v1/embeddings endpoint; `st/<name or path>` runs a sentence-transformers
-model in process (extra [embed]).
+model in process (extra [embed]), and `onnx/minilm` or `onnx/<folder>` one without torch (`onnx.py`).
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from reground.core.errors import (
 from reground.core.fingerprints import files_fingerprint
 from reground.core.places import expanded
 from reground.core.weights import trouble
+from reground.retrieval.vectors import unit
 
 if TYPE_CHECKING:
     import aiohttp
-    import numpy as np
 
-    Vectors = np.ndarray[Any, np.dtype[np.float32]]
+    from reground.retrieval.vectors import Vectors
 
 _TRANSIENT = frozenset((408, 409, 425, 429, 500, 502, 503, 504, 529))
 _BASE_URL = "https://api.openai.com/v1"
@@ -75,24 +75,14 @@ def create_embedder(name: str, *, base_url: str | None = None) -> Embedder:
         return EndpointEmbedder(model, base_url=base_url)
     if provider == "st" and model:
         return SentenceTransformerEmbedder(model)
+    if provider == "onnx" and model:
+        from reground.retrieval.onnx import OnnxEmbedder
+
+        return OnnxEmbedder(model)
     raise ConfigurationError(
-        f"no embedder {name!r}; write openai/<model> for a server with /v1/embeddings, "
+        f"no embedder {name!r}; write openai/<model> for a server with /v1/embeddings, onnx/minilm or onnx/<folder>, "
         "or st/<name or path> for sentence-transformers"
     )
-
-
-def _unit(rows: Any) -> Vectors:
-    import numpy as np
-
-    try:
-        vectors = np.asarray(rows, dtype=np.float32)
-    except (TypeError, ValueError):
-        vectors = np.empty(0, dtype=np.float32)
-    if vectors.ndim != 2 or not vectors.shape[1] or not np.isfinite(vectors).all():
-        raise ModelError("the embedder gave something other than vectors of numbers")
-    lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
-    unit: Vectors = (vectors / np.maximum(lengths, 1e-12)).astype(np.float32)
-    return unit
 
 
 class EndpointEmbedder:
@@ -146,7 +136,7 @@ class EndpointEmbedder:
         finally:
             for task in tasks:
                 task.cancel()
-        return _unit([row for rows in results for row in rows])
+        return unit([row for rows in results for row in rows])
 
     async def aclose(self) -> None:
         """Close the connections."""
@@ -266,7 +256,7 @@ class SentenceTransformerEmbedder:
             model = self._model()
             name = "encode_query" if query else "encode_document"  # since sentence-transformers 5
             encode = getattr(model, name, model.encode)
-            return _unit(encode(texts, batch_size=self._batch, show_progress_bar=False, convert_to_numpy=True))
+            return unit(encode(texts, batch_size=self._batch, show_progress_bar=False, convert_to_numpy=True))
 
     def _model(self) -> Any:
         if self._loaded is None:

@@ -1,8 +1,9 @@
 """Turns bytes into text: finds a file's encoding, and whether it is known or guessed.
 
 A byte-order mark decides, then UTF-8 where the bytes are valid UTF-8, then what the file declares (HTML and XML), and
-only then a guess by charset-normalizer. So a UTF-8 corpus pays nothing for the guessing. Left to itself, with all
-encodings to choose from, it takes Polish and French for Baltic and one line of KOI8-R for Japanese.
+only then a guess: by the characters that East Asian texts would hold, else by charset-normalizer. So a UTF-8 corpus
+pays nothing for the guessing. Left to itself, with all encodings to choose from, charset-normalizer takes Polish and
+French for Baltic and one line of KOI8-R for Japanese.
 """
 
 from __future__ import annotations
@@ -12,13 +13,21 @@ import re
 from typing import TYPE_CHECKING, NamedTuple
 
 from reground.core.errors import DataError
+from reground.retrieval.east_asian import east_asian
 
 if TYPE_CHECKING:
     from charset_normalizer import CharsetMatch
 
 
 class Unreadable(DataError):
-    """A file that yields no document; the corpus can do without it."""
+    """A file that yields no document; the corpus can do without it.
+
+    kind: what is the matter, in one word by which such files are counted.
+    """
+
+    def __init__(self, why: str, *, kind: str = "damaged") -> None:
+        super().__init__(why)
+        self.kind = kind
 
 
 class Decoded(NamedTuple):
@@ -66,7 +75,7 @@ def decode(content: bytes, *, markup: bool = False) -> Decoded:
         if content.startswith(mark):
             return Decoded(content.decode(encoding, "replace").removeprefix("\ufeff"))
     if b"\0" in content:
-        raise Unreadable("is binary, not text")
+        raise Unreadable("is binary, not text", kind="binary")
     declared = _declared(content) if markup else ""
     try:
         text = content.decode("utf-8")
@@ -97,11 +106,11 @@ def _without_name(content: bytes, invalid: int) -> Decoded:
         return Decoded(text, "damaged utf-8")
     sample = _sample(content, invalid)
     if len(sample) - len(sample.translate(None, _CONTROLS)) > _MOST_CONTROLS * len(sample):
-        raise Unreadable("is binary, not text")
-    encoding = _guess(sample)
+        raise Unreadable("is binary, not text", kind="binary")
+    encoding = east_asian(sample) or _guess(sample)
     text = content.decode(encoding, "replace") if encoding else ""
     if not encoding or text.count("\ufffd") > _MOST_LOST * len(text):
-        raise Unreadable("is in no encoding that can be made out; save it as UTF-8")
+        raise Unreadable("is in no encoding that can be made out; save it as UTF-8", kind="encoding")
     return Decoded(text, _NAMES.get(encoding, encoding.replace("cp", "windows-").replace("iso8859_", "iso-8859-")))
 
 

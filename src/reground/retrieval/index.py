@@ -14,7 +14,7 @@ from reground.core.errors import ConfigurationError, DataError, IndexRefused
 from reground.retrieval.bm25 import Bm25Index, Bm25Writer
 from reground.retrieval.build import Build, Contamination, PassageWriter, Watcher, plan
 from reground.retrieval.dense import DenseIndex, DenseWriter
-from reground.retrieval.documents import SourceFile, find_files
+from reground.retrieval.documents import SourceFile
 from reground.retrieval.embedders import Embedder, create_embedder
 from reground.retrieval.folder import (
     Building,
@@ -28,6 +28,7 @@ from reground.retrieval.folder import (
 from reground.retrieval.ledger import FileEntry, Ledger, peek
 from reground.retrieval.retriever import IndexRetriever, retriever_name
 from reground.retrieval.settings import IndexReport, IndexSettings, Skipped
+from reground.retrieval.survey import Survey, survey
 
 _BM25 = "bm25"
 _VECTORS = "vectors"
@@ -57,13 +58,14 @@ def build_index(
     """
     started = time.monotonic()
     settings = settings if settings is not None else IndexSettings()
-    files = find_files(source, exclude=out)
+    found = survey(source, exclude=out)
+    files = found.files
     embedder = _embedder(settings, embedder)
     weights = getattr(embedder, "weights", None)
     base, (changed, gone) = _compare(files, source, out, settings, decontaminate, weights)
     if base is not None and not changed and not gone:
         _, known = peek(out / base.generation / _LEDGER)
-        return _report(out, base, known, started)
+        return _report(out, source, base, found, known, started)
     with building(out) as generation:
         # Again, now that nobody else can change it.
         base, (changed, gone) = _compare(files, source, out, settings, decontaminate, weights)
@@ -93,7 +95,7 @@ def build_index(
             files=generation.checks(),
         )
         generation.publish(manifest)
-    return _report(out, manifest, known, started, build, _limits(settings, embedder))
+    return _report(out, source, manifest, found, known, started, build, _limits(settings, embedder))
 
 
 def open_index(path: Path, *, embedder: Embedder | None = None, verify: bool | None = None) -> IndexRetriever:
@@ -231,6 +233,11 @@ def _guesses(files: dict[str, FileEntry]) -> tuple[str, ...]:
     return (f"not UTF-8, read in an encoding that is a guess: {_named(guessed)}",) if guessed else ()
 
 
+def _parts(partly: Sequence[Skipped]) -> tuple[str, ...]:
+    named = [f"{file.path} ({file.why})" for file in partly]
+    return (f"read in part: {_named(named)}",) if named else ()
+
+
 def _named(what: Sequence[str]) -> str:
     more = f" and {len(what) - _NAMED} more" if len(what) > _NAMED else ""
     return ", ".join(what[:_NAMED]) + more
@@ -241,26 +248,37 @@ def _nothing(files: Sequence[SourceFile], skipped: Sequence[Skipped]) -> str:
     return f"no document with text in {len(files)} file{'s' if len(files) > 1 else ''}{': ' if why else ''}{why}"
 
 
-def _skipped(files: dict[str, FileEntry]) -> tuple[Skipped, ...]:
-    return tuple(Skipped(path=entry.name, why=entry.skipped) for entry in files.values() if entry.skipped)
+def _skipped(files: dict[str, FileEntry], unread: Sequence[Skipped] = ()) -> tuple[Skipped, ...]:
+    failed = [Skipped(path=each.name, why=each.skipped, kind=each.kind) for each in files.values() if each.skipped]
+    return tuple(sorted([*failed, *unread], key=lambda each: each.path))
+
+
+def _partly(files: dict[str, FileEntry]) -> tuple[Skipped, ...]:
+    return tuple(Skipped(path=each.name, why=each.partly, kind="partly") for each in files.values() if each.partly)
 
 
 def _report(
     out: Path,
+    source: Path,
     manifest: Manifest,
+    found: Survey,
     files: dict[str, FileEntry],
     started: float,
     build: Build | None = None,
     notes: tuple[str, ...] = (),
 ) -> IndexReport:
+    partly = _partly(files)
     report = IndexReport(
         path=out,
+        source=source,
+        language=str(manifest.settings["language"]),
         name=retriever_name(manifest),
         documents=manifest.documents,
         passages=manifest.passages,
         kept=manifest.documents,
-        skipped=_skipped(files),
-        notes=_guesses(files) + notes,
+        skipped=_skipped(files, found.unread),
+        partly=partly,
+        notes=_guesses(files) + _parts(partly) + notes,
         seconds=time.monotonic() - started,
     )
     if build is None:

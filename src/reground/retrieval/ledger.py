@@ -16,14 +16,15 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE IF NOT EXISTS files (
   id INTEGER PRIMARY KEY, name TEXT UNIQUE, size INTEGER, mtime_ns INTEGER, seen_ns INTEGER,
-  digest TEXT, skipped TEXT, shadowed INTEGER, guessed TEXT);
+  digest TEXT, skipped TEXT, kind TEXT, partly TEXT, shadowed INTEGER, guessed TEXT);
 CREATE TABLE IF NOT EXISTS documents (key INTEGER PRIMARY KEY, file INTEGER, content INTEGER, round INTEGER);
 """
 
 
 @dataclass(frozen=True, slots=True)
 class FileEntry:
-    """A file of the corpus. `skipped`: why it gave no document. `guessed`: its guessed encoding.
+    """A file of the corpus. `skipped`: why it gave no document, and `kind` the same in a word. `guessed`: its guessed
+    encoding. `partly`: what of it was not read.
 
     seen_ns: when it was last looked at; 0 for a file to be looked at again in any case. shadowed: whether a document of
     it was left out because another file has its id; such a file is read again at every update, for the other may be
@@ -37,6 +38,8 @@ class FileEntry:
     seen_ns: int
     digest: str
     skipped: str
+    kind: str
+    partly: str
     shadowed: bool | int
     guessed: str
 
@@ -79,11 +82,11 @@ class Ledger:
     def describe_file(self, entry: FileEntry) -> None:
         """Record what a file was like when it was read."""
         self._db.execute(
-            "UPDATE files SET size = ?, mtime_ns = ?, seen_ns = ?, digest = ?, skipped = ?, shadowed = ?, guessed = ? "
-            "WHERE id = ?",
+            "UPDATE files SET size = ?, mtime_ns = ?, seen_ns = ?, digest = ?, skipped = ?, kind = ?, "
+            "partly = ?, shadowed = ?, guessed = ? WHERE id = ?",
             (
-                entry.size, entry.mtime_ns, entry.seen_ns, entry.digest, entry.skipped, entry.shadowed, entry.guessed,
-                entry.id,
+                entry.size, entry.mtime_ns, entry.seen_ns, entry.digest, entry.skipped, entry.kind, entry.partly,
+                entry.shadowed, entry.guessed, entry.id,
             ),
         )  # fmt: skip
 
@@ -128,5 +131,6 @@ def peek(path: Path) -> tuple[str | None, dict[str, FileEntry]]:
 
 
 def _files(db: sqlite3.Connection) -> dict[str, FileEntry]:
-    rows = db.execute("SELECT id, name, size, mtime_ns, seen_ns, digest, skipped, shadowed, guessed FROM files")
+    columns = "id, name, size, mtime_ns, seen_ns, digest, skipped, kind, partly, shadowed, guessed"
+    rows = db.execute(f"SELECT {columns} FROM files")  # noqa: S608
     return {row[1]: FileEntry(*row) for row in rows}

@@ -1,4 +1,4 @@
-"""Reading files into documents: Markdown, text, HTML, PDF and JSONL.
+"""Reading files into documents, whatever their format: each has a file of its own in `reground.retrieval.reading`.
 
 A file that cannot be read is `Unreadable`, and the corpus is indexed without it. A broken line of a JSONL corpus is a
 DataError, because the corpus is then not what its owner believes.
@@ -8,181 +8,111 @@ from __future__ import annotations
 
 import gzip
 import json
-import logging
 import zlib
 from collections.abc import Callable, Iterator
-from io import BytesIO
-from itertools import islice
+from dataclasses import replace
+from importlib import import_module
 from pathlib import PurePosixPath
-from typing import IO, Any, NamedTuple, cast
+from typing import IO, Any, cast
 
 from pydantic_core import from_json
 
 from reground.core.errors import DataError
-from reground.retrieval.documents import (
-    HTML_SUFFIXES,
-    MARKDOWN_SUFFIXES,
-    PDF_SUFFIXES,
-    Document,
-    SourceFile,
-)
+from reground.retrieval import kinds
+from reground.retrieval.documents import Document, SourceFile
 from reground.retrieval.encodings import Unreadable, decode
+from reground.retrieval.reading.result import PLAIN, Circumstances, Read
 
 _LONGEST_TITLE = 300
+_LONGEST_LINE = 64 << 20
+_LONGEST_ID = 200
+_PASSING = (OSError, ImportError, MemoryError)  # these lie outside of a file and may be gone next time
+
+Reader = Callable[[bytes, Circumstances], Read]
 
 
-def read_file(file: SourceFile, content: bytes) -> Document:
-    """The one document in a file that is not JSONL. Raises Unreadable, or the error of a parser."""
-    suffix = PurePosixPath(file.name).suffix.lower()
-    title, text, guessed = _readers().get(suffix, _read_text)(content)
-    if not text.strip():
-        raise Unreadable("holds no text")
-    title = " ".join(title.split())[:_LONGEST_TITLE] or PurePosixPath(file.name).stem
-    return Document(id=file.name, title=title, text=text, url=file.name, source=file.name, guessed=guessed)
+def read_documents(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[Document]:
+    """The documents of a file of any kind. Raises Unreadable, OSError, or DataError for a broken line of a corpus."""
+    if file.is_jsonl:
+        yield from read_jsonl(file)
+    elif file.holds_several:
+        yield from read_mailbox(file, around)
+    else:
+        yield read_file(file, file.read(), around)
 
 
-class _Read(NamedTuple):
-    """What is in a file, and its encoding where that was guessed."""
-
-    title: str
-    text: str
-    guessed: str = ""
-
-
-def _readers() -> dict[str, Callable[[bytes], _Read]]:
-    by_kind = ((MARKDOWN_SUFFIXES, _read_markdown), (HTML_SUFFIXES, _read_html), (PDF_SUFFIXES, _read_pdf))
-    return {suffix: read for suffixes, read in by_kind for suffix in suffixes}
-
-
-def _read_text(content: bytes) -> _Read:
-    return _Read("", *decode(content))
-
-
-def _read_markdown(content: bytes) -> _Read:
-    text, guessed = decode(content)
-    title, start = _front_matter(text)
-    text = text[start:]
-    return _Read(title or _first_heading(text), text, guessed)
-
-
-def _front_matter(text: str) -> tuple[str, int]:
-    """The title that YAML front matter gives, and where the text behind it begins."""
-    title, start = "", 0
-    for number, line in enumerate(_lines(text)):
-        start += len(line)
-        fence = line.rstrip() == "---"
-        if not number and not fence:
-            break
-        if number and fence:
-            return title, start
-        if line.startswith("title:") and not title:
-            title = line.removeprefix("title:").strip().strip("\"'")
-    return "", 0
-
-
-def _first_heading(text: str) -> str:
-    """The first heading, `# so` or underlined with ===. A # in code is a comment."""
-    before = code = ""
-    for line in _lines(text):
-        mark = line[:3]
-        if mark in ("```", "~~~") and code in ("", mark):
-            code = "" if code else mark
-            before = ""
-        elif not code:
-            underline = line.rstrip()
-            if before[:1].strip() and underline and not underline.strip("="):
-                return before.strip()
-            if heading := _heading(line):
-                return heading
-            before = line
-    return ""
-
-
-def _heading(line: str) -> str:
-    """The text of a heading such as `## this`; "" where the line is none."""
-    hashes = line.lstrip(" ")
-    text = hashes.lstrip("#")
-    if len(line) - len(hashes) > 3 or not 1 <= len(hashes) - len(text) <= 6 or text[:1] not in (" ", "\t"):
-        return ""
-    text = text.strip()
-    open_ = text.rstrip("#")
-    return open_.rstrip() if open_[-1:] in (" ", "\t") else text
-
-
-def _lines(text: str) -> Iterator[str]:
-    """The lines with their ends. One at a time, because a title is near the top of a text that may be large."""
-    start = 0
-    while start < len(text):
-        end = text.find("\n", start) + 1 or len(text)
-        yield text[start:end]
-        start = end
-
-
-# Searched and cut with plain string methods and lxml, whose time grows with the length alone. A regular expression with
-# two repetitions side by side, or the standard library's HTML parser, takes the square of it on hostile input.
-_HIDDEN = frozenset(("script", "style", "noscript", "template", "svg", "title"))
-_BLOCKS = frozenset(
-    ("p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "section", "article", "pre", "table", "dt", "dd")
-)
-_HEADINGS_TRIED = 20
-
-
-def _read_html(content: bytes) -> _Read:
-    import trafilatura
-    from lxml import etree
-
-    logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # it complains of pages without an article
-    source, guessed = decode(content, markup=True)
-    parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True)
-    page = etree.fromstring(source.encode(), parser) if source.strip() else None
-    if page is None:
-        return _Read("", "")
+def read_file(file: SourceFile, content: bytes, around: Circumstances = PLAIN) -> Document:
+    """The one document in a file that holds no more. Raises Unreadable, ImportError, MemoryError or OSError."""
+    reader, is_code = _reader(file.name)
     try:
-        text = trafilatura.extract(source, include_comments=False, include_tables=True) or ""
-    except Exception:  # whatever it trips over, the plain text is still there
-        text = ""
-    titles = (_visible(element) for tag in ("h1", "title") for element in islice(page.iter(tag), _HEADINGS_TRIED))
-    return _Read(next(filter(None, titles), ""), text or _visible(page), guessed)
-
-
-def _visible(root: Any) -> str:
-    """The text that a browser shows of an element, a block a line."""
-    from lxml import etree
-
-    pieces = []
-    walk = etree.iterwalk(root, events=("start", "end"))
-    for event, element in walk:
-        block = "\n" if element.tag in _BLOCKS else ""
-        if event == "end":
-            pieces += [block, (element.tail or "") if element is not root else ""]
-        elif element.tag in _HIDDEN and element is not root:
-            walk.skip_subtree()
-        else:
-            pieces += [block, element.text or ""]
-    lines = (" ".join(line.split()) for line in "".join(pieces).splitlines())
-    return "\n".join(line for line in lines if line)
-
-
-def _read_pdf(content: bytes) -> _Read:
-    title, pages = pdf_pages(content)
-    return _Read(title, "\n\n".join(page.strip() for page in pages if page.strip()))
-
-
-def pdf_pages(content: bytes, *, most: int | None = None) -> tuple[str, list[str]]:
-    """The title of a PDF and the texts of its first `most` pages. Raises Unreadable."""
-    from pypdf import PdfReader
-
-    logging.getLogger("pypdf").setLevel(logging.ERROR)  # it warns of every flaw that it can read over
-    try:
-        reader = PdfReader(BytesIO(content))
-        if reader.is_encrypted and not reader.decrypt(""):
-            raise Unreadable("is a PDF with a password")
-        title = (reader.metadata and reader.metadata.title) or ""
-        return str(title), [page.extract_text() for page in reader.pages[:most]]
-    except Unreadable:
+        read = reader(content, around)
+    except (DataError, *_PASSING):
         raise
-    except Exception as error:  # a broken PDF can fail in any way
-        raise Unreadable(f"is not a readable PDF: {error or type(error).__name__}") from None
+    except Exception as error:  # a broken file can make a parser fail in any way
+        said = " ".join(str(error).split())
+        raise Unreadable(f"cannot be read: {type(error).__name__}{': ' if said else ''}{said}") from None
+    if not read.text.strip():
+        raise Unreadable("holds no text", kind="empty")
+    path = PurePosixPath(file.name)
+    title = " ".join(read.title.split())[:_LONGEST_TITLE] or (path.name if is_code else path.stem)
+    return Document(
+        id=file.name, title=title, text=read.text, url=file.name, source=file.name,
+        guessed=read.guessed, partly=read.partly,
+    )  # fmt: skip
+
+
+def read_mailbox(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[Document]:
+    """The messages of a mailbox. Its name and a message's own id make the id, so that a message keeps it when others
+    go; a copy of a message is passed over. Raises Unreadable and OSError."""
+    from reground.retrieval.reading.mail import mailbox
+
+    taken: set[str] = set()
+    seen: set[int] = set()
+    with file.path.open("rb") as lines:
+        for mail in mailbox(lines, around):
+            read = mail.read
+            title = " ".join(read.title.split())[:_LONGEST_TITLE] or "(no subject)"
+            id_ = f"{file.name}/{mail.key[:_LONGEST_ID]}"
+            document = Document(id_, title, read.text, file.name, file.name, read.guessed)
+            if not read.text.strip() or document.content in seen:
+                continue
+            seen.add(document.content)
+            yield replace(document, id=f"{id_}~{document.content:x}") if id_ in taken else document
+            taken.add(id_)
+
+
+def _reader(name: str) -> tuple[Reader, bool]:
+    """What reads a file of this name, and whether it is source code, which keeps its suffix in its title."""
+    suffix = PurePosixPath(name).suffix.lower()
+    for suffixes, module, function in _READERS:
+        if suffix in suffixes:
+            return getattr(import_module(f"reground.retrieval.reading.{module}"), function), False
+    return _read_markup if suffix in _MARKUP else _read_text, suffix not in kinds.TEXT_SUFFIXES
+
+
+_READERS = (
+    (kinds.MARKDOWN_SUFFIXES, "markdown", "read_markdown"),
+    (kinds.HTML_SUFFIXES, "html", "read_html"),
+    (kinds.PDF_SUFFIXES, "pdf", "read_pdf"),
+    (kinds.WORD_SUFFIXES, "office", "read_word"),
+    (kinds.SLIDES_SUFFIXES, "office", "read_slides"),
+    (kinds.SHEETS_SUFFIXES, "sheets", "read_sheets"),
+    (kinds.OPEN_DOCUMENT_SUFFIXES, "opendocument", "read_open_document"),
+    (kinds.EPUB_SUFFIXES, "epub", "read_epub"),
+    (kinds.MAIL_SUFFIXES, "mail", "read_mail"),
+    (kinds.TABLE_SUFFIXES, "delimited", "read_delimited"),
+    (kinds.JSON_SUFFIXES, "data", "read_json"),
+    (kinds.NOTEBOOK_SUFFIXES, "data", "read_notebook"),
+)
+_MARKUP = (".xml", ".xsl", ".xsd")
+
+
+def _read_text(content: bytes, around: Circumstances) -> Read:
+    return Read("", *decode(content))
+
+
+def _read_markup(content: bytes, around: Circumstances) -> Read:
+    return Read("", *decode(content, markup=True))
 
 
 def read_jsonl(file: SourceFile) -> Iterator[Document]:
@@ -194,7 +124,10 @@ def read_jsonl(file: SourceFile) -> Iterator[Document]:
     number = 0
     try:
         with _open(file) as lines:
-            for number, line in enumerate(lines, start=1):
+            for number, line in enumerate(_lines(lines), start=1):
+                if len(line) > _LONGEST_LINE:
+                    why = f"a line of more than {_LONGEST_LINE >> 20} MB; cut its text into several records"
+                    raise DataError(why, path=file.path, line=number)
                 if line.strip():
                     document = _parse(line, file, number)
                     if document.text.strip():
@@ -203,6 +136,12 @@ def read_jsonl(file: SourceFile) -> Iterator[Document]:
         raise DataError(f"the compressed file is damaged: {error}", path=file.path, line=number + 1) from None
     except OSError as error:
         raise DataError(f"cannot be read: {error.strerror}", path=file.path) from None
+
+
+def _lines(file: IO[bytes]) -> Iterator[bytes]:
+    """The lines of a file; of one that is too long its beginning, and then no more."""
+    while line := file.readline(_LONGEST_LINE + 1):
+        yield line
 
 
 def _open(file: SourceFile) -> IO[bytes]:

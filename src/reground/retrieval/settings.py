@@ -25,8 +25,8 @@ class IndexSettings:
     language: an ISO 639-1 code or an English name; picks stemmer and stop words. "zh" is segmented, "none" is not
     stemmed.
         Writing without spaces is found in every language, by pairs of characters.
-    embedder: `openai/<model>` (any /v1/embeddings endpoint) or `st/<name or path>` (sentence-transformers); for
-    vectors.
+    embedder: `onnx/minilm`, `onnx/<folder>`, `openai/<model>` (any /v1/embeddings endpoint) or `st/<name or path>`
+        (sentence-transformers); for vectors.
     embedder_url: the endpoint's base URL, where it is not that of OPENAI_BASE_URL.
     query_prefix, passage_prefix: the text that the embedder expects before each query and passage ("query: " and
     "passage: " for E5).
@@ -51,9 +51,7 @@ class IndexSettings:
                 "the overlap must be at least 0 and smaller than the passage"
             )
         if self.kind != "bm25" and not self.embedder:
-            raise ConfigurationError(
-                f"a {self.kind} index needs an embedder: openai/<model> or st/<sentence-transformers model>"
-            )
+            raise ConfigurationError(f"a {self.kind} index needs an embedder: onnx/minilm, openai/<model> or st/<name>")
 
     def as_record(self) -> dict[str, JsonValue]:
         """The settings as a manifest keeps them."""
@@ -85,10 +83,14 @@ class Progress(Value):
 
 
 class Skipped(Value):
-    """A file that gave no document, and why."""
+    """A file that gave no document, and why; kind: the same in a word, by which such files are counted.
+
+    A folder that is passed over stands for all that is in it.
+    """
 
     path: str
     why: str
+    kind: str = "failed"
 
 
 class Dropped(Value):
@@ -101,12 +103,15 @@ class Dropped(Value):
 class IndexReport(Value):
     """What a build did.
 
-    documents, passages: the numbers in the index now. read, kept, removed: the numbers of documents that were indexed,
-    unchanged, and removed. skipped, dropped, duplicates: what was left out; at most a thousand of the last two are
-    listed, but the counts are complete. notes: messages for the user, in whole sentences.
+    source, language: the corpus, as its path was given, and its language. documents, passages: the numbers in the index
+    now. read, kept, removed: the numbers of documents that were indexed, unchanged, and removed. skipped, dropped,
+    duplicates: what was left out; at most a thousand of the last two are listed, but the counts are complete. partly:
+    the files of which a part was not read. notes: messages for the user, in whole sentences.
     """
 
     path: Path
+    source: Path | None = None
+    language: str = "en"
     name: str
     documents: int
     passages: int
@@ -114,6 +119,7 @@ class IndexReport(Value):
     kept: int = 0
     removed: int = 0
     skipped: tuple[Skipped, ...] = ()
+    partly: tuple[Skipped, ...] = ()
     duplicates: tuple[str, ...] = ()
     duplicate_count: int = 0
     dropped: tuple[Dropped, ...] = ()

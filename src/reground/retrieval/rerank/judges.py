@@ -40,7 +40,8 @@ class Judge:
     """A critic of documents as a reranker. frame: the words that it expects before the query.
 
     most: the tokens of a passage that it reads. is_here: whether its weights are in this process. Then a fault is not
-    passing, and it ends the run. weigh: joins the scores with those of the search.
+    passing, and it ends the run. weigh: joins the scores with those of the search. cosines: whether a score is
+    `critics._scorers.SCALE` times a cosine and not a logit.
     """
 
     name: str
@@ -49,6 +50,7 @@ class Judge:
     most: int | None = None
     is_here: bool = True
     weigh: Weigh | None = None
+    cosines: bool = False
 
     async def scores(self, query: str, passages: Sequence[Passage], /) -> Sequence[float]:
         """The critic's scores. Raises ConfigurationError for weights that cannot be used, ModelError for a server."""
@@ -56,13 +58,20 @@ class Judge:
             Pair(context=f"{self.frame}{query}", candidate=passage_text(self._cut(passage))[:_MOST_CHARACTERS])
             for passage in passages
         ]
+        scores = await self.judged(pairs)
+        return scores if self.weigh is None else self.weigh(scores, [{"score": each.score} for each in passages])
+
+    async def judged(self, pairs: Sequence[Pair]) -> Sequence[float]:
+        """The score of each query (the context, with `frame` before it) with its passage (the candidate).
+
+        Raises ConfigurationError for weights that cannot be used, ModelError for a server.
+        """
         try:
-            scores = cast(Sequence[float], await self.score(pairs))
+            return cast(Sequence[float], await self.score(pairs))
         except ModelError as error:
             if self.is_here:
                 raise ConfigurationError(str(error)) from error
             raise
-        return scores if self.weigh is None else self.weigh(scores, [{"score": each.score} for each in passages])
 
     async def aclose(self) -> None:
         """Nothing is open."""
@@ -84,7 +93,9 @@ def critic(place: str) -> Judge:
     if not isinstance(made, TrainedCritic):
         return Judge(made.name, lambda pairs: made.score(pairs, cast(Any, None)), frame=frame, most=most)
     quick = replace(made, queue=Queue(lambda: _Quick(made.queue.load())))
-    return Judge(made.name, lambda pairs: quick.score(pairs, cast(Any, None)), frame, most, weigh=made.weigh)
+    return Judge(
+        made.name, lambda pairs: quick.score(pairs, cast(Any, None)), frame, most, True, made.weigh, made.cosines
+    )
 
 
 @dataclass(frozen=True)
@@ -99,17 +110,19 @@ class _Quick:
             return self.scorer.scores(items)
 
 
-def cross_encoder(name: str, tokens: int = WINDOW) -> Judge:
+def cross_encoder(name: str, tokens: int = WINDOW, *, entailment: bool = False) -> Judge:
     """A cross-encoder of sentence-transformers, from a folder or a hub.
 
-    tokens: the most that it reads of query and passage together. Raises ConfigurationError, MissingExtra.
+    tokens: the most that it reads of query and passage together. entailment: one that gives a number for each of
+    several labels, entailment among them, gives the log-odds that the passage entails the query; without this it is
+    refused. Raises ConfigurationError, MissingExtra.
     """
     require("encoder")
     folder = expanded(name)
     if name.startswith((".", "/", "~")) and not folder.is_dir():
         raise ConfigurationError(f"no reranker cross-encoder:{name}: there is no folder {name}")
     weights = files_fingerprint(folder) if folder.is_dir() else None
-    queue = Queue(lambda: _CrossEncoder(str(folder) if folder.is_dir() else name, tokens))
+    queue = Queue(lambda: _CrossEncoder(str(folder) if folder.is_dir() else name, tokens, entailment))
     shown = f"cross-encoder:{folder.name} {weights[:12]}" if weights else f"cross-encoder:{name}"
     return Judge(f"{shown} {tokens}", lambda pairs: queue.score([("doc", pair) for pair in pairs]))
 
@@ -117,7 +130,7 @@ def cross_encoder(name: str, tokens: int = WINDOW) -> Judge:
 class _CrossEncoder:
     """The model; one thread at a time asks it."""
 
-    def __init__(self, name: str, tokens: int) -> None:
+    def __init__(self, name: str, tokens: int, entailment: bool) -> None:
         from sentence_transformers import CrossEncoder
 
         from reground.critics._scorers import exact_head, quietly
@@ -130,13 +143,27 @@ class _CrossEncoder:
         except Exception as error:  # libraries have many words for damaged weights
             why = trouble(error, name)
             raise ModelError(f"the cross-encoder {Path(name).name} could not be loaded: {why}") from error
+        self._label = _entailment(self._model) if entailment else None
 
     def scores(self, items: Sequence[Item]) -> list[float]:
-        """The logits."""
-        from reground.critics._scorers import predicted
+        """The logits, or the log-odds of entailment."""
+        from reground.critics._scorers import entailed, predicted
 
         with bfloat16():
+            if self._label is not None:  # such models read what entails first
+                return entailed(self._model, [(pair.candidate, pair.context) for _, pair in items], self._label)
             return predicted(self._model, [(pair.context, pair.candidate) for _, pair in items])
+
+
+def _entailment(model: Any) -> int | None:
+    """The number of the label entailment; None for a model with one score. Raises ModelError where none is named so."""
+    if model.num_labels == 1:
+        return None
+    labels = {number: str(label).casefold() for number, label in model.config.id2label.items()}
+    found = [int(number) for number, label in labels.items() if label.startswith("entail")]
+    if len(found) != 1:
+        raise ModelError(f"the cross-encoder names no label entailment: it has {', '.join(labels.values())}"[:300])
+    return found[0]
 
 
 def bfloat16() -> AbstractContextManager[Any]:

@@ -9,10 +9,8 @@ No model is needed, and a query costs two more searches.
 from __future__ import annotations
 
 import asyncio
-import html
 import json
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +25,7 @@ from reground.core.language import Value
 from reground.core.places import expanded
 from reground.core.storable import Number
 from reground.retrieval.pages import document_ids
+from reground.retrieval.titles import normal, normal_title
 
 FILE = "links.json"
 FEATURES = ("score", "rank", "named", "linked")
@@ -39,11 +38,6 @@ _FOLLOWED = 20
 """Passages that each of them adds."""
 _RANK = 10
 """Softens the rank: the feature is 1 at first place and 0.5 at the eleventh."""
-_SHORTEST = 3
-"""Characters of a title that is looked for; shorter ones stand everywhere."""
-
-_WORD = re.compile(r"\w+")
-_BRACKETS = re.compile(r"\([^()]*\)\Z")
 
 
 class Weights(Value):
@@ -169,12 +163,12 @@ def _features(
     best = found[0].score if found and found[0].score > 0 else 1.0
     place = {passage.id: rank for rank, passage in enumerate(found)}
     score = {passage.id: max(0.0, passage.score / best) for passage in found}
-    texts = {passage.id: _normal(passage.text) for passage in pool}
-    asked = _normal(query)
+    texts = {passage.id: normal(passage.text) for passage in pool}
+    asked = normal(query)
     holding: dict[str, int] = {}  # how many passages a title stands in
     rows: list[tuple[float, ...]] = []
     for passage in pool:
-        title = _title(passage)
+        title = normal_title(passage)
         if title and title not in holding:
             holding[title] = sum(title in text for text in texts.values())
         linking = [score[lead.id] for lead in leads if title and lead.id != passage.id and title in texts[lead.id]]
@@ -189,14 +183,3 @@ def _features(
             )
         )
     return rows
-
-
-def _normal(text: str) -> str:
-    """Words in lower case between single spaces, so that a title is found only as whole words."""
-    return f" {' '.join(_WORD.findall(text.lower()))} "
-
-
-def _title(passage: Passage) -> str:
-    """The title as it would stand in a text: without what a bracket adds, as in "Mercury (planet)"; "" if too short."""
-    title = _normal(_BRACKETS.sub("", html.unescape(passage.title).strip()))
-    return title if len(title.strip()) >= _SHORTEST else ""

@@ -1,0 +1,116 @@
+"""HTML: the article of a page, or where it has none all that a browser shows."""
+
+from __future__ import annotations
+
+import logging
+from itertools import islice
+from typing import Any, NamedTuple
+
+from reground.retrieval.encodings import decode
+from reground.retrieval.reading.result import Circumstances, Read
+
+# Searched and cut with plain string methods and lxml, whose time grows with the length alone. A regular expression with
+# two repetitions side by side, or the standard library's HTML parser, takes the square of it on hostile input.
+_HIDDEN = frozenset(("script", "style", "noscript", "template", "svg", "title"))
+_BLOCKS = frozenset(
+    ("p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "section", "article", "pre", "table", "dt", "dd")
+)
+_HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
+_PARTS = frozenset(("section", "article", "div"))
+_HEADINGS_TRIED = 20
+_LONGEST_HEADING = 200
+
+
+def read_html(content: bytes, around: Circumstances) -> Read:
+    """The article of a page, or all that a browser shows of it."""
+    import trafilatura
+
+    logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # it complains of pages without an article
+    source, guessed = decode(content, markup=True)
+    page = parsed(source)
+    if page is None:
+        return Read("", "")
+    try:
+        text = trafilatura.extract(source, include_comments=False, include_tables=True) or ""
+    except Exception:  # whatever it trips over, the plain text is still there
+        text = ""
+    titles = (visible(element) for tag in ("h1", "title") for element in islice(page.iter(tag), _HEADINGS_TRIED))
+    return Read(next(filter(None, titles), ""), text or visible(page), guessed)
+
+
+def parsed(source: str) -> Any:
+    """The root element of a page; None where it has none. Entities that a page declares itself mean nothing in HTML."""
+    from lxml import etree
+
+    parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True)
+    return etree.fromstring(source.encode("utf-8", "replace"), parser) if source.strip() else None
+
+
+def plain(source: str) -> str:
+    """The text that a browser shows of a page or of a piece of one."""
+    page = parsed(source)
+    return "" if page is None else visible(page)
+
+
+class Heading(NamedTuple):
+    """A heading of a page. at: where it begins in the text. level: 1 to 6. id: its own, or that of its section."""
+
+    at: int
+    level: int
+    text: str
+    id: str
+
+
+def outline(root: Any) -> tuple[str, list[Heading]]:
+    """The text of a page, as it stands in the source, and its headings."""
+    from lxml import etree
+
+    pieces: list[str] = []
+    length, begun, headings = 0, 0, list[Heading]()
+    for event, element in (walk := etree.iterwalk(root, events=("start", "end"))):
+        start = event == "start"
+        if start and element.tag in _HIDDEN:
+            walk.skip_subtree()
+            continue
+        if start and element.tag in _HEADINGS:
+            headings.append(Heading(length, int(element.tag[1]), "", _id_of(element)))
+            begun = len(pieces)
+        elif element.tag in _HEADINGS:
+            said = " ".join("".join(pieces[begun:]).split())[:_LONGEST_HEADING]
+            headings[-1] = headings[-1]._replace(text=said)
+        block = "\n" if element.tag in _BLOCKS else ""
+        more = block + ((element.text if start else element.tail) or "")
+        pieces.append(more)
+        length += len(more)
+    return "".join(pieces), headings
+
+
+def _id_of(heading: Any) -> str:
+    """The id of a heading, of an anchor in it, or of the section that it begins; "" where there is none."""
+    if found := heading.get("id"):
+        return str(found)
+    for inner in islice(heading.iter("a", "span"), _HEADINGS_TRIED):
+        if found := inner.get("id") or inner.get("name"):
+            return str(found)
+    parent = heading.getparent()
+    if parent is not None and parent.tag in _PARTS and heading.getprevious() is None:
+        return str(parent.get("id") or "")
+    return ""
+
+
+def visible(root: Any) -> str:
+    """The text that a browser shows of an element, a block a line."""
+    from lxml import etree
+
+    pieces = []
+    walk = etree.iterwalk(root, events=("start", "end"))
+    for event, element in walk:
+        block = "\n" if element.tag in _BLOCKS else ""
+        if event == "end":
+            pieces += [block, (element.tail or "") if element is not root else ""]
+        elif element.tag in _HIDDEN and element is not root:
+            walk.skip_subtree()
+        else:
+            pieces += [block, element.text or ""]
+    lines = (" ".join(line.split()) for line in "".join(pieces).splitlines())
+    return "\n".join(line for line in lines if line)

@@ -1,0 +1,164 @@
+"""E-mail: one message (.eml), or a mailbox of many (.mbox).
+
+The text part counts, else the HTML part. Attachments are named and not read. Of a message only its first 16 MB are
+looked at: its texts stand before what is attached.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from email import message_from_bytes
+from email.header import decode_header
+from email.message import Message
+from email.policy import Compat32
+from typing import IO, NamedTuple
+
+from reground.retrieval.encodings import Unreadable, decode
+from reground.retrieval.reading.html import plain
+from reground.retrieval.reading.result import Circumstances, Read
+
+LARGEST_MESSAGE = 16 << 20
+_MOST_PARTS = 20_000
+_MOST_NESTED = 64
+"""Boundaries of parts; the standard library's parser compares every line with all that are open."""
+_LONGEST_HEADER = 2000
+_ATTACHED = 50
+_PIECE = 1 << 20
+_SEPARATOR = b"From "
+
+
+class _Bounded(Compat32):
+    """Cuts every header where it comes in: the standard library takes the square of its length for its parameters."""
+
+    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
+        """The name and the value of a header."""
+        name, value = super().header_source_parse(sourcelines)
+        return name, value[:_LONGEST_HEADER]
+
+
+class Mail(NamedTuple):
+    """A message of a mailbox; its key is the same wherever it stands in it."""
+
+    key: str
+    read: Read
+
+
+def read_mail(content: bytes, around: Circumstances) -> Read:
+    """The subject and the text of a message, after lines that say who wrote when to whom."""
+    return _read(_parsed(content))
+
+
+def mailbox(file: IO[bytes], around: Circumstances) -> Iterator[Mail]:
+    """The messages of a mailbox, one in memory at a time. Raises Unreadable for a file that is none."""
+    for content in messages(file):
+        around.tick()
+        try:
+            message = _parsed(content)
+            yield Mail(_header(message, "Message-ID").strip("<> ") or _digest(content), _read(message))
+        except (MemoryError, ImportError):
+            raise
+        except Exception:  # the parsers fail in many ways on what spam holds
+            yield Mail(_digest(content), Read("", content.decode("utf-8", "replace")))
+
+
+def messages(file: IO[bytes]) -> Iterator[bytes]:
+    """The messages of a mailbox as they stand, each cut to its first 16 MB. Raises Unreadable for no mailbox."""
+    kept: list[bytes] = []
+    size = 0
+    blank = begins = True
+    first = True
+    while piece := file.readline(_PIECE):
+        if begins and blank and piece.startswith(_SEPARATOR):
+            if not first:
+                yield b"".join(kept)
+            kept, size, first = [], 0, False
+        elif first:
+            raise Unreadable("is not a mailbox: it does not begin with a From line", kind="damaged")
+        elif size < LARGEST_MESSAGE:
+            kept.append(piece[1:] if begins and piece.startswith(b">From ") else piece)
+            size += len(piece)
+        blank = begins and not piece.strip(b"\r\n")
+        begins = piece.endswith(b"\n")
+    if not first:
+        yield b"".join(kept)
+
+
+def _parsed(content: bytes) -> Message:
+    content = content[:LARGEST_MESSAGE]
+    if content.lower().count(b"boundary=") > _MOST_NESTED:
+        raise Unreadable(f"has more than {_MOST_NESTED} nested parts", kind="damaged")
+    if content.count(b"\n--") > _MOST_PARTS:
+        raise Unreadable(f"has more than {_MOST_PARTS} parts", kind="damaged")
+    return message_from_bytes(content, policy=_Bounded())
+
+
+def _digest(content: bytes) -> str:
+    return hashlib.blake2b(content, digest_size=8).hexdigest()
+
+
+def _read(message: Message) -> Read:
+    texts: dict[str, list[str]] = {"text/plain": [], "text/html": []}
+    attached: list[str] = []
+    guessed = ""
+    for part in _leaves(message):
+        kind, name = part.get_content_type(), _file_name(part)
+        if kind in texts and part.get_content_disposition() != "attachment":
+            said, guess = _text(part)
+            texts[kind].append(plain(said) if kind == "text/html" else said)
+            guessed = guessed or guess
+        elif len(attached) < _ATTACHED:
+            attached.append(name or kind)
+    body = "\n\n".join(filter(str.strip, texts["text/plain"])) or "\n\n".join(texts["text/html"])
+    heads = [f"{name}: {said}" for name in ("From", "To", "Cc", "Date") if (said := _header(message, name))]
+    files = [f"Attachments (not read): {', '.join(attached)}"] if attached else []
+    blocks = filter(None, ("\n".join(heads), body.strip(), *files))
+    text = "\n\n".join(blocks) if body.strip() or _header(message, "Subject") or files else ""
+    return Read(_header(message, "Subject"), text, guessed)
+
+
+def _leaves(message: Message) -> Iterator[Message]:
+    """The parts that hold something. A message inside of another is an attachment."""
+    waiting = [message]
+    while waiting:
+        part = waiting.pop()
+        inner = part.get_payload()
+        if isinstance(inner, list) and (part is message or part.get_content_maintype() == "multipart"):
+            waiting += [each for each in reversed(inner) if isinstance(each, Message)]
+        else:
+            yield part
+
+
+def _text(part: Message) -> tuple[str, str]:
+    content = part.get_payload(decode=True)
+    if not isinstance(content, bytes):
+        return "", ""
+    charset = part.get_content_charset("")
+    try:
+        if charset and charset not in ("us-ascii", "unknown-8bit"):
+            return content.decode(charset), ""
+    except (LookupError, ValueError):
+        pass  # a wrong or unknown name: it is made out from the bytes
+    text, guessed = decode(content.replace(b"\0", b" "))
+    return text, guessed
+
+
+def _file_name(part: Message) -> str:
+    return _decoded(str(part.get_filename() or ""))
+
+
+def _header(message: Message, name: str) -> str:
+    return _decoded(str(message.get(name) or ""))
+
+
+def _decoded(said: str) -> str:
+    """A header as it is read, on one line."""
+    said = said[:_LONGEST_HEADER]
+    try:
+        pieces = [
+            piece.decode(charset or "ascii", "replace") if isinstance(piece, bytes) else piece
+            for piece, charset in decode_header(said)
+        ]
+    except (LookupError, ValueError):
+        pieces = [said]
+    return " ".join("".join(pieces).encode("utf-8", "replace").decode().split())

@@ -1,0 +1,72 @@
+"""What a reader is told, and what it gives back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import NamedTuple
+
+MOST_TEXT = 100_000_000
+"""Characters of text that are kept of one file."""
+
+
+def _nothing() -> None:
+    """Go on."""
+
+
+@dataclass(frozen=True, slots=True)
+class Circumstances:
+    """What surrounds the reading of a file.
+
+    tick: called now and then in slow work; what it raises ends the reading. language: the ISO 639-1 code of the
+    documents' language, for the recognition of scanned pages.
+    """
+
+    tick: Callable[[], None] = _nothing
+    language: str = "en"
+
+
+PLAIN = Circumstances()
+
+
+class Read(NamedTuple):
+    """What is in a file. guessed: its encoding where that was a guess. partly: what of it was not read, and why."""
+
+    title: str
+    text: str
+    guessed: str = ""
+    partly: str = ""
+
+
+class Text:
+    """A text that grows block by block up to `MOST_TEXT` characters; a blank line stands between blocks."""
+
+    def __init__(self) -> None:
+        self._blocks: list[str] = []
+        self._length = 0
+        self.is_cut = False
+
+    def add(self, block: str) -> bool:
+        """Add a block if it holds anything. False where there is no room for more."""
+        block = block.strip()
+        if block and not self.is_cut:
+            self._length += len(block) + 2
+            self.is_cut = self._length > MOST_TEXT
+            if not self.is_cut:
+                self._blocks.append(block)
+        return not self.is_cut
+
+    def extend(self, blocks: Iterable[str]) -> Text:
+        """Add blocks until there is no room."""
+        for block in blocks:
+            if not self.add(block):
+                break
+        return self
+
+    @property
+    def partly(self) -> str:
+        """What was not read, in words; "" where everything was."""
+        return f"only its first {MOST_TEXT // 1_000_000} million characters were read" if self.is_cut else ""
+
+    def __str__(self) -> str:
+        return "\n\n".join(self._blocks)

@@ -1,0 +1,144 @@
+"""Looks through a corpus folder: which files can be read, and why the others are not."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from reground.core.errors import DataError
+from reground.retrieval.documents import SourceFile, too_large
+from reground.retrieval.kinds import READ, is_read, largest, why_unread
+from reground.retrieval.settings import Skipped
+from reground.retrieval.unread import counted
+
+_IGNORED_FOLDERS = {"node_modules", "__pycache__"}
+_CORPUS_FILES = {"corpus.jsonl", "corpus.jsonl.gz"}
+
+
+class Survey(NamedTuple):
+    """A corpus at a glance: the files that can be read, in the order of their names, and those that are left out."""
+
+    files: list[SourceFile]
+    unread: list[Skipped]
+
+
+def find_files(source: Path, *, exclude: Path | None = None) -> list[SourceFile]:
+    """The files of `survey`."""
+    return survey(source, exclude=exclude).files
+
+
+def survey(source: Path, *, exclude: Path | None = None) -> Survey:
+    """Every file of a corpus. Links are followed to files inside the folder, and to no other folder.
+
+    Left out are files of other kinds and of too many bytes, hidden files and folders, node_modules, and links that lead
+    out of the folder or nowhere. A folder stands for all that is in it. In a folder with corpus.jsonl (the BEIR layout)
+    only that file counts; the files beside it are queries, judgements and descriptions. `exclude` is passed over in
+    silence. Raises DataError if nothing is found.
+    """
+    if not source.exists():
+        raise DataError("there is no such file or folder", path=source)
+    root = source.resolve()
+    walk = _Walk(root if root.is_dir() else root.parent, Path(os.path.realpath(exclude)) if exclude else None)
+    if root.is_dir():
+        walk.folder(root)
+    else:
+        walk.file(root)
+    if not walk.files:
+        among = f" among {counted(walk.unread)}" if walk.unread else ""
+        raise DataError(f"no document found{among}; reground reads {READ}", path=source)
+    return Survey(sorted(walk.files, key=lambda file: file.name), sorted(walk.unread, key=lambda each: each.path))
+
+
+class _Walk:
+    """Goes through a folder and sorts what it meets."""
+
+    def __init__(self, root: Path, exclude: Path | None) -> None:
+        self.files: list[SourceFile] = []
+        self.unread: list[Skipped] = []
+        self._root = root
+        self._exclude = exclude
+
+    def folder(self, folder: Path) -> None:
+        """Take in a folder and the folders in it."""
+        waiting = [folder]
+        while waiting:
+            waiting += self._entries(waiting.pop())
+
+    def file(self, path: Path) -> None:
+        """Take in a file."""
+        name = self._name(path)
+        if not is_read(name):
+            kind, why = why_unread(name)
+            self._leave(path, why, kind)
+            return
+        try:
+            stat = path.stat()
+        except FileNotFoundError:
+            return  # gone since it was listed
+        except OSError as error:
+            self._leave(path, f"cannot be read: {error.strerror}", "failed")
+            return
+        most = largest(name)
+        if most is not None and stat.st_size > most:
+            refusal = too_large(stat.st_size, most)
+            self._leave(path, str(refusal), refusal.kind)
+            return
+        self.files.append(SourceFile(path, name, stat.st_size, stat.st_mtime_ns))
+
+    def _entries(self, folder: Path) -> Iterator[Path]:
+        """Take in the entries of a folder. Yields the folders among them."""
+        try:
+            entries = list(os.scandir(folder))
+        except OSError as error:
+            self._leave(folder, f"is a folder that cannot be opened: {error.strerror}", "failed")
+            return
+        corpus = any(entry.name in _CORPUS_FILES for entry in entries)
+        for entry in entries:
+            path = Path(entry.path)
+            if path == self._exclude:
+                continue
+            if entry.name.startswith("."):
+                self._leave(path, "is hidden", "hidden")
+            elif corpus and entry.name not in _CORPUS_FILES:
+                self._leave(path, "stands beside corpus.jsonl, which is the corpus", "beside")
+            elif entry.is_symlink():
+                self._link(path)
+            elif entry.is_dir(follow_symlinks=False):
+                if entry.name in _IGNORED_FOLDERS:
+                    self._leave(path, "is a folder of other programs", "hidden")
+                else:
+                    yield path
+            elif entry.is_file(follow_symlinks=False):
+                self.file(path)
+            else:
+                self._leave(path, "is a device or a pipe, not a file", "other")
+
+    def _link(self, path: Path) -> None:
+        """Take in the file that a link leads to, if it is one of this corpus."""
+        try:
+            target = path.resolve(strict=True)
+        except FileNotFoundError:
+            self._leave(path, "is a link to nothing", "link")
+            return
+        except (OSError, RuntimeError):
+            self._leave(path, "is a link in a circle", "link")
+            return
+        if not target.is_relative_to(self._root):
+            self._leave(path, "is a link that leaves the folder", "link")
+        elif target.is_dir():
+            circle = path.parent.is_relative_to(target)
+            why = "is a link in a circle" if circle else "is a link to a folder of this corpus, which is read there"
+            self._leave(path, why, "link")
+        elif target.is_file():
+            self.file(path)
+        else:
+            self._leave(path, "is a device or a pipe, not a file", "other")
+
+    def _name(self, path: Path) -> str:
+        # A name that is no valid Unicode cannot be written down as it is.
+        return path.relative_to(self._root).as_posix().encode("utf-8", "backslashreplace").decode()
+
+    def _leave(self, path: Path, why: str, kind: str) -> None:
+        self.unread.append(Skipped(path=self._name(path), why=why, kind=kind))

@@ -1,0 +1,169 @@
+"""Small real files of many formats, made by hand."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Mapping, Sequence
+from email.message import EmailMessage
+from io import BytesIO
+from xml.sax.saxutils import escape, quoteattr
+
+_RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
+_MAIN = "http://schemas.openxmlformats.org/{}/2006/main"
+
+
+def zipped(members: Mapping[str, str | bytes]) -> bytes:
+    out = BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return out.getvalue()
+
+
+def relations(**targets: tuple[str, str]) -> str:
+    """The file of a part's relations: id, kind, target."""
+    each = "".join(
+        f'<Relationship Id="{id_}" Type="{_RELATIONS}/{kind}" Target="{target}"/>'
+        for id_, (kind, target) in targets.items()
+    )
+    return f'<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">{each}</Relationships>'
+
+
+def word_part(body: str, root: str = "document", before: str = "") -> str:
+    return f'{before}<w:{root} xmlns:w="{_MAIN.format("wordprocessingml")}"><w:body>{body}</w:body></w:{root}>'
+
+
+def paragraph(text: str, style: str = "") -> str:
+    style = f'<w:pPr><w:pStyle w:val="{style}"/></w:pPr>' if style else ""
+    return f"<w:p>{style}<w:r><w:t>{escape(text)}</w:t></w:r></w:p>"
+
+
+def table(*rows: Sequence[str]) -> str:
+    said = "".join(f"<w:tr>{''.join(f'<w:tc>{paragraph(cell)}</w:tc>' for cell in row)}</w:tr>" for row in rows)
+    return f"<w:tbl>{said}</w:tbl>"
+
+
+STYLES = (
+    f'<w:styles xmlns:w="{_MAIN.format("wordprocessingml")}"><w:style w:styleId="berschrift1">'
+    '<w:name w:val="heading 1"/></w:style><w:style w:styleId="berschrift2"><w:name w:val="heading 2"/></w:style>'
+    "</w:styles>"
+)
+
+
+def docx(body: str, **more: str | bytes) -> bytes:
+    parts = {name.replace("__", "/").replace("_xml", ".xml"): content for name, content in more.items()}
+    return zipped({"word/document.xml": word_part(body), "word/styles.xml": STYLES, **parts})
+
+
+def pptx(slides: Sequence[Sequence[str]], notes: str = "") -> bytes:
+    """A show whose files are numbered against its order."""
+    main = f'xmlns:p="{_MAIN.format("presentationml")}" xmlns:r="{_RELATIONS}"'
+    drawing = f'xmlns:a="{_MAIN.format("drawingml")}"'
+    members: dict[str, str | bytes] = {}
+    count = len(slides)
+    for place, lines in enumerate(slides):
+        said = "".join(f"<a:p><a:r><a:t>{escape(line)}</a:t></a:r></a:p>" for line in lines)
+        field = '<a:p><a:fld type="slidenum"><a:t>77</a:t></a:fld></a:p>'
+        members[f"ppt/slides/slide{count - place}.xml"] = f"<p:sld {main} {drawing}>{said}{field}</p:sld>"
+    if notes:
+        members["ppt/notesSlides/n.xml"] = (
+            f"<p:notes {main} {drawing}><a:p><a:r><a:t>{notes}</a:t></a:r></a:p></p:notes>"
+        )
+        members[f"ppt/slides/_rels/slide{count}.xml.rels"] = relations(r1=("notesSlide", "../notesSlides/n.xml"))
+    ids = "".join(f'<p:sldId id="{place}" r:id="r{place}"/>' for place in range(count))
+    members["ppt/presentation.xml"] = f"<p:presentation {main}><p:sldIdLst>{ids}</p:sldIdLst></p:presentation>"
+    targets = {f"r{place}": ("slide", f"slides/slide{count - place}.xml") for place in range(count)}
+    members["ppt/_rels/presentation.xml.rels"] = relations(**targets)
+    return zipped(members)
+
+
+def xlsx(sheets: Mapping[str, str], strings: Sequence[str] = (), formats: str = "") -> bytes:
+    """A workbook of sheets, each given as the XML of its rows. Style 1 is a date, style 2 the format `formats`."""
+    main = f'xmlns="{_MAIN.format("spreadsheetml")}" xmlns:r="{_RELATIONS}"'
+    listed = "".join(f'<sheet name="{escape(name)}" sheetId="{n}" r:id="r{n}"/>' for n, name in enumerate(sheets))
+    shared = "".join(f"<si><t>{escape(string)}</t></si>" for string in strings)
+    members: dict[str, str | bytes] = {
+        "xl/workbook.xml": f"<workbook {main}><sheets>{listed}</sheets></workbook>",
+        "xl/_rels/workbook.xml.rels": relations(
+            **{f"r{n}": ("worksheet", f"worksheets/sheet{n}.xml") for n in range(len(sheets))}
+        ),
+        "xl/sharedStrings.xml": f"<sst {main}>{shared}</sst>",
+        "xl/styles.xml": f"<styleSheet {main}><numFmts>"
+        f'<numFmt numFmtId="170" formatCode={quoteattr(formats)}/></numFmts>'
+        '<cellXfs><xf numFmtId="0"/><xf numFmtId="14"/><xf numFmtId="170"/></cellXfs></styleSheet>',
+    }
+    for n, rows in enumerate(sheets.values()):
+        members[f"xl/worksheets/sheet{n}.xml"] = f"<worksheet {main}><sheetData>{rows}</sheetData></worksheet>"
+    return zipped(members)
+
+
+def open_document(body: str, *, title: str = "", encrypted: bool = False) -> bytes:
+    spaces = (
+        " ".join(
+            f'xmlns:{short}="urn:oasis:names:tc:opendocument:xmlns:{short}:1.0"'
+            for short in ("office", "text", "table", "presentation")
+        )
+        + ' xmlns:draw="urn:oasis:names:tc:opendocument:xmlns:drawing:1.0"'
+    )
+    lock = '<m:encryption-data xmlns:m="urn:m"/>' if encrypted else ""
+    return zipped(
+        {
+            "mimetype": "application/vnd.oasis.opendocument.text",
+            "content.xml": f"<office:document-content {spaces}><office:body>{body}</office:body>"
+            "</office:document-content>",
+            "meta.xml": f'<meta xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>{title}</dc:title></meta>',
+            "META-INF/manifest.xml": f"<manifest>{lock}</manifest>",
+        }
+    )
+
+
+def epub(chapters: Mapping[str, str], *, title: str = "", locked: Sequence[str] = ()) -> bytes:
+    """A book whose spine has the chapters in this order and whose manifest has them in another."""
+    items = "".join(
+        f'<item id="{name}" href="{name}%20x.xhtml" media-type="application/xhtml+xml"/>' for name in sorted(chapters)
+    )
+    spine = "".join(f'<itemref idref="{name}"/>' for name in chapters)
+    members: dict[str, str | bytes] = {
+        "META-INF/container.xml": '<container><rootfiles><rootfile full-path="OEBPS/b.opf"/></rootfiles></container>',
+        "OEBPS/b.opf": f'<package xmlns:dc="http://purl.org/dc/elements/1.1/"><metadata><dc:title>{title}</dc:title>'
+        f"</metadata><manifest>{items}</manifest><spine>{spine}</spine></package>",
+    }
+    if locked:
+        refs = "".join(f'<CipherReference URI="OEBPS/{name}%20x.xhtml"/>' for name in locked)
+        members["META-INF/encryption.xml"] = f"<encryption>{refs}</encryption>"
+    return zipped(members | {f"OEBPS/{name} x.xhtml": content for name, content in chapters.items()})
+
+
+def mail(
+    subject: str, text: str, *, id_: str = "", html: str = "", attached: str = "", charset: str = "utf-8"
+) -> bytes:
+    message = EmailMessage()
+    message["From"] = "Ada <ada@example.org>"
+    message["To"] = "Bob <bob@example.org>"
+    message["Subject"] = subject
+    if id_:
+        message["Message-ID"] = f"<{id_}>"
+    if text:
+        message.set_content(text, charset=charset)
+    if html:
+        (message.add_alternative if text else message.set_content)(html, subtype="html")
+    if attached:
+        message.add_attachment(b"\0secret bytes", maintype="application", subtype="pdf", filename=attached)
+    return message.as_bytes()
+
+
+def mbox(*messages: bytes) -> bytes:
+    return b"".join(b"From ada@example.org Mon Jan  1 00:00:00 2024\n" + each.rstrip() + b"\n\n" for each in messages)
+
+
+def notebook(*cells: tuple[str, str]) -> str:
+    return json.dumps(
+        {
+            "nbformat": 4,
+            "cells": [
+                {"cell_type": kind, "source": source.splitlines(keepends=True), "outputs": [{"text": "printed words"}]}
+                for kind, source in cells
+            ],
+        }
+    )

@@ -1,0 +1,244 @@
+"""Files that are built to do harm, or cut and changed on their way: Unreadable, within bounds of time and memory."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import subprocess
+import sys
+import zipfile
+from io import BytesIO
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reground.core.errors import DataError
+from reground.retrieval.documents import SourceFile
+from reground.retrieval.encodings import Unreadable
+from reground.retrieval.kinds import SUFFIXES
+from reground.retrieval.readers import read_documents, read_file
+from reground.retrieval.reading import archive
+from tests.retrieval import files
+from tests.retrieval.corpora import write
+from tests.retrieval.test_documents import pdf
+
+BOMB = (
+    '<!DOCTYPE d [<!ENTITY a "aaaaaaaaaaaaaaaa">'
+    + "".join(f'<!ENTITY {chr(98 + n)} "{f"&{chr(97 + n)};" * 16}">' for n in range(9))
+    + "]>"
+)
+
+
+def read(name: str, content: bytes) -> str:
+    return read_file(SourceFile(Path(name), name, len(content), 0), content).text
+
+
+def members(content: bytes) -> dict[str, bytes]:
+    with zipfile.ZipFile(BytesIO(content)) as opened:
+        return {name: opened.read(name) for name in opened.namelist()}
+
+
+GOOD = {
+    "a.docx": files.docx(files.paragraph("Danube") + files.table(("a", "b"))),
+    "a.pptx": files.pptx([("Danube", "long")], notes="n"),
+    "a.xlsx": files.xlsx({"S": '<row><c r="A1" t="s"><v>0</v></c><c r="B1"><f>1+1</f><v>2</v></c></row>'}, ["Danube"]),
+    "a.odt": files.open_document("<office:text><text:p>Danube</text:p></office:text>"),
+    "a.ods": files.open_document(
+        "<office:spreadsheet><table:table><table:table-row><table:table-cell><text:p>Danube</text:p></table:table-cell>"
+        "</table:table-row></table:table></office:spreadsheet>"
+    ),
+    "a.epub": files.epub({"a": "<html><body><p>Danube</p></body></html>"}),
+    "a.eml": files.mail("River", "Danube", html="<p>long</p>", attached="x.pdf"),
+    "a.mbox": files.mbox(files.mail("River", "Danube", id_="1@x"), files.mail("Seine", "two")),
+    "a.csv": b"river,km\nDanube,2850\n",
+    "a.json": b'{"river": "Danube", "km": [1, {"a": null}]}',
+    "a.ipynb": files.notebook(("markdown", "# Danube"), ("code", "x = 1")).encode(),
+    "a.pdf": pdf(["Danube"]),
+    "a.html": b"<html><title>x</title><body><p>Danube</p></body></html>",
+    "a.md": b"---\ntitle: x\n---\n# Danube\n",
+    "a.py": b"danube = 2850\n",
+    "a.xml": b"<?xml version='1.0' encoding='latin-1'?><a>Danube</a>",
+    "a.jsonl": b'{"id": "1", "text": "Danube"}\n',
+}
+XML_PARTS = {
+    "a.docx": "word/document.xml", "a.pptx": "ppt/slides/slide1.xml", "a.xlsx": "xl/worksheets/sheet0.xml",
+    "a.odt": "content.xml", "a.epub": "OEBPS/b.opf",
+}  # fmt: skip
+
+
+def attempt(name: str, content: bytes, folder: Path) -> str:
+    """What a file gives, or why it gives nothing. Anything else that is raised is a fault."""
+    path = folder / name
+    path.write_bytes(content)
+    try:
+        return " ".join(document.text for document in read_documents(SourceFile(path, name, len(content), 0)))
+    except DataError as error:
+        return f"refused: {error}"
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_the_files_that_are_spoiled_below_are_whole(name: str, tmp_path: Path) -> None:
+    assert "danube" in attempt(name, GOOD[name], tmp_path).lower()
+
+
+@pytest.mark.parametrize("name", GOOD)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_no_reader_raises_anything_but_what_it_promises(
+    name: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    content = bytearray(GOOD[name])
+    for _ in range(data.draw(st.integers(1, 4))):
+        at = data.draw(st.integers(0, len(content) - 1))
+        piece = data.draw(
+            st.one_of(st.binary(max_size=8), st.sampled_from([b"\0" * 64, b"<", b'"', b"\xff\xfe", b"&x;"]))
+        )
+        content[at : at + data.draw(st.integers(0, 16))] = piece
+        content = content or bytearray(b"x")
+    attempt(name, bytes(content), tmp_path_factory.mktemp("spoiled"))
+
+
+@pytest.mark.parametrize("name", XML_PARTS)
+@settings(max_examples=60, deadline=None)
+@given(data=st.data())
+def test_no_reader_of_an_archive_trips_over_its_parts(
+    name: str, tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
+) -> None:
+    parts = members(GOOD[name])
+    part = data.draw(st.sampled_from(sorted(parts)))
+    content = bytearray(parts[part])
+    at = data.draw(st.integers(0, len(content) - 1))
+    content[at : at + data.draw(st.integers(0, 30))] = data.draw(st.one_of(st.binary(max_size=30), st.just(b'="-9"')))
+    attempt(name, files.zipped(parts | {part: bytes(content)}), tmp_path_factory.mktemp("spoiled"))
+
+
+@pytest.mark.parametrize("name", [name for name in GOOD if GOOD[name].startswith(b"PK")])
+def test_an_archive_that_is_cut_is_damaged(name: str) -> None:
+    for size in (4, len(GOOD[name]) // 2, len(GOOD[name]) - 10):
+        with pytest.raises(Unreadable, match="is damaged: ") as raised:
+            read(name, GOOD[name][:size])
+        assert raised.value.kind == "damaged"
+
+
+@pytest.mark.parametrize("name", XML_PARTS)
+def test_a_file_that_declares_entities_is_refused(name: str) -> None:
+    parts = members(GOOD[name])
+    for said in (b"&j;", b""):
+        content = BOMB.encode() + parts[XML_PARTS[name]].replace(b"Danube", said)
+        with pytest.raises(Unreadable, match="declares entities"):
+            read(name, files.zipped(parts | {XML_PARTS[name]: content}))
+
+
+def test_an_entity_of_a_file_outside_is_not_read(tmp_path: Path) -> None:
+    write(tmp_path, {"secret.txt": "the secret"})
+    head = f'<!DOCTYPE d [<!ENTITY x SYSTEM "{(tmp_path / "secret.txt").as_uri()}">]>'
+    parts = members(GOOD["a.docx"])
+    content = head.encode() + parts["word/document.xml"].replace(b"Danube", b"&x;")
+    with pytest.raises(Unreadable, match="declares entities"):
+        read("a.docx", files.zipped(parts | {"word/document.xml": content}))
+    page = f"{head}<html><body><p>&x; visible</p></body></html>"
+    for name, book in (("a.epub", files.epub({"a": page})), ("a.html", page.encode()), ("a.xhtml", page.encode())):
+        assert "the secret" not in read(name, book)
+
+
+@pytest.mark.parametrize("name", ["a.html", "a.xhtml", "a.epub"])
+def test_an_entity_bomb_in_a_page_stays_small(name: str) -> None:
+    page = BOMB + "<html><body><p>Danube &j; &j;</p></body></html>"
+    assert len(read(name, files.epub({"a": page}) if name == "a.epub" else page.encode())) < 2000
+
+
+def test_a_zip_bomb_is_refused_before_it_is_unpacked() -> None:
+    parts = members(GOOD["a.docx"])
+    out = BytesIO()
+    with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as bomb:
+        with bomb.open("word/document.xml", "w", force_zip64=True) as part:
+            for _ in range((archive.MOST_UNPACKED >> 20) + 1):
+                part.write(b" " * (1 << 20))
+        bomb.writestr("word/styles.xml", parts["word/styles.xml"])
+    assert len(out.getvalue()) < 3 << 20
+    with pytest.raises(Unreadable, match="unpacks to more than 256 MB") as raised:
+        read("a.docx", out.getvalue())
+    assert raised.value.kind == "large"
+
+
+def test_the_limit_of_unpacking_is_one_for_all_parts() -> None:
+    chapters = {f"c{n}": " " * (30 << 20) for n in range(10)}
+    with pytest.raises(Unreadable, match="unpacks to more than 256 MB"):
+        read("a.epub", files.epub(chapters))
+
+
+def test_an_archive_of_countless_members_is_refused() -> None:
+    with pytest.raises(Unreadable, match="more than 20000 members"):
+        read("a.docx", files.zipped({str(n): "" for n in range(archive.MOST_MEMBERS + 1)}))
+
+
+def test_countless_elements_are_not_gathered() -> None:
+    body = "<w:tbl/>" * (archive.MOST_HELD + 1)
+    with pytest.raises(Unreadable, match="elements of XML at once"):
+        read("a.docx", files.docx(body))
+
+
+CHILD = """
+import json, resource, sys
+from pathlib import Path
+from reground.retrieval.index import build_index
+from reground.core.errors import DataError
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+try:
+    report = build_index(Path(sys.argv[1]), Path(sys.argv[2]))
+    said = [[each.path, each.why] for each in report.skipped]
+except DataError as error:
+    said = str(error)
+print(json.dumps([said, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024]))
+"""
+
+
+def indexed(folder: Path) -> tuple[list[list[str]] | str, int]:
+    """What a build says in a process of its own, and how many MB its memory grew by."""
+    command = [sys.executable, "-c", CHILD, str(folder / "docs"), str(folder / "idx")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=True)
+    said, grown = json.loads(done.stdout)
+    return said, grown
+
+
+def line(path: Path, size: int, head: bytes = b"") -> None:
+    """A file of one long line. It holds the letter x, so that it is text."""
+    with path.open("wb") as file:
+        file.write(head)
+        for _ in range(size >> 20):
+            file.write(b"x" * (1 << 20))
+
+
+@pytest.mark.slow
+def test_a_line_of_300_mb_is_left_out_within_bounds_of_memory(tmp_path: Path) -> None:
+    write(tmp_path, {"docs/a.md": "# Danube\n\nLong."})
+    docs = tmp_path / "docs"
+    line(docs / "line.txt", 300 << 20)
+    with (docs / "sparse.txt").open("wb") as file:
+        file.truncate(300 << 20)
+    line(docs / "mail.mbox", 300 << 20, b"From a@b Mon Jan  1 00:00:00 2024\nSubject: Long\n\nbegin ")
+    line(docs / "html.html", 40 << 20)
+    line(docs / "table.csv", 60 << 20, b'a,b\n"')
+    said, grown = indexed(tmp_path)
+    assert [path for path, _ in said] == ["html.html", "line.txt", "sparse.txt"]
+    assert grown < 700, "the table of 60 MB is a text and is read; nothing of 300 MB is held"
+
+
+@pytest.mark.slow
+def test_a_line_of_300_mb_in_a_jsonl_corpus_is_named_within_bounds_of_memory(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    line(tmp_path / "docs" / "c.jsonl", 300 << 20, b'{"id": "1", "text": "x"}\n{"id": "2", "text": "')
+    said, grown = indexed(tmp_path)
+    assert "c.jsonl:2: a line of more than 64 MB" in said
+    assert grown < 300
+
+
+def test_every_suffix_has_a_reader_that_refuses_or_reads_noise() -> None:
+    noise = bytes(range(256)) * 20
+    for suffix in SUFFIXES:
+        if suffix not in (".mbox", ".mbx", ".jsonl", ".jsonl.gz"):
+            with contextlib.suppress(Unreadable):
+                read(f"a{suffix}", noise)
+                assert suffix in (".html", ".htm", ".xhtml", ".eml"), suffix

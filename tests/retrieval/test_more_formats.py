@@ -1,0 +1,161 @@
+"""E-mail, tables, data, notebooks and source code."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reground.retrieval.documents import Document, SourceFile
+from reground.retrieval.encodings import Unreadable
+from reground.retrieval.index import build_index
+from reground.retrieval.readers import read_documents, read_file
+from tests.retrieval import files
+from tests.retrieval.corpora import write
+
+
+def read(name: str, content: str | bytes) -> Document:
+    data = content.encode() if isinstance(content, str) else content
+    return read_file(SourceFile(Path(name), name, len(data), 0), data)
+
+
+def mailbox(folder: Path, content: bytes) -> list[Document]:
+    write(folder, {"in.mbox": content})
+    return list(read_documents(SourceFile(folder / "in.mbox", "in.mbox", len(content), 0)))
+
+
+def test_a_message_has_its_subject_as_title_and_names_its_attachments() -> None:
+    document = read("a.eml", files.mail("Über die Donau", "It is long.\n", html="<p>no</p>", attached="map.pdf"))
+    assert document.title == "Über die Donau"
+    assert document.text == (
+        "From: Ada <ada@example.org>\nTo: Bob <bob@example.org>\n\nIt is long.\n\nAttachments (not read): map.pdf"
+    )
+
+
+def test_a_message_of_html_gives_its_text() -> None:
+    text = read("a.eml", files.mail("s", "", html="<style>x</style><p>The <b>Danube</b></p>")).text
+    assert text.endswith("\n\nThe Danube")
+
+
+@pytest.mark.parametrize("charset", ["koi8-r", "utf-8", "iso-8859-5"])
+def test_a_message_in_another_encoding(charset: str) -> None:
+    assert "Дунай длинный" in read("a.eml", files.mail("Река", "Дунай длинный", charset=charset)).text
+
+
+def test_a_message_that_lies_about_its_encoding_is_made_out() -> None:
+    raw = b"Subject: =?broken?x?=\nContent-Type: text/plain; charset=nonsense\n\n"
+    russian = "Дунай берёт начало в Шварцвальде и течёт через десять стран к Чёрному морю."
+    assert russian in read("a.eml", raw + russian.encode("cp1251")).text
+    assert russian in read("a.eml", raw + russian.encode()).text
+
+
+def test_a_message_with_parts_in_parts_in_parts_is_refused() -> None:
+    nested = "".join(f"Content-Type: multipart/mixed; boundary=b{n}\n\n--b{n}\n" for n in range(300))
+    with pytest.raises(Unreadable, match="nested parts"):
+        read("a.eml", nested)
+    with pytest.raises(Unreadable, match="more than 20000 parts"):
+        read("a.eml", "Content-Type: multipart/mixed; boundary=b\n" + "\n--b\n\nx" * 20_001)
+
+
+def test_a_mailbox_gives_a_document_a_message(tmp_path: Path) -> None:
+    one = files.mail("One", ">From the source\nFrom here\n\nFrom Vienna it is far.", id_="1@x")
+    content = files.mbox(one, files.mail("", "Two"), one, files.mail("Three", "Other", id_="1@x")).replace(
+        b"\n\nFrom Vienna", b"\n\n>From Vienna"
+    )
+    first, second, third = mailbox(tmp_path, content)
+    assert (first.id, first.title, first.url) == ("in.mbox/1@x", "One", "in.mbox")
+    assert first.text.endswith("From the source\nFrom here\n\nFrom Vienna it is far.")
+    assert (second.title, "Two" in second.text) == ("(no subject)", True)
+    assert third.id.startswith("in.mbox/1@x~") and third.title == "Three"
+
+
+def test_a_text_that_is_no_mailbox_is_not_read(tmp_path: Path) -> None:
+    with pytest.raises(Unreadable, match="not a mailbox"):
+        mailbox(tmp_path, b"Dear diary\n")
+
+
+def test_a_mailbox_is_updated_message_by_message(tmp_path: Path) -> None:
+    messages = [files.mail(f"Mail {n}", f"text {n}", id_=f"{n}@x") for n in range(4)]
+    write(tmp_path / "docs", {"in.mbox": files.mbox(*messages[:3]), "a.txt": "x"})
+    first = build_index(tmp_path / "docs", tmp_path / "idx")
+    assert (first.documents, first.read) == (4, 4)
+    assert build_index(tmp_path / "docs", tmp_path / "idx").read == 0
+    write(tmp_path / "docs", {"in.mbox": files.mbox(*messages[1:])}, old=False)
+    second = build_index(tmp_path / "docs", tmp_path / "idx")
+    assert (second.documents, second.read, second.removed) == (4, 1, 1)
+    write(tmp_path / "docs", {"in.mbox": b"no mailbox any more"}, old=False)
+    third = build_index(tmp_path / "docs", tmp_path / "idx")
+    assert (third.documents, third.removed) == (1, 3)
+    assert [(each.path, each.kind) for each in third.skipped] == [("in.mbox", "damaged")]
+    (tmp_path / "docs" / "in.mbox").unlink()
+    assert not build_index(tmp_path / "docs", tmp_path / "idx").skipped
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.csv", 'River,km\nDanube,2850\n\n"Rhine, ""the""\nold",1230,x\n'),
+        ("a.csv", 'River;km\nDanube;2850\n"Rhine, ""the"" old";1230;x\n'),
+        ("a.tsv", 'River\tkm\nDanube\t2850\nRhine, "the" old\t1230\tx\n'),
+    ],
+)
+def test_a_table_gives_rows_with_the_names_of_columns(name: str, content: str) -> None:
+    document = read(name, content)
+    assert document.text == 'River | km\n\nRiver: Danube; km: 2850\n\nRiver: Rhine, "the" old; km: 1230; x'
+
+
+def test_a_table_without_names_gives_its_values() -> None:
+    assert read("a.csv", "1,2\n3,4\n").text == "1; 2\n\n3; 4"
+
+
+def test_a_table_with_a_field_without_end_is_read_as_text() -> None:
+    content = 'a,b\n"' + "x\n" * 200_000
+    assert read("a.csv", content).text == content
+
+
+def test_a_long_table_is_cut_and_says_so() -> None:
+    document = read("a.csv", "name,value\n" + "x,1\n" * 200_001)
+    assert document.text.count("name: x") == 199_999
+    assert "200,000 rows" in document.partly
+
+
+def test_data_becomes_lines_with_their_keys() -> None:
+    content = (
+        '{"title": "Rivers", "data": {"danube": {"km": 2850, "through": ["Vienna", "Linz"]}}, "ok": true, "n": null}'
+    )
+    document = read("a.json", content)
+    assert document.text == (
+        "title: Rivers\n\ndata.danube.km: 2850\ndata.danube.through: Vienna, Linz\n\nok: true\n\nn: null"
+    )
+    assert document.title == "Rivers"
+    assert read("a.json", '[{"a": 1, "b": [{"c": 2}]}, "x"]').text == "a: 1\nb.c: 2\n\nx"
+    assert read("a.json", '{"a": "half \\ud83d"}').text == "a: half ?"
+
+
+@pytest.mark.parametrize("content", ['{"a": 1} // so\n', '{"a": 1}\n{"b": 2}\n', "[" * 100_000, f"[{'9' * 5000}]"])
+def test_what_is_no_json_is_read_as_text(content: str) -> None:
+    assert read("a.json", content).text == content
+
+
+def test_deep_data_stays_json() -> None:
+    deep = '{"k":' * 20 + "1" + "}" * 20
+    assert read("a.json", deep).text == "k.k.k.k.k.k.k.k: " + ('{"k": ' * 12 + "1" + "}" * 12)
+
+
+def test_a_notebook_gives_texts_and_code_without_results() -> None:
+    document = read(
+        "a.ipynb", files.notebook(("markdown", "# Rivers\n\nLong ones."), ("code", "x = 1\ny = 2"), ("code", ""))
+    )
+    assert document.text == "# Rivers\n\nLong ones.\n\n```\nx = 1\ny = 2\n```"
+    assert document.title == "Rivers"
+    old = '{"worksheets": [{"cells": [{"cell_type": "code", "input": "x = 1"}, 5, null]}, 3]}'
+    assert read("a.ipynb", old).text == "```\nx = 1\n```"
+    for broken in ("[1]", "{", '"x"'):
+        with pytest.raises(Unreadable, match="not a notebook"):
+            read("a.ipynb", broken)
+
+
+def test_source_code_is_titled_by_its_file() -> None:
+    for name in ("src/parser.py", "a/Makefile", "b.rs", "c.xml"):
+        document = read(name, "x = 1\n")
+        assert (document.title, document.text) == (Path(name).name, "x = 1\n")

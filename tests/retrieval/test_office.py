@@ -1,0 +1,170 @@
+"""Word, PowerPoint, Excel, OpenDocument and EPUB."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from reground.retrieval.documents import Document, SourceFile
+from reground.retrieval.encodings import Unreadable
+from reground.retrieval.readers import read_file
+from tests.retrieval import files
+
+
+def read(name: str, content: bytes) -> Document:
+    return read_file(SourceFile(Path(name), name, len(content), 0), content)
+
+
+def test_word_gives_headings_paragraphs_and_rows() -> None:
+    body = (
+        files.paragraph("Rivers", "berschrift1") + files.paragraph("The Danube <is> long.") + files.paragraph("  ")
+        + files.paragraph("Lengths", "berschrift2") + files.table(("River", "km"), ("Danube", "2850"))
+    )  # fmt: skip
+    document = read("a/report.docx", files.docx(body))
+    assert document.text == "# Rivers\n\nThe Danube <is> long.\n\n## Lengths\n\nRiver | km\n\nRiver: Danube; km: 2850"
+    assert (document.title, document.id, document.url) == ("Rivers", "a/report.docx", "a/report.docx")
+
+
+def test_word_keeps_what_stands_and_not_what_was_struck_out() -> None:
+    old = "<w:del><w:r><w:delText>gone</w:delText></w:r></w:del>"
+    box = "<w:p><w:r><w:t>Before</w:t><w:br/><w:t>after</w:t><w:tab/><w:t>tab</w:t></w:r>" + old
+    box += f"<mc:AlternateContent xmlns:mc='urn:mc'><mc:Choice>{files.paragraph('In a box')}</mc:Choice>"
+    box += f"<mc:Fallback>{files.paragraph('In a box')}</mc:Fallback></mc:AlternateContent></w:p>"
+    notes = files.word_part(files.paragraph("A footnote."), "footnotes")
+    document = read("a.docx", files.docx(box, word__footnotes_xml=notes))
+    assert document.text == "Before\nafter\ttab\nIn a box\n\nA footnote."
+    assert document.title == "a"
+
+
+def test_every_table_of_word_has_columns_of_its_own() -> None:
+    first, second = files.table(("River", "km"), ("Danube", "2850")), files.table(("a" * 200, "b"), ("c", "d"))
+    document = read("a.docx", files.docx(first + files.table(("Peak", "m"), ("Elbrus", "5642")) + second))
+    assert document.text.split("\n\n") == [
+        "River | km", "River: Danube; km: 2850", "Peak | m", "Peak: Elbrus; m: 5642", f"{'a' * 200}; b", "c | d",
+    ]  # fmt: skip
+
+
+def test_word_takes_its_title_from_its_properties() -> None:
+    core = '<c:p xmlns:c="urn:c" xmlns:dc="urn:dc"><dc:title>On rivers</dc:title></c:p>'
+    assert read("a.docx", files.docx(files.paragraph("x"), docProps__core_xml=core)).title == "On rivers"
+
+
+def test_slides_come_in_the_order_of_the_show_with_their_notes() -> None:
+    document = read("show.pptx", files.pptx([("First", "The Danube"), ("Second",), ()], notes="Say hello"))
+    assert document.text == "Slide 1\nFirst\nThe Danube\nNotes:\nSay hello\n\nSlide 2\nSecond"
+    assert document.title == "First"
+
+
+def cell(reference: str, value: str, type_: str = "", style: int = 0, formula: str = "") -> str:
+    kind = f' t="{type_}"' if type_ else ""
+    return f'<c r="{reference}" s="{style}"{kind}>{f"<f>{formula}</f>" if formula else ""}<v>{value}</v></c>'
+
+
+def test_a_sheet_gives_rows_with_the_names_of_columns_and_the_values_of_formulas() -> None:
+    rows = (
+        f"<row>{cell('A1', '0', 's')}{cell('B1', '1', 's')}{cell('D1', '2', 's')}</row>"
+        f"<row>{cell('A2', '3', 's')}{cell('B2', '2850')}{cell('D2', '45000', style=1)}</row>"
+        f"<row>{cell('A3', 'Both', 'str')}{cell('B3', '0.30000000000000004', formula='SUM(B2:B2)')}"
+        f"{cell('D3', '45000.5', style=2)}</row>"
+        f"<row>{cell('A4', '1', 'b')}{cell('B4', '#DIV/0!', 'e', formula='1/0')}"
+        '<c r="C4" t="inlineStr"><is><t>in </t><t>line</t></is></c></row>'
+        f"<row><c r='A5'><f>NOW()</f></c></row>"
+    )
+    document = read(
+        "b.xlsx", files.xlsx({"Rivers": rows, "Empty": ""}, ["River", "km", "Seen", "Danube"], "yyyy-mm-dd")
+    )
+    assert document.text.split("\n\n") == [
+        "# Rivers",
+        "River | km | Seen",
+        "River: Danube; km: 2850; Seen: 2023-03-15",
+        "River: Both; km: 0.3; Seen: 2023-03-15 12:00:00",
+        "River: TRUE; km: #DIV/0!; in line",
+    ]
+    assert document.title == "b"
+
+
+@pytest.mark.parametrize(
+    ("format_", "is_date"),
+    [("d. mmmm yyyy", True), ('0.0" days"', False), ("[Red]0.00", False), ("[h]:mm", False), ("hh:mm", True)],
+)
+def test_a_format_of_numbers_is_a_date_or_none(format_: str, is_date: bool) -> None:
+    rows = f"<row>{cell('A1', '45000', style=2)}</row>"
+    assert read("b.xlsx", files.xlsx({"S": rows}, (), format_)).text.endswith("2023-03-15" if is_date else "45000")
+
+
+def test_a_wide_or_broken_sheet_stays_in_bounds() -> None:
+    rows = f"<row>{cell('XFD1', '7')}{cell('A9', '8')}</row><row>{cell('A1', '99', 's')}{cell('A1', 'x')}</row>"
+    document = read("b.xlsx", files.xlsx({"S": rows}))
+    assert document.text == "# S\n\nx"
+    assert "500 columns" in document.partly
+
+
+TEXT = (
+    "<office:text><text:tracked-changes><text:p>struck out</text:p></text:tracked-changes>"
+    '<text:h text:outline-level="2">Rivers</text:h>'
+    '<text:p>The<text:s text:c="3"/>Danube<text:line-break/>is <text:span>long</text:span>.'
+    "<office:annotation><text:p>remark</text:p></office:annotation> Yes.</text:p><table:table table:name='T'>"
+    "<table:table-row><table:table-cell><text:p>River</text:p></table:table-cell><table:table-cell><text:p>km</text:p>"
+    "</table:table-cell></table:table-row><table:table-row><table:table-cell><text:p>Danube</text:p></table:table-cell>"
+    "<table:table-cell><text:p>2850</text:p></table:table-cell></table:table-row></table:table></office:text>"
+)
+
+
+def test_an_open_document_text() -> None:
+    document = read("a.odt", files.open_document(TEXT, title="On rivers"))
+    assert document.text == "## Rivers\n\nThe Danube is long. Yes.\n\nRiver | km\n\nRiver: Danube; km: 2850"
+    assert document.title == "On rivers"
+
+
+def test_an_open_document_sheet_with_repeated_cells() -> None:
+    def row(*cells: str) -> str:
+        return f'<table:table-row table:number-rows-repeated="999999">{"".join(cells)}</table:table-row>'
+
+    def said(text: str, times: int = 1) -> str:
+        inner = f"<text:p>{text}</text:p>" if text else ""
+        return f'<table:table-cell table:number-columns-repeated="{times}">{inner}</table:table-cell>'
+
+    rows = row(said("River"), said("", 2), said("km")) + row(said("Danube"), said("", 2), said("2850"), said("", 10**8))
+    sheets = f'<office:spreadsheet><table:table table:name="Lengths">{rows}</table:table></office:spreadsheet>'
+    document = read("a.ods", files.open_document(sheets))
+    assert document.text == "# Lengths\n\nRiver | km\n\nRiver: Danube; km: 2850"
+
+
+def test_an_open_document_show() -> None:
+    pages = "<draw:page><text:p>First</text:p><text:p>Danube</text:p></draw:page>"
+    pages += "<draw:page><text:p>Last</text:p></draw:page>"
+    document = read("a.odp", files.open_document(f"<office:presentation>{pages}</office:presentation>"))
+    assert document.text == "Slide 1\nFirst\nDanube\n\nSlide 2\nLast"
+
+
+def chapter(text: str) -> str:
+    head = '<!DOCTYPE html PUBLIC "-//W3C//DTD XHTML 1.1//EN" "http://x/xhtml11.dtd">'
+    return f"{head}<html><head><title>x</title></head><body><h1>Chapter</h1><p>{text}</p></body></html>"
+
+
+def test_a_book_comes_in_the_order_of_reading() -> None:
+    document = read("a.epub", files.epub({"b": chapter("The Danube."), "a": chapter("The Seine.")}, title="Rivers"))
+    assert document.text == "Chapter\nThe Danube.\n\nChapter\nThe Seine."
+    assert document.title == "Rivers"
+
+
+def test_what_is_locked_says_so() -> None:
+    locked = {
+        "a.epub": files.epub({"a": "noise"}, locked=["a"]),
+        "a.odt": files.open_document("noise", encrypted=True),
+        "a.docx": b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + "EncryptedPackage".encode("utf-16-le"),
+        "b.xlsx": files.zipped({"xl/workbook.xml": "x"}).replace(b"\x14\0\0\0\x08", b"\x14\0\1\0\x08"),
+    }
+    for name, content in locked.items():
+        with pytest.raises(Unreadable, match="protected") as raised:
+            read(name, content)
+        assert raised.value.kind == "encrypted", name
+    with pytest.raises(Unreadable, match="old Office file"):
+        read("a.docx", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1 old")
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a.pptx", "a.xlsx", "a.odt", "a.epub"])
+def test_an_archive_of_something_else_is_damaged(name: str) -> None:
+    with pytest.raises(Unreadable, match="is damaged: it holds no"):
+        read(name, files.zipped({"x.txt": "x"}))

@@ -1,0 +1,129 @@
+"""What is left out of a corpus, and why."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from reground.core.errors import DataError
+from reground.retrieval.index import build_index
+from reground.retrieval.kinds import SUFFIXES, largest
+from reground.retrieval.settings import IndexReport, Skipped
+from reground.retrieval.survey import survey
+from reground.retrieval.unread import counted, line
+from tests.retrieval.corpora import write
+
+
+def left_out(source: Path) -> dict[str, tuple[str, str]]:
+    return {each.path: (each.kind, each.why) for each in survey(source).unread}
+
+
+def test_every_file_is_read_or_left_out_with_a_reason(tmp_path: Path) -> None:
+    names = ["a.md", "b.png", "c.doc", "d.xyz", ".hidden.md", ".git/e.md", "node_modules/f.md", "g.zip", "no suffix"]
+    write(tmp_path, dict.fromkeys(names, "x"))
+    os.mkfifo(tmp_path / "pipe.txt")
+    assert [file.name for file in survey(tmp_path).files] == ["a.md"]
+    assert left_out(tmp_path) == {
+        ".git": ("hidden", "is hidden"),
+        ".hidden.md": ("hidden", "is hidden"),
+        "b.png": ("image", "is an image"),
+        "c.doc": ("old", "is in an old or closed format; save it as .docx to have it read"),
+        "d.xyz": ("other", "is of a kind that is not read"),
+        "g.zip": ("archive", "is an archive; unpack it to have its files read"),
+        "no suffix": ("other", "is of a kind that is not read"),
+        "node_modules": ("hidden", "is a folder of other programs"),
+        "pipe.txt": ("other", "is a device or a pipe, not a file"),
+    }
+
+
+def test_links_that_leave_or_turn_in_a_circle_are_named(tmp_path: Path) -> None:
+    write(tmp_path, {"outside/secret.txt": "x", "in/real.txt": "x", "in/sub/more.txt": "x"})
+    links = {
+        "leak.txt": "../outside/secret.txt", "folder": "../outside", "alias.txt": "real.txt", "self": "self",
+        "sub/up": "..", "twin": "sub", "broken.txt": "nowhere",
+    }  # fmt: skip
+    for name, target in links.items():
+        (tmp_path / "in" / name).symlink_to(target)
+    found = survey(tmp_path / "in")
+    assert [file.name for file in found.files] == ["alias.txt", "real.txt", "sub/more.txt"]
+    assert {each.path: each.why for each in found.unread} == {
+        "broken.txt": "is a link to nothing",
+        "folder": "is a link that leaves the folder",
+        "leak.txt": "is a link that leaves the folder",
+        "self": "is a link in a circle",
+        "sub/up": "is a link in a circle",
+        "twin": "is a link to a folder of this corpus, which is read there",
+    }
+    assert {each.kind for each in found.unread} == {"link"}
+
+
+def test_a_folder_that_is_closed_is_named(tmp_path: Path) -> None:
+    write(tmp_path, {"a.md": "x", "closed/b.md": "x"})
+    (tmp_path / "closed").chmod(0)
+    try:
+        if os.access(tmp_path / "closed", os.R_OK):
+            pytest.skip("nothing is closed to this user")
+        assert left_out(tmp_path) == {"closed": ("failed", "is a folder that cannot be opened: Permission denied")}
+    finally:
+        (tmp_path / "closed").chmod(0o700)
+
+
+def test_what_stands_beside_a_beir_corpus_is_named(tmp_path: Path) -> None:
+    write(tmp_path, {"corpus.jsonl": '{"id": "1", "text": "x"}', "queries.jsonl": "x", "qrels/test.tsv": "x"})
+    assert {path: kind for path, (kind, _) in left_out(tmp_path).items()} == {
+        "qrels": "beside",
+        "queries.jsonl": "beside",
+    }
+
+
+@pytest.mark.parametrize("name", ["a.txt", "a.html", "a.pdf", "a.csv", "a.docx", "a.json"])
+def test_a_file_that_is_too_large_is_not_opened(tmp_path: Path, name: str) -> None:
+    most = largest(name)
+    assert most is not None
+    write(tmp_path, {"b.md": "x"})
+    with (tmp_path / name).open("wb") as file:
+        file.truncate(most)
+    assert [file.name for file in survey(tmp_path).files] == [name, "b.md"]
+    os.truncate(tmp_path / name, most + (1 << 20))
+    assert left_out(tmp_path)[name] == (
+        "large",
+        f"is too large: {(most >> 20) + 1} MB, and at most {most >> 20} MB are read",
+    )
+
+
+def test_a_file_that_grew_too_large_leaves_the_index(tmp_path: Path) -> None:
+    write(tmp_path / "docs", {"a.md": "x", "b.md": "y"})
+    assert build_index(tmp_path / "docs", tmp_path / "idx").documents == 2
+    os.truncate(tmp_path / "docs" / "b.md", 300 << 20)
+    report = build_index(tmp_path / "docs", tmp_path / "idx")
+    assert (report.documents, report.removed, [each.kind for each in report.skipped]) == (1, 1, ["large"])
+
+
+def test_nothing_to_read_names_what_there_was(tmp_path: Path) -> None:
+    write(tmp_path, {"a.doc": "x", "b.png": "x", "c.png": "x"})
+    with pytest.raises(DataError, match=r"no document found among 3 files \(2 images, 1 in an old format\); reground"):
+        survey(tmp_path)
+
+
+def report(*kinds: str) -> IndexReport:
+    skipped = tuple(Skipped(path=f"{n}.x", why=f"is {kind}", kind=kind) for n, kind in enumerate(kinds))
+    return IndexReport(
+        path=Path("i"), source=Path("my docs"), language="ja", name="i", documents=1, passages=1, skipped=skipped
+    )
+
+
+def test_the_line_names_few_files_and_counts_many() -> None:
+    assert line(report()) == line(report("hidden", "beside")) == ""
+    assert line(report("image", "hidden", "large")) == "not read: 0.x (is image), 2.x (is large)"
+    assert line(report("image", "image", "encrypted", "link", "hidden")) == (
+        "not read: 4 files (2 images, 1 encrypted, 1 link); list them: reground index 'my docs' --language ja --report"
+    )
+
+
+def test_every_kind_has_a_word() -> None:
+    assert counted(report("large", "scanned", "failed", "encoding").skipped) == (
+        "4 files (1 too large, 1 scanned, 1 unreadable, 1 in an unknown encoding)"
+    )
+    assert len(set(SUFFIXES)) == len(SUFFIXES)
