@@ -19,7 +19,7 @@ def test_every_folder_of_the_benchmark_data_is_a_task_by_name() -> None:
     assert names == sorted(set(names))
     ours = {"hotpotqa", "2wikimultihopqa", "musique", "bamboogle", "bamtwoogle", "nq_open", "ambignq", "popqa"}
     assert {*ours, "triviaqa", "strategyqa", "mmlu", "agieval", "theoremqa", "scifact"} <= set(names)
-    assert folder_schemes() == ["beir", "beir_train", "bright", "questions_train"]
+    assert folder_schemes() == ["beir", "beir_train", "bright", "questions", "questions_train"]
 
 
 def test_a_task_is_loaded_by_name(tmp_path: Path) -> None:

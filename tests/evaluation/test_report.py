@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -37,10 +38,12 @@ def write_run(
     cut: bool = False,
     why: str = "",
     scoring: str | None = None,
+    data: str = "d",
+    used: int = 120,
 ) -> None:
     config = RunConfig(
         task=task,
-        data="d",
+        data=data,
         primary="em",
         form="phrase",
         method=method,
@@ -48,7 +51,7 @@ def write_run(
         budget=Budget(tokens=tokens),
         repeats=repeats,
     )
-    usage = Usage(calls=2, prompt=100, cached=40, completion=20, usd=usd)
+    usage = Usage(calls=2, prompt=used - 20, cached=40, completion=20, usd=usd)
     records = [
         Record(
             id=f"q{i}~{r}",
@@ -186,16 +189,19 @@ def test_the_report_is_written_with_its_plots_the_same_every_time(tmp_path: Path
     names = [file.name for file in first]
     assert names == [
         "report.md",
+        "report.json",
         *(
             f"sums-{x}-by-{by}.{kind}"
             for x in ("tokens", "usd")
             for by in ("method", "model")
             for kind in ("svg", "png")
         ),
+        "sums-pareto.svg",
+        "sums-pareto.png",
     ]
     for a, b in zip(first, second, strict=True):
         assert a.read_bytes() == b.read_bytes(), a.name
-    for file in first[1:]:
+    for file in first[2:]:
         if file.suffix == ".png":
             assert file.read_bytes().startswith(b"\x89PNG\r\n\x1a\n")
         else:
@@ -223,7 +229,7 @@ def test_several_tasks_have_a_part_each(tmp_path: Path) -> None:
 def test_a_run_without_a_single_score_has_no_point_and_no_plot(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "rar", [None, None])
     files = write_report(build_reports([tmp_path / "a"]), tmp_path / "out")
-    assert [file.name for file in files] == ["report.md"]
+    assert [file.name for file in files] == ["report.md", "report.json"]
     assert "| rar | 1k | – | – |" in files[0].read_text()
 
 
@@ -248,3 +254,62 @@ def test_stages_show_where_the_time_went(tmp_path: Path) -> None:
     (report,) = build_reports([tmp_path])
     table = next(table for table in report.tables if table.title.endswith("by stage"))
     assert table.rows == [["rar", "1k", "draft", "2.0", "100", "20", "3.0"]]
+
+
+def test_the_verdict_stands_in_the_report_and_in_its_json(tmp_path: Path) -> None:
+    write_run(tmp_path / "direct", "direct", [0.0] * 12)
+    write_run(tmp_path / "rar", "rar", [1.0] * 12, failed=1)
+    write_run(tmp_path / "rat", "rat", [1.0] * 3, finished=False)
+    reports = build_reports([tmp_path])
+    text, data, *_ = write_report(reports, tmp_path / "out")
+    (found,) = json.loads(data.read_text())["reports"]
+    assert found["verdict"]["choice"] == "rar@1k"
+    assert found["verdict"]["questions"] == 12
+    assert found["verdict"]["text"] == reports[0].verdict.text
+    assert f"## Verdict\n\n{found['verdict']['text']}\n" in text.read_text()
+    by_label = {run["label"]: run for run in found["runs"]}
+    assert by_label["rar@1k"]["against_baseline"]["p"] == pytest.approx(2 / 2**12)
+    assert by_label["rar@1k"]["metrics"]["em"]["failed"] == 1
+    assert (by_label["direct@1k"]["tokens"], by_label["direct@1k"]["seconds"]) == (120, 3.0)
+    assert "The verdict leaves out rat@1k, which is not finished." in reports[0].notes
+
+
+def test_one_method_with_two_settings_has_two_names_in_the_verdict(tmp_path: Path) -> None:
+    for folder, values in (("a", [0.0] * 12), ("b", [1.0] * 12)):
+        write_run(tmp_path / folder, "rar", values)
+    (report,) = build_reports([tmp_path])
+    assert report.verdict is not None
+    assert {each.label for each in report.verdict.standings} == {"rar@1k", "rar@1k (2)"}
+
+
+def test_runs_on_other_questions_are_given_no_verdict(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "rar", [1.0, 0.0])
+    write_run(tmp_path / "b", "direct", [1.0, 0.0], data="other")
+    (report,) = build_reports([tmp_path])
+    assert report.verdict is None
+    assert json.loads(write_report([report], tmp_path / "out")[1].read_text())["reports"][0]["verdict"] is None
+
+
+def test_undominated_runs_are_marked_by_each_measure_of_cost(tmp_path: Path) -> None:
+    write_run(tmp_path / "direct", "direct", [0.0, 1.0], used=100, usd=0.03)
+    write_run(tmp_path / "cot", "cot", [0.0, 0.0], used=200, usd=0.02)
+    write_run(tmp_path / "rar", "rar", [1.0, 1.0], used=900, usd=0.01)
+    (report,) = build_reports([tmp_path])
+    marks = {row.config.method: row.undominated for row in report.rows}
+    assert marks == {"direct": ("tokens",), "cot": (), "rar": ("tokens", "seconds", "usd")}
+    assert (
+        "Counted in tokens, no run is better for as much, or as good for less, than: direct@1k, rar@1k." in report.notes
+    )
+    files = write_report([report], tmp_path / "out")
+    assert [file.name for file in files[-2:]] == ["sums-pareto.svg", "sums-pareto.png"]
+    assert "](sums-pareto.svg)" in files[0].read_text()
+    (found,) = json.loads(files[1].read_text())["reports"]
+    assert [run["undominated"] for run in found["runs"]] == [["tokens"], [], ["tokens", "seconds", "usd"]]
+
+
+def test_usd_is_no_axis_where_a_price_is_unknown(tmp_path: Path) -> None:
+    write_run(tmp_path / "direct", "direct", [0.0, 1.0], usd=None)
+    write_run(tmp_path / "rar", "rar", [1.0, 1.0])
+    (report,) = build_reports([tmp_path])
+    assert not any("usd" in row.undominated for row in report.rows)
+    assert not any(note.startswith("Counted in USD") for note in report.notes)

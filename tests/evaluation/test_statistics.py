@@ -17,6 +17,7 @@ from reground.evaluation.statistics import (
     holm,
     permutation_p,
     question_means,
+    share_interval,
 )
 from reground.evaluation.summary import group_means, pass_at, question_scores, summarise
 from reground.evaluation.task import Score
@@ -171,3 +172,17 @@ def test_groups_have_their_own_means() -> None:
     found = group_means("em", "hop", records({"a": [1.0], "b": [0.0], "cc": [1.0]}, "em"))
     assert {name: metric.mean for name, metric in found.items()} == {"1": 0.5, "2": 1.0}
     assert set(group_means("em", "level", records({"a": [1.0]}, "em"))) == {"none"}
+
+
+@given(st.integers(1, 300).flatmap(lambda of: st.tuples(st.integers(0, of), st.just(of))))
+def test_a_share_has_wilsons_interval(counts):
+    stats = pytest.importorskip("scipy.stats")
+    right, of = counts
+    expected = stats.binomtest(right, of).proportion_ci(method="wilson")
+    found = share_interval(right, of)
+    assert found.mean == right / of
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high), abs=1e-9)
+
+
+def test_a_share_of_nothing_has_no_interval():
+    assert share_interval(0, 0).low is None

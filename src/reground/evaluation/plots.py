@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -41,6 +42,16 @@ def plot(
 
     The same points give the same bytes. Raises MissingExtra without matplotlib.
     """
+    with figure_of((7.2, 4.4)) as figure:
+        axes = figure.add_subplot()
+        _draw(axes, points, x, by)
+        _dress(axes, points, x, metric, title)
+        return save(figure, stem)
+
+
+@contextmanager
+def figure_of(size: tuple[float, float]) -> Iterator[Any]:
+    """An empty figure of this width and height in inches. Raises MissingExtra without matplotlib."""
     try:
         import matplotlib as mpl
         from matplotlib.backends.backend_agg import FigureCanvasAgg
@@ -49,14 +60,16 @@ def plot(
         raise MissingExtra("plots", "eval") from error
 
     with mpl.rc_context({"svg.hashsalt": "reground", "svg.fonttype": "path", "font.family": "DejaVu Sans"}):
-        figure = Figure(figsize=(7.2, 4.4), layout="constrained")
+        figure = Figure(figsize=size, layout="constrained")
         FigureCanvasAgg(figure)
-        axes = figure.add_subplot()
-        _draw(axes, points, x, by)
-        _dress(axes, points, x, metric, title)
-        files = [stem.with_name(f"{stem.name}.svg"), stem.with_name(f"{stem.name}.png")]
-        figure.savefig(files[0], metadata={"Date": None})
-        figure.savefig(files[1], dpi=160, metadata={"Software": None})
+        yield figure
+
+
+def save(figure: Any, stem: Path) -> list[Path]:
+    """Write a figure as SVG and as PNG, without dates. Returns the files."""
+    files = [stem.with_name(f"{stem.name}.svg"), stem.with_name(f"{stem.name}.png")]
+    figure.savefig(files[0], metadata={"Date": None})
+    figure.savefig(files[1], dpi=160, metadata={"Software": None})
     return files
 
 
@@ -93,20 +106,28 @@ def _draw(axes: Any, points: Sequence[Point], x: str, by: str) -> None:
 
 
 def _dress(axes: Any, points: Sequence[Point], x: str, metric: str, title: str) -> None:
-    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
-
-    costs = [_cost(p, x) for p in points]
-    if min(costs) > 0 and max(costs) / min(costs) > 3:
-        axes.set_xscale("log")
-        axes.xaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
-        axes.xaxis.set_minor_formatter(NullFormatter())
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
-    axes.set_xlabel("tokens a question (prompt + completion)" if x == "tokens" else "USD a question")
+    what = "tokens a question (prompt + completion)" if x == "tokens" else "USD a question"
+    cost_axis(axes, [_cost(p, x) for p in points], what)
     axes.set_ylabel(f"{metric} (mean, 95 % interval)")
     axes.set_title(title, fontsize=11)
+    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9)
+
+
+def cost_axis(axes: Any, costs: Sequence[float], what: str, *, ticks: tuple[int, ...] = (1, 2, 5)) -> None:
+    """Set up the x axis for costs, and the grid.
+
+    Where costs differ much the axis is logarithmic, with a tick at the multiples `ticks` of each power of ten.
+    """
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    if min(costs) > 0 and max(costs) / min(costs) > 3:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(base=10, subs=ticks))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.set_xlabel(what)
     axes.grid(True, linewidth=0.4, alpha=0.5)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9)
 
 
 def _cost(point: Point, x: str) -> float:

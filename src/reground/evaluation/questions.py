@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+MEASURED = "questions"
+"""The scheme of a file of one's own questions with answers: `questions:FILE`."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Sample:

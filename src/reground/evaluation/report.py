@@ -1,23 +1,26 @@
-"""The report on one or more runs: tables for Markdown and the terminal, plots, and notes."""
+"""The report on one or more runs: tables, plots, notes and a verdict."""
 
 from __future__ import annotations
 
 import os
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
 from reground.core.errors import ConfigurationError, MissingExtra
 from reground.evaluation.compare import Plan, Refusal, read_plan
+from reground.evaluation.costs import MEASURES, Measure, cost_of
+from reground.evaluation.exports import as_json, as_markdown
+from reground.evaluation.front_plot import Dot, plot_fronts
+from reground.evaluation.pareto import undominated
 from reground.evaluation.plots import Point, plot
 from reground.evaluation.results import RunFolder, find_runs, write_text
 from reground.evaluation.statistics import compare, holm
 from reground.evaluation.summary import question_scores, summarise
 from reground.evaluation.tables import (
+    Report,
     Row,
-    Table,
     cost_table,
     difference_table,
     group_table,
@@ -25,24 +28,15 @@ from reground.evaluation.tables import (
     metrics_table,
     number,
     repeats_table,
+    run_names,
     score_table,
     stage_table,
     without,
 )
 from reground.evaluation.tuning import read_tuning
+from reground.evaluation.verdict import Candidate, Verdict, verdict
 
 DEFAULT_BASELINE = "direct"
-
-
-@dataclass
-class Report:
-    """Everything that the report says about one task."""
-
-    task: str
-    rows: list[Row]
-    baseline: str
-    tables: list[Table] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
 
 
 def build_reports(paths: Sequence[Path], *, baseline: str | None = None, by: str | None = None) -> list[Report]:
@@ -69,25 +63,27 @@ def build_reports(paths: Sequence[Path], *, baseline: str | None = None, by: str
 
 
 def write_report(reports: Sequence[Report], out: Path) -> list[Path]:
-    """Write report.md and its plots into `out`. Returns the files; without matplotlib the report says so."""
+    """Write report.md, report.json and plots into `out`. Returns the files; without matplotlib the report says so."""
     out.mkdir(parents=True, exist_ok=True)
     files: list[Path] = []
     parts = []
     for report in reports:
         try:
-            plots = draw(report, out)
+            report.plots = draw(report, out)
         except MissingExtra as error:
-            plots = []
             report.notes.append(f"No plots: {error}")
-        files += plots
-        parts.append(_markdown(report, [os.path.relpath(file, out) for file in plots if file.suffix == ".svg"]))
-    text = out / "report.md"
+        files += report.plots
+        shown = [os.path.relpath(file, out) for file in report.plots if file.suffix == ".svg"]
+        parts.append(as_markdown(report, shown))
+    text, data = out / "report.md", out / "report.json"
     write_text(text, "\n\n".join(parts) + "\n")
-    return [text, *files]
+    write_text(data, as_json(reports) + "\n")
+    return [text, data, *files]
 
 
 def draw(report: Report, out: Path) -> list[Path]:
-    """The plots: score against tokens and against USD, by method, and by model where there are several."""
+    """The plots: score against tokens and against USD, by method, and by model where there are several; and the runs
+    that none dominates."""
     points = [point for row in report.rows if (point := _point(row)) is not None]
     files: list[Path] = []
     axes: list[Literal["tokens", "usd"]] = ["tokens"]
@@ -101,7 +97,7 @@ def draw(report: Report, out: Path) -> list[Path]:
             stem = out / f"{_slug(report.task)}-{x}-by-{by}"
             title = f"{report.task}: {report.rows[0].summary.primary} against {'tokens' if x == 'tokens' else 'USD'}"
             files += plot(points, stem, x=x, by=by, metric=report.rows[0].summary.primary, title=title)
-    return files
+    return [*files, *_draw_fronts(report, out)]
 
 
 def _row(folder: RunFolder) -> Row:
@@ -131,8 +127,69 @@ def _report(task: str, rows: list[Row], baseline: str | None, plans: Sequence[Pl
         report.tables.append(group_table(rows, by))
     if len({row.config.model for row in rows}) == 1:
         report.tables = [without(table, "model") for table in report.tables]
+    fronts = _mark_undominated(rows)
     report.notes = _notes(rows, [refusal for plan in planned for refusal in plan.refused])
+    report.notes += fronts
+    report.verdict = _verdict(rows)
+    left_out = [label(row.config) for row in rows if not row.summary.finished]
+    if report.verdict is not None and left_out:
+        report.notes.append(f"The verdict leaves out {', '.join(left_out)}, which is not finished.")
     return report
+
+
+def _ready(rows: Sequence[Row]) -> list[Row]:
+    """The finished runs with a score; none if they are on different questions."""
+    ready = [row for row in rows if row.summary.finished and row.primary.mean is not None]
+    return ready if len({row.config.data for row in ready}) == 1 else []
+
+
+def _measures(rows: Sequence[Row]) -> list[Measure]:
+    """The measures of cost that all runs have. USD of a model without a price say nothing."""
+    return [each for each in MEASURES if each != "usd" or all(cost_of(row.summary).usd for row in rows)]
+
+
+def _mark_undominated(rows: Sequence[Row]) -> list[str]:
+    """Note in each run the measures of cost in which none dominates it. Returns the report's notes on them."""
+    ready = _ready(rows)
+    if len(ready) < 2:
+        return []
+    notes = []
+    for measure in _measures(ready):
+        points = [(cost_of(row.summary).by(measure) or 0.0, -(row.primary.mean or 0.0)) for row in ready]
+        on_front = undominated(points)
+        for row, marked in zip(ready, on_front, strict=True):
+            row.undominated += (measure,) if marked else ()
+        named = [name for name, marked in zip(run_names(ready), on_front, strict=True) if marked]
+        counted = "USD" if measure == "usd" else measure
+        notes.append(
+            f"Counted in {counted}, no run is better for as much, or as good for less, than: {', '.join(named)}."
+        )
+    return notes
+
+
+def _verdict(rows: Sequence[Row]) -> Verdict | None:
+    """The verdict on the finished runs; None where they are fewer than two, or on different questions."""
+    ready = _ready(rows)
+    candidates = [
+        Candidate(name, question_scores(row.summary.primary, row.records), cost_of(row.summary))
+        for name, row in zip(run_names(ready), ready, strict=True)
+    ]
+    return verdict(candidates, rows[0].summary.primary)
+
+
+def _draw_fronts(report: Report, out: Path) -> list[Path]:
+    rows = _ready(report.rows)
+    if len(rows) < 2:
+        return []
+    dots = []
+    for name, row in zip(run_names(rows), rows, strict=True):
+        metric = row.primary
+        assert metric.mean is not None and metric.low is not None and metric.high is not None  # it is ready
+        own = cost_of(row.summary)
+        dots.append(Dot(name, row.config.method, metric.mean, metric.low, metric.high, own, row.undominated))
+    primary = report.rows[0].summary.primary
+    stem = out / f"{_slug(report.task)}-pareto"
+    return plot_fronts(dots, stem, _measures(rows), metric=primary, title=f"{report.task}: {primary} against cost")
 
 
 def _default_baseline(rows: Sequence[Row], plans: Sequence[Plan]) -> str:
@@ -229,23 +286,12 @@ def _reasons(row: Row, most: int = 3) -> str:
     return "; ".join(f"{len(each)} x {each[0]}" for each in ranked[:most]) + (f"; {rest} others" if rest else "")
 
 
-def _markdown(report: Report, plots: Sequence[str]) -> str:
-    models = ", ".join(dict.fromkeys(row.config.model for row in report.rows))
-    questions = max(row.summary.questions for row in report.rows)
-    head = f"# {report.task}\n\nModel: {models}. Questions: {questions}. Baseline: {report.baseline}."
-    pictures = "\n\n".join(f"![{Path(file).stem.replace('-', ' ')}]({file})" for file in plots)
-    notes = "## Notes\n\n" + "\n".join(f"- {note}" for note in report.notes)
-    return "\n\n".join(part for part in (head, *(t.markdown() for t in report.tables), pictures, notes) if part)
-
-
 def _point(row: Row) -> Point | None:
     metric, summary = row.primary, row.summary
     if metric.mean is None or metric.low is None or metric.high is None:
         return None
-    usd = None if summary.usage.usd is None else summary.usage.usd / summary.runs
-    config = row.config
-    tokens = summary.usage.tokens / summary.runs
-    return Point(config.method, config.model, tokens, usd, metric.mean, metric.low, metric.high)
+    config, cost = row.config, cost_of(summary)
+    return Point(config.method, config.model, cost.tokens, cost.usd, metric.mean, metric.low, metric.high)
 
 
 def _slug(name: str) -> str:

@@ -10,13 +10,14 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
-from math import floor, fsum
+from math import floor, fsum, sqrt
 from typing import Any
 
 from reground.core.language import Value
 
 RESAMPLES = 10_000
 _EXACT = 13  # maximum number of differing questions for trying every sign pattern
+_Z = 1.959963984540054  # the normal distribution's 97.5 % point
 _SLACK = 1e-12  # for sums of the same numbers in another order
 
 
@@ -57,6 +58,20 @@ def bootstrap_interval(
     means = sorted(resampled_means(values, resamples, seed))
     low, high = (_quantile(means, q) for q in ((1 - confidence) / 2, (1 + confidence) / 2))
     return Interval(mean=mean, low=min(low, mean), high=max(high, mean))
+
+
+def share_interval(right: int, of: int) -> Interval:
+    """The share of `right` among `of`, with its 95 % score interval (Wilson 1927).
+
+    For few questions and for shares of 0 or 1, where resampling gives an interval of no width (Brown, Cai & DasGupta
+    2001 recommend it up to 40).
+    """
+    if of == 0:
+        return Interval(mean=None, low=None, high=None)
+    share, spread = right / of, _Z * _Z / of
+    middle, half = share + spread / 2, _Z * sqrt(share * (1 - share) / of + spread / (4 * of))
+    low, high = ((middle + sign * half) / (1 + spread) for sign in (-1, 1))
+    return Interval(mean=share, low=max(0.0, min(low, share)), high=min(1.0, max(high, share)))
 
 
 def compare(

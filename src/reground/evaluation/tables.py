@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING
 
 from reground.evaluation.compare import budget_label
+from reground.evaluation.costs import Measure
 from reground.evaluation.records import MetricSummary, Record, RunConfig, Summary
 from reground.evaluation.stages import add_stages
 from reground.evaluation.statistics import Comparison
 from reground.evaluation.summary import group_means
+from reground.evaluation.verdict import Verdict
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
@@ -52,13 +56,17 @@ class Table:
 
 @dataclass
 class Row:
-    """One run, and how it compares with the baseline at the same budget, task, data and model."""
+    """One run, and how it compares with the baseline at the same budget, task, data and model.
+
+    undominated: the measures of cost in which no other run is better for as much, or as good for less.
+    """
 
     config: RunConfig
     summary: Summary
     records: list[Record]
     comparison: Comparison | None = None
     adjusted: float | None = None
+    undominated: tuple[Measure, ...] = ()
 
     @property
     def primary(self) -> MetricSummary:
@@ -70,6 +78,22 @@ class Row:
         """The values that two runs must share to be compared."""
         config = self.config
         return (config.task, config.data, config.model, _plain(config.model_settings), config.budget)
+
+
+@dataclass
+class Report:
+    """Everything that the report says about one task.
+
+    verdict: None where there is nothing to choose between. plots: the files that were drawn.
+    """
+
+    task: str
+    rows: list[Row]
+    baseline: str
+    tables: list[Table] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    verdict: Verdict | None = None
+    plots: list[Path] = field(default_factory=list)
 
 
 def score_table(rows: Sequence[Row]) -> Table:
@@ -189,6 +213,18 @@ def _metric_cells(metric: MetricSummary) -> list[str]:
 def label(config: RunConfig) -> str:
     """A run's short name, e.g. rar@4k."""
     return f"{config.method}@{budget_label(config.budget.tokens)}"
+
+
+def run_names(rows: Sequence[Row]) -> list[str]:
+    """A name for each run, all different: with the model, and a number, where these are needed."""
+    several = len({row.config.model for row in rows}) > 1
+    seen: Counter[str] = Counter()
+    found = []
+    for row in rows:
+        name = f"{label(row.config)} {row.config.model}" if several else label(row.config)
+        seen[name] += 1
+        found.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return found
 
 
 def number(value: float | None, *, sign: bool = False) -> str:

@@ -1,4 +1,7 @@
-"""`questions_train:FILE`: questions of one's own to grow trajectories on. They need no answers."""
+"""Questions of one's own: `questions:FILE` with answers, to measure; `questions_train:FILE`, to grow trajectories on.
+
+The latter need no answers.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +11,17 @@ from pathlib import Path
 
 from reground.core.answers import TEXT, AnswerForm
 from reground.core.errors import DataError
+from reground.core.places import expanded
 from reground.core.programs import Sandbox
-from reground.core.trajectory import Trajectory
+from reground.core.trajectory import RetrieveStep, Trajectory
 from reground.evaluation.data import example_of, numbered_records
+from reground.evaluation.metrics.text import gold_recall
+from reground.evaluation.questions import MEASURED
 from reground.evaluation.task import Example, Score, Task
+from reground.evaluation.tasks._demonstrations import MULTI_HOP
+from reground.evaluation.tasks._own_files import read_answered
+from reground.evaluation.tasks._retrieved import document_id, retrieved_passages
+from reground.evaluation.tasks.qa import NO_RETRIEVAL, QuestionAnswering
 
 NAME = "questions_train"
 ANSWERED = "answered"
@@ -72,4 +82,28 @@ def _lines(path: Path) -> Iterator[Example]:
             yield example_of({"id": str(number), "question": line.strip()}, path, number)
 
 
-FOLDERS: dict[str, Callable[[Path], Task]] = {NAME: read_own}
+@dataclass(frozen=True)
+class OwnAnswers(QuestionAnswering):
+    """Questions with answers about documents of one's own, scored as those of the question-answering benchmarks."""
+
+    def recall(self, example: Example, steps: Sequence[RetrieveStep]) -> Score:
+        """The share of the supporting passages, or of their documents, that was retrieved."""
+        known = self.evidence(example)
+        if isinstance(known, str):
+            return Score(value=None, why=known)
+        if not steps:
+            return NO_RETRIEVAL
+        found = [document_id(passage.id, known) for passage in retrieved_passages(steps)]
+        return Score(value=gold_recall(known, found))
+
+
+def read_measured(path: Path) -> OwnAnswers:
+    """The questions of a JSONL or CSV file: `question`, `answer` or `answers`, and perhaps `id` and `passages`.
+
+    passages: the ids of the passages, or of the documents, that support the answer. Raises DataError.
+    """
+    file = expanded(path)
+    return OwnAnswers(f"{MEASURED}:{file.name}", "token F1", read_answered(file), MULTI_HOP)
+
+
+FOLDERS: dict[str, Callable[[Path], Task]] = {MEASURED: read_measured, NAME: read_own}

@@ -86,9 +86,13 @@ class QuestionAnswering(Loaded):
         return {
             **self._answer_scores(example, trajectory),
             "hit": _hit(example, trajectory),
-            "gold recall": _recall(self.evidence(example), steps),
+            "gold recall": self.recall(example, steps),
             ABSTAINED: _abstained(trajectory),
         }
+
+    def recall(self, example: Example, steps: Sequence[RetrieveStep]) -> Score:
+        """The share of the gold passages that was retrieved."""
+        return _recall(self.evidence(example), steps)
 
     def _answer_scores(self, example: Example, trajectory: Trajectory) -> dict[str, Score]:
         if trajectory.answer is None:
