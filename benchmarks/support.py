@@ -1,30 +1,41 @@
-"""How well the check by words tells supported claims from unsupported ones, and what it costs.
+"""How well a check tells supported claims from unsupported ones, and what it costs.
 
 Claims are made from the supporting sentences of HotpotQA's questions: as they stand (with the title in place of a
 pronoun), cut to their first clause, and with another name, another number or a "not" put in; and from the questions
 with the right answer, or with a wrong name of the same passages. The passages are the gold ones and three others of the
 question; for `taken away`, five others. Made claims are nearer to the passages than a model's words are.
 
-    python -m benchmarks.support [--task hotpotqa] [--data DIR]
+    python -m benchmarks.support [--task hotpotqa] [--support words] [--limit QUESTIONS] [--data DIR]
+
+`--support` takes what `reground ask --support` takes; `model` is that of `--model`. The threshold that would have been
+best on these claims is printed in the check's own units, for `--support-threshold`.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
+import math
 import random
 import re
 import time
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AsyncExitStack
+from itertools import islice
 from pathlib import Path
 
+from reground.app import catalogue
+from reground.app.supporting import Check, open_check
 from reground.core.evidence import Passage
+from reground.core.run import Run
 from reground.evaluation.data import data_path, data_root, read_records
 from reground.evaluation.statistics import bootstrap_interval
 from reground.evaluation.task import Example
 from reground.evaluation.tasks import load_task
 from reground.methods.shared.names import names_in
-from reground.support.check import SUPPORTED
+from reground.models.options import ModelOptions
+from reground.support.check import SUPPORTED, Compared, rescored
 from reground.support.claims import Claim
 from reground.support.lexical import Lexical, evidence
 from reground.text.sentences import sentences
@@ -35,6 +46,9 @@ _NUMBER = re.compile(r"\b\d[\d,.]*\b")
 _PRONOUN = re.compile(r"^(He|She|It|They|His|Her|Its|Their)\b")
 _CLAUSE = re.compile(r", (?:and|but|which|who|while)\b|; | \(")
 _VERB = re.compile(r"\b(?:is|was|are|were|has|had)\b")
+
+_AT_ONCE = 32
+"""Claims that a check with a model scores in one call."""
 
 Made = tuple[str, Claim, list[Passage]]
 """The kind of a claim, the claim, and the passages that it is checked against."""
@@ -106,39 +120,94 @@ def auroc(true: Sequence[float], false: Sequence[float]) -> float:
     return sum(below) / 2 / len(true) / len(false)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--task", default="hotpotqa")
-    parser.add_argument("--data", type=Path)
-    given = parser.parse_args()
+def best_threshold(true: Sequence[float], false: Sequence[float]) -> float:
+    """The score that, as a threshold, makes recall and the share of false claims turned down highest together."""
+    ordered, others = sorted(true), sorted(false)
+
+    def gained(score: float) -> float:
+        kept = 1 - bisect_left(ordered, score) / len(ordered)
+        return kept + bisect_left(others, score) / len(others)
+
+    return max({*true}, key=gained)
+
+
+def in_units(check: Check | None, score: float) -> float:
+    """A score from 0 to 1 in the check's own units: a probability, or a cosine."""
+    reading = getattr(None if check is None else check.scorer, "reading", None)
+    return score if reading is None else reading.unread(score)
+
+
+async def scored(check: Check | None, claims: Sequence[Made], scores: dict[str, list[float]]) -> tuple[float, float]:
+    """Put the scores of claims with their kinds. Returns the seconds of CPU and of the clock that it took."""
+    cpu, clock = time.process_time(), time.perf_counter()
+    compared = []
+    for _, claim, passages in claims:
+        lexical = Lexical(evidence(passages))
+        compared.append(Compared(claim, lexical, lexical.scores(claim)))
+    if check is None:
+        best = [each.best for each in compared]
+    else:
+        best = await rescored(compared, check.scorer, Run(), candidates=check.candidates)
+    for (kind, _, _), (score, _) in zip(claims, best, strict=True):
+        scores[kind].append(score)
+    return time.process_time() - cpu, time.perf_counter() - clock
+
+
+async def measured(given: argparse.Namespace) -> None:
     task, root = load_task(given.task, given.data), data_root(given.data)
     corpus = {
         str(each["id"]): Passage(id=str(each["id"]), title=str(each.get("title", "")), text=str(each["text"]))
         for each in read_records(data_path(root, given.task.removesuffix("_train"), "corpus.jsonl"))
     }
+    examples = islice(task.examples(), given.limit or None)
+    claims = [each for example in examples for each in made(example, corpus, random.Random(example.id))]
     scores: dict[str, list[float]] = {kind: [] for kind in (*TRUE, *FALSE)}
-    seconds, checks = 0.0, 0
-    for example in task.examples():
-        for kind, claim, passages in made(example, corpus, random.Random(example.id)):
-            began = time.process_time()
-            check = Lexical(evidence(passages))
-            scores[kind].append(check.together(claim, check.scores(claim))[0])
-            seconds, checks = seconds + time.process_time() - began, checks + 1
-    print(f"| {given.task}: claims | number | score | supported |\n| --- | ---: | ---: | ---: |")
+    cpu = clock = 0.0
+    async with AsyncExitStack() as opened:
+        model = catalogue.load_model(given.model, ModelOptions()) if given.support == "model" else None
+        check = None if given.support == "words" else open_check(given.support, given.threshold, model, opened)
+        if check is not None:  # weights are loaded at the first score
+            await scored(check, claims[:1], {kind: [] for kind in scores})
+        for start in range(0, len(claims), _AT_ONCE):
+            taken = await scored(check, claims[start : start + _AT_ONCE], scores)
+            cpu, clock = cpu + taken[0], clock + taken[1]
+        if model is not None:
+            await model.aclose()  # type: ignore[attr-defined]
+    _print(f"{given.task}, {given.support}", scores)
+    true, false = ([score for kind in kinds for score in scores[kind]] for kinds in (TRUE, FALSE))
+    if check is not None:
+        print(f"the threshold that is best here: {in_units(check, best_threshold(true, false)):.3f}")
+    print(
+        f"{1000 * cpu / len(claims):.1f} ms of CPU time a claim with its passages, {1000 * clock / len(claims):.1f} ms"
+    )
+
+
+def _print(name: str, scores: Mapping[str, list[float]]) -> None:
+    print(f"| {name}: claims | number | score | supported |\n| --- | ---: | ---: | ---: |")
     for kind, each in scores.items():
         kept = bootstrap_interval([float(score >= SUPPORTED) for score in each])
-        print(
-            f"| {kind} | {len(each)} | {sum(each) / len(each):.2f} | {kept.mean:.2f} ({kept.low:.2f}–{kept.high:.2f}) |"
-        )
+        mean = math.fsum(each) / len(each)
+        print(f"| {kind} | {len(each)} | {mean:.2f} | {kept.mean:.2f} ({kept.low:.2f}–{kept.high:.2f}) |")
     true, false = ([score for kind in kinds for score in scores[kind]] for kinds in (TRUE, FALSE))
     found, right = sum(score >= SUPPORTED for score in true), sum(score >= SUPPORTED for score in false)
     print(f"\nAUROC of all: {auroc(true, false):.3f}")
-    print(
-        f"of statements: {auroc(scores['sentence'] + scores['clause'], [s for k in FALSE[:4] for s in scores[k]]):.3f}"
-    )
+    stated = scores["sentence"] + scores["clause"]
+    print(f"of statements: {auroc(stated, [s for kind in FALSE[:4] for s in scores[kind]]):.3f}")
+    for kind in FALSE[:4]:
+        print(f"  against {kind}: {auroc(stated, scores[kind]):.3f}")
     print(f"of short answers: {auroc(scores['answer'], scores['wrong answer']):.3f}")
-    print(f"precision {found / (found + right):.3f}, recall {found / len(true):.3f}")
-    print(f"{1000 * seconds / checks:.1f} ms of CPU time a claim, with its passages")
+    print(f"precision {found / max(1, found + right):.3f}, recall {found / len(true):.3f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--task", default="hotpotqa")
+    parser.add_argument("--support", default="words")
+    parser.add_argument("--threshold", type=float)
+    parser.add_argument("--model", default="gguf/smollm2")
+    parser.add_argument("--limit", type=int, default=0)
+    parser.add_argument("--data", type=Path)
+    asyncio.run(measured(parser.parse_args()))
 
 
 if __name__ == "__main__":

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reground.core.answers import PHRASE, TEXT, Answer, AnswerForm, Citation, Sentence
+from reground.core.errors import BudgetExceeded
 from reground.core.evidence import Passage
 from reground.core.pairs import Pair, Scorer
 from reground.core.run import Run
-from reground.core.trajectory import RetrieveStep, Step
+from reground.core.trajectory import UNCHECKED, RetrieveStep, Step
 from reground.support.claims import Claim, claims
 from reground.support.lexical import Evidence, Lexical, evidence
 
@@ -19,7 +21,7 @@ SUPPORTED = 0.5
 Best = tuple[float, tuple[int, ...]]
 """A score, and the places of the sentences that have it."""
 
-_CANDIDATES = 6
+CANDIDATES = 6
 """Sentences for each claim that a check with a model compares: those with the highest lexical scores."""
 
 
@@ -35,20 +37,28 @@ async def checked(
     run: Run,
     *,
     check: Scorer | None = None,
+    candidates: int = CANDIDATES,
     language: str = "en",
 ) -> Answer:
     """The answer with its `sentences`. An answer that was shown no passage stays as it is.
 
     steps: of the run that gave the answer; its passages are looked up there. check: scores a claim (the candidate)
     against a title and a sentence (the context) from 0 to 1, recorded and paid as a step `support` of the run; without
-    one the words are compared (`compared`). language: of the documents.
+    one the words are compared (`compared`). candidates: the sentences that it compares with each claim. language: of
+    the documents. If the budget ends during the check, the answer stays as it is too, and the run has a note
+    `UNCHECKED` with the limit.
     """
     if check is None:
         return compared(answer, question, steps, language=language)
-    found = _compared(answer, question, steps, language)
+    found = await asyncio.to_thread(_compared, answer, question, steps, language)
     if found is None:
         return answer
-    best = await _rescored(found.claims, found.units, found.scores, check, run)
+    try:
+        with run.span("support") as branch:
+            best = await rescored(found.each, check, branch, candidates=candidates)
+    except BudgetExceeded as end:
+        run.note(UNCHECKED, limit=end.limit, why=str(end))
+        return answer
     return _with_sentences(answer, found, best)
 
 
@@ -57,19 +67,36 @@ def compared(answer: Answer, question: str, steps: Sequence[Step], *, language: 
     found = _compared(answer, question, steps, language)
     if found is None:
         return answer
-    best = [found.lexical.together(claim, each) for claim, each in zip(found.claims, found.scores, strict=True)]
-    return _with_sentences(answer, found, best)
+    return _with_sentences(answer, found, [each.best for each in found.each])
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A claim, and how well its words agree with each sentence that `lexical` compares it with."""
+
+    claim: Claim
+    lexical: Lexical
+    scores: Sequence[float]
+
+    @property
+    def best(self) -> Best:
+        """What words say: the best sentence, or two that support it together."""
+        return self.lexical.together(self.claim, self.scores)
+
+    def nearest(self, most: int) -> list[tuple[int, ...]]:
+        """The sentences whose words come nearest, best first, and two that come nearer together than any alone."""
+        ranked = sorted(range(len(self.scores)), key=lambda at: -self.scores[at])
+        _, places = self.best
+        return [*((at,) for at in ranked[:most]), *([places] if len(places) > 1 else [])]
 
 
 @dataclass(frozen=True)
 class _Compared:
-    """The claims of an answer, the sentences of its passages, and how well their words agree."""
+    """The claims of an answer, the sentences of its passages, and the passages' markers."""
 
-    claims: Sequence[Claim]
+    each: Sequence[Compared]
     units: Sequence[Evidence]
     markers: Sequence[int]
-    lexical: Lexical
-    scores: Sequence[Sequence[float]]
 
 
 def _compared(answer: Answer, question: str, steps: Sequence[Step], language: str) -> _Compared | None:
@@ -80,11 +107,12 @@ def _compared(answer: Answer, question: str, steps: Sequence[Step], language: st
     found = claims(answer.text, question, passages=max(markers))
     units = evidence([passage for _, passage in shown])
     lexical = Lexical(units, language=language)
-    return _Compared(found, units, markers, lexical, [lexical.scores(each) if each.said else [] for each in found])
+    scored = [Compared(each, lexical, lexical.scores(each) if each.said else []) for each in found]
+    return _Compared(scored, units, markers)
 
 
 def _with_sentences(answer: Answer, found: _Compared, best: Sequence[Best]) -> Answer:
-    said = (_sentence(claim, found.units, each, found.markers) for claim, each in zip(found.claims, best, strict=True))
+    said = (_sentence(each.claim, found.units, one, found.markers) for each, one in zip(found.each, best, strict=True))
     return answer.model_copy(update={"sentences": tuple(said)})
 
 
@@ -110,25 +138,29 @@ def _quoted(unit: Evidence, marker: int) -> Citation:
     return Citation(marker=marker, passage_id=passage.id, title=passage.title, url=passage.url, quote=quote)
 
 
-async def _rescored(
-    found: Sequence[Claim], units: Sequence[Evidence], scores: Sequence[Sequence[float]], check: Scorer, run: Run
-) -> list[Best]:
-    """For each claim the best of its likeliest sentences, as a check with a model scores them."""
-    places = [
-        (number, at)
-        for number, each in enumerate(scores)
-        for at in sorted(range(len(each)), key=lambda at: -each[at])[:_CANDIDATES]
-    ]
+async def rescored(found: Sequence[Compared], check: Scorer, run: Run, *, candidates: int = CANDIDATES) -> list[Best]:
+    """For each claim the best of the sentences whose words come nearest, as a check with a model scores them.
+
+    One call scores them all, and what the answer repeats is scored once. Raises BudgetExceeded, and what the check
+    raises.
+    """
+    places = [(number, place) for number, each in enumerate(found) for place in each.nearest(candidates)]
     pairs = [
-        Pair(context=f"{units[at].passage.title}\n{units[at].sentence}", candidate=_stated(found[number]))
-        for number, at in places
+        Pair(context=_read(found[number].lexical.found, place), candidate=_stated(found[number].claim))
+        for number, place in places
     ]
-    given = await run.score(check, pairs, name="support") if pairs else []
+    unlike = list(dict.fromkeys(pairs))
+    given = dict(zip(unlike, await run.score(check, unlike, name="support") if unlike else [], strict=True))
     best: list[Best] = [(0.0, ())] * len(found)
-    for (number, at), score in zip(places, given, strict=True):
-        if score > best[number][0]:
-            best[number] = score, (at,)
+    for (number, place), pair in zip(places, pairs, strict=True):
+        if (score := given[pair]) > best[number][0]:
+            best[number] = score, place
     return best
+
+
+def _read(units: Sequence[Evidence], places: Sequence[int]) -> str:
+    """Sentences as a check reads them: a title's line before each."""
+    return "\n".join(f"{' '.join(units[at].passage.title.split())}\n{units[at].sentence}" for at in places)
 
 
 def _stated(claim: Claim) -> str:
