@@ -66,10 +66,12 @@ def curve(out: Path) -> list[Metrics]:
     return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
 
 
-@pytest.mark.parametrize("make", [tiny_llama, tiny_t5])
-def test_a_bandit_is_solved(make, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("make", "precision"), [(tiny_llama, "float32"), (tiny_t5, "float32"), (tiny_llama, "bfloat16")]
+)
+def test_a_bandit_is_solved(make, precision: str, tmp_path: Path) -> None:
     told: list[int] = []
-    made = optimiser(tmp_path, changed(iterations=24), make=make)
+    made = optimiser(tmp_path, changed(iterations=24, precision=precision), make=make)
     policy = made.train(lambda number, metrics: told.append(number))
     rows = curve(tmp_path)
     assert told == list(range(1, 25))
@@ -186,9 +188,10 @@ class Forgetful(Policy):
         return super().forward(prompts, replies, 1.0 if torch.is_grad_enabled() else temperature, **more)
 
 
-def test_a_first_ratio_that_is_not_one_ends_the_training(tmp_path: Path) -> None:
+@pytest.mark.parametrize("precision", ["float32", "bfloat16"])
+def test_a_first_ratio_that_is_not_one_ends_the_training(precision: str, tmp_path: Path) -> None:
     with pytest.raises(TrainingFailed, match=r"the first ratio of iteration 1 is .* and not 1"):
-        optimiser(tmp_path, changed(temperature=0.7), family=Forgetful).train()
+        optimiser(tmp_path, changed(temperature=0.7, precision=precision), family=Forgetful).train()
 
 
 def test_the_learning_rate_falls_linearly_and_adams_epsilon_is_that_of_the_source(tmp_path: Path) -> None:

@@ -118,15 +118,31 @@ def encoder_scores(model: Any, max_length: int, items: Sequence[Item]) -> list[f
 
 def predicted(model: Any, read: Sequence[tuple[str, str]]) -> list[float]:
     """The logits of a cross-encoder for pairs of texts. Raises ModelError for one that gives several a pair."""
+    return _each(model, read, _single)
+
+
+def entailed(model: Any, read: Sequence[tuple[str, str]], label: int) -> list[float]:
+    """The log-odds of a label of a cross-encoder that gives a logit for each label of a pair."""
+    from numpy import delete, logaddexp
+
+    return _each(model, read, lambda found: found[:, label] - logaddexp.reduce(delete(found, label, axis=1), axis=1))
+
+
+def _single(found: Any) -> Any:
+    if getattr(found, "ndim", 1) != 1:
+        raise ModelError("the cross-encoder gives several numbers a pair: choose one with a single score")
+    return found
+
+
+def _each(model: Any, read: Sequence[tuple[str, str]], score: Callable[[Any], Any]) -> list[float]:
+    """One score a pair, made of the logits; texts of a like length are computed together."""
     from torch.nn import Identity
 
     scores = [0.0] * len(read)
     for places in batches([len(known) + len(candidate) for known, candidate in read]):
         found = model.predict([read[place] for place in places], activation_fn=Identity(), show_progress_bar=False)
-        if getattr(found, "ndim", 1) != 1:
-            raise ModelError("the cross-encoder gives several numbers a pair: choose one with a single score")
-        for place, score in zip(places, found, strict=True):
-            scores[place] = float(score)
+        for place, each in zip(places, score(found), strict=True):
+            scores[place] = float(each)
     return scores
 
 

@@ -59,7 +59,8 @@ class PromptedCritic:
     """A model that is asked for its verdict.
 
     kind: what is judged, a key of `jobs`. model: who judges. style: one call a candidate, or one for all.
-    prompts, jobs: the words. max_tokens: the most tokens of a verdict.
+    prompts, jobs: the words. max_tokens: the most tokens of a verdict. logprobs: whether a model without
+    log-probabilities is refused or its word taken.
     """
 
     kind: str
@@ -68,6 +69,7 @@ class PromptedCritic:
     prompts: Prompts = Prompts()
     jobs: Mapping[str, str] = field(default_factory=lambda: JOBS)
     max_tokens: int = 4
+    logprobs: Literal["needed", "welcome"] = "welcome"
 
     @property
     def name(self) -> str:
@@ -130,7 +132,7 @@ class PromptedCritic:
     async def _ask(self, prompt: str, run: Run) -> Reply:
         sampling = Sampling(max_tokens=self.max_tokens, logprobs=True)
         replies = await run.generate(
-            self.model, prompt, name=f"judge {self.kind}", sampling=sampling, logprobs="welcome"
+            self.model, prompt, name=f"judge {self.kind}", sampling=sampling, logprobs=self.logprobs
         )
         return replies[0]
 

@@ -40,7 +40,8 @@ class TrainedCritic:
     """Weights in this process.
 
     name: with a fingerprint of the weights. passage_tokens: where documents are cut. mix: what the text's score and
-    what else is known of a candidate count; empty where the text decides alone.
+    what else is known of a candidate count; empty where the text decides alone. cosines: whether a score is `SCALE`
+    times a cosine, as embedders give it.
     """
 
     kind: Kind
@@ -48,6 +49,7 @@ class TrainedCritic:
     passage_tokens: int
     queue: Queue = field(repr=False, compare=False)
     mix: Mapping[str, float] = field(default_factory=dict)
+    cosines: bool = False
 
     async def score(self, pairs: Sequence[Pair], run: Run, /) -> Sequence[float]:
         """The model's raw scores; sigmoid of a difference estimates how likely one candidate is the better one."""
@@ -72,7 +74,9 @@ def create(kind: str, *, model: LanguageModel, detail: str) -> Critic:
     name = f"trained:{manifest.engine} {manifest.weights[sub.name][:12]}"
     mix = mix_of(manifest, cast(Kind, kind))
     name += f" mix {fingerprint('mix', json.dumps(mix, sort_keys=True))[:8]}" if mix else ""
-    return TrainedCritic(cast(Kind, kind), name, manifest.passage_tokens, _queue(folder.resolve(), manifest), mix)
+    queue = _queue(folder.resolve(), manifest)
+    cosines = manifest.engine == "embedder"
+    return TrainedCritic(cast(Kind, kind), name, manifest.passage_tokens, queue, mix, cosines)
 
 
 _queues: WeakValueDictionary[tuple[Path, str], Queue] = WeakValueDictionary()

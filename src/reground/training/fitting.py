@@ -27,14 +27,31 @@ if TYPE_CHECKING:
     import transformers
 
 Precision = Literal["auto", "float32", "bfloat16"]
-"""What a fit computes in. `auto`: bfloat16 on a GPU that has it, float32 elsewhere."""
 
 WHOLE = "whole"
 """The file that marks a checkpoint as completely written."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fitting:
+class Precise:
+    """What a training computes in."""
+
+    precision: Precision = "auto"
+    """What it computes in; auto is bfloat16 on a GPU that has it, else float32. A processor with AVX512-BF16 or AMX
+    gains from bfloat16 too. Weights that are trained stay in float32."""
+
+    @property
+    def bfloat16(self) -> bool:
+        """Whether to compute in bfloat16 on this machine."""
+        import torch
+
+        if self.precision == "auto":
+            return bool(torch.cuda.is_available() and torch.cuda.is_bf16_supported())
+        return self.precision == "bfloat16"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fitting(Precise):
     """The settings that every fit has."""
 
     epochs: float = 1.0
@@ -67,9 +84,6 @@ class Fitting:
     threads: int | None = None
     """Processor threads; by default all cores. Results can differ in the last digits between numbers of threads."""
 
-    precision: Precision = "auto"
-    """What it computes in. Weights that are trained stay in float32."""
-
     def __post_init__(self) -> None:
         for name in ("epochs", "learning_rate", "batch", "accumulate", "max_length", "checkpoint_every"):
             if not (math.isfinite(value := getattr(self, name)) and value > 0):
@@ -78,15 +92,6 @@ class Fitting:
             raise ConfigurationError(f"lora_rank must be at least 0, not {self.lora_rank}")
         if not 0 <= self.warmup <= 1:
             raise ConfigurationError(f"warmup is a share between 0 and 1, not {self.warmup}")
-
-    @property
-    def bfloat16(self) -> bool:
-        """Whether to compute in bfloat16 on this machine."""
-        import torch
-
-        if self.precision == "auto":
-            return bool(torch.cuda.is_available() and torch.cuda.is_bf16_supported())
-        return self.precision == "bfloat16"
 
 
 def fitting_of(order: object) -> Fitting:

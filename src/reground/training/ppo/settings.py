@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from reground.core.errors import ConfigurationError
+from reground.training.fitting import Precise
 
 ValueModel = Literal["shared", "copy"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Optimising:
+class Optimising(Precise):
     """The settings of PPO. "Official" is the configuration that the paper's authors published."""
 
     iterations: int = 50

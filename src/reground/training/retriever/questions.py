@@ -14,8 +14,10 @@ from reground.evaluation.task import Example, Task
 from reground.evaluation.tasks.qa import evidence_of
 from reground.evaluation.tasks.retrieval import Retrieval
 from reground.retrieval.build import passages_of
-from reground.retrieval.documents import Document, find_files
-from reground.retrieval.readers import read_file, read_jsonl
+from reground.retrieval.documents import Document
+from reground.retrieval.encodings import Unreadable
+from reground.retrieval.readers import read_documents
+from reground.retrieval.survey import find_files
 from reground.text.sentences import sentences
 from reground.training.retriever.data import Pieces, Question
 
@@ -91,12 +93,9 @@ async def _document(named: str, retriever: Pages) -> str | None:
 def documents_of(corpus: Path) -> Iterator[Document]:
     """The documents of a folder or file that can be read."""
     for file in find_files(corpus):
-        if file.is_jsonl:
-            yield from read_jsonl(file)
-            continue
         try:
-            yield read_file(file, file.path.read_bytes())
-        except (OSError, ValueError, DataError):
+            yield from read_documents(file)
+        except (OSError, Unreadable):
             continue  # indexing has named it already
 
 

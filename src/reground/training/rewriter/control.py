@@ -91,6 +91,7 @@ def _trainer(
         seed=settings.seed,
         checkpoint_every=max(1, settings.epochs * settings.episodes // settings.batch),
         threads=settings.threads,
+        precision=settings.precision,
     )
     given = {
         **arguments(common, place),
