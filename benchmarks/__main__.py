@@ -10,7 +10,13 @@ import argparse
 import subprocess
 import sys
 
-QUICK = {"startup": [], "overhead": ["--flights", "1,200,1000"], "rerank": [], "bm25": ["--sizes", "5000,300000"]}
+QUICK = {
+    "startup": [],
+    "overhead": ["--flights", "1,200,1000"],
+    "rerank": [],
+    "retrieval": [],
+    "bm25": ["--sizes", "5000,300000"],
+}
 FULL = QUICK | {"bm25": ["--sizes", "5000,300000,3000000"]}
 
 

@@ -132,7 +132,10 @@ def test_json_holds_the_answer_citations_steps_usage_and_the_trajectorys_path(
     assert code == 0, said.err
     answer = json.loads(said.out)
     passages = {"citations", "shown", "sentences", "ungrounded", "answered", "faithfulness", "skipped", "notes"}
-    assert set(answer) == {"question", "answer", "method", "steps", "usage", "stopped", "trajectory"} | passages
+    assert (
+        set(answer)
+        == {"question", "unchecked", "answer", "method", "steps", "usage", "stopped", "trajectory"} | passages
+    )
     assert [passage["marker"] for passage in answer["citations"]] == [1]
     assert [passage["marker"] for passage in answer["shown"]] == [1, 2]
     assert answer["ungrounded"] is None
@@ -248,19 +251,8 @@ def test_methods_and_models_are_listed(capsys: pytest.CaptureFixture[str]) -> No
         assert run(["models", "--json", "--base-url", server.url]) == 0
     listed = json.loads(capsys.readouterr().out)
     assert any("smollm2" in entry["name"] for entry in listed)
-    assert any("one-model" in entry["why"] for entry in listed)
-
-
-def test_the_demo_asks_about_the_articles_that_come_along(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with serving(in_order("The Vistula flows into the Baltic Sea [1].")) as server:
-        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
-        assert run(["demo", "Into which sea does the Vistula flow?", "--method", "rag", "--model", "openai/mock"]) == 0
-    said = capsys.readouterr()
-    assert "Baltic Sea [1]" in said.out
-    assert "vistula.md" in said.out
-    assert "Question" in said.err
+    (found,) = [entry for entry in listed if entry["name"] == "openai/one-model"]
+    assert found["use"] == f"--model openai/one-model --base-url {found['server']}"
 
 
 def test_nothing_at_all_shows_the_help(capsys: pytest.CaptureFixture[str]) -> None:

@@ -203,6 +203,11 @@ def test_compare_runs_methods_at_equal_budgets_and_reports(server: Server, data:
     ]
     assert json.loads(Path("cmp/cot@400/config.json").read_text())["budget"]["tokens"] == 400
     assert "cover-EM against direct" in out
+    last = out.strip().splitlines()[-1]
+    assert last.startswith("Take ")
+    assert "it scored highest (cover-EM 1.000 for 55 tokens" in last
+    assert last.endswith("power.")
+    assert json.loads(Path("cmp/report.json").read_text())["reports"][0]["verdict"]["text"] == last
     assert "run 4 of 4" in err
     assert "![" in Path("cmp/report.md").read_text()
     asked = len(server.asked)
@@ -501,3 +506,76 @@ def test_the_task_s_own_corpus_is_indexed_where_a_method_needs_documents(tmp_pat
     none = asyncio.run(open_bench(task, Benchmark(task="sums"), ["direct"], {"model": ScriptedModel([])}, {}))
     assert none.retriever is None
     assert ScriptedRetriever([]).name != bench.retriever.name
+
+
+@pytest.mark.parametrize("format", ["md", "csv", "json", "html"])
+def test_a_format_prints_the_report_and_nothing_else(server: Server, data: Path, capfd, format: str) -> None:
+    given = ("--methods", "direct,cot", "--budgets", "400", "--out", "cmp")
+    assert call(server, data, "compare", *given, "--format", format) == 0
+    out = capfd.readouterr().out
+    verdict = json.loads(Path("cmp/report.json").read_text())["reports"][0]["verdict"]
+    if format == "json":
+        assert json.loads(out) == json.loads(Path("cmp/report.json").read_text())
+    elif format == "csv":
+        assert [line.split(",")[1] for line in out.splitlines()] == ["run", "direct@400", "cot@400"]
+    else:
+        assert out.startswith({"md": "# bamboogle\n", "html": "<!doctype html>\n"}[format])
+        assert verdict["text"] in out
+    assert run(["report", "cmp", "--format", format]) == 0
+    assert capfd.readouterr().out == out
+
+
+def test_a_preset_of_several_comparisons_has_no_single_format(capfd) -> None:
+    assert run(["compare", "--preset", "rat-claims", "--format", "csv"]) == 2
+    assert "--format is for one comparison" in capfd.readouterr().err
+
+
+@pytest.fixture
+def mine(data: Path) -> Path:
+    """A user's folder: documents, and questions in a spreadsheet's format with a semicolon."""
+    docs = Path("docs")
+    docs.mkdir()
+    for i in range(4):
+        (docs / f"book-{i}.md").write_text(f"# Book {i}\n\nBook {i} was written by Writer {i}.\n")
+    lines = [f"Who wrote book {i}?;Writer {i};book-{i}.md" for i in range(4)]
+    Path("my.csv").write_text("\ufeffQuestion;Answer;Passages\r\n" + "\r\n".join(lines) + "\r\n")
+    return docs
+
+
+def test_ones_own_questions_are_compared_on_ones_own_documents(server: Server, mine: Path, capfd) -> None:
+    options = ["--model", "openai/m", "--base-url", f"http://127.0.0.1:{server.server_port}/v1"]
+    command = ["compare", "--questions", "my.csv", "--corpus", "docs/", "--methods", "direct,rag", *options]
+    assert run([*command, "--budgets", "none"]) == 0, capfd.readouterr().err
+    out, _ = capfd.readouterr()
+    assert "questions:my.csv: token F1" in out
+    (folder,) = Path("runs").iterdir()
+    runs = json.loads((folder / "report.json").read_text())["reports"][0]["runs"]
+    assert {run["label"]: run["metrics"]["token F1"]["scored"] for run in runs} == {"direct@none": 4, "rag@none": 4}
+    assert next(r for r in runs if r["method"] == "rag")["metrics"]["gold recall"]["mean"] == 1.0
+    asked = len(server.asked)
+    assert run([*command, "--budgets", "none"]) == 0
+    assert len(server.asked) == asked
+    with Path("my.csv").open("a") as file:
+        file.write("Who wrote book 9?;\r\n")
+    capfd.readouterr()
+    assert run([*command, "--budgets", "none"]) == 2
+    assert "my.csv:6: the question has no answer" in capfd.readouterr().err
+
+
+def test_all_of_ones_own_questions_are_taken(server: Server, data: Path) -> None:
+    lines = [json.dumps({"question": f"Who wrote book {i}?", "answer": f"Writer {i}"}) for i in range(103)]
+    Path("my.jsonl").write_text("\n".join(lines))
+    options = ["--model", "openai/m", "--base-url", f"http://127.0.0.1:{server.server_port}/v1", "--out", "out"]
+    assert run(["eval", "--questions", "my.jsonl", "--method", "direct", *options]) == 0
+    assert json.loads(Path("out/summary.json").read_text())["runs"] == 103
+
+
+def test_questions_and_a_benchmark_are_not_asked_at_once(mine: Path, capfd) -> None:
+    for command, said in (
+        (["compare", "--questions", "my.csv", "--task", "bamboogle"], "--task or --questions, not both"),
+        (["eval", "--method", "direct"], "name what to measure on: --task NAME, or --questions FILE"),
+        (["compare", "--preset", "rat-claims", "--questions", "my.csv"], "leave out --questions"),
+        (["compare", "--questions", "gone.csv"], "no such file of questions"),
+    ):
+        assert run(command) == 2
+        assert said in " ".join(capfd.readouterr().err.split())

@@ -89,16 +89,54 @@ def test_ask_names_skipped_files_and_guessed_encodings(home: Path, capsys: pytes
         with serving(in_order("They purr [1].")) as server:
             assert run([*ask("--json", "--base-url", server.url)]) == 0
         said = capsys.readouterr()
-        assert "skipped 5 files: 0.txt (is binary, not text), 1.txt (is binary, not text)" in said.err
-        assert "and 2 more" in said.err
+        assert "not read: 5 files (5 binary); list them: reground index docs --report\n" in said.err
         assert "old.txt (windows-1251)" in said.err
         answer = json.loads(said.out)
-        assert answer["skipped"] == [{"path": f"{i}.txt", "why": "is binary, not text"} for i in range(5)]
+        assert answer["skipped"] == [
+            {"path": f"{i}.txt", "why": "is binary, not text", "kind": "binary"} for i in range(5)
+        ]
         assert "old.txt (windows-1251)" in answer["notes"][0]
     assert run(["index", "docs", "--out", "docs.idx"]) == 0
     said = capsys.readouterr()
-    assert "skipped 4.txt: is binary, not text" in said.out
+    assert "not read: 5 files (5 binary); list them" in said.out
     assert "old.txt (windows-1251)" in said.out
+
+
+def test_a_few_files_that_were_not_read_are_named(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    write(home, {"docs/a.doc": "x", "docs/.hidden": "x"})
+    with serving(in_order("They purr [1].")) as server:
+        assert run([*ask("--base-url", server.url)]) == 0
+    assert (
+        "not read: a.doc (is in an old or closed format; save it as .docx to have it read)\n" in capsys.readouterr().err
+    )
+
+
+def test_a_report_lists_every_file_and_keeps_the_index_of_ask(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = "name,value\n" + "x,1\n" * 200_001
+    write(home, {"docs/a.doc": "x", "docs/.git/x.md": "x", "docs/b.png": "x", "docs/c.txt": "\0", "docs/d.csv": rows})
+    with serving(in_order("They purr [1].")) as server:
+        assert run([*ask("--base-url", server.url)]) == 0
+    assert "not read: a.doc (" in capsys.readouterr().err
+    assert run(["index", "docs", "--report"]) == 0
+    said = capsys.readouterr().out
+    for line in (
+        "not read  .git: is hidden\n",
+        "not read  a.doc: is in an old or closed format; save it as .docx to have it read\n",
+        "not read  b.png: is an image\n",
+        "not read  c.txt: is binary, not text\n",
+        "in part   d.csv: only 200,000 rows",
+        "not read: 4 files (1 hidden, 1 in an old format, 1 image, 1 binary)\n",
+        "(0 documents read, 2 unchanged, 0 removed",
+    ):
+        assert line in said
+    assert run(["index", "docs", "--report", "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert [(each["path"], each["kind"]) for each in report["skipped"]] == [
+        (".git", "hidden"), ("a.doc", "old"), ("b.png", "image"), ("c.txt", "binary"),
+    ]  # fmt: skip
+    assert [each["path"] for each in report["partly"]] == ["d.csv"]
+    assert run(["index", "docs"]) == 2
+    assert "give a folder for the index: --out INDEX" in capsys.readouterr().err
 
 
 def test_ask_takes_the_language_of_the_documents(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -158,7 +196,7 @@ def test_a_reader_that_is_missing_costs_its_files_and_no_more(home: Path, capsys
     assert done.returncode == 0, done.stderr
     said = " ".join(done.stdout.split())
     assert (
-        "skipped page.html: cannot be read: ImportError: lxml.html.clean is now a separate project Install it" in said
+        "not read: page.html (cannot be read: ImportError: lxml.html.clean is now a separate project Install it" in said
     )
     assert "1 passages from 1 documents" in said
     assert run(["index", "docs", "--out", "docs.idx"]) == 0  # mended, though the file is as it was

@@ -70,3 +70,71 @@ def test_no_file_outside_the_corpus_is_read(tmp_path: Path) -> None:
     quote = Citation(marker=1, passage_id="a", url="../secret.md", quote="It is long.")
     answer = Answer(text="Long.", sentences=(Sentence(text="Long.", score=1.0, supports=(quote,)),))
     assert located(answer, tmp_path / "docs") == answer
+
+
+def at(quote: str, name: str, content: str, tmp_path: Path) -> Citation:
+    (tmp_path / name).write_text(content)
+    cited = Citation(marker=1, passage_id=name, url=name, quote=quote)
+    answer = Answer(text="Long.", sentences=(Sentence(text="Long.", score=1.0, supports=(cited,)),))
+    ((found,),) = (sentence.supports for sentence in located(answer, tmp_path).sentences)
+    return found
+
+
+GUIDE = """---
+title: Guide
+# no heading: x
+---
+# Guide
+
+## Install
+
+```sh
+# no heading
+```
+
+It is quick.
+
+### Linux
+
+It is easy.
+
+## Use
+
+It is fun.
+"""
+
+
+@pytest.mark.parametrize(
+    ("quote", "line", "heading"),
+    [
+        ("It is quick.", 13, "Guide > Install"),
+        ("It is easy.", 17, "Guide > Install > Linux"),
+        ("It is fun.", 21, "Guide > Use"),
+        ("title: Guide", 2, ""),
+    ],
+)
+def test_a_place_in_markdown_has_the_headings_above_it(quote: str, line: int, heading: str, tmp_path: Path) -> None:
+    found = at(quote, "guide.md", GUIDE, tmp_path)
+    assert (found.line, found.heading, found.fragment) == (line, heading, None)
+
+
+PAGE = """<html><head><title>It is fun.</title></head><body><h1>Guide</h1><p>Of <b>rivers</b>.</p>
+<section id="install"><h2>Install</h2><p>It <i>is</i>
+quick.</p><h3><a name="linux"></a>Linux</h3><script>h = "It is easy."</script>Yes. It is easy.</section>
+<h2>Use</h2><p>It is fun.</p></body></html>"""
+
+
+@pytest.mark.parametrize(
+    ("quote", "heading", "fragment"),
+    [
+        ("Of rivers.", "Guide", None),
+        ("It is quick.", "Guide > Install", "install"),
+        ("It is easy.", "Guide > Install > Linux", "linux"),
+        ("Yes.", "Guide > Install > Linux", "linux"),
+        ("It is fun.", "Guide > Use", "linux"),
+        ("It is gone.", "", None),
+    ],
+)
+def test_a_place_in_html_has_the_nearest_id(quote: str, heading: str, fragment: str | None, tmp_path: Path) -> None:
+    found = at(quote, "page.html", PAGE, tmp_path)
+    assert (found.line, found.heading, found.fragment) == (None, heading, fragment)

@@ -20,7 +20,8 @@ from reground.app.identity import identity, plain
 from reground.app.inputs import as_budget, as_corpus, as_model, as_options
 from reground.app.keywords import spread
 from reground.app.options import Ask
-from reground.core.answers import FORMS, TEXT, AnswerForm, Citation, Sentence, Thought, abstains
+from reground.app.supporting import Check, check_support, open_check, with_support
+from reground.core.answers import FORMS, Citation, Sentence, Thought, abstains
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.journal import SqliteJournal
@@ -32,6 +33,7 @@ from reground.core.run import Run
 from reground.core.solve import Solved, solve
 from reground.core.storable import storable, storable_text
 from reground.core.trajectory import (
+    UNCHECKED,
     UNGROUNDED,
     Failure,
     NoteStep,
@@ -61,6 +63,7 @@ class Result:
         was checked.
     stopped: the budget limit that ended the work early, if one did.
     skipped: the files of the corpus that could not be read, and why. notes: other remarks on its index.
+    corpus: the folder or file that was searched, if it was given as one.
     """
 
     text: str
@@ -75,6 +78,7 @@ class Result:
     trajectory_path: Path
     skipped: tuple[Skipped, ...] = ()
     notes: tuple[str, ...] = ()
+    corpus: Path | None = None
 
     def __str__(self) -> str:
         return self.text
@@ -84,12 +88,18 @@ class Result:
         """Why the answer rests on no document although there was a corpus to search; None if it may rest on one."""
         notes = (step for step in self.trajectory.steps if isinstance(step, NoteStep))
         noted = next((str(note.data["why"]) for note in notes if note.name == UNGROUNDED), None)
-        if noted is None and self.sentences and abstains(self.text):
+        if noted is None and (self.sentences or self.unchecked) and abstains(self.text):
             return "the passages do not hold the answer"
         scores = [sentence.score for sentence in self.sentences if sentence.score is not None]
         if noted is None and scores and max(scores) < NEAR:
             return "nothing that was read comes near it"
         return noted
+
+    @property
+    def unchecked(self) -> str | None:
+        """Why the sentences were not checked although that was asked for: the budget ended before it; else None."""
+        notes = (step for step in self.trajectory.steps if isinstance(step, NoteStep) and step.name == UNCHECKED)
+        return next((str(note.data["why"]) for note in notes), None)
 
     @property
     def answered(self) -> bool:
@@ -108,6 +118,7 @@ class Result:
             "answer": self.text,
             "answered": self.answered,
             "faithfulness": self.faithfulness,
+            "unchecked": self.unchecked,
             "sentences": [sentence.model_dump(mode="json") for sentence in self.sentences],
             "method": self.trajectory.method,
             "citations": [citation.model_dump(mode="json") for citation in self.citations],
@@ -175,7 +186,13 @@ async def answer(order: Ask) -> Result:
     reports: list[IndexReport] = []
     retriever = None
     if corpus is not None:
-        retriever = await corpus_retriever(corpus, order.on_index, language=order.language, on_report=reports.append)
+        retriever = await corpus_retriever(
+            corpus,
+            order.on_index,
+            language=order.language,
+            retrieval=order.retrieval,
+            on_report=reports.append,
+        )
     for report in reports:
         if order.on_report is not None:
             order.on_report(report)
@@ -189,6 +206,7 @@ async def answer(order: Ask) -> Result:
         rewriter = None
         if order.rewriter is not None:
             rewriter = _opened(order.rewriter, options, opened, catalogue.load_rewriter)
+        check = open_check(order.support, order.support_threshold, model, opened)
         method = catalogue.build_method(
             order.method,
             model=model,
@@ -199,7 +217,7 @@ async def answer(order: Ask) -> Result:
             settings=open_critics(order.settings or {}, options, opened, model),
         )
         named = identity(order.method, method, model, options, retriever=retriever, rewriter=rewriter)
-        result = await _solved(order, method, named, budget)
+        result = await _solved(order, method, named, budget, check)
     return replace(
         result,
         skipped=tuple(skipped for report in reports for skipped in report.skipped),
@@ -222,6 +240,7 @@ def _checked(order: Ask) -> Ask:
     order = replace(order, question=question, method=method, model=as_model(order.model, options), rewriter=rewriter)
     catalogue.check_rewriter(rewriter, [method])
     check_reranker(order)
+    check_support(order)
     _check_trace(order.trace)
     return order
 
@@ -238,7 +257,9 @@ def _opened(
     return found  # type: ignore[no-any-return]
 
 
-async def _solved(order: Ask, method: Method, named: Mapping[str, Any], budget: Budget | None) -> Result:
+async def _solved(
+    order: Ask, method: Method, named: Mapping[str, Any], budget: Budget | None, check: Check | None
+) -> Result:
     config = {"question": order.question, "form": order.form, "seed": order.seed, **named}
     config["settings"] = config.pop("method_settings")  # the name in the config.json of an evaluation
     run_id = "ask-" + hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
@@ -258,28 +279,13 @@ async def _solved(order: Ask, method: Method, named: Mapping[str, Any], budget: 
             run.note("scaled", why="the token budget", settings=plain(_changed(method, fitted)))
         solved = await solve(fitted, order.question, run, id=run_id, name=order.method)
         if order.support != "none":
-            form = getattr(fitted, "form", None) or TEXT
-            solved = await asyncio.to_thread(_with_support, solved, form, order)
+            solved = await with_support(solved, fitted, order, check, run)
     finally:
         journal.close()
-    return _result(solved, folder / "trajectory.jsonl", order.trace)
+    return _result(solved, folder / "trajectory.jsonl", order)
 
 
-def _with_support(solved: Solved, form: AnswerForm, order: Ask) -> Solved:
-    """The same with the sentences of the answer tied to those of the passages, and these to places in files."""
-    from reground.app.locating import located
-    from reground.support.check import compared, states
-
-    trajectory = solved.trajectory
-    if trajectory.answer is None or not states(form):
-        return solved
-    said = compared(trajectory.answer, trajectory.question, trajectory.steps, language=order.language or "en")
-    if isinstance(order.corpus, str | Path):
-        said = located(said, expanded(order.corpus))
-    return replace(solved, trajectory=trajectory.model_copy(update={"answer": said}))
-
-
-def _result(solved: Solved, path: Path, trace: Path | str | None) -> Result:
+def _result(solved: Solved, path: Path, order: Ask) -> Result:
     """Write the trajectory and return the result. Raises the error that left the question without an answer."""
     trajectory, error = solved.trajectory, solved.error
     empty = nothing_said(trajectory)
@@ -288,8 +294,8 @@ def _result(solved: Solved, path: Path, trace: Path | str | None) -> Result:
         failure = Failure(type=type(empty).__name__, message=str(empty))
         trajectory = trajectory.model_copy(update={"failure": failure})
     write_trajectories(path, [trajectory])
-    if trace is not None:
-        append_trajectory(Path(trace), trajectory)
+    if order.trace is not None:
+        append_trajectory(Path(order.trace), trajectory)
     if error is not None:
         raise error
     if trajectory.answer is None:
@@ -304,7 +310,8 @@ def _result(solved: Solved, path: Path, trace: Path | str | None) -> Result:
         seconds=trajectory.seconds,
         stopped=trajectory.stopped,
         trajectory=trajectory,
-        trajectory_path=Path(trace) if trace is not None else path,
+        trajectory_path=Path(order.trace) if order.trace is not None else path,
+        corpus=expanded(order.corpus) if isinstance(order.corpus, str | Path) else None,
     )
 
 

@@ -36,7 +36,7 @@ if typing.TYPE_CHECKING:
     from pydantic import TypeAdapter
 
     from reground.core.budget import Budget
-    from reground.models.options import Listing, ModelOptions
+    from reground.models.options import ModelOptions
 
 
 @dataclass(frozen=True)
@@ -328,8 +328,8 @@ def _no_provider(spec: str) -> str:
         return f"no model provider is called {provider!r}; {did_you_mean(provider, providers())}"
     if spec.lower() in ALIASES or spec.endswith(".gguf"):
         right = ["gguf"]
-    elif re.match(r"(gpt|chatgpt|o\d|text|claude|gemini)\b", spec):
-        right = ["openai"]
+    elif found := re.match(r"(?:gpt|chatgpt|o\d|text|(claude)|(gemini))\b", spec):
+        right = ["anthropic" if found[1] else "gemini" if found[2] else "openai"]
     elif slash:
         right = ["hf", "openai"]
     else:
@@ -354,7 +354,7 @@ def load_rewriter(spec: str, options: ModelOptions | None = None) -> LanguageMod
     from reground.models.options import ModelOptions
 
     options = options if options is not None else ModelOptions()
-    price = options.price if spec.startswith("openai/") else None
+    price = options.price if spec.startswith(_PAID) else None
     return load_model(spec, dataclasses.replace(options, adapter=None, price=price))
 
 
@@ -368,18 +368,13 @@ def check_rewriter(rewriter: object, names: Sequence[str]) -> None:
         )
 
 
+_PAID = ("openai/", "anthropic/", "gemini/")
+"""The models that may cost something; the others run on the user's own machines."""
+
+
 def check_price(spec: str, options: ModelOptions | None, budget: Budget | None) -> None:
     """Refuse a budget in USD for a model without a known price, before any cost arises."""
-    if budget is None or budget.usd is None or not spec.startswith("openai/"):  # the others cost nothing
+    if budget is None or budget.usd is None or not spec.startswith(_PAID):
         return
     if options is None or options.price is None:
         raise ConfigurationError("a budget in USD needs the model's price: give it with --price PROMPT,COMPLETION")
-
-
-async def model_listings(options: ModelOptions) -> dict[str, list[Listing]]:
-    """The models of every provider: which ones can run here, and why the others cannot."""
-    listings: dict[str, list[Listing]] = {}
-    for name, entry in providers().items():
-        available = getattr(_load(entry), "available", None)
-        listings[name] = await available(options) if available is not None else []
-    return listings

@@ -18,6 +18,7 @@ from reground.core.places import expanded, indexes_dir
 if TYPE_CHECKING:
     from reground.app.options import Reranking
     from reground.core.evidence import Retriever
+    from reground.retrieval.presets import Preset
     from reground.retrieval.settings import IndexReport, IndexSettings, Progress
 
 T = TypeVar("T")
@@ -40,22 +41,27 @@ async def corpus_retriever(
     settings: IndexSettings | None = None,
     *,
     language: str | None = None,
+    retrieval: str | None = None,
     on_report: Callable[[IndexReport], None] | None = None,
 ) -> Retriever:
     """Return a retriever over `corpus`: a retriever unchanged, an index opened, documents indexed into the cache.
 
     Every call updates the cached index and reads only what has changed. While another process updates it, this call
     waits. `language` is the language of the documents, "en" by default; an existing index must have been built with it.
-    `on_report` receives the report of the indexing. Raises ConfigurationError if `language` does not match the corpus.
+    `retrieval` is the preset that says how to index, where `settings` do not; an existing index must be of its kind.
+    `on_report` receives the report of the indexing. Raises ConfigurationError if `language` or `retrieval` does not
+    match the corpus.
     """
     if not isinstance(corpus, str | Path):
         if language is not None:
             raise ConfigurationError("a language is for documents that are indexed here, not for a retriever")
+        if retrieval is not None:
+            raise ConfigurationError("--retrieval is for documents that are indexed here, not for a retriever")
         return corpus
     pause = _SOON
     while True:
         try:
-            return await stoppable(partial(_open, Path(corpus), settings, language, on_report), on_index)
+            return await stoppable(partial(_open, Path(corpus), settings, language, retrieval, on_report), on_index)
         except IndexBusy:
             if on_index is not None:
                 on_index(_waiting())
@@ -64,7 +70,9 @@ async def corpus_retriever(
 
 
 def check_reranker(order: Reranking) -> None:
-    """Refuse an unknown kind of reranker before anything is indexed. Raises ConfigurationError."""
+    """Refuse an unknown preset or kind of reranker before anything is indexed. Raises ConfigurationError."""
+    if order.retrieval is not None:
+        _preset(order.retrieval)
     if order.rerank is not None:
         from reground.retrieval.rerank import known
 
@@ -76,13 +84,16 @@ def reranked(retriever: Retriever, order: Reranking, *, closes: bool = True) -> 
 
     Raises ConfigurationError for a reranker that does not exist.
     """
-    if order.rerank is None:
+    spec = order.rerank
+    if spec is None and order.retrieval is not None:
+        spec = _preset(order.retrieval).rerank
+    if spec is None:
         return retriever
     from reground.retrieval.rerank import rerank
 
     return rerank(
         retriever,
-        order.rerank,
+        spec,
         depth=order.rerank_depth,
         tokens=order.rerank_tokens,
         by=order.rerank_by,
@@ -135,6 +146,7 @@ def _open(
     path: Path,
     settings: IndexSettings | None,
     language: str | None,
+    retrieval: str | None,
     on_report: Callable[[IndexReport], None] | None,
     on_index: Callable[[Progress], None],
 ) -> Retriever:
@@ -152,8 +164,13 @@ def _open(
                 f"the index {path} was made with the language {made_with}: leave --language out, "
                 f"or make it again with reground index --language {language}"
             )
+        if retrieval is not None and _preset(retrieval).kind != (kind := index.manifest.settings["kind"]):
+            raise ConfigurationError(
+                f"the index {path} is of the kind {kind}, and --retrieval {retrieval} needs {_preset(retrieval).kind}: "
+                f"give the documents, or make it again with reground index --retrieval {retrieval}"
+            )
         return index
-    settings = settings if settings is not None else default_settings()
+    settings = settings if settings is not None else default_settings(retrieval)
     settings = settings if language is None else replace(settings, language=language)
     out = cached_index_path(path, settings)
     report = build_index(path, out, settings, progress=on_index)
@@ -162,11 +179,16 @@ def _open(
     return open_index(out)
 
 
-def default_settings() -> IndexSettings:
-    """Settings with chunks so short that a small model can read several of them."""
-    from reground.retrieval.settings import IndexSettings
+def default_settings(retrieval: str | None = None) -> IndexSettings:
+    """The settings of a preset, bm25 by default, with chunks so short that a small model can read several of them."""
+    return _preset(retrieval or "bm25").settings()
 
-    return replace(IndexSettings(), chunk_tokens=400, overlap=50)
+
+def _preset(name: str) -> Preset:
+    """A preset whose extra is there. Raises ConfigurationError, MissingExtra."""
+    from reground.retrieval.presets import preset
+
+    return preset(name)
 
 
 def cached_index_path(corpus: Path, settings: IndexSettings) -> Path:

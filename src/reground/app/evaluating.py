@@ -147,7 +147,9 @@ async def open_documents(
 ) -> Retriever:
     """Documents that are searched in the language of the options, and reranked as they say."""
     check_reranker(order)
-    found = await corpus_retriever(corpus, on_index, language=order.language, on_report=on_report)
+    found = await corpus_retriever(
+        corpus, on_index, language=order.language, retrieval=order.retrieval, on_report=on_report
+    )
     return reranked(found, order)
 
 

@@ -135,11 +135,10 @@ def _path(each: object) -> Path | None:
 
 
 def _documents(path: Path) -> Iterator[dict[str, str | None]]:
-    from reground.retrieval.documents import find_files
-    from reground.retrieval.readers import read_file, read_jsonl
+    from reground.retrieval.readers import read_documents
+    from reground.retrieval.survey import find_files
 
     for file in find_files(path):
-        found = read_jsonl(file) if file.is_jsonl else iter([read_file(file, file.path.read_bytes())])
-        for document in found:
+        for document in read_documents(file):
             name = f"{path.name}/{document.id}" if path.is_dir() else document.id
             yield {"id": name, "title": document.title, "text": document.text, "url": document.url}

@@ -1,14 +1,15 @@
-"""Finds the line or the page of a file at which a quote begins, so that a reader can open it there."""
+"""Finds where in a file a quote begins, so that a reader can open it there: a line, a page or a heading."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from reground.core.answers import Answer, Citation
-from reground.retrieval.documents import HTML_SUFFIXES, PDF_SUFFIXES
 from reground.retrieval.encodings import Unreadable, decode
-from reground.retrieval.readers import pdf_pages
+from reground.retrieval.kinds import CODE_NAMES, HTML_SUFFIXES, MARKDOWN_SUFFIXES, PDF_SUFFIXES, PLAIN_SUFFIXES
+from reground.retrieval.reading.pdf import pdf_pages
 
 _LARGEST = 8 << 20
 """Bytes of a file that is searched for a quote."""
@@ -17,56 +18,129 @@ _WORDS = 12
 _PAGES = 200
 """Pages of a PDF that are read again to find a quote."""
 
+Place = Mapping[str, object]
+"""The fields of a citation that say where its quote is."""
+Find = Callable[[str], Place]
+
 
 def located(answer: Answer, corpus: Path) -> Answer:
-    """The answer with the line of each quote in its file, or the page of a PDF, where the file still holds the quote.
+    """The answer with the line of each quote in its file, the page of a PDF or the heading of an HTML page, where the
+    file still holds the quote.
 
     corpus: the folder, or the one file, that the passages came from.
     """
     if not any(sentence.supports for sentence in answer.sentences):
         return answer
-    texts: dict[str, list[str]] = {}
+    files: dict[str, Find] = {}
     said = tuple(
-        sentence.model_copy(update={"supports": tuple(_placed(each, corpus, texts) for each in sentence.supports)})
+        sentence.model_copy(update={"supports": tuple(_placed(each, corpus, files) for each in sentence.supports)})
         for sentence in answer.sentences
     )
     return answer.model_copy(update={"sentences": said})
 
 
-def _placed(quote: Citation, corpus: Path, texts: dict[str, list[str]]) -> Citation:
+def _placed(quote: Citation, corpus: Path, files: dict[str, Find]) -> Citation:
     if quote.url is None or "://" in quote.url:
         return quote
-    if quote.url not in texts:
-        texts[quote.url] = _pages(corpus / quote.url if corpus.is_dir() else corpus, corpus)
-    pages = texts[quote.url]
-    for number, text in enumerate(pages, start=1):
-        line = line_of(quote.quote, text)
-        if line is not None:
-            where = {"line": line} if not _is_pdf(quote.url) else {"page": number}
-            return quote.model_copy(update=where)
-    return quote
+    if quote.url not in files:
+        files[quote.url] = _opened(file_of(quote.url, corpus))
+    return quote.model_copy(update=dict(files[quote.url](quote.quote)))
+
+
+def file_of(url: str, corpus: Path) -> Path | None:
+    """The file of the corpus that a passage came from; None if there is none, or it lies outside the corpus."""
+    try:
+        file = corpus / url if corpus.is_dir() else corpus
+        inside = file.resolve().is_relative_to(corpus.resolve()) and file.is_file()
+        return file.resolve() if inside and (corpus.is_dir() or url in {corpus.name, corpus.resolve().name}) else None
+    except (OSError, ValueError):
+        return None
 
 
 def line_of(quote: str, text: str) -> int | None:
     """The number of the line, from 1, at which a quote begins, whatever its white space; None if it is not there."""
+    start = _start(quote, text)
+    return None if start is None else text.count("\n", 0, start) + 1
+
+
+def _start(quote: str, text: str) -> int | None:
     words = [re.escape(word) for word in quote.split()[:_WORDS]]
     found = re.search(r"\s+".join(words), text) if words else None
-    return None if found is None else text.count("\n", 0, found.start()) + 1
+    return None if found is None else found.start()
 
 
-def _pages(file: Path, corpus: Path) -> list[str]:
-    """The pages of a PDF, or another file's text as one; none if it cannot be read, is too large, is neither, or lies
-    outside the corpus."""
+def _opened(file: Path | None) -> Find:
+    """What finds quotes in a file; it finds none in one that cannot be read, is too large or of another kind."""
     try:
-        if not file.resolve().is_relative_to(corpus.resolve()) or file.stat().st_size > _LARGEST:
-            return []
-        if file.suffix.lower() in HTML_SUFFIXES:
-            return []
-        content = file.read_bytes()
-        return pdf_pages(content, most=_PAGES)[1] if _is_pdf(file.name) else [decode(content)[0]]
+        if file is None or file.stat().st_size > _LARGEST:
+            return _nowhere
+        name = file.name.lower()
+        if is_pdf(name):
+            return _in_pages(pdf_pages(file.read_bytes(), most=_PAGES)[1])
+        if is_html(name):
+            return _in_html(decode(file.read_bytes(), markup=True)[0])
+        if name.endswith(PLAIN_SUFFIXES) or name in CODE_NAMES:
+            return _in_lines(decode(file.read_bytes())[0], markdown=name.endswith(MARKDOWN_SUFFIXES))
     except (OSError, ValueError, Unreadable):
-        return []
+        pass
+    return _nowhere
 
 
-def _is_pdf(name: str) -> bool:
+def _nowhere(quote: str) -> Place:
+    return {}
+
+
+def _in_pages(pages: list[str]) -> Find:
+    def find(quote: str) -> Place:
+        numbers = (number for number, text in enumerate(pages, start=1) if _start(quote, text) is not None)
+        return {"page": number} if (number := next(numbers, None)) is not None else {}
+
+    return find
+
+
+def _in_lines(text: str, *, markdown: bool) -> Find:
+    from reground.retrieval.reading.markdown import trail
+
+    def find(quote: str) -> Place:
+        line = line_of(quote, text)
+        if line is None:
+            return {}
+        return {"line": line, "heading": _joined(trail(text, line))} if markdown else {"line": line}
+
+    return find
+
+
+def _in_html(source: str) -> Find:
+    from reground.retrieval.reading.html import outline, parsed
+
+    page = parsed(source)
+    if page is None:
+        return _nowhere
+    text, headings = outline(page)
+
+    def find(quote: str) -> Place:
+        start = _start(quote, text)
+        if start is None:
+            return {}
+        before = [each for each in headings if each.at <= start]
+        above: list[tuple[int, str]] = []
+        for each in before:
+            above = [*((level, said) for level, said in above if level < each.level), (each.level, each.text)]
+        nearest = next((each.id for each in reversed(before) if each.id), None)
+        return {"heading": _joined([said for _, said in above]), "fragment": nearest}
+
+    return find
+
+
+def _joined(headings: list[str]) -> str:
+    return " > ".join(said for said in headings if said)
+
+
+def is_pdf(name: str) -> bool:
+    """Whether a file of this name is a PDF."""
     return name.lower().endswith(tuple(PDF_SUFFIXES))
+
+
+def is_html(name: str) -> bool:
+    """Whether a file of this name is an HTML page."""
+    return name.lower().endswith(HTML_SUFFIXES)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from reground.core.budget import Budget
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel
-from reground.evaluation.questions import Questions, Sample
+from reground.evaluation.questions import Sample
 from reground.models.options import ModelOptions
 
 if TYPE_CHECKING:  # types of options that exist only in Python
@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # types of options that exist only in Python
 DEFAULT_MODEL = "gguf/smollm2"
 DEFAULT_METHOD = "rar"
 
-_MODEL, _COST, _SEARCH = ({"panel": title} for title in ("Model", "Cost", "Search"))
+_MODEL, _SEARCH = ({"panel": title} for title in ("Model", "Search"))
 _RERANK = {"panel": "Retrieval"}
 _PYTHON = {"python_only": True}
 
@@ -78,7 +78,11 @@ class Fresh:
 
 @dataclass(frozen=True, kw_only=True)
 class Reranking:
-    """The order of what is retrieved."""
+    """How documents are searched, and the order of what is found."""
+
+    retrieval: Literal["bm25", "hybrid", "best"] | None = field(default=None, metadata=_RERANK)
+    """How documents are searched: bm25 (words, the default), hybrid (words and the vectors of a small model) or best
+    (hybrid, reranked by links). hybrid and best need the extra hybrid."""
 
     rerank: str | None = field(default=None, metadata=_RERANK)
     """Put what a search finds into a better order: links (titles that the question or the best documents name),
@@ -141,9 +145,13 @@ class Ask(MethodName, Planning, Rewriter, Fresh):
     form: str | None = None
     """The form of the answer: text, phrase, choice, number, program, pal or plan; by default the method's own."""
 
-    support: Literal["words", "none"] = "words"
-    """How the sentences of the answer are checked against the passages: by their words, which asks no model, or not at
-    all."""
+    support: str = "words"
+    """How the sentences of the answer are checked against the passages: words, which asks no model; critic:FOLDER,
+    cross-encoder:NAME or embedding:NAME; model, which asks the answering model, within the budget; or none."""
+
+    support_threshold: float | None = None
+    """The score from which on a sentence counts as supported, for checks with a model: a probability, 0.5 by default,
+    or for embeddings a cosine, 0.65 by default."""
 
     trace: Path | str | None = None
     """Append the trajectory to this JSONL file."""
@@ -162,24 +170,6 @@ class Ask(MethodName, Planning, Rewriter, Fresh):
 
     on_report: Callable[[IndexReport], None] | None = field(default=None, metadata=_PYTHON)
     """Called with the report of the indexing, before the method begins."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Demo(MethodName, ModelName, Fresh):
-    """The options of `demo`."""
-
-    question: str | None = field(default=None, metadata={"argument": True})
-    """Your own question about the demo's articles."""
-
-    model: str = DEFAULT_MODEL
-
-
-@dataclass(frozen=True, kw_only=True)
-class Baseline:
-    """The baseline of a comparison."""
-
-    baseline: str | None = None
-    """The method that the others are tested against; the first one by default."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,100 +210,6 @@ class Benchmark(Data, Documents, Work, Sample):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measuring(Benchmark, Planning, Questions, Rewriter):
-    """The options that `eval` and `compare` share."""
-
-    limit: int | None = None
-    """The number of questions, drawn by the seed; 0 means all. The default is 100, or all questions of --ids."""
-
-    rewriter: str | None = None
-
-    judge: str | None = field(default=None, metadata=_MODEL)
-    """The model (provider/model) that rates long answers. It uses the same server options."""
-
-    dry_run: bool = field(default=False, metadata=_COST)
-    """Print the estimated cost and stop."""
-
-    speed: float | None = field(default=None, metadata={"min": 0.001, **_COST})
-    """Tokens per second, to estimate the time."""
-
-    yes: bool = field(default=False, metadata={"short": "-y", **_COST})
-    """Do not ask for confirmation before spending more than 1 USD."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evaluate(MethodName, Measuring):
-    """The options of `eval`."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Compare(Measuring, Baseline):
-    """The options of `compare`."""
-
-    task: str = field(default="", metadata={"short": "-t"})
-    """A benchmark's name, or scheme:DIR."""
-
-    preset: str | None = None
-    """Experiments instead of a task: the papers' headline tables. paper-claims, or those of one paper: rat-claims,
-    rar-claims, cr_planner-claims, search_agent-claims, rewriter-claims."""
-
-    methods: str = field(default="direct,cot,rag,rar", metadata={"short": "-m"})
-    """The methods to compare, separated by commas."""
-
-    budgets: str | None = field(default=None, metadata={"short": "-b"})
-    """Token budgets per question, separated by commas: 1k,2k,4k; none means no budget. The default is 1k,2k,4k, or a
-    preset's own."""
-
-    budget: Budget = field(default_factory=Budget, metadata={"only": ("calls", "seconds", "usd")})
-
-    tune: int = field(default=0, metadata={"min": 0})
-    """Choose each method's size on this number of training questions; 0 uses the defaults, reduced to fit."""
-
-    tune_task: str | None = None
-    """The training split to tune on; the task's own by default."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Report(Baseline):
-    """The options of `report`."""
-
-    folders: list[Path] = field(metadata={"argument": True})
-    """Run folders, or folders that contain run folders."""
-
-    out: Path | None = field(default=None, metadata={"short": "-o"})
-    """The folder for report.md and the plots; the first folder by default."""
-
-    by: str | None = None
-    """Also group the results by this field of the questions' metadata."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Judging(Data):
-    """The options of `judge`."""
-
-    folders: list[Path] = field(metadata={"argument": True})
-    """Run folders, or folders that contain run folders."""
-
-    judges: str = field(metadata={"short": "-j"})
-    """The models (provider/model) that rate the answers, separated by commas."""
-
-    people: Path | None = None
-    """People's ratings: JSONL with {"id": "RUN/QUESTION~REPEAT", "rating": 1}."""
-
-    out: Path | None = field(default=None, metadata={"short": "-o"})
-    """The folder for judges.md and the judges' replies; the first folder by default."""
-
-    concurrency: int = field(default=8, metadata={"min": 1})
-    """Answers in work at once."""
-
-    dry_run: bool = False
-    """Print the number of answers to rate and stop."""
-
-    model_options: ModelOptions = field(default_factory=ModelOptions)
-    """Where and how to reach the models."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Trees(Benchmark):
     """The options of a command that collects trees."""
 
@@ -344,14 +240,36 @@ class Served:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Demo(MethodName, ModelName, Fresh, Served):
+    """The options of `demo`."""
+
+    question: str | None = field(default=None, metadata={"argument": True})
+    """The number of one of its 20 questions, the first by default; or your own question about the demo's articles."""
+
+    model: str = DEFAULT_MODEL
+
+    every: bool = field(default=False, metadata={"name": "--all"})
+    """Ask all 20 questions and say how many were right."""
+
+    listed: bool = field(default=False, metadata={"name": "--list"})
+    """List the 20 questions and their answers, and ask none."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Index(Language, Data, Served):
     """The options of `index`."""
 
     source: Path = field(metadata={"argument": True})
     """A folder of documents, a JSONL file or a BEIR folder."""
 
-    out: Path = field(metadata={"short": "-o"})
-    """The folder for the index."""
+    out: Path | None = field(default=None, metadata={"short": "-o"})
+    """The folder for the index. With --report it may be left out: the index that `ask` keeps is brought up to date."""
+
+    report: bool = False
+    """List every file that was not read, or only in part, and why."""
+
+    retrieval: Literal["bm25", "hybrid", "best"] | None = None
+    """The kind of index and the embedding model by a name, as `ask --retrieval` has it."""
 
     kind: str = "bm25"
     """The kind of index: bm25, dense or hybrid."""
@@ -363,7 +281,8 @@ class Index(Language, Data, Served):
     """Tokens that neighbouring chunks share."""
 
     embedder: str | None = None
-    """The embedding model, for dense and hybrid: openai/<model> or st/<model>."""
+    """The embedding model, for dense and hybrid: onnx/minilm, onnx/<folder>, openai/<model> or
+    st/<model>."""
 
     decontaminate: list[str] | None = field(default=None, metadata={"metavar": "TASK"})
     """Drop chunks that contain solutions of this benchmark; may be repeated."""

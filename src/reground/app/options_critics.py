@@ -9,6 +9,7 @@ from typing import Literal
 from reground.app.options import Data, Fresh, Trees
 from reground.app.options_training import TrainingFolder
 from reground.training.critics.settings import PairSettings
+from reground.training.fitting import Precise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +33,7 @@ class CriticsData(CriticsFolder, PairSettings, Data):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fit(Fresh):
+class Fit(Fresh, Precise):
     """How critics are fitted."""
 
     engine: Literal["encoder", "embedder", "lm"] = "encoder"
@@ -79,9 +80,6 @@ class Fit(Fresh):
 
     threads: int | None = field(default=None, metadata={"min": 1})
     """Processor threads; all by default."""
-
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """What it computes in; auto is bfloat16 on a GPU that has it, else float32."""
 
     fresh: bool = False
     """Begin the fit again and discard its checkpoints."""

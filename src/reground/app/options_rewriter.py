@@ -8,6 +8,7 @@ from typing import Literal
 
 from reground.app.options import Benchmark, Fresh
 from reground.app.options_training import TrainingFolder
+from reground.training.fitting import Precise
 from reground.training.ppo.settings import Optimising
 from reground.training.rewriter.settings import WarmUp
 
@@ -45,7 +46,7 @@ class Base(Fresh):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RewriterWarmup(RewriterFolder, Base, WarmUp):
+class RewriterWarmup(RewriterFolder, Base, WarmUp, Precise):
     """The options of `train rewriter warmup`."""
 
     epochs: float = field(default=3.0, metadata={"min": 0})
@@ -62,9 +63,6 @@ class RewriterWarmup(RewriterFolder, Base, WarmUp):
 
     threads: int | None = field(default=None, metadata={"min": 1})
     """Processor threads; all by default."""
-
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """What it computes in; auto is bfloat16 on a GPU that has it, else float32."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from reground.app.options import Fresh
+from reground.training.fitting import Precise
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,7 +22,7 @@ class TrainingFolder:
 
 
 @dataclass(frozen=True, kw_only=True)
-class FineTuning:
+class FineTuning(Precise):
     """How a model is fitted to demonstrations."""
 
     epochs: float = field(default=2.0, metadata={"min": 0})
@@ -38,10 +39,6 @@ class FineTuning:
 
     lora_rank: int = field(default=0, metadata={"min": 0})
     """The rank of the LoRA matrices; 0 trains all weights."""
-
-    precision: Literal["auto", "float32", "bfloat16"] = "auto"
-    """What it computes in; auto is bfloat16 on a GPU that has it, else float32. A processor with AVX512-BF16 or AMX
-    gains from bfloat16 too."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,12 @@ ABSTENTION = "Not in these passages."
 
 
 class Citation(Value):
-    """A cited passage. marker: its number, in square brackets in the text. line, page: where its quote begins in the
-    file, from 1, if that is known."""
+    """A cited passage.
+
+    marker: its number, in square brackets in the text. line, page: where its quote begins in the file, from 1, if that
+    is known. heading: the headings that the quote stands under, outermost first, with > between them. fragment: the id
+    of the nearest heading of an HTML page that has one, for a link.
+    """
 
     marker: int
     passage_id: Text
@@ -25,6 +29,8 @@ class Citation(Value):
     quote: Text = ""
     line: int | None = None
     page: int | None = None
+    heading: Text = ""
+    fragment: Text | None = None
 
 
 class Thought(Value):

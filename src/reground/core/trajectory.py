@@ -25,6 +25,8 @@ VERSION = 2
 """Version 1 had no `shown` in its answers: their `citations` held the passages shown too."""
 
 
+UNCHECKED = "support not checked"
+"""The name of the note that a budget ended before the sentences of the answer were checked."""
 UNGROUNDED = "ungrounded"
 """The name of the note that an answer rests on no document, though the method had some to search."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from importlib.resources import files
 from pathlib import Path
+from typing import Any
 
 
 def corpus_path() -> Path:
@@ -22,6 +23,13 @@ def default_question() -> str:
     with questions_path().open(encoding="utf-8") as lines:
         first: dict[str, str] = json.loads(next(lines))
     return first["question"]
+
+
+def measured(model: str, method: str) -> dict[str, Any] | None:
+    """What `reground demo --all` found with a model and a method: right, of, date; None where it was not measured."""
+    lines = _packaged("measured.jsonl").read_text(encoding="utf-8").splitlines()
+    found = [record for record in map(json.loads, lines) if (record["model"], record["method"]) == (model, method)]
+    return found[-1] if found else None
 
 
 def _packaged(name: str) -> Path:

@@ -57,11 +57,12 @@ def _end_at_once(code: int) -> None:
 
 
 def _is_busy() -> bool:
-    """Whether a thread builds an index or fits a model."""
+    """Whether a thread builds an index, fits a model or reads a prompt."""
     corpora = sys.modules.get("reground.app.corpora")  # not loaded, it has begun nothing
     fits = sys.modules.get("reground.app.cli.background")
-    busy = {corpora and corpora.BACKGROUND, fits and fits.THREAD}
-    return any(thread.name in busy for thread in threading.enumerate())
+    llama = sys.modules.get("reground.models._llama")
+    busy = tuple(filter(None, (corpora and corpora.BACKGROUND, fits and fits.THREAD, llama and llama.THREADS)))
+    return any(thread.name.startswith(busy) for thread in threading.enumerate())
 
 
 def run(arguments: Sequence[str] | None = None) -> int:

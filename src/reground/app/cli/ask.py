@@ -1,4 +1,4 @@
-"""`reground ask` and `reground demo`: answer a question and show the evidence."""
+"""`reground ask`: answer a question and show the evidence."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from reground.app.cli import _common as common
 from reground.app.cli.codes import EXIT_UNGROUNDED
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.flags import flattened
-from reground.app.options import DEFAULT_METHOD, DEFAULT_MODEL, Ask, Demo, Printed, Quiet
+from reground.app.cli.offering import found_words, is_model_named, offered_instead
+from reground.app.options import Ask, Printed, Quiet
 
 if TYPE_CHECKING:
     from reground.app.asking import Result
 
 
 @flattened
-def ask(order: Ask, output: Printed, voice: Quiet, config: ConfigFile = None) -> None:
+def ask(context: typer.Context, order: Ask, output: Printed, voice: Quiet, config: ConfigFile = None) -> None:
     """Answer a question step by step, and revise each step with evidence from your documents.
 
     The same command resumes an interrupted run and pays for no call twice. It replays a finished run; --fresh starts
@@ -31,35 +32,13 @@ def ask(order: Ask, output: Printed, voice: Quiet, config: ConfigFile = None) ->
 
     Example:  reground ask "Which came first, the Eiffel Tower or the Brooklyn Bridge?" --corpus docs/ --method rar
     """
-    _answer(order, as_json=output.as_json, steps=output.steps, quiet=voice.quiet)
+    named = is_model_named(context)
+    with offered_instead(named=named):
+        _answer(order, as_json=output.as_json, steps=output.steps, quiet=voice.quiet)
+    if not (named or output.as_json or voice.quiet or os.environ.get("REGROUND_QUIET")) and (words := found_words()):
+        from reground.app.cli.terminal import say
 
-
-@flattened
-def demo(order: Demo) -> None:
-    """Index the articles that come with reground, answer a question that needs several of them, and show every step.
-
-    Example:  reground demo --method rat
-    """
-    from rich.markup import escape
-
-    from reground.demo import corpus_path, default_question
-
-    asked = order.question or default_question()
-    _, err = common.consoles()
-    err.print(
-        f"[bold]Question[/]  {escape(asked)}\n[dim]method {order.method}, model {order.model}, "
-        f"corpus: the {corpus_path().name} that comes with reground[/]\n"
-    )
-    short = {"max_rounds": 1} if order.method == DEFAULT_METHOD else {}  # keeps the demonstration short
-    _answer(
-        Ask(asked, method=order.method, model=order.model, corpus=corpus_path(), settings=short, fresh=order.fresh),
-        steps=True,
-    )
-    if order.model == DEFAULT_MODEL:
-        err.print(
-            "[dim]SmolLM2 has 135 million parameters: it shows the machinery and is seldom right. "
-            "Try --model gguf/qwen2.5-coder-1.5b or a server of yours.[/]"
-        )
+        say(f"note: no model was named, so {order.model} answered; this machine has others: {words}", error=True)
 
 
 def _answer(order: Ask, *, as_json: bool = False, steps: bool = False, quiet: bool = False) -> None:
@@ -100,6 +79,8 @@ def _leave_quietly(result: Result) -> None:
 
     if result.ungrounded is not None:
         say(f"note: {result.ungrounded}: your documents do not give this answer", error=True)
+    if result.unchecked is not None:
+        say(f"note: the sentences were not checked: {result.unchecked}", error=True)
     if result.stopped is not None:
         say(f"note: the {result.stopped} budget ended the work early; this is the best answer so far", error=True)
 
@@ -107,4 +88,3 @@ def _leave_quietly(result: Result) -> None:
 def register(cli: typer.Typer) -> None:
     """Add the commands of this file."""
     cli.command()(ask)
-    cli.command()(demo)

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from typing import TypeVar
+
+from reground.core.daemons import in_daemon
 
 T = TypeVar("T")
 
@@ -17,15 +16,4 @@ it, because their checkpoints and results are put in place whole."""
 
 async def in_background(work: Callable[[], T]) -> T:
     """Do long blocking work while the event loop goes on. After a cancellation it is left to the end of the process."""
-    result: Future[T] = Future()
-
-    def run() -> None:
-        result.set_running_or_notify_cancel()
-        try:
-            result.set_result(work())
-        except BaseException as error:
-            result.set_exception(error)
-
-    # A daemon thread, because the loop and the interpreter wait for asyncio's own threads when they end.
-    threading.Thread(target=run, name=THREAD, daemon=True).start()
-    return await asyncio.wrap_future(result)
+    return await in_daemon(work, name=THREAD)

@@ -9,9 +9,11 @@ import typer
 from reground import __version__
 from reground.app.cli import (
     ask,
+    demo,
     judge,
     library,
     look,
+    questions,
     train,
     train_agent,
     train_critics,
@@ -52,10 +54,12 @@ def root(
 
 
 ask.register(app)
+demo.register(app)
 library.register(app)
 look.register(app)
 evaluation.register(app)
 judge.register(app)
+questions.register(app)
 train.register(app)
 train_critics.register(train.train_app)
 train_reader.register(train.train_app)

@@ -12,9 +12,11 @@ from typing import TYPE_CHECKING
 
 from rich.padding import Padding
 from rich.rule import Rule
+from rich.style import Style
 from rich.text import Text
 
 from reground.app.cli._common import human_tokens
+from reground.app.cli.links import address, has_links
 from reground.app.cli.terminal import harmless
 from reground.core.trajectory import (
     Candidate,
@@ -50,27 +52,45 @@ def plain(text: str, style: str = "") -> Text:
 def show_result(console: Console, result: Result, *, steps: bool = False) -> None:
     """Print the answer, what supports it and its cost; on demand its steps."""
     console.print(Rule("Answer", style="green" if result.answered else "yellow", align="left"))
-    if not result.answered:
-        console.print(Text(f"Your documents do not say: {result.ungrounded}. From the model alone:", style="yellow"))
-    console.print(_marked(result))
-    _show_support(console, result)
-    if steps and result.steps:
-        console.print(Rule("Steps", style="dim", align="left"))
-        for number, step in enumerate(result.steps, start=1):
-            _show_thought(console, number, step)
-    cited = {passage.passage_id for passage in _quotes(result)}
-    also = [passage for passage in result.shown if passage.passage_id not in cited]
-    if also:
-        console.print(Rule("Also read" if cited else "Read", style="dim", align="left"))
-    for passage in also:
-        console.print(_source(passage))
+    show_said(console, result)
+    show_support(console, result)
+    if steps:
+        show_steps(console, result)
+    show_read(console, result)
     console.print(Rule(style="dim"))
     console.print(Text(cost_line(result.usage, result.seconds, replayed(result.trajectory)), style="dim"))
+    if result.unchecked is not None:
+        console.print(Text(f"the sentences were not checked: {result.unchecked}", style="yellow"))
     if result.stopped is not None:
         console.print(Text(f"stopped early: the {result.stopped} budget ended", style="yellow"))
     if result.steps and not steps:
         console.print(Text("--steps shows what was drafted and what was corrected", style="dim"))
     console.print(Text(f"trajectory: {result.trajectory_path}", style="dim"), soft_wrap=True)
+
+
+def show_said(console: Console, result: Result) -> None:
+    """Print the answer alone, its unsupported sentences marked, and first whether the documents do not give it."""
+    if not result.answered:
+        console.print(Text(f"Your documents do not say: {result.ungrounded}. From the model alone:", style="yellow"))
+    console.print(_marked(result))
+
+
+def show_steps(console: Console, result: Result) -> None:
+    """Print each step with its correction, query and reflection."""
+    if result.steps:
+        console.print(Rule("Steps", style="dim", align="left"))
+    for number, step in enumerate(result.steps, start=1):
+        _show_thought(console, number, step)
+
+
+def show_read(console: Console, result: Result) -> None:
+    """Print the passages that the model read and no quote is from."""
+    cited = {passage.passage_id for passage in _quotes(result)}
+    also = [passage for passage in result.shown if passage.passage_id not in cited]
+    if also:
+        console.print(Rule("Also read" if cited else "Read", style="dim", align="left"))
+    for passage in also:
+        console.print(_source(passage, result, links=has_links(console)))
 
 
 def _marked(result: Result) -> Text:
@@ -87,13 +107,13 @@ def _quotes(result: Result) -> list[Citation]:
     return list(dict.fromkeys(quotes)) if result.sentences else [*result.citations]
 
 
-def _show_support(console: Console, result: Result) -> None:
-    """The quotes, and the sentences without one."""
+def show_support(console: Console, result: Result) -> None:
+    """Print the quotes that support the answer, and its sentences without one."""
     quotes = _quotes(result)
     if quotes:
         console.print(Rule("Supported by" if result.sentences else "Sources", style="dim", align="left"))
     for quote in quotes:
-        console.print(_source(quote))
+        console.print(_source(quote, result, links=has_links(console)))
         if quote.quote:
             console.print(Padding(plain(f"“{quote.quote}”", "dim"), (0, 0, 0, 4)))
     lacking = [each.text.strip() for each in result.sentences if each.supported is False]
@@ -103,11 +123,18 @@ def _show_support(console: Console, result: Result) -> None:
             console.print(Padding(plain(text, "yellow"), (0, 0, 0, 4)))
 
 
-def _source(citation: Citation) -> Text:
+def _source(citation: Citation, result: Result, *, links: bool) -> Text:
+    """A passage's marker, title and place, which opens it where the terminal knows links."""
     place = f":{citation.line}" if citation.line else f", page {citation.page}" if citation.page else ""
-    where = (citation.url or citation.passage_id) + place
+    place = f"#{citation.fragment}" if citation.fragment else place
     title = citation.title or citation.passage_id
-    return Text.assemble((f"[{citation.marker}] ", "cyan"), plain(title, "bold"), plain(f"  {where}", "dim"))
+    first, _, deeper = citation.heading.partition(" > ")
+    heading = deeper if first == citation.title else citation.heading  # most files begin with their title
+    where = plain(f"{citation.url or citation.passage_id}{place}", "dim")
+    if links and (target := address(citation, result.corpus)) is not None:
+        where.stylize(Style(link=target))
+    under = plain(f", {heading}" if heading else "", "dim")
+    return Text.assemble((f"[{citation.marker}] ", "cyan"), plain(title, "bold"), "  ", where, under)
 
 
 def _show_thought(console: Console, number: int, step: Thought) -> None:

@@ -12,7 +12,8 @@ from reground.app.cli.eval_claims import try_claims
 from reground.app.cli.eval_job import Job, slug
 from reground.app.cli.eval_run import go, print_report
 from reground.app.cli.flags import flattened
-from reground.app.options import Compare, Evaluate, Quiet, Report
+from reground.app.options import Quiet
+from reground.app.options_evaluation import Compare, Evaluate, Measuring, Report
 
 BUDGETS = "1k,2k,4k"
 
@@ -28,9 +29,18 @@ def evaluate(order: Evaluate, voice: Quiet, config: ConfigFile = None) -> None:
     from reground.app.catalogue import named
     from reground.evaluation.compare import cells_of
 
+    _check_task(order)
     (cell,) = cells_of([named(order.method)], [order.budget.tokens])
     out = order.out or Path("runs") / slug(order.task, cell.label, order.model)
     go(Job(order, [cell], out, quiet=voice.quiet))
+
+
+def _check_task(order: Measuring) -> None:
+    from reground.core.errors import ConfigurationError
+
+    if not order.task:
+        presets = " (or --preset paper-claims for the papers' tables)" if isinstance(order, Compare) else ""
+        raise ConfigurationError(f"name what to measure on: --task NAME, or --questions FILE of your own{presets}")
 
 
 @flattened
@@ -53,10 +63,15 @@ def compare(order: Compare, voice: Quiet, config: ConfigFile = None) -> None:
     from reground.evaluation.compare import cells_of, parse_budgets
 
     if order.preset is not None:
+        if order.questions is not None:
+            raise ConfigurationError("a preset has questions of its own: leave out --questions")
+        if order.format != "text":
+            raise ConfigurationError(
+                "--format is for one comparison: a preset leaves report.json and report.md in the folder of each"
+            )
         try_claims(order, quiet=voice.quiet)
         return
-    if not order.task:
-        raise ConfigurationError("name a benchmark: --task NAME, or --preset paper-claims for those of the papers")
+    _check_task(order)
     names = [named(name.strip()) for name in order.methods.split(",") if name.strip()]
     baseline = named(order.baseline) if order.baseline is not None else next(iter(names), None)
     if baseline not in names:
@@ -73,7 +88,8 @@ def report(order: Report) -> None:
     Example:  reground report runs/small-model runs/large-model --out runs/both
     """
     console, _ = common.consoles()
-    print_report(console, order.folders, order.out or order.folders[0], order.baseline, order.by)
+    out = order.out or order.folders[0]
+    print_report(console, order.folders, out, order, baseline=order.baseline, by=order.by)
 
 
 def register(cli: typer.Typer) -> None:

@@ -18,7 +18,7 @@ from reground.app.cli.eval_job import DEFAULT_LIMIT, Job, slug
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from reground.app.options import Compare
+    from reground.app.options_evaluation import Compare
     from reground.evaluation.claims import Claim
     from reground.evaluation.task import Task
 

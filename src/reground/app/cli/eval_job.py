@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from reground.app.options import Measuring
+    from reground.app.options_evaluation import Measuring
     from reground.evaluation.compare import Cell
     from reground.evaluation.runner import EvalSettings
 
@@ -39,7 +39,8 @@ class Job:
         from reground.evaluation.runner import EvalSettings
 
         order = self.order
-        limit = order.limit if order.limit is not None or order.ids else DEFAULT_LIMIT
+        all_of_them = order.ids or order.questions is not None
+        limit = order.limit if order.limit is not None or all_of_them else DEFAULT_LIMIT
         taken = {name: getattr(order, name) for name in field_names(Questions)}
         return EvalSettings(self.methods[0], order.model, **{**taken, "limit": limit or None})
 

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 LINES = 10
 """Plain lines per cell."""
+_WIDE = 110
+"""The columns of a terminal that has room for a bar beside the line."""
 
 
 @dataclass(frozen=True)
@@ -89,7 +91,8 @@ class EvalProgress(LiveLine):
         parts.append(f"{here.done}/{here.total} done")
         parts += [f"{count} {what}" for count, what in self._troubles() if count]
         parts.append(f"{human_tokens(usage.tokens)} tokens ({human_tokens(paid.tokens)} now)")
-        parts.append("USD unknown" if usage.usd is None else f"{usage.usd:.4f} USD")
+        if usage.usd != 0:
+            parts.append("USD unknown" if usage.usd is None else f"{usage.usd:.4f} USD")
         left = self.seconds_left()
         parts.append("end unknown" if left is None else f"about {human_time(left)} left")
         return "  ".join(parts)
@@ -112,7 +115,10 @@ class EvalProgress(LiveLine):
             (sum(p.unscored for p in self._now.values()), "unscored"),
         ]
 
-    def __rich__(self) -> Table:
+    def __rich__(self) -> Table | Text:
+        line = Text(self.line(), no_wrap=True, overflow="ellipsis")
+        if self._console.width < _WIDE:
+            return line
         grid = Table.grid(padding=(0, 2))
-        grid.add_row(ProgressBar(total=self.total, completed=self.done, width=24), Text(self.line()))
+        grid.add_row(ProgressBar(total=self.total, completed=self.done, width=24), line)
         return grid

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from reground.app.evaluating import Bench
+    from reground.app.options_evaluation import Results
     from reground.evaluation.compare import Cell, CompareResult, Configured
+    from reground.evaluation.tables import Report
     from reground.evaluation.task import Task
 
 
@@ -146,7 +148,7 @@ def _finish(console: Console, err: Console, job: Job, result: CompareResult) -> 
     for notice in (notice for run in result.runs.values() for notice in run.notices):
         err.print(f"note: {notice}", soft_wrap=True)
     if result.runs:
-        print_report(console, [job.out], job.out, job.baseline, None)
+        print_report(console, [job.out], job.out, job.order, baseline=job.baseline)
     if not tell_what_failed(err, result):
         raise typer.Exit(EXIT_FAILED_QUESTIONS)
 
@@ -161,15 +163,46 @@ def tell_what_failed(err: Console, result: CompareResult) -> bool:
     return not failed and not result.refused
 
 
-def print_report(console: Console, folders: Sequence[Path], out: Path, baseline: str | None, by: str | None) -> None:
-    """Write the report and print its tables and notes."""
+def print_report(
+    console: Console,
+    folders: Sequence[Path],
+    out: Path,
+    order: Results,
+    *,
+    baseline: str | None = None,
+    by: str | None = None,
+) -> None:
+    """Write the report and print it in the format of the options."""
     from reground.evaluation.report import build_reports, write_report
 
     reports = build_reports(folders, baseline=baseline, by=by)
     files = write_report(reports, out)
+    if order.format == "text":
+        _print_tables(console, reports, files)
+    else:
+        _print_as(order.format, reports)
+
+
+def _print_as(format: str, reports: Sequence[Report]) -> None:
+    from reground.app.cli.terminal import json_text, say
+    from reground.evaluation.exports import as_csv, as_data, as_markdown
+    from reground.evaluation.web_page import as_html
+
+    if format == "json":
+        say(json_text(as_data(reports), indent=2))
+    elif format == "md":
+        say("\n\n".join(as_markdown(report) for report in reports))
+    else:
+        say(as_csv(reports) if format == "csv" else as_html(reports))
+
+
+def _print_tables(console: Console, reports: Sequence[Report], files: Sequence[Path]) -> None:
     for one in reports:
         for table in one.tables:
             console.print(table.terminal())
         for note in one.notes:
             console.print(f"- {note}", style="dim", soft_wrap=True, markup=False)
     console.print(f"written: {', '.join(str(file) for file in files)}", soft_wrap=True, markup=False)
+    for one in reports:
+        if one.verdict is not None:
+            console.print(f"\n{one.verdict.text}", style="bold", markup=False, soft_wrap=not console.is_terminal)

@@ -10,7 +10,8 @@ import typer
 from reground.app.cli import _common as common
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.flags import flattened
-from reground.app.options import Judging, Quiet
+from reground.app.options import Quiet
+from reground.app.options_evaluation import Judging
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -14,8 +17,12 @@ from reground.app.cli.flags import flattened
 from reground.app.options import Index, Json, Served
 
 if TYPE_CHECKING:
+    from reground.models.options import Listing
     from reground.retrieval.decontaminate import Decontaminator
-    from reground.retrieval.settings import IndexReport
+    from reground.retrieval.settings import IndexReport, IndexSettings
+
+_MOST_LINES = 20
+"""The most models of one provider that are printed."""
 
 models_app = typer.Typer(
     help="List the models that can be used here, and why the others cannot; bring a model."
@@ -32,40 +39,78 @@ def index(order: Index, output: Json) -> None:
     from reground.app.cli.progress import AskProgress
     from reground.app.corpora import stoppable
     from reground.retrieval.index import build_index
-    from reground.retrieval.settings import IndexSettings
 
-    settings = IndexSettings(
-        kind=cast(Any, order.kind),
-        language=order.language or IndexSettings.language,
-        chunk_tokens=order.chunk_tokens,
-        overlap=min(order.overlap, order.chunk_tokens // 4),
-        embedder=order.embedder,
-        embedder_url=order.model_options.base_url,
-    )
+    settings, out = _settings(order)
     cleaner = _decontaminator(order.decontaminate, order.data) if order.decontaminate else None
     console, err = common.consoles()
     with AskProgress(err, shown=True) as progress:
         work = stoppable(
-            lambda watch: build_index(order.source, order.out, settings, progress=watch, decontaminate=cleaner),
+            lambda watch: build_index(order.source, out, settings, progress=watch, decontaminate=cleaner),
             progress.on_index,
         )
         report = asyncio.run(work)
     if output.as_json:
         _print_json(report.model_dump(mode="json"))
         return
-    _show_report(console, report, order.out)
+    _show_report(console, report, whole=order.report)
 
 
-def _show_report(console: Any, report: IndexReport, out: Path) -> None:
+def _settings(order: Index) -> tuple[IndexSettings, Path]:
+    """How the index is made and where: as the options say, or without a place the one that `ask` keeps."""
+    from reground.app.corpora import cached_index_path, default_settings
+    from reground.core.errors import ConfigurationError
+    from reground.core.places import expanded
+    from reground.retrieval.settings import IndexSettings
+
+    language = order.language or IndexSettings.language
+    if order.out is None:
+        if not order.report:
+            raise ConfigurationError("give a folder for the index: --out INDEX (or --report, to list what is not read)")
+        settings = replace(default_settings(order.retrieval), language=language)
+        return settings, cached_index_path(expanded(order.source), settings)
+    kind, embedder = order.kind, order.embedder
+    if order.retrieval is not None:
+        from reground.retrieval.presets import preset
+
+        chosen = preset(order.retrieval)
+        if kind not in ("bm25", chosen.kind):
+            raise ConfigurationError(f"--retrieval {order.retrieval} makes a {chosen.kind} index: leave out --kind")
+        kind, embedder = chosen.kind, embedder or chosen.embedder
+    settings = IndexSettings(
+        kind=cast(Any, kind),
+        language=language,
+        chunk_tokens=order.chunk_tokens,
+        overlap=min(order.overlap, order.chunk_tokens // 4),
+        embedder=embedder,
+        embedder_url=order.model_options.base_url,
+    )
+    return settings, order.out
+
+
+def _show_unread(console: Any, report: IndexReport, *, whole: bool) -> None:
+    from reground.app.cli.display import plain
+    from reground.retrieval.unread import counted, line
+
+    if not whole:
+        if said := line(report):
+            console.print(plain(said, "yellow"), soft_wrap=True)
+        return
+    for skipped in report.skipped:
+        console.print(plain(f"not read  {skipped.path}: {skipped.why}"), soft_wrap=True)
+    for part in report.partly:
+        console.print(plain(f"in part   {part.path}: {part.why}"), soft_wrap=True)
+    console.print(plain(f"not read: {counted(report.skipped)}" if report.skipped else "every file was read"))
+
+
+def _show_report(console: Any, report: IndexReport, *, whole: bool) -> None:
     from reground.app.cli.display import plain
 
     console.print(
-        f"{report.passages} passages from {report.documents} documents in {out} "
+        f"{report.passages} passages from {report.documents} documents in {report.path} "
         f"[dim]({report.read} documents read, {report.kept} unchanged, {report.removed} removed, "
         f"{report.seconds:.1f} s)[/]"
     )
-    for skipped in report.skipped:
-        console.print(plain(f"skipped {skipped.path}: {skipped.why}", "yellow"))
+    _show_unread(console, report, whole=whole)
     for note in report.notes:
         console.print(plain(note, "yellow"))
     if report.duplicate_count:
@@ -148,32 +193,47 @@ def _print_json(value: object, **options: Any) -> None:
 @models_app.callback(invoke_without_command=True)
 @flattened
 def models(context: typer.Context, order: Served, output: Json) -> None:
-    """List the models that can be used here, and why the others cannot.
+    """List the models that can be used here, with the words that choose them, and why the others cannot.
+
+    Servers on their usual ports are found: Ollama (11434, or OLLAMA_HOST), LM Studio (1234), llama.cpp (8080), vLLM
+    (8000), and the one at --base-url or OPENAI_BASE_URL.
 
     Example:  reground models
     """
     if context.invoked_subcommand is not None:
         return
-    from reground.app import catalogue
+    from reground.app.offers import model_listings
 
-    listings = asyncio.run(catalogue.model_listings(order.model_options))
+    listings = asyncio.run(model_listings(order.model_options))
     if output.as_json:
-        rows = [
-            {"name": entry.name, "usable": entry.usable, "why": entry.why}
-            for found in listings.values()
-            for entry in found
-        ]
-        _print_json(rows)
+        _print_json([_row(entry) for found in listings.values() for entry in found])
         return
-    from rich.markup import escape
+    _show_models(listings)
+
+
+def _row(entry: Listing) -> dict[str, object]:
+    use = _words(entry) if entry.usable else None
+    return {"name": entry.name, "usable": entry.usable, "why": entry.why, "use": use, "server": entry.server}
+
+
+def _words(entry: Listing) -> str:
+    """What to type for a model that can be used."""
+    return entry.use if entry.use is not None else shlex.join(["--model", entry.name])
+
+
+def _show_models(listings: Mapping[str, Sequence[Listing]]) -> None:
     from rich.text import Text
+
+    from reground.app import catalogue
 
     console, _ = common.consoles()
     for provider, found in listings.items():
         console.print(Text.assemble((provider, "bold"), "  ", (catalogue.providers()[provider].summary, "dim")))
-        for entry in found:
-            mark = "[green]yes[/]" if entry.usable else "[red]no [/]"
-            console.print(f"  {mark} {escape(entry.name)}  [dim]{escape(entry.why)}[/]", soft_wrap=True)
+        for entry in found[:_MOST_LINES]:
+            mark, what = (("yes ", "green"), _words(entry)) if entry.usable else (("no  ", "red"), entry.name)
+            console.print(Text.assemble("  ", mark, what, "  ", (entry.why, "dim")), soft_wrap=True)
+        if len(found) > _MOST_LINES:
+            console.print(f"      ... and {len(found) - _MOST_LINES} more; --json lists them all")
 
 
 @models_app.command("pull")

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from reground.retrieval.settings import IndexReport, Progress
 
 
-_NAMED = 3  # skipped files
 _FIRST_LINE_SECONDS, _LINE_SECONDS = 2.0, 5.0  # for indexing, without a live line
 
 
@@ -65,12 +64,11 @@ class AskProgress(LiveLine):
             self._next_line = time.monotonic() + _LINE_SECONDS
 
     def on_report(self, report: IndexReport) -> None:
-        """Print the skipped files and the notes of an indexing, even if no progress is shown."""
-        if report.skipped:
-            named = ", ".join(f"{skipped.path} ({skipped.why})" for skipped in report.skipped[:_NAMED])
-            more = f" and {len(report.skipped) - _NAMED} more" if len(report.skipped) > _NAMED else ""
-            files = f"{len(report.skipped)} files" if len(report.skipped) > 1 else "a file"
-            self._console.print(plain(f"skipped {files}: {named}{more}", "yellow"), soft_wrap=True)
+        """Print what was not read and the notes of an indexing, even if no progress is shown."""
+        from reground.retrieval.unread import line
+
+        if unread := line(report):
+            self._console.print(plain(unread, "yellow"), soft_wrap=True)
         for note in report.notes:
             self._console.print(plain(note, "yellow"), soft_wrap=True)
 
@@ -79,4 +77,8 @@ class AskProgress(LiveLine):
         size = f"{done / 1e6:.0f}" + (f" of {total / 1e6:.0f}" if total else "") + " MB"
         if self._plain and not self._doing.startswith(what):
             self._print(f"{what} ...")
+            self._next_line = time.monotonic() + _LINE_SECONDS
+        elif self._plain and time.monotonic() >= self._next_line:
+            self._print(f"{what}: {size}")
+            self._next_line = time.monotonic() + _LINE_SECONDS
         self._doing = f"{what}: {size}"

@@ -83,7 +83,9 @@ async def _made(order: ReaderData, task: Task, examples: list[Example], err: Con
 
     check_reranker(order)
     with AskProgress(err, shown=not quiet) as progress:
-        pages = await corpus_retriever(corpus_of(task, order.corpus), progress.on_index, language=order.language)
+        pages = await corpus_retriever(
+            corpus_of(task, order.corpus), progress.on_index, language=order.language, retrieval=order.retrieval
+        )
     retriever = reranked(pages, order)
     try:
         return await demonstrations(task, examples, retriever, cast("Pages", pages), order, on_question=told)

@@ -1,0 +1,138 @@
+"""The options of the commands that measure: `eval`, `compare`, `report` and `judge`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal
+
+from reground.app.options import Benchmark, Data, MethodName, Planning, Rewriter
+from reground.core.budget import Budget
+from reground.core.errors import ConfigurationError
+from reground.evaluation.questions import MEASURED, Questions
+from reground.models.options import ModelOptions
+
+_MODEL, _COST = ({"panel": title} for title in ("Model", "Cost"))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Results:
+    """How results are printed."""
+
+    format: Literal["text", "md", "csv", "json", "html"] = "text"
+    """How the results are printed. text is for the terminal; the others print nothing else, to be redirected to a
+    file. html is one page with the plots in it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Baseline:
+    """The baseline of a comparison."""
+
+    baseline: str | None = None
+    """The method that the others are tested against; the first one by default."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Measuring(Benchmark, Planning, Questions, Rewriter, Results):
+    """The options that `eval` and `compare` share."""
+
+    task: str = field(default="", metadata={"short": "-t"})
+    """A benchmark's name, or scheme:DIR."""
+
+    questions: Path | None = None
+    """Questions of your own instead of a benchmark: JSONL or CSV with question, answer (or answers), and perhaps id and
+    passages. All are taken unless --limit says otherwise."""
+
+    limit: int | None = None
+    """The number of questions, drawn by the seed; 0 means all. The default is 100, or all questions of --ids or
+    --questions."""
+
+    rewriter: str | None = None
+
+    judge: str | None = field(default=None, metadata=_MODEL)
+    """The model (provider/model) that rates long answers. It uses the same server options."""
+
+    dry_run: bool = field(default=False, metadata=_COST)
+    """Print the estimated cost and stop."""
+
+    speed: float | None = field(default=None, metadata={"min": 0.001, **_COST})
+    """Tokens per second, to estimate the time."""
+
+    yes: bool = field(default=False, metadata={"short": "-y", **_COST})
+    """Do not ask for confirmation before spending more than 1 USD."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.questions is not None:
+            if self.task:
+                raise ConfigurationError("give --task or --questions, not both")
+            object.__setattr__(self, "task", f"{MEASURED}:{self.questions}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evaluate(MethodName, Measuring):
+    """The options of `eval`."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Compare(Measuring, Baseline):
+    """The options of `compare`."""
+
+    preset: str | None = None
+    """Experiments instead of a task: the papers' headline tables. paper-claims, or those of one paper: rat-claims,
+    rar-claims, cr_planner-claims, search_agent-claims, rewriter-claims."""
+
+    methods: str = field(default="direct,cot,rag,rar", metadata={"short": "-m"})
+    """The methods to compare, separated by commas."""
+
+    budgets: str | None = field(default=None, metadata={"short": "-b"})
+    """Token budgets per question, separated by commas: 1k,2k,4k; none means no budget. The default is 1k,2k,4k, or a
+    preset's own."""
+
+    budget: Budget = field(default_factory=Budget, metadata={"only": ("calls", "seconds", "usd")})
+
+    tune: int = field(default=0, metadata={"min": 0})
+    """Choose each method's size on this number of training questions; 0 uses the defaults, reduced to fit."""
+
+    tune_task: str | None = None
+    """The training split to tune on; the task's own by default."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Report(Baseline, Results):
+    """The options of `report`."""
+
+    folders: list[Path] = field(metadata={"argument": True})
+    """Run folders, or folders that contain run folders."""
+
+    out: Path | None = field(default=None, metadata={"short": "-o"})
+    """The folder for report.md and the plots; the first folder by default."""
+
+    by: str | None = None
+    """Also group the results by this field of the questions' metadata."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judging(Data):
+    """The options of `judge`."""
+
+    folders: list[Path] = field(metadata={"argument": True})
+    """Run folders, or folders that contain run folders."""
+
+    judges: str = field(metadata={"short": "-j"})
+    """The models (provider/model) that rate the answers, separated by commas."""
+
+    people: Path | None = None
+    """People's ratings: JSONL with {"id": "RUN/QUESTION~REPEAT", "rating": 1}."""
+
+    out: Path | None = field(default=None, metadata={"short": "-o"})
+    """The folder for judges.md and the judges' replies; the first folder by default."""
+
+    concurrency: int = field(default=8, metadata={"min": 1})
+    """Answers in work at once."""
+
+    dry_run: bool = False
+    """Print the number of answers to rate and stop."""
+
+    model_options: ModelOptions = field(default_factory=ModelOptions)
+    """Where and how to reach the models."""

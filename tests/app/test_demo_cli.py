@@ -1,0 +1,191 @@
+"""`reground demo` as a user meets it: both answers with their marks, JSON, other terminals, all questions, Ctrl-C."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import reground
+from reground.app.cli import run
+from reground.app.cli.demo_display import show_answer
+from reground.app.cli.eval_progress import EvalProgress, Work
+from reground.core.evidence import Passage
+from reground.core.language import Usage
+from reground.demo import measured, questions_path
+from reground.evaluation.compare import Cell
+from reground.evaluation.progress import Progress
+from reground.models.scripted import ScriptedModel
+from reground.retrieval.scripted import ScriptedRetriever
+from reground.testing.openai_server import MockOpenAI
+from tests.servers import serving
+from tests.signals import heed_ctrl_c
+
+QUESTIONS = [json.loads(line) for line in questions_path().read_text(encoding="utf-8").splitlines()]
+RAG = ["--method", "rag", "--model", "openai/mock"]
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+def knows(body: dict[str, object]) -> str:
+    """A model that knows nothing by heart and finds the sea in the passages."""
+    return "Answer: the Baltic Sea" if "vistula" in str(body).lower() else "Answer: the Black Sea"
+
+
+@pytest.fixture(autouse=True)
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockOpenAI]:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-the-test")
+    with serving(MockOpenAI(knows)) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        yield server
+
+
+def command(*arguments: str) -> list[str]:
+    return [sys.executable, "-m", "reground", "demo", *arguments]
+
+
+def test_memory_and_articles_stand_side_by_side_with_their_marks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["demo", *RAG]) == 0
+    said = capsys.readouterr().out
+    memory, _, articles = said.partition("rag: with the articles")
+    assert QUESTIONS[0]["question"] in " ".join(said.split())
+    assert "✗ wrong; expected: Baltic Sea or the Baltic" in memory
+    assert "✓ right; expected: Baltic Sea or the Baltic" in articles
+    assert "vistula.md" in articles
+    assert re.search(r"direct: \d+ s, \d+ tokens; rag: \d+ s, [\d.k]+ tokens", articles)
+    assert "reground demo --all" in articles
+    assert all(len(line) <= 80 for line in said.splitlines())
+    assert not CONTROL.search(said)
+    assert run(["demo", "1", *RAG]) == 0
+    assert "(replayed)" in capsys.readouterr().out
+
+
+def test_a_question_is_chosen_by_its_number_or_its_words(capsys: pytest.CaptureFixture[str]) -> None:
+    for asked in ("9", QUESTIONS[8]["question"]):
+        assert run(["demo", asked, *RAG, "--json"]) == 0
+        said = json.loads(capsys.readouterr().out)
+        assert (said["number"], said["expected"]) == (9, ["Earl of Pembroke"])
+        assert [(each["method"], each["right"]) for each in said["answers"]] == [("direct", False), ("rag", False)]
+
+
+def test_a_question_of_ones_own_has_no_expected_answer_and_no_mark(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["demo", "Which river flows through Warsaw?", *RAG]) == 0
+    said = capsys.readouterr().out
+    assert "expected" not in said and "✓" not in said and "✗" not in said
+    assert run(["demo", "Which river flows through Warsaw?", *RAG, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["number"], found["expected"], found["answers"][0]["right"]) == (None, None, None)
+
+
+@pytest.mark.parametrize("asked", [["0"], ["21"], ["9" * 5000], ["1", "--all"]])
+def test_a_number_that_is_none_of_them_is_refused(asked: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["demo", *asked, *RAG]) == 2
+    assert "reground demo --list" in capsys.readouterr().err or "--all" in asked
+
+
+def test_the_questions_are_listed(capsys: pytest.CaptureFixture[str], server: MockOpenAI) -> None:
+    assert run(["demo", "--list"]) == 0
+    said = capsys.readouterr().out
+    assert all(len(line) <= 80 for line in said.splitlines())
+    assert re.search(r"^20 How many comets", said, re.MULTILINE)
+    assert run(["demo", "--list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [each["question"] for each in listed] == [each["question"] for each in QUESTIONS]
+    assert server.received == []
+
+
+@pytest.mark.parametrize("around", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"PYTHONIOENCODING": "ascii"}])
+def test_a_pipe_gets_no_colours_and_an_old_terminal_no_signs_it_lacks(around: dict[str, str]) -> None:
+    done = subprocess.run(
+        command(*RAG), capture_output=True, check=False, timeout=120, env={**os.environ, "COLUMNS": "80", **around}
+    )
+    said = done.stdout.decode()
+    assert done.returncode == 0, done.stderr
+    assert not CONTROL.search(said)
+    assert "wrong; expected" in said and "right; expected" in said
+    assert ("✓" in said) == ("PYTHONIOENCODING" not in around) and "\\u2713" not in said
+
+
+def test_all_questions_are_counted_with_an_interval_and_replayed(
+    capsys: pytest.CaptureFixture[str], server: MockOpenAI
+) -> None:
+    assert run(["demo", "--all", *RAG]) == 0
+    said = capsys.readouterr()
+    assert "direct: 0 of 20 right  (95 % interval 0 to 16 %)" in said.out
+    assert re.search(r"^ ?1 +✗ +✓ +Baltic Sea", said.out, re.MULTILINE)
+    assert re.search(r"rag: [1-9] of 20 right", said.out)
+    assert "left" in said.err
+    assert all(len(line) <= 80 for line in said.out.splitlines())
+    asked = len(server.received)
+    assert run(["demo", "--all", *RAG, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(server.received) == asked
+    assert len(found["questions"]) == 20
+    direct, rag = found["methods"]
+    assert (direct["right"], direct["of"], direct["low"]) == (0, 20, 0.0)
+    assert rag["right"] == sum(each["right"] for each in rag["answers"]) >= 1
+    assert run(["demo", "--all", *RAG, "--fresh"]) == 0
+    assert len(server.received) == 2 * asked
+
+
+def test_ctrl_c_ends_all_questions_at_once_and_the_command_goes_on() -> None:
+    with serving(MockOpenAI(knows, latency=0.3)) as slow:
+        given = command("--all", *RAG, "--base-url", slow.url)
+        child = subprocess.Popen(
+            given, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, preexec_fn=heed_ctrl_c
+        )
+        deadline = time.monotonic() + 60
+        while sum(slow.completed.values()) < 12 and time.monotonic() < deadline:
+            time.sleep(0.02)
+        child.send_signal(signal.SIGINT)
+        sent = time.monotonic()
+        _, err = child.communicate(timeout=60)
+        assert time.monotonic() - sent < 10, "a second, and time for a busy machine"
+        assert child.returncode == 130, err
+        assert "the same command continues" in err
+        done = subprocess.run(given, capture_output=True, text=True, timeout=120, check=False)
+        assert done.returncode == 0, done.stderr
+        assert "of 20 right" in done.stdout
+        assert sum(slow.completed.values()) <= 40 + 8  # only calls in flight are asked again
+
+
+def test_a_figure_is_shown_only_where_it_was_measured() -> None:
+    assert measured("openai/never", "rar") is None
+
+
+@pytest.mark.parametrize("coloured", [True, False])
+def test_a_correction_is_coloured_on_a_terminal_and_marked_everywhere(coloured: bool, tmp_path: Path) -> None:
+    retriever = ScriptedRetriever([Passage(id="vistula.md", title="Vistula", text="It flows into the Baltic Sea.")])
+    left = ["It flows into the Black Sea.", "It flows into the Baltic Sea [1]."]
+    model = ScriptedModel(lambda messages, sampling: left.pop(0) if len(left) > 1 else left[0])
+    result = reground.ask("Which sea?", method="rat", model=model, corpus=retriever, home=tmp_path)
+    out = io.StringIO()
+    console = Console(file=out, width=80, force_terminal=coloured, color_system="standard" if coloured else "auto")
+    show_answer(console, "rat", result, ["Baltic Sea"])
+    said = out.getvalue()
+    assert ("\x1b[9;31m[- Black" in said, "\x1b[32m{+ Baltic" in said) == (coloured, coloured)
+    assert "[- Black" in said and "{+ Baltic" in said
+    assert ("\x1b" in said) == coloured
+
+
+def test_the_progress_of_all_questions_is_one_line_of_80_columns() -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=80, force_terminal=True)
+    cell = Cell(method="direct", tokens=None)
+    view = EvalProgress(console, {0: Work(cell, 20), 1: Work(cell, 20)}, shown=False)
+    used = Usage(prompt=1000, completion=123, usd=0.0)
+    view.on_progress(0, Progress(12, 20, 0, 0, 0, used, used, 20.0, 13.0))
+    console.print(view)
+    assert len(out.getvalue().splitlines()) == 1
+    assert out.getvalue().rstrip().endswith("left")
