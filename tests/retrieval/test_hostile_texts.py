@@ -52,7 +52,7 @@ OF_A_KIND: dict[tuple[str, str], Callable[[int], str]] = {
     ("folded header", ".eml"): lambda n: "To: a\n" + " b\n" * (n // 3) + "\nx",
     ("parts", ".eml"): lambda n: "Content-Type: multipart/mixed; boundary=b\n\n" + "--b\n\nx\n" * (n // 7),
     ("html parts", ".eml"): lambda n: "Content-Type: text/html\n\n" + "<p><div>" * (n // 80),
-    ("quotes", ".csv"): lambda n: 'a,b\n' + ('"' + '""' * 100 + '"\n') * (n // 203),
+    ("quotes", ".csv"): lambda n: "a,b\n" + ('"' + '""' * 100 + '"\n') * (n // 203),
     # both sizes above the 128 kB of the longest field: shorter fields are shortened, longer ones read as plain text
     ("quotes without end", ".csv"): lambda n: 'a,b\n"' + '""' * (n + n // 5),
     ("commas", ".csv"): lambda n: "," * n,
