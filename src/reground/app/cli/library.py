@@ -238,7 +238,7 @@ def _show_models(listings: Mapping[str, Sequence[Listing]]) -> None:
 
 @models_app.command("pull")
 def pull_model(
-    alias: Annotated[str, typer.Argument(help="smollm2, qwen2.5-coder-1.5b, or org/repo:file.gguf on a model hub.")],
+    alias: Annotated[str, typer.Argument(help="smollm2, qwen2.5-coder-0.5b, or org/repo:file.gguf on a model hub.")],
 ) -> None:
     """Download a model once, show progress and verify its checksum.
 
