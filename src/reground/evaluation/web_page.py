@@ -18,7 +18,7 @@ body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
 th, td { padding: .25rem .6rem; border-bottom: 1px solid var(--line); text-align: left; white-space: nowrap; }
 .number { text-align: right; }
-img { max-width: 100%; background: #fff; padding: .5rem; border-radius: 6px; }
+img { max-width: 100%; box-sizing: border-box; background: #fff; padding: .5rem; border-radius: 6px; }
 .notes { color: var(--soft); font-size: .9rem; }
 """
 
