@@ -6,8 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reground.methods.shared.bm25 import count_words
 from reground.methods.shared.queries import LONGEST, before, parse_queries
+from reground.text.bm25 import count_words
 
 SAID = [
     # as asked for

@@ -5,22 +5,27 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
+from reground.core.evidence import Passage
 from reground.core.fences import code_blocks, without_fences
-from reground.core.language import Value
+from reground.core.language import Grown, Value
 from reground.core.storable import Number, Text
 
 ABSTENTION = "Not in these passages."
 """What a model writes for an answer that the passages do not hold."""
 
 
-class Citation(Value):
+class Citation(Grown):
     """A cited passage.
 
     marker: its number, in square brackets in the text. line, page: where its quote begins in the file, from 1, if that
     is known. heading: the headings that the quote stands under, outermost first, with > between them. fragment: the id
-    of the nearest heading of an HTML page that has one, for a link.
+    of the nearest heading of an HTML page that has one, for a link. fetched: when a page of the web was fetched, as ISO
+    8601 in UTC.
     """
+
+    later: ClassVar = ("fetched",)
 
     marker: int
     passage_id: Text
@@ -31,6 +36,14 @@ class Citation(Value):
     page: int | None = None
     heading: Text = ""
     fragment: Text | None = None
+    fetched: Text | None = None
+
+    @classmethod
+    def of(cls, marker: int, passage: Passage, quote: str) -> Citation:
+        """A citation of a passage, whose white space in the quote is made plain."""
+        words = " ".join(quote.split())
+        about = {"title": passage.title, "url": passage.url, "fetched": passage.fetched}
+        return cls(marker=marker, passage_id=passage.id, quote=words, **about)
 
 
 class Thought(Value):

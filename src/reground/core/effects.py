@@ -7,13 +7,13 @@ from typing import Annotated
 
 from pydantic import Field, TypeAdapter
 
-from reground.core.evidence import Passage
+from reground.core.evidence import Passage, Skipped
 from reground.core.language import LanguageModel, Message, Reply, Usage, estimate_tokens
 from reground.core.programs import Execution
 from reground.core.untrusted import neutralise
 
 REPLIES = TypeAdapter(Annotated[tuple[Reply, ...], Field(min_length=1)])
-PASSAGES = TypeAdapter(tuple[Passage, ...])
+FOUND = TypeAdapter(tuple[Passage | Skipped, ...])
 EXECUTION = TypeAdapter(Execution)
 SCORES = TypeAdapter(tuple[float, ...])
 

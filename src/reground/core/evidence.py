@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Protocol, runtime_checkable
 
-from reground.core.language import Value
+from reground.core.language import Grown, Value
 from reground.core.storable import Number, Text
 
 
-class Passage(Value):
-    """A piece of a document. `id` is unique in its corpus; `score` is the retriever's, higher is better."""
+class Passage(Grown):
+    """A piece of a document. `id` is unique in its corpus; `score` is the retriever's, higher is better.
+
+    fetched: when it was fetched from the web, as ISO 8601 in UTC.
+    """
+
+    later: ClassVar = ("fetched",)
 
     id: Text
     text: Text
     title: Text = ""
     url: Text | None = None
     score: Number = 0.0
+    fetched: Text | None = None
+
+
+class Skipped(Value):
+    """What a search found and could not read, and why."""
+
+    skipped: Text
+    why: Text
+
+
+class Found(tuple[Passage, ...]):
+    """The passages of a search that also tells what it skipped."""
+
+    skipped: tuple[Skipped, ...]
+
+    def __new__(cls, passages: Iterable[Passage] = (), skipped: Iterable[Skipped] = ()) -> Found:
+        """Passages, best first."""
+        made = super().__new__(cls, passages)
+        made.skipped = tuple(skipped)
+        return made
 
 
 @runtime_checkable

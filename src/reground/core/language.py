@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, Literal, Protocol, TypeAlias, runtime_checkable
+from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
@@ -17,6 +17,23 @@ class Value(BaseModel):
     """Base of everything that is serialised: frozen, and strict about unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Grown(Value):
+    """A value that got fields after some were stored. later: their names.
+
+    They are serialised only when set, so that earlier journals replay.
+    """
+
+    later: ClassVar[tuple[str, ...]] = ()
+
+    @model_serializer(mode="wrap")
+    def _as_before(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        data: dict[str, Any] = serialise(self)
+        for name in self.later:
+            if not getattr(self, name):
+                data.pop(name, None)
+        return data
 
 
 class Message(Value):
@@ -41,11 +58,13 @@ class Grammar(Value):
     json_schema: str
 
 
-class Sampling(Value):
+class Sampling(Grown):
     """How to decode. Temperature 0 means greedy; `logprobs` asks for one per generated token.
 
-    grammar: the form that decoding keeps to. It is serialised only when set, so that earlier journals replay.
+    grammar: the form that decoding keeps to.
     """
+
+    later: ClassVar = ("grammar",)
 
     n: int = Field(default=1, ge=1)
     temperature: float = Field(default=0.0, ge=0.0)
@@ -55,13 +74,6 @@ class Sampling(Value):
     seed: int | None = None
     logprobs: bool = False
     grammar: Grammar | None = None
-
-    @model_serializer(mode="wrap")
-    def _without_no_grammar(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        data: dict[str, Any] = serialise(self)
-        if self.grammar is None:
-            data.pop("grammar", None)
-        return data
 
 
 class TokenLogprob(Value):

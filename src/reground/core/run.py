@@ -11,10 +11,10 @@ from pydantic import JsonValue
 
 from reground.core.answers import Answer
 from reground.core.budget import Budget, Meter
-from reground.core.effects import EXECUTION, PASSAGES, REPLIES, SCORES, harmless, priced, usage_of, usage_of_ended
+from reground.core.effects import EXECUTION, FOUND, REPLIES, SCORES, harmless, priced, usage_of, usage_of_ended
 from reground.core.errors import BudgetExceeded, CapabilityError, ModelError, ParseError
 from reground.core.events import Observer
-from reground.core.evidence import Passage, Retriever
+from reground.core.evidence import Found, Passage, Retriever, Skipped
 from reground.core.journal import Journal, MemoryJournal, fingerprint
 from reground.core.language import (
     LEAST_REPLY,
@@ -270,26 +270,28 @@ class Run(Recording):
         query = storable_text(query)
         mark = fingerprint("retrieve", retriever.name, str(k), query, *sorted(self._shared.hidden))
 
-        async def search() -> tuple[Passage, ...]:
-            found = await self._visible(retriever, query, k)
-            return tuple(
-                p.model_copy(update={"text": neutralise(p.text), "title": neutralise(p.title)}) for p in found[:k]
-            )
+        async def search() -> tuple[Passage | Skipped, ...]:
+            found, skipped = await self._visible(retriever, query, k)
+            harmless = (p.model_copy(update={"text": neutralise(p.text), "title": neutralise(p.title)}) for p in found)
+            return (*harmless, *skipped)
 
         ordinal = self._next()
-        passages, replayed = await self._once(ordinal, mark, name, PASSAGES, search)
-        found = {"retriever": retriever.name, "query": query, "k": k, "passages": passages}
-        self._record(RetrieveStep, ordinal, name, replayed=replayed, **found)
-        return list(passages)
+        found, replayed = await self._once(ordinal, mark, name, FOUND, search)
+        passages = [each for each in found if isinstance(each, Passage)]
+        step = {"retriever": retriever.name, "query": query, "k": k, "passages": tuple(passages)}
+        skipped = tuple(each for each in found if isinstance(each, Skipped))
+        self._record(RetrieveStep, ordinal, name, replayed=replayed, **step, skipped=skipped)
+        return passages
 
-    async def _visible(self, retriever: Retriever, query: str, k: int) -> Sequence[Passage]:
-        """The first passages that this question may read; a search goes deeper for those in place of hidden ones."""
+    async def _visible(self, retriever: Retriever, query: str, k: int) -> tuple[Sequence[Passage], tuple[Skipped, ...]]:
+        """The first passages that this question may read, and what the search skipped; a search goes deeper for those
+        in place of hidden ones."""
         hidden, depth = self._shared.hidden, k
         while True:
             found = await retriever.retrieve(query, k=depth)
             kept = [p for p in found if p.id not in hidden and p.id.rpartition("#")[0] not in hidden]
             if len(kept) >= k or len(found) < depth or len(kept) == len(found):
-                return kept
+                return kept[:k], found.skipped if isinstance(found, Found) else ()
             depth *= 2
 
     async def execute(self, sandbox: Sandbox, program: Program, /, *, name: str = "execute") -> Execution:

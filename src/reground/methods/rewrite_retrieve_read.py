@@ -19,12 +19,12 @@ from reground.core.run import Run
 from reground.methods.few_shot_cot import shown
 from reground.methods.rag import DOCUMENTS
 from reground.methods.shared import prompts as shared_prompts
-from reground.methods.shared.bm25 import count_words, cut, first_words
 from reground.methods.shared.demonstrations import general
 from reground.methods.shared.evidence import Evidence, find, interleaved
 from reground.methods.shared.pages import open_pages
 from reground.methods.shared.prompts import QUOTED, ending, render, require
 from reground.methods.shared.queries import before, parse_queries, says_something
+from reground.text.bm25 import count_words, cut, first_words
 
 _ONE_PASSAGE = "passage " * 60
 

@@ -133,9 +133,7 @@ def _sentence(claim: Claim, units: Sequence[Evidence], best: Best, markers: Sequ
 
 
 def _quoted(unit: Evidence, marker: int) -> Citation:
-    passage = unit.passage
-    quote = " ".join(unit.sentence.split())
-    return Citation(marker=marker, passage_id=passage.id, title=passage.title, url=passage.url, quote=quote)
+    return Citation.of(marker, unit.passage, unit.sentence)
 
 
 async def rescored(found: Sequence[Compared], check: Scorer, run: Run, *, candidates: int = CANDIDATES) -> list[Best]:

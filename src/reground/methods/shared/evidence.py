@@ -160,8 +160,7 @@ class Evidence:
 
 def citation(marker: int, passage: Passage) -> Citation:
     """A passage as a citation, with its first 200 characters as the quote."""
-    quote = " ".join(passage.text.split())[:200]
-    return Citation(marker=marker, passage_id=passage.id, title=passage.title, url=passage.url, quote=quote)
+    return Citation.of(marker, passage, " ".join(passage.text.split())[:200])
 
 
 def interleaved(found: Sequence[Sequence[Passage]]) -> list[Passage]:

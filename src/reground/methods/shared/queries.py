@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from reground.methods.shared.bm25 import first_words
+from reground.text.bm25 import first_words
 
 LONGEST = 64
 """Maximum words of a query; the rest is dropped. Longer text is not a query, and search engines read no more."""
