@@ -1,0 +1,125 @@
+"""A little web on loopback: good pages, and those that break or trick a crawler.
+
+In a test:
+
+    async with LittleWeb({"/a.html": page("Bridges", "The bridge was begun in 1357.")}) as web:
+        fetched = await Fetcher(Politeness(networks=(web.network,))).fetch(f"{web.url}/a.html")
+        assert web.asked == ["/robots.txt", "/a.html"]
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from html import escape
+from types import TracebackType
+
+from aiohttp import web
+
+
+@dataclass(frozen=True)
+class Site:
+    """A page as its server sends it.
+
+    body: whole, or piece by piece. seconds: before the reply begins.
+    """
+
+    body: bytes | Callable[[], AsyncIterator[bytes]] = b""
+    status: int = 200
+    headers: Mapping[str, str] = field(default_factory=lambda: {"Content-Type": "text/html; charset=utf-8"})
+    seconds: float = 0.0
+
+
+def page(title: str, *paragraphs: str) -> Site:
+    """An ordinary page."""
+    text = "".join(f"<p>{escape(each)}</p>" for each in paragraphs)
+    top = f"<!doctype html><html><head><title>{escape(title)}</title></head>"
+    return Site(f"{top}<body><article><h1>{escape(title)}</h1>{text}</article></body></html>".encode())
+
+
+def redirect(to: str) -> Site:
+    """A page that has moved."""
+    return Site(status=302, headers={"Location": to})
+
+
+def bomb(megabytes: int) -> Site:
+    """Zeros, packed to a thousandth of their size."""
+    packed = gzip.compress(bytes(megabytes << 20))
+    return Site(packed, headers={"Content-Type": "text/html", "Content-Encoding": "gzip"})
+
+
+def drip(piece: bytes, *, every: float, pieces: int) -> Site:
+    """A page that comes slowly."""
+
+    async def body() -> AsyncIterator[bytes]:
+        for _ in range(pieces):
+            yield piece
+            await asyncio.sleep(every)
+
+    return Site(body)
+
+
+class LittleWeb:
+    """Serves pages by their path, and robots.txt where `robots` is given. asked: the paths of all requests, in order.
+
+    most_at_once: the largest number of requests that were open together.
+    """
+
+    def __init__(self, pages: Mapping[str, Site], *, robots: str | None = None) -> None:
+        self.pages = dict(pages)
+        if robots is not None:
+            self.pages["/robots.txt"] = Site(robots.encode(), headers={"Content-Type": "text/plain"})
+        self.asked: list[str] = []
+        self.agents: set[str] = set()
+        self.most_at_once = 0
+        self._open = 0
+        self._runner: web.AppRunner | None = None
+        self.port = 0
+
+    @property
+    def url(self) -> str:
+        """The address, without a path."""
+        return f"http://127.0.0.1:{self.port}"
+
+    @property
+    def network(self) -> str:
+        """What a fetcher has to be allowed."""
+        return "127.0.0.1/32"
+
+    async def __aenter__(self) -> LittleWeb:
+        app = web.Application()
+        app.router.add_get("/{path:.*}", self._reply)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self.port = self._runner.addresses[0][1]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _reply(self, request: web.Request) -> web.StreamResponse:
+        self.asked.append(request.path)
+        self.agents.add(request.headers.get("User-Agent", ""))
+        self._open += 1
+        self.most_at_once = max(self.most_at_once, self._open)
+        try:
+            return await self._answer(request, self.pages.get(request.path, Site(b"nothing here", status=404)))
+        finally:
+            self._open -= 1
+
+    async def _answer(self, request: web.Request, site: Site) -> web.StreamResponse:
+        await asyncio.sleep(site.seconds)
+        if isinstance(site.body, bytes):
+            return web.Response(body=site.body, status=site.status, headers=dict(site.headers))
+        response = web.StreamResponse(status=site.status, headers=dict(site.headers))
+        await response.prepare(request)
+        async for piece in site.body():
+            await response.write(piece)
+        return response

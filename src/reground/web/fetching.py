@@ -1,0 +1,216 @@
+"""Fetches pages politely and safely.
+
+Politely: robots.txt is kept to (RFC 9309), a host gets one request at a time with a pause that it may ask for, and the
+program says who it is. Safely: public addresses only, also behind names and redirects (`addresses.py`); limits on
+seconds, on bytes packed and unpacked, and on redirects; no scripts are run.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+import aiohttp
+from aiohttp.abc import AbstractResolver
+from yarl import URL
+
+from reground.core.bodies import ENCODING, MIB, BadBody, read_body
+from reground.web.addresses import AddressRefused, guarded_connector, networks
+from reground.web.robots import EVERYTHING, NOTHING, Rules, rules_of
+
+_REDIRECTS = (301, 302, 303, 307, 308)
+_TYPES = ("text/", "application/xhtml+xml", "application/xml", "application/pdf", "application/json")
+
+
+class NotFetched(Exception):
+    """A page that was not fetched, and why, in a few words."""
+
+
+class Fetched(NamedTuple):
+    """A page. url: where it came from after redirects. kind: its media type. charset: as its server named it, or "".
+
+    when: the time of fetching, as ISO 8601 in UTC.
+    """
+
+    url: str
+    content: bytes
+    kind: str
+    charset: str
+    when: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Politeness:
+    """How pages are fetched.
+
+    agent: the name of the program, for servers and robots.txt. seconds: of one page, with its redirects. idle: without
+    data. most_bytes: of a page, unpacked. redirects: followed at most. in_flight: pages at once over all hosts; of one
+    host it is one. robots: whether robots.txt is kept to. longest_pause: seconds between two pages of a host, at most;
+    a host that asks for more is left alone. networks: those of one's own, such as 10.1.0.0/16, that may be fetched from
+    although they are not public.
+    """
+
+    agent: str = "reground"
+    seconds: float = 20.0
+    idle: float = 10.0
+    most_bytes: int = 8 * MIB
+    redirects: int = 5
+    in_flight: int = 16
+    robots: bool = True
+    longest_pause: float = 10.0
+    networks: tuple[str, ...] = ()
+
+
+@dataclass
+class _Host:
+    """A host (scheme, name and port) of which one page is fetched at a time."""
+
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    rules: Rules | None = None
+    next_at: float = 0.0
+
+
+class Fetcher:
+    """Fetches pages. Use it in one event loop, and close it. resolver: finds hosts' addresses, else the system does."""
+
+    def __init__(self, politeness: Politeness | None = None, *, resolver: AbstractResolver | None = None) -> None:
+        self.politeness = politeness if politeness is not None else Politeness()
+        self._allowed = networks(self.politeness.networks)
+        self._resolver = resolver
+        self._session: aiohttp.ClientSession | None = None
+        self._hosts: dict[str, _Host] = {}
+        self._room = asyncio.Semaphore(self.politeness.in_flight)
+
+    async def aclose(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def fetch(self, url: str) -> Fetched:
+        """The page at an address. Raises NotFetched."""
+        try:
+            place = URL(url)
+            for _ in range(self.politeness.redirects + 1):
+                found = await self._step(place)
+                if isinstance(found, Fetched):
+                    return found
+                place = found
+        except ValueError:
+            raise NotFetched("its address cannot be read") from None
+        raise NotFetched(f"it redirects more than {self.politeness.redirects} times")
+
+    async def _step(self, place: URL) -> Fetched | URL:
+        """The page, or where it redirects to."""
+        if place.scheme not in ("http", "https") or not place.host:
+            raise NotFetched("it is not at an http or https address")
+        if place.user is not None or place.password is not None:
+            raise NotFetched("its address holds a user or a password")
+        async with self._turn(place) as host:
+            if self.politeness.robots:
+                if host.rules is None:
+                    host.rules = await self._rules(place)
+                self._check(host.rules, place)
+            async with self._get(place) as response:
+                if response.status in _REDIRECTS and (target := response.headers.get("Location")):
+                    return place.join(URL(target)).with_fragment(None)
+                if response.status != 200:
+                    raise NotFetched(f"its server answered {response.status}")
+                return await self._page(place, response)
+
+    @asynccontextmanager
+    async def _turn(self, place: URL) -> AsyncIterator[_Host]:
+        """This host's turn, with its pause, and then room among all pages: a slow host holds back no other."""
+        host = self._hosts.setdefault(str(place.origin()), _Host())
+        clock = asyncio.get_running_loop().time
+        async with host.turn:
+            await asyncio.sleep(max(0.0, host.next_at - clock()))
+            async with self._room:
+                try:
+                    yield host
+                finally:
+                    host.next_at = clock() + (host.rules.pause if host.rules else 0.0)
+
+    def _check(self, rules: Rules, place: URL) -> None:
+        if not rules.allows(str(place)):
+            raise NotFetched("its robots.txt forbids it")
+        if rules.pause > self.politeness.longest_pause:
+            raise NotFetched(f"its robots.txt asks for {rules.pause:g} s between two pages")
+
+    async def _rules(self, place: URL) -> Rules:
+        """What the host's robots.txt says. Where there is none everything is allowed; where it cannot be had, nothing
+        (RFC 9309, sections 2.3.1.3 and 2.3.1.4)."""
+        at = place.origin() / "robots.txt"
+        try:
+            for _ in range(self.politeness.redirects + 1):
+                async with self._get(at) as response:
+                    if response.status in _REDIRECTS and (target := response.headers.get("Location")):
+                        at = at.join(URL(target))
+                        if at.scheme not in ("http", "https"):
+                            return NOTHING
+                        continue
+                    if response.status == 200:
+                        text = await read_body(response, MIB, idle=self.politeness.idle)
+                        return rules_of(text.decode("utf-8", "replace"), self.politeness.agent)
+                    return EVERYTHING if 400 <= response.status < 500 and response.status != 429 else NOTHING
+        except (BadBody, ValueError):
+            return NOTHING
+        return EVERYTHING  # more redirects than are followed count as no file
+
+    @asynccontextmanager
+    async def _get(self, place: URL) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A request. Its errors become NotFetched."""
+        session = self._opened()
+        try:
+            async with asyncio.timeout(self.politeness.seconds):
+                async with session.get(place, allow_redirects=False) as response:
+                    yield response
+        except AddressRefused as error:
+            raise NotFetched(str(error)) from None
+        except BadBody as error:
+            raise NotFetched(f"its server {error}") from None
+        except TimeoutError:
+            raise NotFetched(f"it did not come within {self.politeness.seconds:g} s") from None
+        except (aiohttp.ClientError, OSError) as error:
+            raise NotFetched(_why(error)) from None
+
+    async def _page(self, place: URL, response: aiohttp.ClientResponse) -> Fetched:
+        kind = response.content_type if response.headers.get("Content-Type", "").strip() else ""
+        if kind and not kind.startswith(_TYPES):
+            raise NotFetched(f"it is of the type {kind}")
+        if (length := response.content_length) is not None and length > self.politeness.most_bytes:
+            raise NotFetched(f"it is larger than {self.politeness.most_bytes / MIB:g} MiB")
+        content = await read_body(response, self.politeness.most_bytes, idle=self.politeness.idle)
+        when = datetime.now(UTC).isoformat(timespec="seconds")
+        return Fetched(str(place), content, kind, response.charset or "", when)
+
+    def _opened(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                connector=guarded_connector(self._allowed, resolver=self._resolver),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                headers={"User-Agent": self.politeness.agent, "Accept-Encoding": ENCODING, "Accept": "*/*;q=0.8"},
+                auto_decompress=False,  # `read_body` unpacks, within limits
+                timeout=aiohttp.ClientTimeout(total=None),
+                trust_env=False,
+            )
+        return self._session
+
+
+def _why(error: Exception) -> str:
+    """The end of a sentence about a failed connection."""
+    if isinstance(error, aiohttp.InvalidURL):
+        return "its address cannot be read"
+    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, AddressRefused):
+        return str(error.os_error)
+    if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
+        return "its server offers no trusted TLS"
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return "its host is unknown"
+    if isinstance(error, aiohttp.ClientConnectorError):
+        return "its server cannot be reached"
+    return f"its server broke off ({type(error).__name__})"

@@ -1,0 +1,180 @@
+"""A retriever over the open web: a search engine, and what of the pages it finds is read.
+
+Three ways of reading, as in the papers: snippets, and the closest part of each page (Rewrite-Retrieve-Read, section
+3.3), and the first page that can be read, cut into long pieces (RAT, section 4).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from yarl import URL
+
+from reground.core.errors import ConfigurationError
+from reground.core.evidence import Found, Passage, Skipped
+from reground.retrieval.chunking import chunk
+from reground.text.bm25 import cut
+from reground.web.blocking import Blocklist
+from reground.web.fetching import Fetcher, NotFetched
+from reground.web.reading import read_page
+from reground.web.results import Engine, WebResult
+
+Mode = Literal["snippets", "pages", "first"]
+
+_KEPT = 256
+"""Pages whose text is kept, so that no page is fetched twice for one question."""
+_MORE = 5
+"""Results asked for beyond those wanted, in place of blocked and unreadable ones."""
+
+
+@dataclass(frozen=True)
+class _Page:
+    title: str
+    text: str
+    when: str | None
+
+
+@dataclass(kw_only=True)
+class WebRetriever:
+    """Searches with `engine` and reads by `mode`.
+
+    "snippets": what the engine shows of each page. "pages": of each page the pieces that BM25 finds closest to the
+    query, `words` words together; its snippet where it cannot be read. "first": the first page that can be read, in
+    pieces of `piece_tokens` tokens. blocked: pages that are never given. What was found and not read is told in the
+    result, as `Found.skipped`.
+    """
+
+    engine: Engine
+    fetcher: Fetcher = field(default_factory=Fetcher)
+    mode: Mode = "pages"
+    words: int = 200
+    piece_tokens: int = 1500
+    blocked: Blocklist = field(default_factory=Blocklist)
+    _pages: OrderedDict[str, asyncio.Task[_Page]] = field(default_factory=OrderedDict)
+
+    def __post_init__(self) -> None:
+        if self.mode not in ("snippets", "pages", "first"):
+            raise ConfigurationError(f"no way of reading the web is called {self.mode!r}: snippets, pages or first")
+
+    @property
+    def name(self) -> str:
+        """Names the engine and how its pages are read."""
+        size = {"snippets": "", "pages": f" {self.words} words", "first": f" {self.piece_tokens} tokens"}[self.mode]
+        return f"web:{self.engine.name} {self.mode}{size}"
+
+    @property
+    def may_store(self) -> bool:
+        """Whether the engine's terms allow to keep what it found."""
+        return self.engine.may_store
+
+    async def aclose(self) -> None:
+        """End what is being fetched, and close all connections."""
+        for task in self._pages.values():
+            task.cancel()
+        await asyncio.gather(*self._pages.values(), return_exceptions=True)
+        self._pages.clear()
+        await self.fetcher.aclose()
+        if (close := getattr(self.engine, "aclose", None)) is not None:
+            await close()
+
+    async def retrieve(self, query: str, /, *, k: int) -> Found:
+        """At most `k` passages, best first, and what was skipped. Raises RetrievalError where the engine fails."""
+        results, skipped = self._allowed(await self.engine.search(query, k=k + _MORE))
+        if self.mode == "first":
+            return await self._first(results, k, skipped)
+        tasks = [self._passage(result, query) for result in results[:k]]
+        found = await asyncio.gather(*tasks)
+        for _, why in found:
+            skipped += why
+        return Found((passage for passage, _ in found if passage is not None), skipped)
+
+    async def page(self, passage_id: str, /) -> Passage | None:
+        """The whole page of a passage. Raises RetrievalError never: a page that cannot be read is None."""
+        url = passage_id.partition("#")[0]
+        if self.blocked.why_not(url) is not None:
+            return None
+        try:
+            page = await self._opened(url)
+        except NotFetched:
+            return None
+        if self.blocked.why_not_text(page.text) is not None:
+            return None
+        return Passage(id=url, text=page.text, title=page.title, url=url, fetched=page.when)
+
+    def _allowed(self, results: Sequence[WebResult]) -> tuple[list[WebResult], list[Skipped]]:
+        """The results that may be given, each address once."""
+        kept: dict[str, WebResult] = {}
+        skipped = []
+        for result in results:
+            url = str(URL(result.url).with_fragment(None))
+            why = self.blocked.why_not(url) or self.blocked.why_not_text(f"{result.title}\n{result.snippet}")
+            if why is None:
+                kept.setdefault(url, result.model_copy(update={"url": url}))
+            else:
+                skipped.append(Skipped(skipped=url, why=why))
+        return list(kept.values()), skipped
+
+    async def _passage(self, result: WebResult, query: str) -> tuple[Passage | None, list[Skipped]]:
+        """What is read of one result, and why not its page where that is so."""
+        if self.mode == "snippets":
+            return _snippet(result), []
+        try:
+            page = await self._read(result)
+        except NotFetched as error:
+            return _snippet(result), [Skipped(skipped=result.url, why=str(error))]
+        if (why := self.blocked.why_not_text(page.text)) is not None:
+            return None, [Skipped(skipped=result.url, why=why)]
+        text = cut(page.text, query, words=self.words)
+        return _made(result, page, result.url, text), []
+
+    async def _first(self, results: Sequence[WebResult], k: int, skipped: list[Skipped]) -> Found:
+        for result in results:
+            try:
+                page = await self._read(result)
+            except NotFetched as error:
+                skipped.append(Skipped(skipped=result.url, why=str(error)))
+                continue
+            if (why := self.blocked.why_not_text(page.text)) is not None:
+                skipped.append(Skipped(skipped=result.url, why=why))
+                continue
+            pieces = [page.text[piece.start : piece.end] for piece in chunk(page.text, self.piece_tokens)][:k]
+            made = (_made(result, page, f"{result.url}#{place}", text) for place, text in enumerate(pieces, 1))
+            return Found(made, skipped)
+        return Found(filter(None, map(_snippet, results[:k])), skipped)
+
+    async def _read(self, result: WebResult) -> _Page:
+        """The text that the engine sent along, or that of the page. Raises NotFetched."""
+        if result.content:
+            return _Page(result.title, result.content, None)
+        return await self._opened(result.url)
+
+    async def _opened(self, url: str) -> _Page:
+        """The page, fetched once however many ask for it. Raises NotFetched."""
+        task = self._pages.get(url)
+        if task is None:
+            task = self._pages[url] = asyncio.create_task(self._fetch(url))
+            while len(self._pages) > _KEPT:
+                self._pages.popitem(last=False)
+        return await asyncio.shield(task)
+
+    async def _fetch(self, url: str) -> _Page:
+        fetched = await self.fetcher.fetch(url)
+        read = await read_page(fetched)
+        return _Page(read.title, read.text, fetched.when)
+
+
+def _made(result: WebResult, page: _Page, id_: str, text: str) -> Passage:
+    title, score = page.title or result.title, result.score or 0.0
+    return Passage(id=id_, text=text, title=title, url=result.url, score=score, fetched=page.when)
+
+
+def _snippet(result: WebResult) -> Passage | None:
+    """What the engine shows of a page, if it shows anything."""
+    text = result.snippet.strip() or (result.content or "").strip()
+    if not text:
+        return None
+    return Passage(id=result.url, text=text, title=result.title, url=result.url, score=result.score or 0.0)

@@ -1,0 +1,206 @@
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiohttp.abc import AbstractResolver
+
+from reground.core.errors import ConfigurationError
+from reground.testing.little_web import LittleWeb, Site, bomb, drip, page, redirect
+from reground.web.fetching import Fetched, Fetcher, NotFetched, Politeness
+
+PAGE = page("Bridges", "The bridge was begun in 1357.")
+
+
+async def fetch(web: LittleWeb, path: str, **how: Any) -> Fetched:
+    fetcher = Fetcher(Politeness(networks=(web.network,), **how))
+    try:
+        return await fetcher.fetch(web.url + path)
+    finally:
+        await fetcher.aclose()
+
+
+async def refused(web: LittleWeb, path: str, **how: Any) -> str:
+    with pytest.raises(NotFetched) as caught:
+        await fetch(web, path, **how)
+    return str(caught.value)
+
+
+async def test_a_page_comes_with_its_kind_its_charset_and_its_time() -> None:
+    async with LittleWeb({"/a.html": PAGE}) as web:
+        found = await fetch(web, "/a.html")
+        assert (found.url, found.kind, found.charset) == (f"{web.url}/a.html", "text/html", "utf-8")
+        assert found.content == PAGE.body
+        assert found.when.endswith("+00:00")
+        assert web.asked == ["/robots.txt", "/a.html"]
+        assert web.agents == {"reground"}
+
+
+async def test_redirects_are_followed_and_counted() -> None:
+    async with LittleWeb({"/a": redirect("/b"), "/b": redirect("/c"), "/c": PAGE, "/loop": redirect("/loop")}) as web:
+        assert (await fetch(web, "/a")).url == f"{web.url}/c"
+        assert await refused(web, "/a", redirects=1) == "it redirects more than 1 times"
+        assert await refused(web, "/loop") == "it redirects more than 5 times"
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        "http://169.254.169.254/latest/meta-data",
+        "http://127.0.0.2/",
+        "http://[::1]/",
+        "http://[::ffff:10.0.0.1]/",
+        "http://[64:ff9b::a9fe:a9fe]/",
+        "http://2130706434/",  # 127.0.0.2 as one number
+        "http://0/",
+        "http://10.0.0.1/",
+    ],
+)
+async def test_a_redirect_to_an_address_that_is_not_public_is_refused(target: str) -> None:
+    async with LittleWeb({"/a": redirect(target)}) as web:
+        began = time.monotonic()
+        why = await refused(web, "/a", robots=False)
+        assert "address" in why, why
+        assert time.monotonic() - began < 5
+
+
+@pytest.mark.parametrize("target", ["file:///etc/passwd", "ftp://127.0.0.1/a", "http://user:key@127.0.0.1/"])
+async def test_a_redirect_to_another_kind_of_address_is_refused(target: str) -> None:
+    async with LittleWeb({"/a": redirect(target)}) as web:
+        assert "address" in await refused(web, "/a")
+
+
+async def test_no_address_of_this_machine_is_fetched_unless_it_is_allowed() -> None:
+    async with LittleWeb({"/a": PAGE}) as web:
+        fetcher = Fetcher()
+        with pytest.raises(NotFetched, match="this machine's own"):
+            await fetcher.fetch(f"{web.url}/a")
+        with pytest.raises(NotFetched, match="this machine's own"):
+            await fetcher.fetch(f"http://localhost:{web.port}/a")
+        await fetcher.aclose()
+        assert web.asked == []
+
+
+def test_a_network_that_is_none_is_said() -> None:
+    with pytest.raises(ConfigurationError, match=r"10\.1\.0\.0/16"):
+        Fetcher(Politeness(networks=("intranet",)))
+
+
+class Changing(AbstractResolver):
+    """A name server that answers differently the second time."""
+
+    def __init__(self, *answers: str) -> None:
+        self.answers = list(answers)
+
+    async def resolve(self, host: str, port: int = 0, family: int = 0) -> list[Any]:
+        answer = self.answers.pop(0)
+        return [{"hostname": host, "host": answer, "port": port, "family": 2, "proto": 0, "flags": 0}]
+
+    async def close(self) -> None:
+        return
+
+
+async def test_a_name_that_changes_its_address_is_refused_where_it_connects() -> None:
+    async with LittleWeb({"/a": PAGE}) as web:
+        resolver = Changing("127.0.0.1", "127.0.0.1", "127.0.0.1", "10.0.0.1")
+        fetcher = Fetcher(Politeness(networks=(web.network,)), resolver=resolver)
+        place = f"http://rebinding.example:{web.port}/a"
+        assert (await fetcher.fetch(place)).content == PAGE.body
+        assert (await fetcher.fetch(place)).content == PAGE.body
+        with pytest.raises(NotFetched, match="not public"):
+            await fetcher.fetch(place)
+        await fetcher.aclose()
+
+
+async def test_robots_are_obeyed_and_asked_for_once() -> None:
+    robots = "User-agent: *\nDisallow: /secret\n\nUser-agent: reground\nDisallow: /ours\n"
+    async with LittleWeb({"/ours/a": PAGE, "/secret/a": PAGE}, robots=robots) as web:
+        fetcher = Fetcher(Politeness(networks=(web.network,)))
+        with pytest.raises(NotFetched, match=r"robots\.txt forbids"):
+            await fetcher.fetch(f"{web.url}/ours/a")
+        assert (await fetcher.fetch(f"{web.url}/secret/a")).content == PAGE.body  # the group for us alone holds
+        await fetcher.aclose()
+        assert web.asked == ["/robots.txt", "/secret/a"]
+        assert (await fetch(web, "/ours/a", robots=False)).content == PAGE.body
+
+
+@pytest.mark.parametrize(("status", "allowed"), [(404, True), (403, True), (429, False), (500, False), (503, False)])
+async def test_robots_that_cannot_be_had(status: int, allowed: bool) -> None:
+    async with LittleWeb({"/a": PAGE, "/robots.txt": Site(b"", status=status)}) as web:
+        if allowed:
+            assert await fetch(web, "/a")
+        else:
+            assert "robots.txt" in await refused(web, "/a")
+
+
+async def test_a_pause_that_a_host_asks_for_is_kept_and_a_long_one_leaves_it_alone() -> None:
+    async with LittleWeb({"/a": PAGE}, robots="User-agent: *\nCrawl-delay: 0.3") as web:
+        fetcher = Fetcher(Politeness(networks=(web.network,)))
+        began = time.monotonic()
+        await asyncio.gather(*(fetcher.fetch(f"{web.url}/a") for _ in range(3)))
+        assert time.monotonic() - began >= 0.6
+        await fetcher.aclose()
+        assert "asks for 0.3 s" in await refused(web, "/a", longest_pause=0.1)
+
+
+async def test_a_host_gets_one_request_at_a_time_and_a_slow_one_holds_back_no_other() -> None:
+    slow = Site(PAGE.body, seconds=0.5)
+    async with LittleWeb({"/a": slow}) as one, LittleWeb({"/a": PAGE}) as other:
+        fetcher = Fetcher(Politeness(networks=(one.network,), robots=False, in_flight=2))
+        waiting = [asyncio.create_task(fetcher.fetch(f"{one.url}/a")) for _ in range(8)]
+        await asyncio.sleep(0.05)
+        began = time.monotonic()
+        await fetcher.fetch(f"{other.url}/a")
+        assert time.monotonic() - began < 0.4
+        assert one.most_at_once == 1
+        for task in waiting:
+            task.cancel()
+        await asyncio.gather(*waiting, return_exceptions=True)
+        await fetcher.aclose()
+
+
+async def endless() -> AsyncIterator[bytes]:
+    while True:
+        yield b"x" * 65536
+
+
+@pytest.mark.parametrize(
+    ("site", "why"),
+    [
+        (Site(b"x" * (3 << 20)), "larger than 1 MiB"),
+        (Site(endless), "1 MiB"),
+        (bomb(200), "1 MiB"),
+        (drip(b"x", every=0.1, pieces=1000), "within 1 s"),
+        (drip(b"x", every=5.0, pieces=2), "sent nothing for 0.5 s"),
+        (Site(PAGE.body, seconds=5), "within 1 s"),
+        (Site(b"", status=500), "answered 500"),
+        (Site(b"\x89PNG", headers={"Content-Type": "image/png"}), "of the type image/png"),
+        (Site(b"x", headers={"Content-Type": "text/html", "Content-Encoding": "br"}), "packed its reply as br"),
+        (Site(b"plain", headers={"Content-Type": "text/x", "Content-Encoding": "gzip"}), "packed its reply wrongly"),
+    ],
+    ids=["huge", "endless", "bomb", "drip", "silence", "late", "error", "picture", "brotli", "no gzip"],
+)  # fmt: skip
+async def test_what_is_not_worth_fetching_is_left_in_time(site: Site, why: str) -> None:
+    async with LittleWeb({"/a": site}) as web:
+        began = time.monotonic()
+        said = await refused(web, "/a", robots=False, most_bytes=1 << 20, seconds=1.0, idle=0.5)
+        assert why in said
+        assert time.monotonic() - began < 4
+
+
+async def test_a_host_that_is_away_or_unknown() -> None:
+    async with LittleWeb({}) as web:
+        gone = web.url
+    fetcher = Fetcher(Politeness(networks=("127.0.0.1/32",)), resolver=Changing())
+    with pytest.raises(NotFetched, match="cannot be reached"):
+        await fetcher.fetch(f"{gone}/a")
+    await fetcher.aclose()
+
+
+@pytest.mark.parametrize("url", ["", "x", "http://", "http://[", "javascript:alert(1)", "data:text/html,x"])
+async def test_what_is_no_address(url: str) -> None:
+    with pytest.raises(NotFetched):
+        await Fetcher().fetch(url)

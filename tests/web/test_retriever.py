@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from reground.core.errors import ConfigurationError
+from reground.core.evidence import Pages, Retriever, Skipped
+from reground.core.run import Run
+from reground.core.trajectory import RetrieveStep
+from reground.testing.listed_engine import ListedEngine
+from reground.testing.little_web import LittleWeb, Site, page
+from reground.web.blocking import Blocklist
+from reground.web.fetching import Fetcher, Politeness
+from reground.web.results import WebResult
+from reground.web.retriever import Mode, WebRetriever
+
+FILLER = "Nothing of interest stands in this paragraph, which goes on for a while about other things entirely. " * 8
+PAGES = {
+    "/bridge": page("Charles Bridge", FILLER, "The bridge over the Vltava was begun in 1357 by Charles IV.", FILLER),
+    "/tower": page("Tower", "The tower was finished in 1889."),
+    "/empty": Site(b"<html><body></body></html>"),
+    "/gone": Site(b"", status=410),
+}
+
+
+def over(web: LittleWeb, *paths: str, mode: Mode = "pages", **how: object) -> WebRetriever:
+    """A retriever whose engine finds these pages, each with a snippet."""
+    results = [WebResult(title=path[1:], url=web.url + path, snippet=f"about the {path[1:]}") for path in paths]
+    fetcher = Fetcher(Politeness(networks=(web.network,)))
+    return WebRetriever(engine=ListedEngine(results), fetcher=fetcher, mode=mode, **how)  # type: ignore[arg-type]
+
+
+async def test_it_is_a_retriever_that_opens_pages() -> None:
+    retriever = WebRetriever(engine=ListedEngine([]))
+    assert isinstance(retriever, Retriever) and isinstance(retriever, Pages)
+    assert retriever.name == "web:listed pages 200 words"
+    with pytest.raises(ConfigurationError, match="snippets, pages or first"):
+        WebRetriever(engine=ListedEngine([]), mode="all")  # type: ignore[arg-type]
+
+
+async def test_snippets_fetch_nothing() -> None:
+    async with LittleWeb(PAGES) as web:
+        retriever = over(web, "/bridge", "/tower", mode="snippets")
+        found = await retriever.retrieve("anything", k=1)
+        assert [(p.id, p.text, p.title, p.url, p.fetched) for p in found] == [
+            (f"{web.url}/bridge", "about the bridge", "bridge", f"{web.url}/bridge", None)
+        ]
+        assert web.asked == []
+
+
+async def test_of_a_page_the_closest_part_is_read() -> None:
+    async with LittleWeb(PAGES) as web:
+        retriever = over(web, "/bridge", words=40)
+        (found,) = await retriever.retrieve("When was the bridge over the Vltava begun?", k=3)
+        assert "begun in 1357" in found.text
+        assert len(found.text.split()) <= 40
+        assert found.title == "Charles Bridge"
+        assert found.fetched is not None
+        await retriever.aclose()
+
+
+async def test_a_page_that_cannot_be_read_leaves_its_snippet_and_says_why() -> None:
+    async with LittleWeb(PAGES, robots="User-agent: *\nDisallow: /tower") as web:
+        retriever = over(web, "/gone", "/tower", "/empty", "/bridge")
+        found = await retriever.retrieve("x", k=4)
+        assert [p.text for p in found[:3]] == ["about the gone", "about the tower", "about the empty"]
+        assert found.skipped == (
+            Skipped(skipped=f"{web.url}/gone", why="its server answered 410"),
+            Skipped(skipped=f"{web.url}/tower", why="its robots.txt forbids it"),
+            Skipped(skipped=f"{web.url}/empty", why="it holds no text"),
+        )
+        await retriever.aclose()
+
+
+async def test_the_first_page_that_can_be_read_in_long_pieces() -> None:
+    async with LittleWeb(PAGES) as web:
+        retriever = over(web, "/gone", "/bridge", "/tower", mode="first", piece_tokens=200)
+        found = await retriever.retrieve("x", k=2)
+        assert [p.id for p in found] == [f"{web.url}/bridge#1", f"{web.url}/bridge#2"]
+        assert [each.why for each in found.skipped] == ["its server answered 410"]
+        assert f"{web.url}/tower" not in [web.url + path for path in web.asked]
+        whole = await retriever.page(found[0].id)
+        assert whole is not None and whole.id == f"{web.url}/bridge" and "1357" in whole.text
+        await retriever.aclose()
+
+
+async def test_a_page_is_fetched_once() -> None:
+    async with LittleWeb(PAGES) as web:
+        retriever = over(web, "/bridge", "/tower")
+        await asyncio.gather(*(retriever.retrieve(f"about {n}", k=2) for n in range(5)))
+        await retriever.page(f"{web.url}/bridge")
+        assert sorted(web.asked) == ["/bridge", "/robots.txt", "/tower"]
+        await retriever.aclose()
+
+
+async def test_a_cancelled_search_leaves_the_page_to_the_others() -> None:
+    async with LittleWeb({"/a": Site(PAGES["/tower"].body, seconds=0.3)}) as web:
+        retriever = over(web, "/a")
+        first = asyncio.create_task(retriever.retrieve("x", k=1))
+        await asyncio.sleep(0.1)
+        second = asyncio.create_task(retriever.retrieve("y", k=1))
+        await asyncio.sleep(0.05)
+        first.cancel()
+        assert "1889" in (await second)[0].text
+        await retriever.aclose()
+
+
+async def test_text_that_the_engine_sends_along_is_read_instead() -> None:
+    async with LittleWeb(PAGES) as web:
+        retriever = over(web)
+        retriever.engine = ListedEngine([WebResult(title="t", url=f"{web.url}/bridge", content="sent along " * 300)])
+        (found,) = await retriever.retrieve("x", k=1)
+        assert found.text.startswith("sent along")
+        assert web.asked == []
+
+
+async def test_what_a_page_hides_is_not_read() -> None:
+    hidden = (
+        '<p style="display: none">IGNORE 1</p><p hidden>IGNORE 2</p><div style="font-size:0px">IGNORE 3</div>'
+        '<span style="position:absolute; left:-9999px">IGNORE 4</span><!-- IGNORE 5 --><script>IGNORE 6</script>'
+        "<template>IGNORE 7</template><noscript>IGNORE 8</noscript><div style='visibility:hidden'><p>IGNORE 9</p></div>"
+    )
+    seen = "<p>It was finished <span hidden>IGNORE</span>in 1889.</p><p style='opacity:0.9'>Seen.</p>"
+    text = f"<html><body><h1>Tower</h1>{hidden}{seen}</body></html>"
+    async with LittleWeb({"/a": Site(text.encode())}) as web:
+        retriever = over(web, "/a")
+        (found,) = await retriever.retrieve("tower", k=1)
+        assert "IGNORE" not in found.text
+        assert "1889" in found.text and "Seen." in found.text
+        await retriever.aclose()
+
+
+@pytest.mark.parametrize(
+    ("content", "kind"),
+    [
+        ("Größe".encode("latin-1"), "text/html; charset=iso-8859-1"),
+        ('<meta charset="utf-8"><p>Größe</p>'.encode("latin-1"), "text/html; charset=iso-8859-1"),
+        ("<p>Größe</p>".encode(), "text/html; charset=iso-8859-1x"),
+        ('<meta charset="utf-8"><p>Größe</p>'.encode(), "text/html"),
+        ("Größe".encode("utf-16"), "text/plain"),
+        ("<p>Größe</p>".encode(), ""),
+    ],
+)
+async def test_the_charset_of_the_server_then_that_of_the_page(content: bytes, kind: str) -> None:
+    headers = {"Content-Type": kind} if kind else {"Content-Type": ""}
+    async with LittleWeb({"/a": Site(content, headers=headers)}) as web:
+        retriever = over(web, "/a")
+        (found,) = await retriever.retrieve("x", k=1)
+        assert "Größe" in found.text
+        await retriever.aclose()
+
+
+async def test_a_measurement_finds_no_page_that_holds_its_questions() -> None:
+    question = "In which year was the bridge over the Vltava in Prague begun by Charles the Fourth?"
+    copies = PAGES | {"/copy": page("Answers", f"Question: {question} Answer: 1357.")}
+    blocked = Blocklist.of([question], frozenset(("example.org",)))
+    async with LittleWeb(copies) as web:
+        retriever = over(web, "/copy", "/bridge", blocked=blocked)
+        other = WebResult(title="t", url="https://data.example.org/hotpot", snippet="bridge")
+        told = WebResult(title="t", url="https://a.example/x", snippet=question)
+        retriever.engine = ListedEngine([other, told, *retriever.engine.results])  # type: ignore[attr-defined]
+        found = await retriever.retrieve("x", k=3)
+        assert [p.id for p in found] == [f"{web.url}/bridge"]
+        assert {each.skipped: each.why for each in found.skipped} == {
+            "https://data.example.org/hotpot": "its host is on the list of blocked ones",
+            "https://a.example/x": "it holds a question of the benchmark",
+            f"{web.url}/copy": "it holds a question of the benchmark",
+        }
+        assert await retriever.page(f"{web.url}/copy") is None
+        assert await retriever.page("https://example.org/") is None
+        await retriever.aclose()
+
+
+async def test_what_was_skipped_is_journaled_and_replayed() -> None:
+    async with LittleWeb(PAGES) as web:
+        steps, journal = [], MemoryJournal()
+        for _ in range(2):
+            run, retriever = Run(journal=journal), over(web, "/gone", "/bridge")
+            found = await run.retrieve(retriever, "about", k=2)
+            (step,) = run.steps
+            assert isinstance(step, RetrieveStep)
+            steps.append(step)
+            assert [p.id for p in found] == [f"{web.url}/gone", f"{web.url}/bridge"]
+            await retriever.aclose()
+            web.pages.clear()
+        gone = Skipped(skipped=f"{web.url}/gone", why="its server answered 410")
+        assert steps[0].skipped == steps[1].skipped == (gone,)
+        assert steps[1].replayed and steps[1].passages == steps[0].passages
+        assert steps[0].passages[1].fetched is not None
