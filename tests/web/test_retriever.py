@@ -6,6 +6,7 @@ import pytest
 
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Pages, Retriever, Skipped
+from reground.core.journal import MemoryJournal
 from reground.core.run import Run
 from reground.core.trajectory import RetrieveStep
 from reground.testing.listed_engine import ListedEngine
