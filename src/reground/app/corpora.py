@@ -16,7 +16,7 @@ from reground.core.errors import ConfigurationError, DataError, IndexBusy
 from reground.core.places import expanded, indexes_dir
 
 if TYPE_CHECKING:
-    from reground.app.options import Reranking
+    from reground.app.options_documents import Reranking
     from reground.core.evidence import Retriever
     from reground.retrieval.presets import Preset
     from reground.retrieval.settings import IndexReport, IndexSettings, Progress

@@ -14,6 +14,8 @@ from reground.app import catalogue
 from reground.app.corpora import check_reranker, corpus_retriever, reranked
 from reground.app.identity import PARTS, identity
 from reground.app.meanings import field_names
+from reground.app.options_web import Web
+from reground.app.searching import web_retriever
 from reground.core.errors import ConfigurationError, DataError, did_you_mean
 from reground.core.journal import fingerprint
 from reground.core.places import expanded
@@ -22,7 +24,8 @@ from reground.evaluation.scaling import cost, scaled, sizes
 from reground.evaluation.tuning import Candidate
 
 if TYPE_CHECKING:
-    from reground.app.options import Benchmark, Documents
+    from reground.app.options import Benchmark
+    from reground.app.options_documents import Documents
     from reground.core.budget import Budget
     from reground.core.evidence import Retriever
     from reground.core.language import LanguageModel
@@ -117,8 +120,11 @@ async def open_bench(
     check_reranker(order)
     documents = order.corpus if order.corpus is not None else getattr(task, "corpus", None)
     retriever = None
-    if documents is not None and any(takes(name, "retriever") for name in methods):
-        retriever = await open_documents(documents, order, on_index=on_index, on_report=on_report)
+    if any(takes(name, "retriever") for name in methods):
+        if isinstance(order, Web) and order.web is not None:
+            retriever = web_retriever(order, questions=(each.question for each in task.examples()))
+        elif documents is not None:
+            retriever = await open_documents(documents, order, on_index=on_index, on_report=on_report)
     isolation = None
     if task.form.name in RUNS_CODE or any("sandbox" in catalogue.needs(name) for name in methods):
         from reground.sandbox import find_sandbox

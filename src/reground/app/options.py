@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from reground.app.options_documents import Documents, Language, Reranking
+from reground.app.options_web import Web
 from reground.core.budget import Budget
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel
@@ -26,7 +28,6 @@ DEFAULT_MODEL = "gguf/smollm2"
 DEFAULT_METHOD = "rar"
 
 _MODEL, _SEARCH = ({"panel": title} for title in ("Model", "Search"))
-_RERANK = {"panel": "Retrieval"}
 _PYTHON = {"python_only": True}
 
 AnyModel = str | LanguageModel | Callable[[str], str | Awaitable[str]]
@@ -61,42 +62,11 @@ class Rewriter:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Language:
-    """The language of the documents."""
-
-    language: str | None = None
-    """The language of the documents, as a code or an English name: de, ja, German, ...; English by default."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Fresh:
     """Whether to reuse a recorded run."""
 
     fresh: bool = False
     """Start from the beginning and discard what an earlier run recorded."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reranking:
-    """How documents are searched, and the order of what is found."""
-
-    retrieval: Literal["bm25", "hybrid", "best"] | None = field(default=None, metadata=_RERANK)
-    """How documents are searched: bm25 (words, the default), hybrid (words and the vectors of a small model) or best
-    (hybrid, reranked by links). hybrid and best need the extra hybrid."""
-
-    rerank: str | None = field(default=None, metadata=_RERANK)
-    """Put what a search finds into a better order: links (titles that the question or the best documents name),
-    links:FOLDER, critic:FOLDER, cross-encoder:NAME or llama-server:URL."""
-
-    rerank_depth: int | None = field(default=None, metadata={"min": 1, **_RERANK})
-    """The number of first passages that are reranked; 30 by default for links, 20 for the others."""
-
-    rerank_tokens: int | None = field(default=None, metadata={"min": 16, **_RERANK})
-    """The most tokens of a query and a passage that a cross-encoder reads; 128 by default. Fewer take less time."""
-
-    rerank_by: Literal["fused", "score"] = field(default="fused", metadata=_RERANK)
-    """Order by the reranker's score alone, or fused with the first order by reciprocal rank; links are always by
-    score."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,7 +106,7 @@ class Planning(Work):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask(MethodName, Planning, Rewriter, Fresh):
+class Ask(MethodName, Planning, Rewriter, Fresh, Web):
     """The options of `ask`."""
 
     question: str = field(kw_only=False, metadata={"argument": True})
@@ -178,14 +148,6 @@ class Data:
 
     data: Path | None = None
     """The folder of the benchmarks, or hub; by default REGROUND_DATA, then ./data."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Documents(Language, Reranking):
-    """The documents of a benchmark, given by path."""
-
-    corpus: Path | None = field(default=None, metadata={"short": "-c"})
-    """Documents or an index; the task's own corpus by default."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reground.app.options import DEFAULT_MODEL, Fresh, Language
+from reground.app.options import DEFAULT_MODEL, Fresh
+from reground.app.options_documents import Language
 from reground.core.budget import Budget
 from reground.models.options import ModelOptions
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reground.app.options import Data, Documents
+from reground.app.options import Data
+from reground.app.options_documents import Documents
 from reground.app.options_training import FitNamed, TrainingFolder
 from reground.training.reader.settings import Reading
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reground.app.options import Data, Fresh, Language
+from reground.app.options import Data, Fresh
+from reground.app.options_documents import Language
 from reground.app.options_training import TrainingFolder
 from reground.training.retriever.settings import Mining, RetrieverFitting
 

@@ -14,6 +14,7 @@ from reground.app.cli import (
     library,
     look,
     questions,
+    searching,
     train,
     train_agent,
     train_critics,
@@ -60,6 +61,7 @@ look.register(app)
 evaluation.register(app)
 judge.register(app)
 questions.register(app)
+searching.register(app)
 train.register(app)
 train_critics.register(train.train_app)
 train_reader.register(train.train_app)

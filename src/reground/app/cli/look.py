@@ -51,7 +51,7 @@ def show(
         return
     seen: list[str] = []
     shown = 0
-    for count, trajectory in enumerate(_trajectories(place), start=1):
+    for count, trajectory in enumerate(trajectories(place), start=1):
         seen.append(trajectory.id)
         if id is None and number is None:
             show_line(console, count, trajectory)
@@ -106,7 +106,8 @@ def _show_trees(
         raise DataError(str(error)) from None
 
 
-def _trajectories(place: Path) -> Iterator[Trajectory]:
+def trajectories(place: Path) -> Iterator[Trajectory]:
+    """Those of a file, a run folder or the runs of a comparison. Raises DataError."""
     from reground.core.trajectory import read_trajectories
 
     for file in _files(place):

@@ -31,10 +31,11 @@ def write_run(path: Path, run: Run, *, tag: str = "reground") -> None:
 
     Raises DataError for a name that is empty or has white space, and for a score that is not finite.
     """
-    _write(path, _run_lines(path, run, _name(path, tag)))
+    _write(path, run_lines(path, run, _name(path, tag)))
 
 
-def _run_lines(path: Path, run: Run, tag: str) -> Iterator[str]:
+def run_lines(path: Path, run: Run, tag: str) -> Iterator[str]:
+    """A run's lines, each with its end. path: for errors, which are DataError."""
     for query, scores in run.items():
         for rank, document in enumerate(ranked(scores), start=1):
             score = scores[document]

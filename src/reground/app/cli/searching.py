@@ -1,0 +1,212 @@
+"""`reground retrieve`, `freeze` and `serve-retrieval`: search without a method, keep what was found, serve it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from reground.app.cli import _common as common
+from reground.app.cli.config import ConfigFile
+from reground.app.cli.flags import flattened
+from reground.app.options import Json, Quiet
+from reground.app.options_web import Retrieve, Searched, ServeRetrieval
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from reground.core.evidence import Passage, Retriever
+
+
+@flattened
+def retrieve(order: Retrieve, output: Json, voice: Quiet, config: ConfigFile = None) -> None:
+    """Print the passages that a query finds in documents or on the web, with their scores, or a TREC run of many.
+
+    Example:  reground retrieve "Charles Bridge" --corpus docs/   ·   reground retrieve --queries q.tsv -c docs/ -o run
+    """
+    from reground.core.errors import ConfigurationError
+
+    if (order.query is None) == (order.queries is None):
+        raise ConfigurationError("give a query, or a file of them with --queries")
+    console, err = common.consoles()
+    if order.query is not None:
+        found = asyncio.run(_found([("1", order.query)], order, err, quiet=voice.quiet or output.as_json))
+        if output.as_json:
+            return _print_json(found[0][2])
+        return _show(console, found[0][2])
+    found = asyncio.run(_found(list(_queries(order.queries)), order, err, quiet=voice.quiet))
+    _print_run(found, order.out, as_json=output.as_json)
+
+
+@asynccontextmanager
+async def opened(order: Searched, err: Console, *, quiet: bool) -> AsyncIterator[Retriever]:
+    """What the options say is to be searched. Raises ConfigurationError where they say nothing."""
+    from reground.app.asking import close
+    from reground.app.cli.progress import AskProgress
+    from reground.app.evaluating import open_documents
+    from reground.app.searching import web_retriever
+    from reground.core.errors import ConfigurationError
+
+    retriever = web_retriever(order)
+    if retriever is None:
+        if order.corpus is None:
+            raise ConfigurationError("say what to search: --corpus DIR or --web ENGINE")
+        with AskProgress(err, shown=not quiet) as progress:
+            retriever = await open_documents(order.corpus, order, on_index=progress.on_index)
+    try:
+        yield retriever
+    finally:
+        await close(retriever)
+
+
+Found = list[tuple[str, str, "list[Passage]"]]
+"""The id, the query and the passages of each."""
+
+
+async def _found(queries: list[tuple[str, str]], order: Retrieve, err: Console, *, quiet: bool) -> Found:
+    from reground.app.cli.display import plain
+
+    room = asyncio.Semaphore(order.concurrency)
+    async with opened(order, err, quiet=quiet) as retriever:
+
+        async def search(query: str) -> list[Passage]:
+            async with room:
+                found = await retriever.retrieve(query, k=order.k)
+            for skipped in () if quiet else getattr(found, "skipped", ()):
+                err.print(plain(f"not read: {skipped.skipped}: {skipped.why}", "dim"), soft_wrap=True)
+            return list(found)[: order.k]
+
+        passages = await asyncio.gather(*(search(query) for _, query in queries))
+    return [(id_, query, each) for (id_, query), each in zip(queries, passages, strict=True)]
+
+
+def _queries(path: Path | None) -> Iterator[tuple[str, str]]:
+    """The ids and queries of a file. Raises DataError naming the line."""
+    from reground.core.errors import DataError
+    from reground.core.places import expanded
+
+    assert path is not None
+    try:
+        lines = expanded(path).read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeError) as error:
+        raise DataError(f"cannot be read: {error}", path=path) from None
+    for number, line in enumerate(lines, start=1):
+        if not line.strip():
+            continue
+        try:
+            data = json.loads(line) if line.lstrip().startswith("{") else None
+            id_, query = (str(data["id"]), str(data["query"])) if data else line.split("\t", 1)
+        except (ValueError, KeyError):
+            why = "not an id, a tab and a query, nor JSON with id and query"
+            raise DataError(why, path=path, line=number) from None
+        yield id_.strip(), query.strip()
+
+
+def _show(console: Console, passages: list[Passage]) -> None:
+    from reground.app.cli.display import plain
+
+    for number, passage in enumerate(passages, start=1):
+        at = f"  {passage.url or passage.id}"
+        console.print(plain(f"[{number}] {passage.title}", "bold"), plain(at, "dim"), plain(f"  {passage.score:.3f}"))
+        console.print(plain(passage.text), soft_wrap=True)
+        console.print()
+    if not passages:
+        console.print("nothing was found")
+
+
+def _print_json(passages: list[Passage]) -> None:
+    from reground.app.cli.terminal import json_text, say
+
+    say(json_text([passage.model_dump(mode="json") for passage in passages], indent=2))
+
+
+def _print_run(found: Found, out: Path | None, *, as_json: bool) -> None:
+    from reground.app.cli.terminal import json_text, say
+    from reground.core.places import expanded
+    from reground.evaluation.metrics.trec import run_lines, write_run
+
+    if as_json:
+        for id_, query, passages in found:
+            say(json_text({"id": id_, "query": query, "passages": [p.model_dump(mode="json") for p in passages]}))
+        return
+    run = {id_: {p.id: len(each) - rank + 0.0 for rank, p in enumerate(each)} for id_, _, each in found}
+    if out is not None:
+        return write_run(expanded(out), run)
+    for line in run_lines(Path("-"), run, "reground"):
+        say(line.rstrip("\n"))
+
+
+def freeze(
+    place: Annotated[Path, typer.Argument(help="A run's folder, or a file of trajectories.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The file of the snapshot.")] = Path("web.jsonl"),
+    all_texts: Annotated[
+        bool,
+        typer.Option("--all-texts", help="Keep snippets also of engines whose terms forbid it, for yourself alone."),
+    ] = False,
+) -> None:
+    """Keep what a run found on the web, so that it can be repeated when the web has moved on.
+
+    The snapshot holds every search, its date, and a hash of each text. Snippets of engines whose terms forbid to keep
+    them are left out; --web frozen:FILE then fetches nothing and finds the same.
+
+    Example:  reground freeze runs/rat --out rat-web.jsonl
+    """
+    from datetime import UTC, datetime
+
+    from reground.app.cli.look import trajectories
+    from reground.core.errors import DataError
+    from reground.core.places import expanded
+    from reground.web.engines import may_store
+    from reground.web.frozen import searches, write
+
+    found = list(searches(trajectories(expanded(place)), lambda name: all_texts or may_store(name)))
+    if not found:
+        raise DataError("no search of the web is in it; run a method with --web first", path=place)
+    count = write(expanded(out), found, made=datetime.now(UTC).isoformat(timespec="seconds"))
+    kept = sum(bool(passage.text) for each in found for passage in each.passages)
+    every = sum(len(each.passages) for each in found)
+    console, _ = common.consoles()
+    console.print(f"{count} searches with {kept} of {every} texts in {out}: --web frozen:{out}", soft_wrap=True)
+
+
+@flattened
+def serve_retrieval(order: ServeRetrieval, config: ConfigFile = None) -> None:
+    """Serve a retriever: POST /retrieve with queries, topk and return_scores, as trainers of search agents ask for it.
+
+    Example:  reground serve-retrieval --corpus docs/ --port 8765
+    """
+    _, err = common.consoles()
+    asyncio.run(_serve(order, err))
+
+
+async def _serve(order: ServeRetrieval, err: Console) -> None:
+    from aiohttp import web
+
+    from reground.app.retrieval_service import service
+    from reground.core.errors import ConfigurationError
+
+    async with opened(order, err, quiet=False) as retriever:
+        runner = web.AppRunner(service(retriever, concurrency=order.concurrency), access_log=None, shutdown_timeout=1)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, order.host, order.port).start()
+            host, port = runner.addresses[0][:2]
+            err.print(f"serving {retriever.name} at http://{host}:{port}/retrieve; Ctrl-C ends it", soft_wrap=True)
+            await asyncio.Event().wait()
+        except OSError as error:
+            why = (error.strerror or str(error)).lower()
+            raise ConfigurationError(f"cannot listen at {order.host}:{order.port}: {why}") from None
+        finally:
+            await runner.cleanup()
+
+
+def register(cli: typer.Typer) -> None:
+    """Add the commands of this file."""
+    cli.command()(retrieve)
+    cli.command()(freeze)
+    cli.command("serve-retrieval")(serve_retrieval)

@@ -1,0 +1,147 @@
+"""Snapshots of what a run found on the web, and a retriever that searches one when the web has moved on.
+
+A snapshot is a JSONL file: a header, then a search or a page a line, with the date and a hash of each text. The same
+searches find the same passages, byte for byte; other queries search the texts of the snapshot by BM25.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Literal
+
+from pydantic import ValidationError
+
+from reground.core.errors import DataError
+from reground.core.evidence import Found, Passage, Skipped
+from reground.core.language import Value
+from reground.core.lines import read_lines, replace_lines, with_sum, without_sum
+from reground.core.storable import Text
+from reground.core.trajectory import RetrieveStep, Trajectory
+from reground.text.bm25 import bm25, terms
+
+VERSION = 1
+_PAGES = " pages"
+"""What the name of a retriever ends in where pages were opened (`methods/shared/pages.py`)."""
+UNKEPT = "its engine does not allow to keep its snippet"
+
+
+class Header(Value):
+    """The first line. made: the date of the snapshot, as ISO 8601."""
+
+    kind: Literal["snapshot"] = "snapshot"
+    version: int = VERSION
+    made: Text
+
+
+class Search(Value):
+    """A search, or a page that was opened, whose query is then its passage's id.
+
+    hashes: SHA-256 of each passage's text as it was found, also where the text itself was not kept.
+    """
+
+    kind: Literal["search", "page"]
+    retriever: Text
+    query: Text
+    k: int
+    passages: tuple[Passage, ...]
+    hashes: tuple[str, ...]
+    skipped: tuple[Skipped, ...] = ()
+
+
+def searches(trajectories: Iterable[Trajectory], keeps: Callable[[str], bool]) -> Iterator[Search]:
+    """Every search of the web in the trajectories, each once.
+
+    keeps: whether snippets of the retriever of this name may be kept. Texts of fetched pages are kept always.
+    """
+    seen: set[tuple[str, str, int]] = set()
+    for trajectory in trajectories:
+        for step in trajectory.steps:
+            if not isinstance(step, RetrieveStep) or not step.retriever.startswith("web:"):
+                continue
+            key = (step.retriever, step.query, step.k)
+            if key not in seen:
+                seen.add(key)
+                yield _search(step, keeps(step.retriever))
+
+
+def _search(step: RetrieveStep, keeps: bool) -> Search:
+    hashes = tuple(hashlib.sha256(p.text.encode()).hexdigest() for p in step.passages)
+    kept = tuple(p if keeps or p.fetched else p.model_copy(update={"text": ""}) for p in step.passages)
+    name = step.retriever.removesuffix(_PAGES)
+    return Search(
+        kind="search" if name == step.retriever else "page",
+        retriever=name,
+        query=step.query,
+        k=step.k,
+        passages=kept,
+        hashes=hashes,
+        skipped=step.skipped,
+    )
+
+
+def write(path: Path, found: Iterable[Search], *, made: str) -> int:
+    """Write a snapshot, and return the number of its searches. Raises StorageError."""
+    lines = [each.model_dump_json() for each in found]
+    replace_lines(path, map(with_sum, [Header(made=made).model_dump_json(), *lines]))
+    return len(lines)
+
+
+class FrozenRetriever:
+    """Searches a snapshot. Its name is that of the retriever whose searches it holds.
+
+    Raises DataError for a file that is no snapshot.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._searches: dict[tuple[str, int], Search] = {}
+        self._pages: dict[str, Passage] = {}
+        self._texts: dict[str, Passage] = {}
+        names = set()
+        for each in _read(path):
+            names.add(each.retriever)
+            self._texts.update({p.id: p for p in each.passages if p.text})
+            if each.kind == "page":
+                self._pages.update(zip([each.query], each.passages, strict=False))
+            else:
+                self._searches[each.query, each.k] = each
+        self.name = " + ".join(sorted(names)) or "web:nothing"
+        self._terms = [terms(f"{p.title} {p.text}") for p in self._texts.values()]
+
+    may_store = True
+
+    async def retrieve(self, query: str, /, *, k: int) -> Found:
+        """What the same search found; for another query the closest texts of the snapshot."""
+        same = self._searches.get((query, k))
+        if same is None:
+            return Found(self._closest(query, k))
+        unkept = (Skipped(skipped=p.id, why=UNKEPT) for p in same.passages if not p.text)
+        return Found((p for p in same.passages if p.text), (*same.skipped, *unkept))
+
+    async def page(self, passage_id: str, /) -> Passage | None:
+        """The page that was opened for this passage."""
+        return self._pages.get(passage_id)
+
+    def _closest(self, query: str, k: int) -> list[Passage]:
+        scores = bm25(terms(query), self._terms)
+        ranked = sorted(zip(scores, self._texts.values(), strict=True), key=lambda pair: -pair[0])
+        return [p.model_copy(update={"score": score}) for score, p in ranked[:k] if score > 0]
+
+
+def _read(path: Path) -> Iterator[Search]:
+    if not path.is_file():
+        raise DataError("no such snapshot; `reground freeze RUN --out FILE` makes one", path=path)
+    for number, line in read_lines(path, "snapshot"):
+        try:
+            text = without_sum(line)
+            if number == 1:
+                header = Header.model_validate_json(text)
+                if header.version != VERSION:
+                    raise ValueError(f"version {header.version} of snapshots is not known here")
+            else:
+                yield Search.model_validate_json(text)
+        except ValidationError:
+            raise DataError("not a line of a snapshot", path=path, line=number) from None
+        except ValueError as error:
+            raise DataError(str(error), path=path, line=number) from None

@@ -1,0 +1,64 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reground.app.cli import run
+from reground.evaluation.metrics.trec import read_run
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "bridge.md").write_text("# Charles Bridge\n\nThe bridge was begun in 1357.")
+    (folder / "tower.md").write_text("# Tower\n\nThe tower was finished in 1889.")
+    return folder
+
+
+def test_passages_are_printed_with_their_place_and_score(docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["retrieve", "when was the bridge begun", "--corpus", str(docs), "-k", "1"]) == 0
+    out = capsys.readouterr().out
+    assert "[1] Charles Bridge" in out and "bridge.md" in out and "1357" in out and "1889" not in out
+
+
+def test_as_json(docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["retrieve", "tower", "--corpus", str(docs), "--json"]) == 0
+    (passage,) = json.loads(capsys.readouterr().out)
+    assert passage["id"] == "tower.md" and passage["score"] > 0
+
+
+def test_a_file_of_queries_gives_a_trec_run(docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    queries = tmp_path / "queries.tsv"
+    queries.write_text('q1\tbridge begun\n\n{"id": "q2", "query": "tower finished"}\n')
+    out = tmp_path / "run.txt"
+    assert run(["retrieve", "--queries", str(queries), "--corpus", str(docs), "--out", str(out)]) == 0
+    found = read_run(out)
+    assert max(found["q1"], key=found["q1"].__getitem__) == "bridge.md"
+    assert max(found["q2"], key=found["q2"].__getitem__) == "tower.md"
+    capsys.readouterr()
+    assert run(["retrieve", "--queries", str(queries), "--corpus", str(docs)]) == 0
+    assert capsys.readouterr().out == out.read_text()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ([], "give a query"),
+        (["x"], "--corpus DIR or --web ENGINE"),
+        (["x", "--web", "frozen:absent.jsonl"], "reground freeze"),
+        (["x", "--web", "brave,frozen:a"], "a snapshot is searched alone"),
+    ],
+)
+def test_what_is_missing_is_said(arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["retrieve", *arguments]) == 2
+    assert said in capsys.readouterr().err
+
+
+def test_a_line_that_is_no_query_is_named(docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    queries = tmp_path / "queries.tsv"
+    queries.write_text("q1\tbridge\nno tab\n")
+    assert run(["retrieve", "--queries", str(queries), "--corpus", str(docs)]) == 2
+    assert "queries.tsv:2" in capsys.readouterr().err
