@@ -10,7 +10,7 @@ from reground.web.results import WebResult
 
 @dataclass
 class ListedEngine:
-    """Gives, for any query, the results that share a word with it, in their order; all where none does.
+    """Gives the results that share a word with the query, those with more of them first; all where none does.
 
     asked: the queries so far.
     """
@@ -24,5 +24,7 @@ class ListedEngine:
         """At most `k` results."""
         self.asked.append(query)
         words = set(query.lower().split())
-        found = [each for each in self.results if words & set(f"{each.title} {each.snippet}".lower().split())]
-        return (found or list(self.results))[:k]
+        shared = [len(words & set(f"{each.title} {each.snippet}".lower().split())) for each in self.results]
+        ranked = sorted(zip(shared, self.results, strict=True), key=lambda pair: -pair[0])
+        found = [result for count, result in ranked if count or not any(shared)]
+        return found[:k]
