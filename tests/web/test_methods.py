@@ -44,7 +44,7 @@ MODELS = {
 def over(web: LittleWeb) -> WebRetriever:
     results = [
         WebResult(title="James Cook", url=f"{web.url}/cook", snippet="Cook and the clock that he tested"),
-        WebResult(title="Inner", url=f"{web.url}/inner", snippet="was he born with a clock"),
+        WebResult(title="Inner", url=f"{web.url}/inner", snippet="was he with a clock"),
         WebResult(title="John Harrison", url=f"{web.url}/harrison", snippet="John Harrison, where he was born"),
     ]
     return WebRetriever(engine=ListedEngine(results), fetcher=Fetcher(Politeness(networks=(web.network,))))
