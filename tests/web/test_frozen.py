@@ -19,7 +19,8 @@ GONE = Skipped(skipped="https://a/3", why="its server answered 410")
 
 
 class Web:
-    name = "web:listed pages 200 words"
+    def __init__(self, private: bool) -> None:
+        self.name = f"web:listed{' (private)' if private else ''} pages 200 words"
 
     async def retrieve(self, query: str, /, *, k: int) -> Found:
         return Found([SNIPPET, READ][:k], [GONE])
@@ -28,23 +29,24 @@ class Web:
         return READ.model_copy(update={"text": "The whole page.", "id": passage_id})
 
 
-async def trajectory() -> Trajectory:
-    run, web = Run(), Web()
+async def trajectory(*, private: bool = False) -> Trajectory:
+    run, web = Run(), Web(private)
     found = await run.retrieve(web, "bridge", k=2)
     await run.retrieve(web, "bridge", k=2)
     await open_pages(run, web, [found[1:]])
     return Trajectory(id="1", question="q", method="m", steps=run.steps, answer=Answer(text="a"))
 
 
-async def frozen(path: Path, keeps: bool = True) -> FrozenRetriever:
-    assert write(path, searches([await trajectory()], lambda name: keeps), made="2026-01-02") == 2
+async def frozen(path: Path, *, private: bool = False, all_texts: bool = False) -> FrozenRetriever:
+    found = searches([await trajectory(private=private)], all_texts=all_texts)
+    assert write(path, found, made="2026-01-02") == 2
     return FrozenRetriever(path)
 
 
 async def test_the_same_search_finds_the_same(tmp_path: Path) -> None:
     snapshot = await frozen(tmp_path / "web.jsonl")
     assert isinstance(snapshot, Pages)
-    assert snapshot.name == Web.name
+    assert snapshot.name == "web:listed pages 200 words"
     found = await snapshot.retrieve("bridge", k=2)
     assert found == (SNIPPET, READ) and found.skipped == (GONE,)
     opened = await snapshot.page(READ.id)
@@ -59,11 +61,13 @@ async def test_another_query_finds_the_closest_texts(tmp_path: Path) -> None:
 
 
 async def test_a_snippet_whose_engine_forbids_it_is_not_kept(tmp_path: Path) -> None:
-    snapshot = await frozen(tmp_path / "web.jsonl", keeps=False)
+    snapshot = await frozen(tmp_path / "web.jsonl", private=True)
     assert "snippet of" not in (tmp_path / "web.jsonl").read_text()
     found = await snapshot.retrieve("bridge", k=2)
     assert found == (READ,)
     assert found.skipped == (GONE, Skipped(skipped=SNIPPET.id, why=UNKEPT))
+    own = await frozen(tmp_path / "own.jsonl", private=True, all_texts=True)
+    assert await own.retrieve("bridge", k=2) == (SNIPPET, READ)
 
 
 async def test_what_is_no_snapshot_is_said(tmp_path: Path) -> None:
@@ -80,4 +84,4 @@ async def test_searches_of_documents_are_left_out() -> None:
     found = (await trajectory()).model_copy(
         update={"steps": tuple(s.model_copy(update={"retriever": "bm25@1"}) for s in (await trajectory()).steps)}
     )
-    assert list(searches([found], lambda name: True)) == []
+    assert list(searches([found])) == []

@@ -70,7 +70,7 @@ async def test_the_web_and_then_its_snapshot(method: str, tmp_path: Path) -> Non
     assert first.answer is not None and "Foulby" in first.answer.text
 
     snapshot = tmp_path / "web.jsonl"
-    write(snapshot, searches([first], lambda name: True), made="2026-01-01")
+    write(snapshot, searches([first]), made="2026-01-01")
     again = await answered(method, FrozenRetriever(snapshot))
     assert again.answer == first.answer
     assert [step.model_copy(update={"elapsed": 0.0}) for step in again.steps] == [

@@ -7,7 +7,7 @@ searches find the same passages, byte for byte; other queries search the texts o
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Literal
 
@@ -20,11 +20,12 @@ from reground.core.lines import read_lines, replace_lines, with_sum, without_sum
 from reground.core.storable import Text
 from reground.core.trajectory import RetrieveStep, Trajectory
 from reground.text.bm25 import bm25, terms
+from reground.web.retriever import PRIVATE
 
 VERSION = 1
 _PAGES = " pages"
 """What the name of a retriever ends in where pages were opened (`methods/shared/pages.py`)."""
-UNKEPT = "its engine does not allow to keep its snippet"
+UNKEPT = "its engine does not allow to pass its snippet on"
 
 
 class Header(Value):
@@ -50,10 +51,11 @@ class Search(Value):
     skipped: tuple[Skipped, ...] = ()
 
 
-def searches(trajectories: Iterable[Trajectory], keeps: Callable[[str], bool]) -> Iterator[Search]:
+def searches(trajectories: Iterable[Trajectory], *, all_texts: bool = False) -> Iterator[Search]:
     """Every search of the web in the trajectories, each once.
 
-    keeps: whether snippets of the retriever of this name may be kept. Texts of fetched pages are kept always.
+    Snippets of engines that do not allow to pass them on are left out, unless all texts are wanted. Texts of fetched
+    pages are always kept.
     """
     seen: set[tuple[str, str, int]] = set()
     for trajectory in trajectories:
@@ -63,7 +65,7 @@ def searches(trajectories: Iterable[Trajectory], keeps: Callable[[str], bool]) -
             key = (step.retriever, step.query, step.k)
             if key not in seen:
                 seen.add(key)
-                yield _search(step, keeps(step.retriever))
+                yield _search(step, all_texts or PRIVATE not in step.retriever)
 
 
 def _search(step: RetrieveStep, keeps: bool) -> Search:
@@ -108,8 +110,6 @@ class FrozenRetriever:
                 self._searches[each.query, each.k] = each
         self.name = " + ".join(sorted(names)) or "web:nothing"
         self._terms = [terms(f"{p.title} {p.text}") for p in self._texts.values()]
-
-    may_store = True
 
     async def retrieve(self, query: str, /, *, k: int) -> Found:
         """What the same search found; for another query the closest texts of the snapshot."""

@@ -51,7 +51,7 @@ class Engine(Protocol):
 
     @property
     def may_store(self) -> bool:
-        """Whether its terms allow to keep its results in a snapshot for others."""
+        """Whether its terms allow to pass its results on, as in a snapshot for others."""
         ...
 
     async def search(self, query: str, /, *, k: int) -> Sequence[WebResult]:

@@ -25,6 +25,8 @@ from reground.web.results import Engine, WebResult
 
 Mode = Literal["snippets", "pages", "first"]
 
+PRIVATE = " (private)"
+"""Stands in the name of a retriever whose engine does not allow to pass its results on."""
 _KEPT = 256
 """Pages whose text is kept, so that no page is fetched twice for one question."""
 _MORE = 5
@@ -62,14 +64,9 @@ class WebRetriever:
 
     @property
     def name(self) -> str:
-        """Names the engine and how its pages are read."""
+        """Names the engine, whether its results are for oneself alone, and how pages are read."""
         size = {"snippets": "", "pages": f" {self.words} words", "first": f" {self.piece_tokens} tokens"}[self.mode]
-        return f"web:{self.engine.name} {self.mode}{size}"
-
-    @property
-    def may_store(self) -> bool:
-        """Whether the engine's terms allow to keep what it found."""
-        return self.engine.may_store
+        return f"web:{self.engine.name}{'' if self.engine.may_store else PRIVATE} {self.mode}{size}"
 
     async def aclose(self) -> None:
         """End what is being fetched, and close all connections."""

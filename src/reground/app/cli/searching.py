@@ -161,10 +161,9 @@ def freeze(
     from reground.app.cli.look import trajectories
     from reground.core.errors import DataError
     from reground.core.places import expanded
-    from reground.web.engines import may_store
     from reground.web.frozen import searches, write
 
-    found = list(searches(trajectories(expanded(place)), lambda name: all_texts or may_store(name)))
+    found = list(searches(trajectories(expanded(place)), all_texts=all_texts))
     if not found:
         raise DataError("no search of the web is in it; run a method with --web first", path=place)
     count = write(expanded(out), found, made=datetime.now(UTC).isoformat(timespec="seconds"))
