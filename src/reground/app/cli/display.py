@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from reground.app.asking import Result
     from reground.core.answers import Citation, Thought
+    from reground.core.evidence import Skipped
     from reground.core.language import Usage
 
 _WORDS = re.compile(r"\s*\S+|\s+")
@@ -91,6 +92,14 @@ def show_read(console: Console, result: Result) -> None:
         console.print(Rule("Also read" if cited else "Read", style="dim", align="left"))
     for passage in also:
         console.print(_source(passage, result, links=has_links(console)))
+    steps = (step for step in result.trajectory.steps if isinstance(step, RetrieveStep))
+    for skipped in dict.fromkeys(each for step in steps for each in step.skipped):
+        console.print(unread(skipped), soft_wrap=True)
+
+
+def unread(skipped: Skipped) -> Text:
+    """What a search found and could not read, in a line."""
+    return plain(f"not read: {skipped.skipped}: {skipped.why}", "dim")
 
 
 def _marked(result: Result) -> Text:
@@ -134,7 +143,8 @@ def _source(citation: Citation, result: Result, *, links: bool) -> Text:
     if links and (target := address(citation, result.corpus)) is not None:
         where.stylize(Style(link=target))
     under = plain(f", {heading}" if heading else "", "dim")
-    return Text.assemble((f"[{citation.marker}] ", "cyan"), plain(title, "bold"), "  ", where, under)
+    fetched = plain(f", fetched {citation.fetched}" if citation.fetched else "", "dim")
+    return Text.assemble((f"[{citation.marker}] ", "cyan"), plain(title, "bold"), "  ", where, under, fetched)
 
 
 def _show_thought(console: Console, number: int, step: Thought) -> None:
@@ -232,6 +242,8 @@ def _show_step(console: Console, step: Step) -> None:
         console.print(plain(f"query: {step.query}", "cyan"))
         for passage in step.passages:
             console.print(plain(f"  {passage.score:.2f} {passage.id}: {_short(passage.text)}", "dim"))
+        for skipped in step.skipped:
+            console.print(unread(skipped), soft_wrap=True)
     elif isinstance(step, ExecuteStep):
         console.print(plain(step.program.source, "dim"))
         console.print(plain(f"{step.execution.verdict.value}: {step.execution.detail}"))

@@ -69,7 +69,7 @@ Found = list[tuple[str, str, "list[Passage]"]]
 
 
 async def _found(queries: list[tuple[str, str]], order: Retrieve, err: Console, *, quiet: bool) -> Found:
-    from reground.app.cli.display import plain
+    from reground.app.cli.display import unread
 
     room = asyncio.Semaphore(order.concurrency)
     async with opened(order, err, quiet=quiet) as retriever:
@@ -78,7 +78,7 @@ async def _found(queries: list[tuple[str, str]], order: Retrieve, err: Console, 
             async with room:
                 found = await retriever.retrieve(query, k=order.k)
             for skipped in () if quiet else getattr(found, "skipped", ()):
-                err.print(plain(f"not read: {skipped.skipped}: {skipped.why}", "dim"), soft_wrap=True)
+                err.print(unread(skipped), soft_wrap=True)
             return list(found)[: order.k]
 
         passages = await asyncio.gather(*(search(query) for _, query in queries))
