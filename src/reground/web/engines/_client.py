@@ -7,7 +7,6 @@ import random
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import count
 from typing import Any, NoReturn
@@ -35,9 +34,9 @@ class Provider:
     """What differs from one provider to the next.
 
     url: its server. path: the page that searches. ask: the parameters for a query and a number of results. read: the
-    results in its JSON; raises ValueError or an EngineError. posts: whether the parameters are sent as JSON. key_env: the variable of the
-    key, and key_header how it is sent. most, letters, words: the most results, and of a query the most characters and
-    words. per_minute: requests, in the smallest plan. rate: the requests a minute that a reply's headers tell. wait:
+    results in its JSON; raises ValueError or an EngineError. posts: whether the parameters are sent as JSON. key_env:
+    the variable of the key, and key_header how it is sent. most: the most results. letters, words: the longest query.
+    per_minute: requests, in the smallest plan. rate: the requests a minute that a reply's headers tell. wait:
     the seconds that they ask to wait. bad_key, no_quota: what a complaint about either looks like, after its status.
     hints: what to do about a status. may_store: as in `Engine`.
     """
@@ -256,10 +255,11 @@ def served(provider: Provider, address: str) -> Provider:
 def _checked(address: str, name: str) -> str:
     example = f"{name} needs the address of its server, such as {name.partition(':')[0]}:http://localhost:8080"
     check_address(address, f"the address of {name.partition(':')[0]}", instead="engines at an address take none")
-    parts = None
-    with suppress(ValueError):
+    try:
         parts = urlsplit(address)
-        parts = parts if parts.port != 0 else None
-    if parts is None or parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        fits = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        fits = False
+    if not fits or parts.query or parts.fragment:
         raise ConfigurationError(example)
     return address.rstrip("/")
