@@ -41,7 +41,7 @@ async def test_never_more_than_k_and_none_is_an_answer(name, monkeypatch):
 
 SENT = {
     "brave": {"q": "bridge", "count": "3", "result_filter": "web", "text_decorations": "false"},
-    "serper": {"q": "bridge", "num": 10},
+    "serper": {"q": "bridge", "num": 3},
     "tavily": {"query": "bridge", "max_results": 3, "search_depth": "basic", "include_raw_content": "text"},
     "exa": {"query": "bridge", "numResults": 3, "contents": {"text": {"maxCharacters": 20_000}}},
     "searxng": {"q": "bridge", "format": "json"},

@@ -12,8 +12,8 @@ from reground.web.results import WebResult
 
 
 def ask(query: str, k: int) -> Mapping[str, Any]:
-    """Up to ten results cost one credit, more cost two."""
-    return {"q": query, "num": max(10, k)}
+    """The first page of results."""
+    return {"q": query, "num": k}
 
 
 def read(data: dict[str, Any]) -> Sequence[WebResult]:
