@@ -6,8 +6,9 @@ from hypothesis import strategies as st
 
 from reground.core.errors import ModelError
 from reground.core.language import Message, Reply, Sampling, Usage
+from reground.core.rates import Bucket
 from reground.models.scripted import ScriptedModel
-from reground.models.wrappers.limit import Bucket, Limit
+from reground.models.wrappers.limit import Limit
 from tests.models.clocks import Clock
 
 ASK = (Message(role="user", content="q"),)

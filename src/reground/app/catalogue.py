@@ -7,17 +7,12 @@ module that defines the same name (`METHOD` or `create`).
 
 from __future__ import annotations
 
-import ast
 import dataclasses
 import difflib
-import importlib.util
-import pkgutil
 import re
 import typing
 from collections.abc import Container, Mapping, Sequence
-from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -29,7 +24,8 @@ from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel
 from reground.core.method import Method
-from reground.core.own_files import load_file, load_module
+from reground.core.own_files import load_file
+from reground.core.plugins import Entry, entries
 from reground.core.programs import Sandbox
 
 if typing.TYPE_CHECKING:
@@ -39,63 +35,16 @@ if typing.TYPE_CHECKING:
     from reground.models.options import ModelOptions
 
 
-@dataclass(frozen=True)
-class Entry:
-    """A name and the module behind it."""
-
-    name: str
-    module: str
-
-    @property
-    def summary(self) -> str:
-        """The first line of the module's docstring; empty if there is no readable source."""
-        try:
-            tree = ast.parse(_source(self.module))
-        except SyntaxError:  # loading the module reports the error
-            return ""
-        return (ast.get_docstring(tree) or "").partition("\n")[0]
-
-
 @cache
 def methods() -> dict[str, Entry]:
     """Every method by name, in alphabetical order."""
-    return _entries("reground.methods", defines="METHOD")
+    return entries("reground.methods", defines="METHOD")
 
 
 @cache
 def providers() -> dict[str, Entry]:
     """Every model provider by name."""
-    return _entries("reground.models", defines="create")
-
-
-def _entries(package: str, *, defines: str) -> dict[str, Entry]:
-    """The modules of the package that define `defines`, and the entry points of the same group."""
-    spec = importlib.util.find_spec(package)
-    folders = list(spec.submodule_search_locations or ()) if spec is not None else []
-    definition = re.compile(rf"^(?:(?:(?:async )?def|class) {defines}\b|{defines}\s*[:=])", re.MULTILINE)
-    entries = {}
-    for found in pkgutil.iter_modules(folders):
-        module = f"{package}.{found.name}"
-        if not found.name.startswith("_") and definition.search(_source(module)):
-            entries[found.name] = Entry(found.name, module)
-    for point in entry_points(group=package):
-        entries[point.name] = Entry(point.name, point.value)
-    return dict(sorted(entries.items()))
-
-
-def _source(module: str) -> str:
-    """A module's source, so that a listing imports nothing; empty if there is none to read."""
-    try:
-        spec = importlib.util.find_spec(module.partition(":")[0])
-        if spec is not None and spec.origin is not None and spec.origin.endswith(".py"):
-            return Path(spec.origin).read_text(encoding="utf-8")
-    except ImportError:
-        pass  # loading the module by name reports the error
-    return ""
-
-
-def _load(entry: Entry) -> ModuleType:
-    return load_module(entry.module, f"{entry.name} ({entry.module})")
+    return entries("reground.models", defines="create")
 
 
 ALIASES = {"rar+grounded": "reread"}
@@ -132,7 +81,7 @@ def _method_module(name: str) -> ModuleType:
     if name.endswith(".py"):
         return load_file(Path(name), "method")
     if name in methods():
-        return _load(methods()[name])
+        return methods()[name].load()
     raise ConfigurationError(f"no method is called {name!r}; {did_you_mean(name, methods())}")
 
 
@@ -316,7 +265,7 @@ def provider_module(spec: str) -> tuple[ModuleType, str]:
         raise ConfigurationError(_no_provider(spec))
     if not slash or not model:
         raise ConfigurationError(f"a model is named provider/model, for example {provider}/<model>; got {spec!r}")
-    return _load(entry), model
+    return entry.load(), model
 
 
 def _no_provider(spec: str) -> str:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
 from typing import Any
 
 from pydantic_core import from_json
+
+from reground.core.rates import retry_after
 
 NO_QUOTA = "insufficient_quota"
 """The code of a complaint about an account without money or quota, whatever the provider calls it."""
@@ -93,22 +93,6 @@ def _details(error: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The parts of an error as Google's services list them (google.rpc.Status)."""
     details = error.get("details")
     return [each for each in details[:100] if isinstance(each, dict)] if isinstance(details, list) else []
-
-
-def retry_after(headers: Mapping[str, str]) -> float | None:
-    """Seconds to wait, from Retry-After (seconds or an HTTP date) or retry-after-ms."""
-    exact = headers.get("retry-after-ms")
-    given = headers.get("Retry-After")
-    try:
-        if exact is not None:
-            return max(0.0, float(exact) / 1000)
-        return None if given is None else max(0.0, float(given))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(str(given)).timestamp() - time.time())
-    except ValueError:
-        return None
 
 
 def is_about_context(complaint: Complaint) -> bool:

@@ -20,6 +20,7 @@ from reground.core.errors import (
 )
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage, estimate_tokens
 from reground.core.reasoning import separate
+from reground.core.secrets import redacted
 from reground.models._complaints import BAD_KEY, NO_QUOTA, Complaint, is_about_context
 from reground.models._grammars import RESPONSE_FORMAT, is_about_grammar, parameter
 from reground.models._limits import NONE, Limits
@@ -41,8 +42,6 @@ _ONE_SAMPLE = re.compile(
     re.IGNORECASE,
 )
 _NOT_BOTH = re.compile(r"temperature.{1,9}top_p.{1,9}cannot both", re.IGNORECASE)
-_SECRET = re.compile(r"\b(?:(?:sk|rk|pk|key|gsk|hf|Bearer)[-_ ]|AIza)[\w*.+/=-]{6,}", re.IGNORECASE)
-_LONGEST_COMPLAINT = 400
 
 
 def most_bytes(sampling: Sampling) -> int:
@@ -125,12 +124,7 @@ class Server:
 
     def redact(self, text: str) -> str:
         """A server's message, shortened and without anything that may be a key."""
-        if self.key:
-            text = text.replace(self.key, "[key]")
-            # The message may have been cut in the middle of the key.
-            end = next((n for n in range(len(self.key) - 1, 3, -1) if text.endswith(self.key[:n])), 0)
-            text = text[: len(text) - end]
-        return _SECRET.sub("[key]", text)[:_LONGEST_COMPLAINT]
+        return redacted(text, self.key)
 
     def refusal(self, complaint: Complaint, sampling: Sampling) -> ModelError:
         """The error for a refused chat completion."""

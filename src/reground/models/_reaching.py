@@ -1,11 +1,8 @@
-"""Where a server is and how it is reached: its base URL, a proxy, and the number of connections."""
+"""Where a server is and how it is reached: its base URL, and the number of connections."""
 
 from __future__ import annotations
 
-import ipaddress
 import os
-import urllib.request
-from contextlib import suppress
 
 from yarl import URL
 
@@ -44,14 +41,3 @@ def most_connections(wanted: int) -> int:
         return wanted
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return wanted if soft < 0 else max(8, min(wanted, soft - 64))
-
-
-def proxy_for(url: URL) -> str | None:
-    """The environment's proxy for a URL; None for this machine."""
-    host = url.host or ""
-    with suppress(ValueError):
-        if ipaddress.ip_address(host).is_loopback:
-            return None
-    if host == "localhost" or urllib.request.proxy_bypass(host):
-        return None
-    return urllib.request.getproxies().get(url.scheme)

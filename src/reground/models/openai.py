@@ -22,6 +22,8 @@ from yarl import URL
 from reground.core.bodies import ENCODING, LARGE, LEAST_LIMIT, BadBody, read_body, read_json
 from reground.core.errors import CapabilityError, ConfigurationError, ModelError, TransientModelError
 from reground.core.language import LanguageModel, Message, Reply, Sampling
+from reground.core.proxies import proxy_for
+from reground.core.secrets import key_in
 from reground.core.untrusted import neutralise
 from reground.models._about import PAGE_SECONDS, About
 from reground.models._complaints import Complaint, is_about_context, read_complaint
@@ -38,7 +40,7 @@ from reground.models._listing import (
     some,
 )
 from reground.models._openai_protocol import Dialect, Server, cut_at_stop, most_bytes, read_replies
-from reground.models._reaching import DEFAULT_BASE_URL, base_url_of, beneath, most_connections, proxy_for
+from reground.models._reaching import DEFAULT_BASE_URL, base_url_of, beneath, most_connections
 from reground.models.options import Listing, ModelOptions
 from reground.models.wrappers.retry import PartialReplies, rest_of
 
@@ -114,13 +116,11 @@ class OpenAIModel:
         self._options = options
         self.price = options.price
         self.base_url = base_url_of(options)
-        key = os.environ.get(options.api_key_env, "").strip() or None
-        if key is not None and not (key.isascii() and key.isprintable()):
-            raise ConfigurationError(f"{options.api_key_env} has characters that no key has")
+        key = key_in(options.api_key_env)
         self.server = Server(str(self.base_url.with_query(None)).rstrip("/"), options.api_key_env, key)
         self.served_at = self.server.url
         self._chat = beneath(self.base_url, "chat/completions")
-        self._proxy = proxy_for(self.base_url)
+        self._proxy = proxy_for(str(self.base_url))
         self._dialect = Dialect(without=provider.limits.without, limits=provider.limits)
         self._met = False
         self._about = About(self.base_url, partial(self._get, seconds=min(PAGE_SECONDS, options.timeout)))

@@ -57,11 +57,13 @@ def _end_at_once(code: int) -> None:
 
 
 def _is_busy() -> bool:
-    """Whether a thread builds an index, fits a model or reads a prompt."""
+    """Whether a thread builds an index, fits a model, reads a prompt or searches the web."""
     corpora = sys.modules.get("reground.app.corpora")  # not loaded, it has begun nothing
     fits = sys.modules.get("reground.app.cli.background")
     llama = sys.modules.get("reground.models._llama")
-    busy = tuple(filter(None, (corpora and corpora.BACKGROUND, fits and fits.THREAD, llama and llama.THREADS)))
+    ddgs = sys.modules.get("reground.web.engines.ddgs")
+    named = (corpora and corpora.BACKGROUND, fits and fits.THREAD, llama and llama.THREADS, ddgs and ddgs.THREAD)
+    busy = tuple(filter(None, named))
     return any(thread.name.startswith(busy) for thread in threading.enumerate())
 
 

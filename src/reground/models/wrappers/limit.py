@@ -4,49 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 
 from reground.core.language import LanguageModel, Message, Reply, Sampling, estimate_tokens
+from reground.core.rates import Bucket, Clock, Sleep
 from reground.models.wrappers.base import Wrapper
-
-BURST_SECONDS = 10.0
-Clock = Callable[[], float]
-Sleep = Callable[[float], Awaitable[None]]
-
-
-class Bucket:
-    """A token bucket: fills at `per_minute`, holds ten seconds' worth (at least 1), serves in order of arrival.
-
-    A request larger than the bucket waits until it is full and leaves a debt, so that the average holds.
-    """
-
-    def __init__(self, per_minute: float, *, clock: Clock = time.monotonic, sleep: Sleep = asyncio.sleep) -> None:
-        self._rate = per_minute / 60.0
-        self._capacity = max(1.0, self._rate * BURST_SECONDS)
-        self._level = self._capacity
-        self._clock = clock
-        self._sleep = sleep
-        self._at = clock()
-        self._turn = asyncio.Lock()
-
-    def _refill(self) -> float:
-        now = self._clock()
-        self._level = min(self._capacity, self._level + (now - self._at) * self._rate)
-        self._at = now
-        return self._level
-
-    async def take(self, amount: float) -> None:
-        """Return when `amount` may be spent."""
-        needed = min(amount, self._capacity)
-        async with self._turn:
-            while (missing := needed - self._refill()) > 1e-9:
-                await self._sleep(missing / self._rate)
-            self._level -= amount
-
-    def settle(self, difference: float) -> None:
-        """Correct the amount taken: a positive difference takes more, a negative one gives back."""
-        self._refill()
-        self._level = min(self._capacity, self._level - difference)
 
 
 class Limit(Wrapper):

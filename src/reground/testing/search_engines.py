@@ -1,0 +1,246 @@
+"""A server that speaks the JSON of every search provider over a few pages, with quotas and faults on demand.
+
+In a test:
+
+    async with MockEngines([Page("Bridge", "https://example.org/bridge", "It was built in 1874.")]) as server:
+        server.misbehave("429:2", "cut")  # the next two searches, in this order; then all is well
+        engine = HttpEngine(brave.PROVIDER, base=server.url("brave"))
+        ...
+        assert server.asked[-1].wanted["q"] == "bridge"
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from aiohttp import web
+
+from reground.testing.openai_server import FAULTS
+
+KEY = "test-key-0123456789"
+
+
+@dataclass(frozen=True)
+class Page:
+    """A page of the mock's web."""
+
+    title: str
+    url: str
+    text: str
+    date: str = "2024-05-01T12:00:00"
+
+
+@dataclass(frozen=True)
+class Search:
+    """A search that was asked for: whose protocol, the query parameters or the body, and the headers."""
+
+    provider: str
+    wanted: Mapping[str, Any]
+    headers: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Protocol:
+    """How one provider is asked and answers.
+
+    query, count: the names of its parameters. key: the header of the key. wrap: its JSON for some pages. refused,
+    limited, spent: status, headers and body for a wrong key, for too many requests, and without quota.
+    """
+
+    path: str
+    query: str
+    count: str | None
+    key: str | None
+    wrap: Callable[[Sequence[Page]], Any]
+    refused: tuple[int, Any] = (401, {})
+    limited: Any = ""
+    spent: tuple[int, Any] = (402, {})
+
+
+def _brave_error(status: int, code: str, detail: str) -> Any:
+    error = {"id": "0", "status": status, "code": code, "detail": detail, "meta": {"component": "authentication"}}
+    return {"type": "ErrorResponse", "error": error, "time": 0}
+
+
+def _brave(pages: Sequence[Page]) -> Any:
+    results = [
+        {
+            "type": "search_result",
+            "title": each.title,
+            "url": each.url,
+            "description": f"<strong>{each.text}</strong>",
+            "page_age": each.date,
+        }
+        for each in pages
+    ]
+    return {"type": "search", "query": {}, **({"web": {"type": "search", "results": results}} if results else {})}
+
+
+def _serper(pages: Sequence[Page]) -> Any:
+    results = [
+        {"title": each.title, "link": each.url, "snippet": each.text, "date": each.date, "position": at}
+        for at, each in enumerate(pages, start=1)
+    ]
+    return {"searchParameters": {"type": "search"}, "organic": results, "credits": 1}
+
+
+def _tavily(pages: Sequence[Page]) -> Any:
+    results = [
+        {"title": each.title, "url": each.url, "content": each.text, "score": 0.9, "raw_content": f"{each.text}\nMore."}
+        for each in pages
+    ]
+    return {"query": "", "answer": None, "images": [], "results": results, "response_time": 0.1}
+
+
+def _exa(pages: Sequence[Page]) -> Any:
+    results = [
+        {"id": each.url, "title": each.title, "url": each.url, "publishedDate": each.date, "text": each.text}
+        for each in pages
+    ]
+    return {"requestId": "0", "resolvedSearchType": "neural", "results": results}
+
+
+def _searxng(pages: Sequence[Page]) -> Any:
+    results = [
+        {
+            "title": each.title,
+            "url": each.url,
+            "content": each.text,
+            "score": 1.5,
+            "publishedDate": each.date,
+            "engines": ["mock"],
+        }
+        for each in pages
+    ]
+    return {"query": "", "results": results, "answers": [], "suggestions": [], "unresponsive_engines": []}
+
+
+def _searchr1(pages: Sequence[Page]) -> Any:
+    documents = [
+        {"document": {"id": str(at), "contents": f'"{each.title}"\n{each.text}'}, "score": 1.0 / at}
+        for at, each in enumerate(pages, start=1)
+    ]
+    return {"result": [documents]}
+
+
+PROTOCOLS = {
+    "brave": Protocol(
+        *("/res/v1/web/search", "q", "count", "X-Subscription-Token", _brave),
+        refused=(422, _brave_error(422, "SUBSCRIPTION_TOKEN_INVALID", "The provided subscription token is invalid.")),
+        limited=_brave_error(429, "RATE_LIMITED", "Request rate limit exceeded for plan."),
+        spent=(429, _brave_error(429, "QUOTA_LIMITED", "Request quota limit exceeded for plan.")),
+    ),
+    "serper": Protocol(
+        *("/search", "q", "num", "X-API-KEY", _serper),
+        refused=(403, {"message": "Unauthorized.", "statusCode": 403}),
+        limited={"message": "Too many requests.", "statusCode": 429},
+        spent=(400, {"message": "Not enough credits", "statusCode": 400}),
+    ),
+    "tavily": Protocol(
+        *("/search", "query", "max_results", "Authorization", _tavily),
+        refused=(401, {"detail": {"error": "Unauthorized: missing or invalid API key."}}),
+        limited={"detail": {"error": "Your request has been blocked due to excessive requests."}},
+        spent=(432, {"detail": {"error": "This request exceeds your plan's set usage limit."}}),
+    ),
+    "exa": Protocol(
+        *("/search", "query", "numResults", "x-api-key", _exa),
+        refused=(401, {"requestId": "0", "error": "Invalid API key", "tag": "INVALID_API_KEY"}),
+        limited={"error": "rate limit exceeded"},
+        spent=(402, {"requestId": "0", "error": "You have exceeded your credits limit.", "tag": "NO_MORE_CREDITS"}),
+    ),
+    "searxng": Protocol("/search", "q", None, None, _searxng, limited="Too Many Requests"),
+    "searchr1": Protocol("/retrieve", "queries", "topk", None, _searchr1),
+}
+
+
+class MockEngines:
+    """All providers on one loopback port, each below a path of its own name.
+
+    A search finds the pages that hold a word of the query. headers: sent with every reply.
+    was_asked: set by every search.
+    """
+
+    def __init__(self, pages: Sequence[Page], *, headers: Mapping[str, str] | None = None) -> None:
+        self.pages = tuple(pages)
+        self.headers = dict(headers or {})
+        self.asked: list[Search] = []
+        self.was_asked = asyncio.Event()
+        self._faults: deque[str] = deque()
+        self._runner: web.AppRunner | None = None
+        self._port = 0
+
+    def url(self, provider: str) -> str:
+        """The address to give to a provider's engine."""
+        return f"http://127.0.0.1:{self._port}/{provider}"
+
+    def misbehave(self, *faults: str) -> None:
+        """Let the next searches fail, one fault each, in this order.
+
+        "429" or "429:SECONDS", "quota", "status:CODE", "json:BODY", and the faults of `reground.testing.openai_server`
+        that are no errors of OpenAI's own, such as "cut", "hang-up", "stall", "halt", "flood:MIB" and "bomb:MIB".
+        """
+        self._faults.extend(faults)
+
+    async def __aenter__(self) -> MockEngines:
+        app = web.Application(client_max_size=1024**2)
+        for name, protocol in PROTOCOLS.items():
+            app.router.add_route("*", f"/{name}{protocol.path}", self._reply)
+        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
+        self._port = self._runner.addresses[0][1]
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _reply(self, request: web.Request) -> web.StreamResponse:
+        name = request.path.split("/")[1]
+        protocol = PROTOCOLS[name]
+        wanted = dict(request.query) if request.method == "GET" else await request.json()
+        self.asked.append(Search(name, wanted, dict(request.headers)))
+        self.was_asked.set()
+        if self._faults:
+            return await self._fail(request, protocol, *self._faults.popleft().split(":", 1))
+        if protocol.key is not None and not request.headers.get(protocol.key, "").endswith(KEY):
+            status, body = protocol.refused
+            return self._json(body, status)
+        return self._json(protocol.wrap(self._found(protocol, wanted)))
+
+    def _found(self, protocol: Protocol, wanted: Mapping[str, Any]) -> Sequence[Page]:
+        query = wanted[protocol.query]
+        words = set((query if isinstance(query, str) else query[0]).lower().split())
+        pages = [each for each in self.pages if words & set(f"{each.title} {each.text}".lower().split())]
+        return pages if protocol.count is None else pages[: int(wanted[protocol.count])]
+
+    async def _fail(
+        self, request: web.Request, protocol: Protocol, fault: str, argument: str = ""
+    ) -> web.StreamResponse:
+        if fault == "429":
+            return self._json(protocol.limited, 429, {"Retry-After": argument} if argument else {})
+        if fault == "quota":
+            status, body = protocol.spent
+            return self._json(body, status)
+        if fault == "status":
+            return self._json({"error": f"the mock was told to answer {argument}"}, int(argument))
+        if fault == "json":
+            return web.Response(text=argument, content_type="application/json")
+        return await FAULTS[fault](request, argument)
+
+    def _json(self, body: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
+        return web.Response(
+            text=json.dumps(body),
+            status=status,
+            headers={**self.headers, **(headers or {})},
+            content_type="application/json",
+        )

@@ -1,0 +1,265 @@
+"""One HTTP client for every provider: its key, its rate, retries, limits on replies, and what its errors mean."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import count
+from typing import Any, NoReturn
+from urllib.parse import urlsplit
+
+import aiohttp
+
+from reground import __version__
+from reground.core.addresses import check_address
+from reground.core.bodies import ENCODING, LARGE, MIB, BadBody, read_body, read_json
+from reground.core.errors import ConfigurationError
+from reground.core.proxies import proxy_for
+from reground.core.rates import Bucket, Clock, Sleep, retry_after
+from reground.core.secrets import key_in, redacted
+from reground.web.engines._reading import complaint, shortened
+from reground.web.results import EngineBusy, EngineError, WebResult
+
+MOST_BYTES = 16 * MIB
+CONNECT_SECONDS = 10.0
+_PASSING = frozenset({408, 425, 429})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provider:
+    """What differs from one provider to the next.
+
+    url: its server. path: the page that searches. ask: the parameters for a query and a number of results. read: the
+    results in its JSON; raises ValueError or an EngineError. posts: whether the parameters are sent as JSON. key_env:
+    the variable of the key, and key_header how it is sent. most: the most results. letters, words: the longest query.
+    per_minute: requests, in the smallest plan. rate: the requests a minute that a reply's headers tell. wait:
+    the seconds that they ask to wait. bad_key, no_quota: what a complaint about either looks like, after its status.
+    hints: what to do about a status. may_store: as in `Engine`.
+    """
+
+    name: str
+    url: str
+    path: str
+    ask: Callable[[str, int], Mapping[str, Any]]
+    read: Callable[[Any], Sequence[WebResult]]
+    posts: bool = True
+    key_env: str | None = None
+    key_header: tuple[str, str] = ("Authorization", "Bearer {}")
+    most: int = 20
+    letters: int = 2_000
+    words: int = 400
+    per_minute: float | None = None
+    rate: Callable[[Mapping[str, str]], float | None] = lambda headers: None
+    wait: Callable[[Mapping[str, str]], float | None] = retry_after
+    bad_key: re.Pattern[str] | None = None
+    no_quota: re.Pattern[str] | None = None
+    hints: Mapping[int, str] = field(default_factory=dict)
+    may_store: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Patience:
+    """How long and how often a provider is asked.
+
+    timeout: seconds for one request. attempts: requests for one search. longest: the most seconds that a provider may
+    ask to wait; for a longer wait the search fails at once. base, cap: as in `models.wrappers.retry.Retry`.
+    """
+
+    timeout: float = 20.0
+    attempts: int = 4
+    longest: float = 10.0
+    base: float = 0.5
+    cap: float = 8.0
+    clock: Clock = time.monotonic
+    sleep: Sleep = asyncio.sleep
+    uniform: Callable[[float, float], float] = random.uniform
+
+
+class Pace:
+    """Keeps to a rate, in whatever event loop it is used."""
+
+    def __init__(self, per_minute: float | None, patience: Patience) -> None:
+        self._per_minute = per_minute
+        self._patience = patience
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def turn(self) -> None:
+        """Return when the next request may be sent."""
+        if self._per_minute is None:
+            return
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:  # a bucket's lock belongs to one loop
+            clock, sleep = self._patience.clock, self._patience.sleep
+            self._bucket = Bucket(self._per_minute, burst_seconds=1.0, clock=clock, sleep=sleep)
+            self._loop = loop
+        await self._bucket.take(1)
+
+    def learn(self, per_minute: float | None) -> None:
+        """Keep to another rate from now on; None says nothing new."""
+        if per_minute is not None and per_minute != self._per_minute:
+            self._per_minute, self._loop = per_minute, None
+
+
+class _Passing(EngineBusy):
+    """The same request may succeed if it is sent again."""
+
+
+class HttpEngine:
+    """A provider as an engine.
+
+    base: another address of its server. Raises ConfigurationError for a missing key or a wrong address.
+    """
+
+    def __init__(self, provider: Provider, *, base: str | None = None, patience: Patience | None = None) -> None:
+        self.name = provider.name if base in (None, provider.url) else f"{provider.name}:{base}"
+        self.may_store = provider.may_store
+        self._provider = provider
+        self._patience = patience if patience is not None else Patience()
+        self._url = _checked(base or provider.url, provider.name) + provider.path
+        self._key = None if provider.key_env is None else key_in(provider.key_env)
+        if provider.key_env is not None and self._key is None:
+            raise ConfigurationError(f"{provider.key_env} is not set: set it to your key for {provider.name}")
+        self._pace = Pace(provider.per_minute, self._patience)
+        self._proxy = proxy_for(self._url)
+        self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
+
+    def __repr__(self) -> str:
+        return f"HttpEngine({self.name!r})"
+
+    async def aclose(self) -> None:
+        """Close the connections; the engine can still be used and opens new ones."""
+        loop = asyncio.get_running_loop()
+        for owner in [owner for owner in self._sessions if owner is loop or owner.is_closed()]:
+            await self._sessions.pop(owner).close()
+
+    async def search(self, query: str, /, *, k: int) -> Sequence[WebResult]:
+        """At most `k` results, best first; a query that is too long for the provider is cut."""
+        provider = self._provider
+        asked = shortened(query, provider.letters, provider.words)
+        if not asked:
+            raise EngineError(f"{self.name} was asked for nothing")
+        wanted = provider.ask(asked, max(1, min(k, provider.most)))
+        for failures in count(1):
+            await self._pace.turn()
+            try:
+                return (await self._once(wanted))[: max(0, k)]
+            except _Passing as error:
+                await self._wait(failures, error)
+        raise AssertionError
+
+    async def _wait(self, failures: int, error: _Passing) -> None:
+        """Wait before the next attempt. Raises EngineBusy if there is none."""
+        patience = self._patience
+        if failures >= patience.attempts or (error.retry_after or 0.0) > patience.longest:
+            asked = "" if error.retry_after is None else f"; it asks to wait {error.retry_after:.0f} s"
+            times = f"{failures} attempt{'' if failures == 1 else 's'}"
+            raise EngineBusy(f"{error} (gave up after {times}{asked})", retry_after=error.retry_after) from None
+        spread = patience.uniform(0.0, min(patience.cap, patience.base * 2.0**failures))
+        wait = spread if error.retry_after is None else error.retry_after + min(spread, patience.base)
+        await patience.sleep(wait)
+
+    async def _once(self, wanted: Mapping[str, Any]) -> Sequence[WebResult]:
+        status, headers, body = await self._send(wanted)
+        self._pace.learn(self._provider.rate(headers))
+        try:
+            data = await asyncio.to_thread(read_json, body) if len(body) > LARGE else read_json(body)
+        except ValueError:
+            data = None
+        if status != 200:
+            self._refuse(status, headers, complaint(data))
+        if not isinstance(data, dict):
+            raise _Passing(f"{self.name} gave a malformed reply")
+        if said := complaint({"error": data.get("error")}):
+            raise _Passing(f"{self.name} failed: {redacted(said, self._key)}")
+        try:
+            return self._provider.read(data)
+        except ValueError as error:
+            raise _Passing(f"{self.name} gave a malformed reply: {error}") from None
+
+    async def _send(self, wanted: Mapping[str, Any]) -> tuple[int, Mapping[str, str], bytes]:
+        session = self._sessions.get(asyncio.get_running_loop()) or await self._open()
+        method, where = ("POST", "json") if self._provider.posts else ("GET", "params")
+        how: dict[str, Any] = {where: wanted, "proxy": self._proxy, "allow_redirects": False}
+        try:
+            async with session.request(method, self._url, **how) as response:
+                return response.status, response.headers, await read_body(response, MOST_BYTES)
+        except BadBody as error:
+            raise (_Passing if error.passing else EngineError)(f"{self.name} {error}") from None
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise self._lost(error) from None
+
+    async def _open(self) -> aiohttp.ClientSession:
+        for owner in [owner for owner in self._sessions if owner.is_closed()]:
+            await self._sessions.pop(owner).close()
+        headers = {"Accept": "application/json", "Accept-Encoding": ENCODING, "User-Agent": f"reground/{__version__}"}
+        if self._key is not None:
+            name, form = self._provider.key_header
+            headers[name] = form.format(self._key)
+        session = aiohttp.ClientSession(
+            cookie_jar=aiohttp.DummyCookieJar(),
+            headers=headers,
+            auto_decompress=False,  # `read_body` unpacks, within limits
+            timeout=aiohttp.ClientTimeout(total=self._patience.timeout, sock_connect=CONNECT_SECONDS),
+        )
+        return self._sessions.setdefault(asyncio.get_running_loop(), session)
+
+    def _lost(self, error: Exception) -> EngineError:
+        """The error for a failed connection. Only one that was open is tried again."""
+        if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
+            return EngineError(f"{self.name} offers no trusted TLS")
+        if isinstance(error, aiohttp.ClientConnectorError):
+            why = (error.strerror or "no connection").lower()
+            return EngineBusy(f"cannot connect to {self.name}: {why}")
+        if isinstance(error, TimeoutError):
+            return EngineBusy(f"{self.name} did not answer within {self._patience.timeout:g} s")
+        return _Passing(f"the connection to {self.name} was lost ({type(error).__name__})")
+
+    def _refuse(self, status: int, headers: Mapping[str, str], said: str) -> NoReturn:
+        """Raise the error that a status means."""
+        provider = self._provider
+        text = " ".join(f"{status} {redacted(said, self._key)}".split())
+        wait = provider.wait(headers)
+        hint = provider.hints.get(status)
+        if hint is not None:
+            hint = f"{self.name} answered {status}: {hint}"
+            raise EngineBusy(hint, retry_after=wait) if status in _PASSING else EngineError(hint)
+        if status == 402 or (provider.no_quota is not None and provider.no_quota.search(text)):
+            raise EngineBusy(f"the account behind {provider.key_env} has no quota left: {text}", retry_after=wait)
+        if status in (401, 403) or (provider.bad_key is not None and provider.bad_key.search(text)):
+            key = "and wants a key" if provider.key_env is None else f"and refused the key in {provider.key_env}"
+            raise EngineError(f"{self.name} answered {text} {key}")
+        if status in _PASSING or status >= 500:
+            raise _Passing(f"{self.name} answered {text}", retry_after=wait)
+        if 300 <= status < 400:
+            raise EngineError(f"{self.name} redirects elsewhere ({status}); give the final address")
+        raise EngineError(f"{self.name} refused the request: {text}")
+
+
+def hosted(provider: Provider, argument: str) -> HttpEngine:
+    """The engine of a provider with one address. Raises ConfigurationError for an argument or a missing key."""
+    if argument:
+        raise ConfigurationError(f"{provider.name} takes no address: write {provider.name}, not {provider.name}:...")
+    return HttpEngine(provider)
+
+
+def served(provider: Provider, address: str) -> Provider:
+    """The provider at the user's own server. Raises ConfigurationError for an address that is none."""
+    url = _checked(address, provider.name)
+    return replace(provider, name=f"{provider.name}:{url}", url=url)
+
+
+def _checked(address: str, name: str) -> str:
+    example = f"{name} needs the address of its server, such as {name.partition(':')[0]}:http://localhost:8080"
+    check_address(address, f"the address of {name.partition(':')[0]}", instead="engines at an address take none")
+    try:
+        parts = urlsplit(address)
+        fits = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+    except ValueError:
+        fits = False
+    if not fits or parts.query or parts.fragment:
+        raise ConfigurationError(example)
+    return address.rstrip("/")

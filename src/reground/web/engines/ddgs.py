@@ -1,0 +1,80 @@
+"""`ddgs`: public search engines through the package ddgs, without a key; `ddgs:BACKEND` asks one of them alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+from reground.core.daemons import in_daemon
+from reground.core.errors import ConfigurationError, MissingExtra, did_you_mean
+from reground.core.secrets import redacted
+from reground.web.engines._client import Pace, Patience
+from reground.web.engines._reading import found, shortened
+from reground.web.results import EngineBusy, EngineError, WebResult
+
+THREAD = "ddgs"
+"""A process that is interrupted ends without waiting for a thread of this name (`app.cli.main`)."""
+PER_MINUTE = 20.0
+_TIMEOUT = 10
+_NOTHING = "No results found"
+
+
+class Searcher(Protocol):
+    """What is used of `ddgs.DDGS`."""
+
+    def text(self, query: str, **options: Any) -> list[dict[str, Any]]:
+        """Results with `title`, `href` and `body`."""
+        ...
+
+
+class DdgsEngine:
+    """The package as an engine. Its engines block, so a search runs in a thread of its own.
+
+    searcher: makes an object such as `ddgs.DDGS`, whose state is not to be shared between threads.
+    """
+
+    may_store = False
+
+    def __init__(
+        self, searcher: Callable[[], Searcher], backend: str = "auto", *, patience: Patience | None = None
+    ) -> None:
+        self.name = "ddgs" if backend == "auto" else f"ddgs:{backend}"
+        self._searcher = searcher
+        self._backend = backend
+        self._pace = Pace(PER_MINUTE, patience if patience is not None else Patience())
+
+    async def search(self, query: str, /, *, k: int) -> Sequence[WebResult]:
+        """At most `k` results, best first."""
+        asked = shortened(query, 500, 60)
+        if not asked:
+            raise EngineError(f"{self.name} was asked for nothing")
+        await self._pace.turn()
+        return await in_daemon(partial(self._search, asked, max(1, k)), name=THREAD)
+
+    def _search(self, query: str, k: int) -> Sequence[WebResult]:
+        from ddgs.exceptions import DDGSException
+
+        try:
+            items = self._searcher().text(query, max_results=k, backend=self._backend)
+            return found(items, url="href", snippet="body")[:k]
+        except DDGSException as error:
+            said = redacted(str(error), None)
+            if said.startswith(_NOTHING):  # it says the same of an engine that refused to answer
+                said = "nothing was found, or the engines that it asks refuse this address for a while"
+            raise EngineBusy(f"{self.name}: {said}") from None
+        except Exception as error:  # the package reads pages that change without notice
+            raise EngineError(f"{self.name} failed: {type(error).__name__}: {redacted(str(error), None)}") from None
+
+
+def create(argument: str) -> DdgsEngine:
+    """The engine. Raises ConfigurationError for an unknown backend, or without the package."""
+    try:
+        from ddgs import DDGS
+        from ddgs.engines import ENGINES
+    except ImportError:
+        raise MissingExtra("the engine ddgs", "web") from None
+    known = ENGINES["text"]
+    if argument and argument not in known:
+        raise ConfigurationError(f"ddgs has no backend {argument!r}; {did_you_mean(argument, known)}")
+    return DdgsEngine(partial(DDGS, timeout=_TIMEOUT), argument or "auto")

@@ -1,0 +1,206 @@
+"""Every provider: what it is asked, and what its answers and its errors become."""
+
+import traceback
+
+import pytest
+
+from reground.core.errors import ConfigurationError
+from reground.testing.search_engines import KEY
+from reground.web.engines._client import HttpEngine
+from reground.web.results import Engine, EngineBusy, EngineError
+from tests.web.engines.asking import KEYED, MODULES, asking
+
+ALL = pytest.mark.parametrize("name", MODULES)
+WITH_KEY = pytest.mark.parametrize("name", KEYED)
+
+
+@ALL
+async def test_results_are_those_of_the_pages(name, monkeypatch):
+    async with asking(name, monkeypatch) as (server, engine, clock):
+        assert isinstance(engine, Engine)
+        results = await engine.search("  bridge\n opened ", k=5)
+        assert [each.title for each in results] == ["Old bridge", "New bridge"]
+        assert "The old bridge opened in 1874 & still stands." in results[0].snippet
+        assert "<" not in results[0].snippet
+        if name == "searchr1":
+            assert results[0].url == server.url(name) + "/retrieve/1"
+        else:
+            assert [each.url for each in results] == ["https://example.org/old", "https://example.org/new?a=1"]
+        if name in ("tavily", "exa", "searchr1"):
+            assert results[1].content.startswith("The new bridge opened in 1990.")
+        assert clock.slept == []
+
+
+@ALL
+async def test_never_more_than_k_and_none_is_an_answer(name, monkeypatch):
+    async with asking(name, monkeypatch) as (_, engine, _clock):
+        assert len(await engine.search("bridge", k=1)) == 1
+        assert list(await engine.search("zeppelin", k=3)) == []
+        assert len(await engine.search("bridge", k=10_000)) == 2
+
+
+SENT = {
+    "brave": {"q": "bridge", "count": "3", "result_filter": "web", "text_decorations": "false"},
+    "serper": {"q": "bridge", "num": 3},
+    "tavily": {"query": "bridge", "max_results": 3, "search_depth": "basic", "include_raw_content": "text"},
+    "exa": {"query": "bridge", "numResults": 3, "contents": {"text": {"maxCharacters": 20_000}}},
+    "searxng": {"q": "bridge", "format": "json"},
+    "searchr1": {"queries": ["bridge"], "topk": 3, "return_scores": True},
+}
+HEADERS = {
+    "brave": ("X-Subscription-Token", KEY),
+    "serper": ("X-API-KEY", KEY),
+    "tavily": ("Authorization", f"Bearer {KEY}"),
+    "exa": ("x-api-key", KEY),
+}
+
+
+@ALL
+async def test_parameters_and_key(name, monkeypatch):
+    async with asking(name, monkeypatch) as (server, engine, _):
+        await engine.search("bridge", k=3)
+        (asked,) = server.asked
+        assert asked.wanted == SENT[name]
+        assert asked.headers["User-Agent"].startswith("reground/")
+        if name in HEADERS:
+            header, value = HEADERS[name]
+            assert asked.headers[header] == value
+        else:
+            assert KEY not in str(asked.headers)
+
+
+@pytest.mark.parametrize(("name", "letters", "words"), [("brave", 400, 50), ("tavily", 400, 400), ("exa", 2000, 400)])
+async def test_a_long_query_is_cut_to_what_the_provider_takes(name, letters, words, monkeypatch):
+    async with asking(name, monkeypatch) as (server, engine, _):
+        await engine.search("bridge over the river " * 500, k=1)
+        sent = server.asked[0].wanted
+        query = sent.get("q") or sent["query"]
+        assert len(query) <= letters and len(query.split()) <= words
+        assert query.split()[-1] in ("bridge", "over", "the", "river")
+
+
+async def test_an_empty_query_is_not_sent(monkeypatch):
+    async with asking("searxng", monkeypatch) as (server, engine, _):
+        with pytest.raises(EngineError, match="for nothing"):
+            await engine.search(" \n", k=1)
+        assert server.asked == []
+
+
+@WITH_KEY
+def test_a_missing_key_is_named_before_anything_is_spent(name, monkeypatch):
+    variable = MODULES[name].PROVIDER.key_env
+    for value in ("", "  "):
+        monkeypatch.setenv(variable, value)
+        with pytest.raises(ConfigurationError, match=variable):
+            MODULES[name].create("")
+    monkeypatch.setenv(variable, "schlüssel")
+    with pytest.raises(ConfigurationError, match="no key has"):
+        MODULES[name].create("")
+    monkeypatch.setenv(variable, KEY)
+    assert MODULES[name].create("").name == name
+    assert MODULES[name].create("").may_store is False
+    with pytest.raises(ConfigurationError, match="takes no address"):
+        MODULES[name].create("http://localhost")
+
+
+@WITH_KEY
+async def test_a_wrong_key_is_no_passing_fault_and_stays_secret(name, monkeypatch):
+    wrong = "wrong-key-9876543210"
+    async with asking(name, monkeypatch, key=wrong) as (server, engine, clock):
+        with pytest.raises(EngineError, match=MODULES[name].PROVIDER.key_env) as caught:
+            await engine.search("bridge", k=1)
+        assert not isinstance(caught.value, EngineBusy)
+        shown = "".join(traceback.format_exception(caught.value)) + repr(vars(caught.value))
+        assert wrong not in shown + repr(engine) + engine.name
+        assert len(server.asked) == 1 and clock.slept == []
+
+
+@WITH_KEY
+async def test_a_server_that_repeats_the_key_does_not_put_it_into_the_error(name, monkeypatch):
+    async with asking(name, monkeypatch) as (server, engine, _):
+        for fault in (f'json:{{"error": "bad {KEY}"}}', f"400:{KEY}", f"500:{KEY}"):
+            server.misbehave(*[fault] * 4)
+            with pytest.raises(EngineError) as caught:
+                await engine.search("bridge", k=1)
+            assert KEY not in str(caught.value) and "[key]" in str(caught.value)
+
+
+@WITH_KEY
+async def test_without_quota_another_engine_may_answer(name, monkeypatch):
+    async with asking(name, monkeypatch) as (server, engine, clock):
+        server.misbehave("quota")
+        with pytest.raises(EngineBusy, match=f"{MODULES[name].PROVIDER.key_env} has no quota left"):
+            await engine.search("bridge", k=1)
+        assert len(server.asked) == 1 and clock.slept == []
+
+
+async def test_brave_says_when_the_month_is_over(monkeypatch):
+    headers = {"X-RateLimit-Remaining": "1, 0", "X-RateLimit-Reset": "1, 1419704"}
+    async with asking("brave", monkeypatch, headers=headers) as (server, engine, _):
+        server.misbehave("quota")
+        with pytest.raises(EngineBusy) as caught:
+            await engine.search("bridge", k=1)
+        assert caught.value.retry_after == 1419704
+
+
+async def test_braves_rate_is_that_of_the_plan(monkeypatch):
+    async with asking("brave", monkeypatch) as (server, engine, clock):
+        for _ in range(3):
+            await engine.search("bridge", k=1)
+        assert clock.slept == pytest.approx([1.0, 1.0])
+        server.headers["X-RateLimit-Policy"] = "50;w=1, 0;w=2592000"
+        for _ in range(50):
+            await engine.search("bridge", k=1)
+        assert sum(clock.slept) == pytest.approx(3.0)
+
+
+@pytest.mark.parametrize("policy", ["", "1", ";w=", "a;w=b", "1;w=0", "-1;w=1", "5;w=99999999", "nan;w=1", "1;w=nan"])
+def test_a_policy_that_says_nothing_changes_nothing(policy):
+    assert MODULES["brave"].rate({"X-RateLimit-Policy": policy}) is None
+
+
+async def test_searxng_says_how_json_is_allowed(monkeypatch):
+    async with asking("searxng", monkeypatch) as (server, engine, clock):
+        server.misbehave("status:403", "429")
+        with pytest.raises(EngineError, match=r"search\.formats") as caught:
+            await engine.search("bridge", k=1)
+        assert not isinstance(caught.value, EngineBusy)
+        with pytest.raises(EngineBusy, match=r"server\.limiter"):
+            await engine.search("bridge", k=1)
+        assert clock.slept == []
+
+
+async def test_searxng_without_any_engine_that_answers_is_busy(monkeypatch):
+    async with asking("searxng", monkeypatch) as (server, engine, _):
+        server.misbehave('json:{"results": [], "unresponsive_engines": [["google", "timeout"], 3, ["b", null]]}')
+        with pytest.raises(EngineBusy, match="google: timeout"):
+            await engine.search("bridge", k=1)
+
+
+@pytest.mark.parametrize("name", ["searxng", "searchr1"])
+class TestAddresses:
+    def test_the_address_is_part_of_the_name(self, name):
+        engine = MODULES[name].create("https://box.example:8443/search-r/")
+        assert engine.name == f"{name}:https://box.example:8443/search-r"
+        assert engine.may_store is (name == "searchr1")
+
+    @pytest.mark.parametrize("wrong", ["", "localhost:8080", "ftp://a", "http://", "http://a:99999", "http://a/?b=c"])
+    def test_what_is_no_address_is_refused(self, name, wrong):
+        with pytest.raises(ConfigurationError, match=f"{name}:http://localhost:8080"):
+            MODULES[name].create(wrong)
+
+    @pytest.mark.parametrize("secret", ["http://me:hush@box", "http://box/?api_key=hush", "http://[box/?key=hush"])
+    def test_a_secret_in_it_is_refused_and_not_repeated(self, name, secret):
+        with pytest.raises(ConfigurationError) as caught:
+            MODULES[name].create(secret)
+        assert "hush" not in str(caught.value)
+
+
+def test_searchr1_takes_the_whole_path_too():
+    assert MODULES["searchr1"].create("http://box:8000/retrieve").name == "searchr1:http://box:8000"
+
+
+async def test_another_address_is_in_the_name(monkeypatch):
+    async with asking("brave", monkeypatch) as (server, engine, _):
+        assert engine.name == f"brave:{server.url('brave')}"
+        assert HttpEngine(MODULES["brave"].PROVIDER).name == "brave"

@@ -1,0 +1,152 @@
+"""What becomes of texts, addresses and numbers from outside, and of JSON that nobody promised."""
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reground.core.errors import RegroundError
+from reground.web.engines import searchr1
+from reground.web.engines._reading import (
+    MOST_CONTENT,
+    MOST_RESULTS,
+    MOST_SNIPPET,
+    MOST_TITLE,
+    complaint,
+    found,
+    number,
+    page_url,
+    plain,
+    shortened,
+    whole,
+)
+from reground.web.results import WebResult
+from tests.web.engines.asking import MODULES
+
+FIELDS = st.sampled_from(
+    (
+        *("results", "result", "web", "organic", "document", "contents", "unresponsive_engines", "error", "id"),
+        *("title", "url", "link", "href", "description", "content", "text", "raw_content", "score"),
+        *("date", "page_age", "published_date", "publishedDate"),
+    )
+)
+LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=30) | st.just("https://a.example/b")
+JSON = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(FIELDS, inner, max_size=6))
+
+
+@pytest.mark.parametrize("name", MODULES)
+@given(data=st.dictionaries(FIELDS, JSON, max_size=6))
+def test_no_json_breaks_a_reader(name, data):
+    read = MODULES[name].PROVIDER.read
+    try:
+        results = read(data)
+    except (ValueError, RegroundError):
+        return
+    for each in results:
+        assert isinstance(each, WebResult)
+        assert each.url.startswith(("http://", "https://"))
+        assert WebResult.model_validate_json(each.model_dump_json()) == each
+
+
+@given(st.text())
+def test_plain_text_is_one_line_without_control_characters(text):
+    read = plain(text, 50)
+    assert len(read) <= 50 and "\n" not in read and read == read.strip()
+    assert all(ord(each) >= 32 and not 127 <= ord(each) < 160 for each in read)
+
+
+@pytest.mark.parametrize(
+    ("given_", "expected"),
+    [
+        ("the <strong>old</strong> bridge", "the old bridge"),
+        ("one<br/>two<p class='a'>three", "one two three"),
+        ("a &lt;b&gt; &amp; &quot;c&quot; &#39;d&#39;", "a <b> & \"c\" 'd'"),
+        ("Vec<String> and 1 < 2 > 0", "Vec<String> and 1 < 2 > 0"),
+        ('<SCRIPT src="x">alert(1)</SCRIPT>', "alert(1)"),
+        ("a\x1b[31mred\x00\nline", "a [31mred line"),
+        (3, ""),
+        (None, ""),
+        (["a"], ""),
+    ],
+)
+def test_markup_is_removed_and_text_is_kept(given_, expected):
+    assert plain(given_, 100) == expected
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        *("", "javascript:alert(1)", "ftp://a.example", "//a.example", "a.example", "http://", "http://[::1", None, 3),
+        *("https://me:hush@a.example", "https://a.example:99999/", "https://a.example/a b", "https://a.example/\nb"),
+        "https://a.example/" + "x" * 3000,
+    ],
+)
+def test_what_cannot_be_opened_is_no_page(url):
+    assert page_url(url) is None
+    assert found([{"title": "t", "url": url}]) == []
+
+
+@pytest.mark.parametrize("url", ["http://a.example", "https://a.example:8443/b?c=d#e", "https://bücher.example/ä"])
+def test_pages(url):
+    assert page_url(url) == url
+
+
+@pytest.mark.parametrize(("value", "expected"), [(1, 1.0), (0.5, 0.5), (True, None), ("1", None), (10**400, None)])
+def test_numbers(value, expected):
+    assert number(value) == expected
+    assert number(float("nan")) is None and number(float("inf")) is None
+
+
+def test_lengths_and_the_number_of_results_are_bounded():
+    item = {"title": "x" * 10**6, "url": "https://a.example", "snippet": "y" * 10**6, "text": "z\n" * 10**6}
+    results = found([item] * 500, content="text")
+    assert len(results) == MOST_RESULTS
+    first = results[0]
+    assert (len(first.title), len(first.snippet)) == (MOST_TITLE, MOST_SNIPPET)
+    assert len(first.content) <= MOST_CONTENT and "\n" in first.content
+    assert whole("") is None and whole(" \n") is None and whole(3) is None
+
+
+@given(st.text(), st.integers(1, 50), st.integers(1, 9))
+def test_a_shortened_query_is_a_beginning(query, letters, words):
+    short = shortened(query, letters, words)
+    assert len(short) <= letters and len(short.split()) <= words
+    assert " ".join(query.split()).startswith(short)
+
+
+@pytest.mark.parametrize(
+    ("data", "said"),
+    [
+        ({"error": {"code": "RATE_LIMITED", "detail": "Too fast."}}, "RATE_LIMITED: Too fast."),
+        ({"errors": [{"code": "A", "detail": "b"}]}, "A: b"),
+        ({"message": "Unauthorized.", "statusCode": 403}, "Unauthorized."),
+        ({"detail": {"error": "Unauthorized: key."}}, "Unauthorized: key."),
+        ({"error": "No credits.", "tag": "NO_MORE_CREDITS"}, "NO_MORE_CREDITS: No credits."),
+        *(({}, ""), (None, ""), ([], ""), (3, ""), ({"error": None}, "")),
+    ],
+)
+def test_complaints_in_every_form(data, said):
+    assert complaint(data) == said
+
+
+def read_one(document, **entry):
+    data = {"result": [[{"document": document, **entry} if entry else document]]}
+    (result,) = searchr1.read(json.loads(json.dumps(data)), base="http://box")
+    return result
+
+
+def test_searchr1_documents_in_every_form():
+    scored = read_one({"id": "7/a", "contents": '"Bridge"\nIt opened.\nLater.'}, score=0.5)
+    assert (scored.title, scored.content, scored.score) == ("Bridge", "It opened.\nLater.", 0.5)
+    assert scored.url == "http://box/retrieve/7%2Fa"
+    apart = read_one({"id": 7, "title": "Bridge", "text": "It opened.", "contents": '"Bridge"\nIt opened.'})
+    assert (apart.title, apart.content, apart.score, apart.url) == (
+        *("Bridge", "It opened.", None),
+        "http://box/retrieve/7",
+    )
+    bare = read_one("Only a text")
+    assert (bare.title, bare.content) == ("", "Only a text")
+    assert bare.url == read_one("Only a text").url != read_one("Another").url
+    assert read_one({"contents": "a\nb", "url": "https://a.example"}).url == "https://a.example"
+    assert searchr1.read({"result": [[{"id": 1}, 3, None]]}, base="http://box") == []
