@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -27,7 +26,7 @@ class Web:
     web_words: int = field(default=200, metadata={"min": 1, **_WEB})
     """The most words that are read of a page."""
 
-    web_networks: Sequence[str] = field(default=(), metadata={"name": "--web-network", "metavar": "NETWORK", **_WEB})
+    web_network: list[str] | None = field(default=None, metadata={"metavar": "NETWORK", **_WEB})
     """A network of your own, such as 10.1.0.0/16, whose pages may be fetched; else only public addresses are. May be
     repeated."""
 

@@ -39,7 +39,7 @@ def web_retriever(order: Web, *, questions: Iterable[str] = ()) -> Retriever | N
     measured = list(questions)
     return WebRetriever(
         engine=engine(order.web),
-        fetcher=Fetcher(Politeness(networks=tuple(order.web_networks))),
+        fetcher=Fetcher(Politeness(networks=tuple(order.web_network or ()))),
         mode=order.web_read,
         words=order.web_words,
         blocked=Blocklist.of(measured) if measured else Blocklist(),

@@ -41,9 +41,14 @@ class Citation(Grown):
     @classmethod
     def of(cls, marker: int, passage: Passage, quote: str) -> Citation:
         """A citation of a passage, whose white space in the quote is made plain."""
-        words = " ".join(quote.split())
-        about = {"title": passage.title, "url": passage.url, "fetched": passage.fetched}
-        return cls(marker=marker, passage_id=passage.id, quote=words, **about)
+        return cls(
+            marker=marker,
+            passage_id=passage.id,
+            title=passage.title,
+            url=passage.url,
+            quote=" ".join(quote.split()),
+            fetched=passage.fetched,
+        )
 
 
 class Thought(Value):
