@@ -52,7 +52,7 @@ OPTIONS = [
 
 def test_what_answers_and_what_trains_reads_a_configuration() -> None:
     trainers = {path for path in READERS if path.startswith("train ")}
-    assert set(READERS) - trainers == {"ask", "eval", "compare", "judge", "questions"}
+    assert set(READERS) - trainers == {"ask", "eval", "compare", "judge", "questions", "retrieve", "serve-retrieval"}
     stages = {f"train critics {stage}".strip() for stage in ("", "collect", "data", "fit", "eval")}
     assert stages | {"train trees"} <= trainers
 
@@ -67,7 +67,7 @@ def test_every_option_is_a_key_and_reaches_its_command(command: str, option: str
     reached = []
     key = option[2:].replace("-", "_")
     words = re.findall(r"'(\w+)'", str(vars(parameter).get("type_descriptor")))  # of a Literal
-    for value in ("given", 7, 64, True, "first", "1,2", *words):
+    for value in ("given", 7, 64, True, "first", "1,2", ["given"], *words):
         (home / "reground.toml").write_text(f"{key} = {json.dumps(value)}\n")
         try:
             context = READERS[command].make_context(command, list(question), parent=outer)

@@ -68,7 +68,7 @@ def guarded_connector(
 ) -> aiohttp.TCPConnector:
     """A connector that connects to public addresses alone, and those of the allowed networks.
 
-    Names are resolved anew for every connection, and a connection is closed after one use, so that no earlier answer is
+    Names are resolved for every connection, and a connection is closed after one use, so that no earlier answer is
     trusted. Connecting raises AddressRefused, in aiohttp's own error.
     """
     make = partial(_guarded_socket, allowed)

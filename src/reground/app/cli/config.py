@@ -106,10 +106,13 @@ def _given(context: typer.Context, config: Mapping[str, Any], path: Path) -> Ite
 
 def _fit(context: typer.Context, value: Any, parameter: Any, where: str) -> Any:
     """The value as the command line would give it. Raises ConfigurationError if the option does not accept it."""
-    if isinstance(value, list) or isinstance(value, bool) != bool(getattr(parameter, "is_flag", False)):
-        what = "true or false" if getattr(parameter, "is_flag", False) else "one text or number"
+    several = getattr(parameter, "multiple", False)
+    flag = bool(getattr(parameter, "is_flag", False))
+    values = value if several and isinstance(value, list) else [value]
+    if any(isinstance(each, list) or isinstance(each, bool) != flag for each in values):
+        what = "true or false" if flag else "a list of texts" if several else "one text or number"
         raise ConfigurationError(f"{where} is {what}, not {json.dumps(value, default=str)}")
-    given = value if isinstance(value, bool) else str(value)
+    given = [str(each) for each in values] if several else value if flag else str(value)
     try:
         parameter.process_value(context, given)
     except typer.BadParameter as error:
