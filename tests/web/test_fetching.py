@@ -104,7 +104,8 @@ class Changing(AbstractResolver):
 
 
 async def test_a_name_that_changes_its_address_is_refused_where_it_connects() -> None:
-    async with LittleWeb({"/a": PAGE}) as web:
+    once = Site(PAGE.body, headers={**PAGE.headers, "Connection": "close"})
+    async with LittleWeb({"/a": once, "/robots.txt": Site(b"", headers={"Connection": "close"})}) as web:
         resolver = Changing("127.0.0.1", "127.0.0.1", "127.0.0.1", "10.0.0.1")
         fetcher = Fetcher(Politeness(networks=(web.network,)), resolver=resolver)
         place = f"http://rebinding.example:{web.port}/a"

@@ -68,11 +68,11 @@ def guarded_connector(
 ) -> aiohttp.TCPConnector:
     """A connector that connects to public addresses alone, and those of the allowed networks.
 
-    Names are resolved for every connection, and a connection is closed after one use, so that no earlier answer is
-    trusted. Connecting raises AddressRefused, in aiohttp's own error.
+    Names are resolved for every new connection; one that is open stays with the address that was checked. Connecting
+    raises AddressRefused, in aiohttp's own error.
     """
     make = partial(_guarded_socket, allowed)
-    return aiohttp.TCPConnector(socket_factory=make, resolver=resolver, use_dns_cache=False, force_close=True, limit=0)
+    return aiohttp.TCPConnector(socket_factory=make, resolver=resolver, use_dns_cache=False, limit=0)
 
 
 def _guarded_socket(allowed: Sequence[Network], info: Any) -> socket.socket:
