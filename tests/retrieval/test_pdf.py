@@ -72,6 +72,12 @@ def test_a_word_divided_at_the_end_of_a_line_is_put_together() -> None:
     assert pdf_pages(page(stream(drawing), font))[1] == ["distribution by Non-Maintainers"]
 
 
+def test_the_dots_of_a_table_of_contents_are_few() -> None:
+    assert pdf_pages(pdf(["1.1 Rivers . . . . . . . . . . 12", "1.2 Lakes......... 13", "And so on ..."]))[1] == [
+        "1.1 Rivers … 12", "1.2 Lakes … 13", "And so on ...",
+    ]  # fmt: skip
+
+
 def test_a_pdf_that_swells_costs_itself_alone() -> None:
     packer = zlib.compressobj(9)
     bomb = StreamObject()

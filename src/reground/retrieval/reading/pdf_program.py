@@ -20,6 +20,9 @@ _PASSWORD = 4
 _DIVIDED = re.compile("\ufffe(?=[a-z])")
 """What PDFium puts for the hyphen that divides a word at a line's end."""
 
+_LEADERS = re.compile(r"(?: ?\.){5,}")
+"""The dots of a table of contents, which would fill passages."""
+
 
 def main(most: int | None) -> dict[str, object]:
     """The title and the pages, or what is wrong."""
@@ -37,7 +40,8 @@ def _page(document: PdfDocument, number: int) -> str:
     text: str = letters.get_text_range()
     letters.close()
     page.close()
-    return _DIVIDED.sub("", text.replace("\r\n", "\n")).replace("\ufffe", "-")
+    text = _DIVIDED.sub("", text.replace("\r\n", "\n")).replace("\ufffe", "-")
+    return _LEADERS.sub(" …", text)
 
 
 if __name__ == "__main__":
