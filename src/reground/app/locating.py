@@ -82,7 +82,7 @@ def _opened(file: Path | None) -> Find:
             return _in_html(decode(file.read_bytes(), markup=True)[0])
         if name.endswith(PLAIN_SUFFIXES) or name in CODE_NAMES or known_as(name, file):
             return _in_lines(decode(file.read_bytes())[0], markdown=name.endswith(MARKDOWN_SUFFIXES))
-    except (OSError, ValueError, Unreadable):
+    except (OSError, ValueError, ImportError, Unreadable):
         pass
     return _nowhere
 

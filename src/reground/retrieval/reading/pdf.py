@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable
+from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -45,7 +46,9 @@ def read_pdf(content: bytes, around: Circumstances) -> Read:
 def pdf_pages(
     content: bytes, *, most: int | None = None, tick: Callable[[], None] = PLAIN.tick
 ) -> tuple[str, list[str]]:
-    """The title of a PDF and the texts of its first `most` pages. Raises Unreadable."""
+    """The title of a PDF and the texts of its first `most` pages. Raises Unreadable, ImportError without PDFium."""
+    if find_spec("pypdfium2") is None:
+        raise ModuleNotFoundError("No module named 'pypdfium2'", name="pypdfium2")
     with TemporaryFile() as given, TemporaryFile() as made:
         given.write(content)
         given.seek(0)
