@@ -63,10 +63,9 @@ def test_an_answer_is_drawn_as_it_is_printed(tmp_path: Path, monkeypatch: pytest
     monkeypatch.syspath_prepend(str(EXAMPLES))
     (tmp_path / "danube.md").write_text("# Danube\n\nThe Danube flows through Vienna.\n")
     model = ScriptedModel(["The Danube flows through Vienna [1]."])
-    result = reground.ask(
-        "Which river flows through Vienna?", method="rag", model=model, corpus=tmp_path, home=tmp_path / ".home"
-    )
-    drawn = load("draw_answer").draw(result, question="Which river flows through Vienna?", command="--corpus docs")
+    question = "Which river flows through Vienna?"
+    result = reground.ask(question, method="rag", model=model, corpus=tmp_path, home=tmp_path / ".home")
+    drawn = load("draw_answer").draw(result, question=question, command="--corpus docs")
     said = html.unescape(" ".join(re.findall(r"<text[^>]*>([^<]*)<", drawn))).replace("\xa0", " ")
     for part in (question, "--corpus docs", "Supported by", "danube.md:3", "1 calls"):
         assert part in said
