@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import os
 import sys
 from collections.abc import Callable
 from importlib.util import find_spec
@@ -54,7 +55,8 @@ def pdf_pages(
         given.seek(0)
         command = [sys.executable, "-P", _PROGRAM, *([] if most is None else [str(most)])]
         try:
-            status = run(command, tick, seconds=_FILE_SECONDS, stdin=given, stdout=made)
+            places = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # it finds what is found here
+            status = run(command, tick, seconds=_FILE_SECONDS, stdin=given, stdout=made, env=places)
         except TooSlow:
             raise Unreadable(f"is a PDF that takes more than {_FILE_SECONDS:.0f} seconds") from None
         if status:
