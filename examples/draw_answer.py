@@ -13,10 +13,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from draw_trajectory import FRAME
+from draw_trajectory import svg
 from rich.console import Console
 from rich.rule import Rule
-from rich.terminal_theme import MONOKAI
 from rich.text import Text
 
 import reground
@@ -35,7 +34,7 @@ def draw(result: Result, *, question: str, command: str) -> str:
         show(console, result)
     console.print(Rule(style="dim"))
     console.print(Text(cost_line(result.usage, result.seconds), style="dim"))
-    return console.export_svg(title="reground", theme=MONOKAI, code_format=FRAME, unique_id="answer")
+    return svg(console, name="answer")
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from rich.cells import cell_len
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -65,8 +66,10 @@ def test_an_answer_is_drawn_as_it_is_printed(tmp_path: Path, monkeypatch: pytest
     model = ScriptedModel(["The Danube flows through Vienna [1]."])
     question = "Which river flows through Vienna?"
     result = reground.ask(question, method="rag", model=model, corpus=tmp_path, home=tmp_path / ".home")
-    drawn = load("draw_answer").draw(result, question=question, command="--corpus docs")
+    drawn = load("draw_answer").draw(result, question=question, command="--corpus docs ドナウ")
     said = html.unescape(" ".join(re.findall(r"<text[^>]*>([^<]*)<", drawn))).replace("\xa0", " ")
+    widths = re.findall(r'textLength="([\d.]+)"[^>]*>([^<]*ドナウ[^<]*)<', drawn)
+    assert [float(width) for width, _ in widths] == [cell_len(html.unescape(said)) * 12.2 for _, said in widths] != []
     for part in (question, "--corpus docs", "Supported by", "danube.md:3", "1 calls"):
         assert part in said
     assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")
