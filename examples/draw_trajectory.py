@@ -8,10 +8,13 @@ drawn from docs/images/trajectory.jsonl.
 
 from __future__ import annotations
 
+import html
 import io
+import re
 import sys
 from pathlib import Path
 
+from rich.cells import cell_len
 from rich.console import Console
 from rich.table import Table
 from rich.terminal_theme import MONOKAI
@@ -22,6 +25,7 @@ from reground.core.trajectory import GenerateStep, NoteStep, RetrieveStep, Step,
 WIDTH = 96  # columns
 LONGEST = 230  # characters of a reply or a passage
 QUIET = ("span", "scaled")  # notes that only open a span or repeat settings
+_TEXT = re.compile(r'textLength="(?P<length>[\d.]+)"(?P<rest>[^>]*)>(?P<said>[^<]+)<')
 # rich's own frame without its web font: a picture in a page may load nothing
 FRAME = """<svg viewBox="0 0 {width} {height}" xmlns="http://www.w3.org/2000/svg" role="img">
 <title>{unique_id}</title>
@@ -74,7 +78,20 @@ def draw(trajectory: Trajectory) -> str:
     console.print()
     said = f"{trajectory.method}: {usage.calls} calls, {usage.prompt} prompt + {usage.completion} completion tokens"
     console.print(Text(said, style="dim"))
-    return console.export_svg(title="reground", theme=MONOKAI, code_format=FRAME, unique_id="trajectory")
+    return svg(console, name="trajectory")
+
+
+def svg(console: Console, *, name: str) -> str:
+    """What a console has recorded as a picture. rich takes Chinese and Japanese characters for one column wide."""
+    drawn = console.export_svg(title="reground", theme=MONOKAI, code_format=FRAME, unique_id=name)
+    return _TEXT.sub(_widened, drawn)
+
+
+def _widened(text: re.Match[str]) -> str:
+    said = html.unescape(text["said"])
+    if cell_len(said) == len(said):
+        return text[0]
+    return f'textLength="{float(text["length"]) * cell_len(said) / len(said):.1f}"{text["rest"]}>{text["said"]}<'
 
 
 def _row(step: Step) -> tuple[Text | str, Text, str] | None:

@@ -9,7 +9,7 @@ from rich.console import Console
 import reground
 from reground.app.cli.display import corrected, cost_line, plain, show_line, show_result, show_trajectory
 from reground.core.evidence import Passage
-from reground.core.language import Usage
+from reground.core.language import Reply, Usage
 from reground.core.trajectory import Failure, Trajectory
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
@@ -62,6 +62,22 @@ def test_cited_sources_stand_under_the_answer_and_what_was_also_read_apart_from_
     assert part.index("Supported by") < part.index("Not supported by what was read") < part.rindex("nine hundred ships")
     none = ask("The Rhine carries nine hundred ships every day.")
     assert "Your documents do not say" in none and "Supported by" not in none and "Danube.md" in none
+
+
+def test_the_passages_of_one_file_stand_in_one_line(tmp_path: Path) -> None:
+    names = ("a.md#1", "b.md#1", "a.md#2")
+    found = [Passage(id=name, title=name[0], url=name[:4], text=f"The {name}.") for name in names]
+    model = ScriptedModel(["Nine hundred ships."])
+    result = reground.ask("How many?", method="rag", model=model, corpus=ScriptedRetriever(found), home=tmp_path)
+    read = shown(show_result, result).splitlines()
+    assert [line for line in read if line.startswith("[")] == ["[1][3] a  a.md", "[2] b  b.md"]
+
+
+def test_an_answer_that_was_cut_is_said_to_be(tmp_path: Path) -> None:
+    reply = Reply(text="The database that is stored in the", finish_reason="length")
+    retriever = ScriptedRetriever([Passage(id="a", text="The Seine.")])
+    result = reground.ask("Which?", method="rag", model=ScriptedModel([reply]), corpus=retriever, home=tmp_path)
+    assert "the limit on a reply's length cut the answer" in shown(show_result, result)
 
 
 def test_a_correction_is_shown_word_by_word() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import importlib.util
 import re
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from rich.cells import cell_len
 
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
@@ -53,6 +55,24 @@ def test_the_picture_in_the_readme_is_what_its_recording_draws() -> None:
     drawn = load("draw_trajectory").draw(next(read_trajectories(images / "trajectory.jsonl")))
     assert words(drawn) == words((images / "trajectory.svg").read_text(encoding="utf-8"))
     assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")  # it loads nothing
+
+
+def test_an_answer_is_drawn_as_it_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import reground
+    from reground.models.scripted import ScriptedModel
+
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    (tmp_path / "danube.md").write_text("# Danube\n\nThe Danube flows through Vienna.\n")
+    model = ScriptedModel(["The Danube flows through Vienna [1]."])
+    question = "Which river flows through Vienna?"
+    result = reground.ask(question, method="rag", model=model, corpus=tmp_path, home=tmp_path / ".home")
+    drawn = load("draw_answer").draw(result, question=question, command="--corpus docs ドナウ")
+    said = html.unescape(" ".join(re.findall(r"<text[^>]*>([^<]*)<", drawn))).replace("\xa0", " ")
+    widths = re.findall(r'textLength="([\d.]+)"[^>]*>([^<]*ドナウ[^<]*)<', drawn)
+    assert [float(width) for width, _ in widths] == [cell_len(html.unescape(said)) * 12.2 for _, said in widths] != []
+    for part in (question, "--corpus docs", "Supported by", "danube.md:3", "1 calls"):
+        assert part in said
+    assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")
 
 
 def test_every_example_is_tested() -> None:

@@ -49,6 +49,14 @@ def test_a_quote_of_a_pdf_has_a_page(tmp_path: Path) -> None:
     assert (found.page, found.line) == (2, None)
 
 
+def test_a_quote_of_a_message_without_a_suffix_has_a_line(tmp_path: Path) -> None:
+    (tmp_path / "1:2,S").write_text("From: a@example.org\nDate: today\n\nThe Danube is long.\n")
+    quote = Citation(marker=1, passage_id="1:2,S", url="1:2,S", quote="The Danube is long.")
+    answer = Answer(text="Long.", sentences=(Sentence(text="Long.", score=1.0, supports=(quote,)),))
+    ((found,),) = (sentence.supports for sentence in located(answer, tmp_path).sentences)
+    assert found.line == 4
+
+
 @pytest.mark.parametrize("content", [None, b"\0\1\2", b"It was changed."])
 def test_a_file_that_is_gone_or_changed_has_no_line(content: bytes | None, tmp_path: Path) -> None:
     if content is not None:

@@ -21,6 +21,7 @@ QUESTION = "When was the tower completed?"
         ("**Final answer:** the tower of the exposition in Paris", "the tower of the exposition in Paris", True),
         ("- **The tower** was completed in 1889.", "The tower was completed in 1889.", False),
         ("2. The tower was completed in 1889.", "The tower was completed in 1889.", False),
+        ("The __exit_code__ of `Usage_Error` is _2_, they say.", "The exit_code of Usage_Error is 2, they say.", False),
         ("埃菲尔铁塔于1889年建成。", "埃菲尔铁塔于1889年建成。", True),
     ],
 )

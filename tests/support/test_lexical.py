@@ -61,6 +61,15 @@ def test_a_short_answer_is_supported_where_it_stands_among_words_of_the_question
     assert best("1889", "When?")[0] == 1.0, "a question without a word that says something"
 
 
+def test_what_only_repeats_the_question_has_to_stand_there_whole() -> None:
+    passage = Passage(id="a", title="First days", text="You see a project called “Welcome, [your name]!”. Bring a pen.")
+    said, asked = "The name of the office dog is.", "What is the name of the office dog?"
+    check = Lexical(evidence([passage]))
+    assert max(check.scores(Claim(said, said, asked, alone=False))) < 0.5
+    said, asked = "The Brooklyn Bridge spans the East River.", "Does the Brooklyn Bridge span the East River?"
+    assert max(CHECK.scores(Claim(said, said, asked, alone=False))) == 1.0
+
+
 def test_two_sentences_of_linked_passages_support_what_neither_says_alone() -> None:
     clock = Passage(
         id="cook", title="James Cook", text="On his second voyage Cook tested a clock made by John Harrison."

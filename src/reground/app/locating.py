@@ -10,6 +10,7 @@ from reground.core.answers import Answer, Citation
 from reground.retrieval.encodings import Unreadable, decode
 from reground.retrieval.kinds import CODE_NAMES, HTML_SUFFIXES, MARKDOWN_SUFFIXES, PDF_SUFFIXES, PLAIN_SUFFIXES
 from reground.retrieval.reading.pdf import pdf_pages
+from reground.retrieval.sniffing import known_as
 
 _LARGEST = 8 << 20
 """Bytes of a file that is searched for a quote."""
@@ -79,9 +80,9 @@ def _opened(file: Path | None) -> Find:
             return _in_pages(pdf_pages(file.read_bytes(), most=_PAGES)[1])
         if is_html(name):
             return _in_html(decode(file.read_bytes(), markup=True)[0])
-        if name.endswith(PLAIN_SUFFIXES) or name in CODE_NAMES:
+        if name.endswith(PLAIN_SUFFIXES) or name in CODE_NAMES or known_as(name, file):
             return _in_lines(decode(file.read_bytes())[0], markdown=name.endswith(MARKDOWN_SUFFIXES))
-    except (OSError, ValueError, Unreadable):
+    except (OSError, ValueError, ImportError, Unreadable):
         pass
     return _nowhere
 

@@ -152,6 +152,12 @@ class Trajectory(Value):
     seconds: float = 0.0
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether the limit on a reply's length cut a reply of the last call."""
+        calls = [step for step in self.steps if isinstance(step, GenerateStep)]
+        return bool(calls) and any(reply.finish_reason == "length" for reply in calls[-1].replies)
+
     @model_validator(mode="before")
     @classmethod
     def _from_version_1(cls, data: object) -> object:

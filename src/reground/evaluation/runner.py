@@ -31,7 +31,7 @@ from reground.core.method import Method
 from reground.core.programs import Sandbox
 from reground.core.run import Run
 from reground.core.solve import Solved, solve
-from reground.core.trajectory import GenerateStep, Trajectory
+from reground.core.trajectory import Trajectory
 from reground.evaluation import before_checks, faithfulness
 from reground.evaluation.progress import Progress, Tracker
 from reground.evaluation.questions import Questions
@@ -291,7 +291,7 @@ class _Session:
             seconds=trajectory.seconds,
             failure=trajectory.failure,
             stopped=trajectory.stopped,
-            cut=_cut(trajectory),
+            cut=trajectory.is_cut,
             scoring=scoring,
             stages=stages_of(trajectory),
             metadata={key: value for key, value in job.example.metadata.items() if _is_label(value)},
@@ -299,12 +299,6 @@ class _Session:
         self._folder.append_record(record)
         self.records[job.id] = record
         return record
-
-
-def _cut(trajectory: Trajectory) -> bool:
-    """Whether the length limit cut a reply of the last call."""
-    calls = [step for step in trajectory.steps if isinstance(step, GenerateStep)]
-    return bool(calls) and any(reply.finish_reason == "length" for reply in calls[-1].replies)
 
 
 def _is_label(value: JsonValue) -> bool:

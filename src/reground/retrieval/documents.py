@@ -52,26 +52,35 @@ def _hash(*texts: str) -> int:
 
 @dataclass(frozen=True, slots=True)
 class SourceFile:
-    """A readable file of a corpus. `name` is its path relative to the corpus folder, with forward slashes."""
+    """A readable file of a corpus. `name` is its path relative to the corpus folder, with forward slashes.
+
+    suffix: the one that the name ought to have, where it does not say what the file is (`sniffing.known_as`).
+    """
 
     path: Path
     name: str
     size: int
     mtime_ns: int
+    suffix: str = ""
+
+    @property
+    def typed(self) -> str:
+        """A name that says what the file is."""
+        return self.name + self.suffix
 
     @property
     def is_jsonl(self) -> bool:
         """Whether it holds one document a line, rather than one in all."""
-        return self.name.lower().endswith(JSONL_SUFFIXES)
+        return self.typed.lower().endswith(JSONL_SUFFIXES)
 
     @property
     def holds_several(self) -> bool:
         """Whether it holds several documents, which are read one at a time."""
-        return self.name.lower().endswith(JSONL_SUFFIXES + MAILBOX_SUFFIXES)
+        return self.typed.lower().endswith(JSONL_SUFFIXES + MAILBOX_SUFFIXES)
 
     def read(self) -> bytes:
         """All that is in it. Raises OSError, and Unreadable where that is too much."""
-        most = largest(self.name)
+        most = largest(self.typed)
         with self.path.open("rb") as file:
             content = file.read() if most is None else file.read(most + 1)
         if most is not None and len(content) > most:

@@ -43,7 +43,7 @@ def read_documents(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[
 
 def read_file(file: SourceFile, content: bytes, around: Circumstances = PLAIN) -> Document:
     """The one document in a file that holds no more. Raises Unreadable, ImportError, MemoryError or OSError."""
-    reader, is_code = _reader(file.name)
+    reader, is_code = _reader(file.typed)
     try:
         read = reader(content, around)
     except (DataError, *_PASSING):

@@ -11,6 +11,7 @@ from reground.core.errors import DataError
 from reground.retrieval.documents import SourceFile, too_large
 from reground.retrieval.kinds import READ, is_read, largest, why_unread
 from reground.retrieval.settings import Skipped
+from reground.retrieval.sniffing import known_as
 from reground.retrieval.unread import counted
 
 _IGNORED_FOLDERS = {"node_modules", "__pycache__"}
@@ -69,7 +70,8 @@ class _Walk:
     def file(self, path: Path) -> None:
         """Take in a file."""
         name = self._name(path)
-        if not is_read(name):
+        suffix = known_as(name, path)
+        if not is_read(name + suffix):
             kind, why = why_unread(name)
             self._leave(path, why, kind)
             return
@@ -80,12 +82,12 @@ class _Walk:
         except OSError as error:
             self._leave(path, f"cannot be read: {error.strerror}", "failed")
             return
-        most = largest(name)
+        most = largest(name + suffix)
         if most is not None and stat.st_size > most:
             refusal = too_large(stat.st_size, most)
             self._leave(path, str(refusal), refusal.kind)
             return
-        self.files.append(SourceFile(path, name, stat.st_size, stat.st_mtime_ns))
+        self.files.append(SourceFile(path, name, stat.st_size, stat.st_mtime_ns, suffix))
 
     def _entries(self, folder: Path) -> Iterator[Path]:
         """Take in the entries of a folder. Yields the folders among them."""

@@ -13,7 +13,8 @@ _LABEL = re.compile(
     r"^\W*+(?:(?:so|thus|therefore),?\s++)?(?:the\s++)?(?:final\s++)?answer(?:\s++is)?\s*+[:：]\s*+", re.I
 )
 _BULLET = re.compile(r"^\s*+(?:[-*+•>#]++|\d{1,3}[.)])\s++")
-_MARKUP = re.compile(r"[*_`#]++")
+_MARKUP = re.compile(r"[*`#]++|(?<!\w)_++|(?<!_)_++(?!\w)")
+"""An underscore inside of a word is part of a name, such as exit_code."""
 _SHORT_WORDS, _SHORT_LETTERS = 5, 40
 """A sentence below both is an answer without its statement, such as "In 1889."."""
 

@@ -110,7 +110,7 @@ class Lexical:
         negated = _NOT.search(claim.said) is not None
         scores = [0.0 if claim.alone else self._states((place,), said, negated) for place in range(len(self.found))]
         new = said.without(asked)
-        if claim.alone or (claim.asked and 2 * len(new.weights) <= len(said.weights)):
+        if claim.alone or (claim.asked and 0 < 2 * len(new.weights) <= len(said.weights)):
             new = said if claim.alone else new
             scores = [max(score, self._answers(place, new, asked, negated)) for place, score in enumerate(scores)]
         return scores

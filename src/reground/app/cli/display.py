@@ -64,6 +64,8 @@ def show_result(console: Console, result: Result, *, steps: bool = False) -> Non
         console.print(Text(f"the sentences were not checked: {result.unchecked}", style="yellow"))
     if result.stopped is not None:
         console.print(Text(f"stopped early: the {result.stopped} budget ended", style="yellow"))
+    if result.trajectory.is_cut:
+        console.print(Text("the limit on a reply's length cut the answer", style="yellow"))
     if result.steps and not steps:
         console.print(Text("--steps shows what was drafted and what was corrected", style="dim"))
     console.print(Text(f"trajectory: {result.trajectory_path}", style="dim"), soft_wrap=True)
@@ -85,13 +87,17 @@ def show_steps(console: Console, result: Result) -> None:
 
 
 def show_read(console: Console, result: Result) -> None:
-    """Print the passages that the model read and no quote is from."""
+    """Print the passages that the model read and no quote is from, those of a file in one line."""
     cited = {passage.passage_id for passage in _quotes(result)}
     also = [passage for passage in result.shown if passage.passage_id not in cited]
     if also:
         console.print(Rule("Also read" if cited else "Read", style="dim", align="left"))
+    files: dict[tuple[str, str], list[Citation]] = {}
     for passage in also:
-        console.print(_source(passage, result, links=has_links(console)))
+        files.setdefault((passage.title, passage.url or passage.passage_id), []).append(passage)
+    for passages in files.values():
+        markers = [passage.marker for passage in passages]
+        console.print(_source(passages[0], result, links=has_links(console), markers=markers))
     steps = (step for step in result.trajectory.steps if isinstance(step, RetrieveStep))
     for skipped in dict.fromkeys(each for step in steps for each in step.skipped):
         console.print(unread(skipped), soft_wrap=True)
@@ -132,8 +138,9 @@ def show_support(console: Console, result: Result) -> None:
             console.print(Padding(plain(text, "yellow"), (0, 0, 0, 4)))
 
 
-def _source(citation: Citation, result: Result, *, links: bool) -> Text:
-    """A passage's marker, title and place, which opens it where the terminal knows links."""
+def _source(citation: Citation, result: Result, *, links: bool, markers: Sequence[int] = ()) -> Text:
+    """A passage's marker, or all `markers` of its file, its title and place, which opens it where the terminal knows
+    links."""
     place = f":{citation.line}" if citation.line else f", page {citation.page}" if citation.page else ""
     place = f"#{citation.fragment}" if citation.fragment else place
     title = citation.title or citation.passage_id
@@ -144,7 +151,8 @@ def _source(citation: Citation, result: Result, *, links: bool) -> Text:
         where.stylize(Style(link=target))
     under = plain(f", {heading}" if heading else "", "dim")
     fetched = plain(f", fetched {citation.fetched}" if citation.fetched else "", "dim")
-    return Text.assemble((f"[{citation.marker}] ", "cyan"), plain(title, "bold"), "  ", where, under, fetched)
+    marks = "".join(f"[{marker}]" for marker in markers or [citation.marker])
+    return Text.assemble((f"{marks} ", "cyan"), plain(title, "bold"), "  ", where, under, fetched)
 
 
 def _show_thought(console: Console, number: int, step: Thought) -> None:

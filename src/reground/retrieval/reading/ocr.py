@@ -7,16 +7,16 @@ and what the tick raises kills the program that works.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
+from reground.retrieval.reading.programs import TooSlow, run
 from reground.retrieval.reading.result import Circumstances
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ MOST_PAGES = 500
 _PAGE_SECONDS = 60.0
 _LIST_SECONDS = 5.0
 _FILE_SECONDS = 600.0
-_WAIT_SECONDS = 0.05
 _MOST_PIXELS = 100_000_000
 _LONGEST_SIDE = "3000"
 """Pixels of a page's longer side as it is drawn: 250 an inch of A4. It bounds memory whatever size a page claims."""
@@ -40,10 +39,6 @@ _LANGUAGES = {
 }  # fmt: skip
 """tesseract's names of languages."""
 _MARKS = {b"\xff\xd8": ".jpg", b"II*\0": ".tif", b"MM\0*": ".tif", b"\0\0\0\x0cjP": ".jp2", b"\xffO\xffQ": ".jp2"}
-
-
-class _TooSlow(Exception):
-    """A program took longer than it may."""
 
 
 def is_available() -> bool:
@@ -69,7 +64,7 @@ def recognise(content: bytes, reader: PdfReader, around: Circumstances) -> tuple
             try:
                 image = _image(reader, number, source, folder, around.tick)
                 texts.append("" if image is None else _text(image, around))
-            except (_TooSlow, OSError):
+            except (TooSlow, OSError):
                 missed += 1
                 texts.append("")
     return texts, _partly(len(texts), count, missed)
@@ -116,7 +111,8 @@ def _image(reader: PdfReader, number: int, source: Path, folder: Path, tick: Cal
         drawn.unlink(missing_ok=True)
         page = str(number + 1)
         options = ["-png", "-gray", "-singlefile", "-scale-to", _LONGEST_SIDE, "-f", page, "-l", page]
-        _run(["pdftoppm", *options, str(source), str(drawn.with_suffix(""))], tick)
+        command = ["pdftoppm", *options, str(source), str(drawn.with_suffix(""))]
+        run(command, tick, seconds=_PAGE_SECONDS)
         if drawn.exists():
             return drawn
     try:
@@ -136,7 +132,8 @@ def _image(reader: PdfReader, number: int, source: Path, folder: Path, tick: Cal
 def _text(image: Path, around: Circumstances) -> str:
     language = _LANGUAGES.get(around.language, "eng")
     chosen = ["-l", language] if language in _installed(shutil.which("tesseract")) else []
-    _run(["tesseract", str(image), str(image.with_name("text")), *chosen], around.tick)
+    command = ["tesseract", str(image), str(image.with_name("text")), *chosen]
+    run(command, around.tick, seconds=_PAGE_SECONDS)
     said = image.with_name("text.txt")
     if not said.exists():
         return ""
@@ -156,26 +153,6 @@ def _installed(program: str | None) -> frozenset[str]:
     except (OSError, subprocess.TimeoutExpired):
         return frozenset()
     return frozenset((done.stdout + done.stderr).decode("utf-8", "replace").split())
-
-
-def _run(command: Sequence[str], tick: Callable[[], None]) -> None:
-    """Run a program to its end. Raises _TooSlow, and what the tick raises; the program is killed then."""
-    ends = time.monotonic() + _PAGE_SECONDS
-    quiet = subprocess.DEVNULL
-    one = {**os.environ, "OMP_THREAD_LIMIT": "1"}  # its threads wait for each other more than they help
-    with subprocess.Popen(command, stdin=quiet, stdout=quiet, stderr=quiet, env=one) as program:
-        try:
-            while True:
-                try:
-                    program.wait(_WAIT_SECONDS)
-                    return
-                except subprocess.TimeoutExpired:
-                    tick()
-                if time.monotonic() > ends:
-                    raise _TooSlow
-        except BaseException:
-            program.kill()
-            raise
 
 
 def _partly(read: int, count: int, missed: int) -> str:

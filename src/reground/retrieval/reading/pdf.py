@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
+import json
 import logging
+import os
+import sys
 from collections.abc import Callable
-from functools import partial
+from importlib.util import find_spec
 from io import BytesIO
-from typing import TYPE_CHECKING, TypeVar
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import TYPE_CHECKING
 
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.reading import ocr
+from reground.retrieval.reading.programs import TooSlow, run
 from reground.retrieval.reading.result import PLAIN, Circumstances, Read
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
 
-T = TypeVar("T")
-
 SCANNED = "is a scanned PDF; install tesseract to have it read"
+_PROGRAM = str(Path(__file__).with_name("pdf_program.py"))
+_FILE_SECONDS = 600.0
 
 
 def read_pdf(content: bytes, around: Circumstances) -> Read:
     """A PDF page by page. Raises Unreadable for scanned pages without tesseract, with the kind "scanned"."""
-    reader = _opened(content)
-    pages = _pages(reader, None, around.tick)
-    title = _title(reader)
+    title, pages = pdf_pages(content, tick=around.tick)
     if any(page.strip() for page in pages):
         return Read(title, _joined(pages))
+    reader = _images(content)
     if not any(_has_image(reader, number) for number in range(min(len(pages), ocr.MOST_PAGES))):
         raise Unreadable("holds no text", kind="empty")
     if not ocr.is_available():
@@ -39,60 +44,51 @@ def read_pdf(content: bytes, around: Circumstances) -> Read:
     return Read(title, _joined(recognised), partly=partly)
 
 
-def pdf_pages(content: bytes, *, most: int | None = None) -> tuple[str, list[str]]:
-    """The title of a PDF and the texts of its first `most` pages. Raises Unreadable."""
-    reader = _opened(content)
-    return _title(reader), _pages(reader, most, PLAIN.tick)
+def pdf_pages(
+    content: bytes, *, most: int | None = None, tick: Callable[[], None] = PLAIN.tick
+) -> tuple[str, list[str]]:
+    """The title of a PDF and the texts of its first `most` pages. Raises Unreadable, ImportError without PDFium."""
+    if find_spec("pypdfium2") is None:
+        raise ModuleNotFoundError("No module named 'pypdfium2'", name="pypdfium2")
+    with TemporaryFile() as given, TemporaryFile() as made:
+        given.write(content)
+        given.seek(0)
+        command = [sys.executable, "-P", _PROGRAM, *([] if most is None else [str(most)])]
+        try:
+            places = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # it finds what is found here
+            status = run(command, tick, seconds=_FILE_SECONDS, stdin=given, stdout=made, env=places)
+        except TooSlow:
+            raise Unreadable(f"is a PDF that takes more than {_FILE_SECONDS:.0f} seconds") from None
+        if status:
+            raise Unreadable("is not a readable PDF: it breaks its reader, or needs too much memory")
+        made.seek(0)
+        said = json.load(made)
+    if said.get("is_locked"):
+        raise Unreadable("is a PDF with a password; save it without one", kind="encrypted")
+    if "why" in said:
+        raise Unreadable(f"is not a readable PDF: {said['why']}")
+    return said["title"], said["pages"]
 
 
-def _opened(content: bytes) -> PdfReader:
+def _images(content: bytes) -> PdfReader:
+    """The PDF for the library that takes scanned images out of it as they lie there."""
     from pypdf import PdfReader
 
     logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # it warns of every flaw that it can read over
-
-    def opened() -> PdfReader:
-        reader = PdfReader(BytesIO(content))
-        if reader.is_encrypted and not reader.decrypt(""):
-            raise Unreadable("is a PDF with a password; save it without one", kind="encrypted")
-        return reader
-
-    return _guarded(opened)
-
-
-def _title(reader: PdfReader) -> str:
-    return _guarded(lambda: str((reader.metadata and reader.metadata.title) or ""))
-
-
-def _pages(reader: PdfReader, most: int | None, tick: Callable[[], None]) -> list[str]:
-    texts = []
-    for number in range(_guarded(lambda: len(reader.pages)))[:most]:
-        tick()
-        texts.append(_guarded(partial(_page, reader, number)))
-    return texts
-
-
-def _page(reader: PdfReader, number: int) -> str:
-    return reader.pages[number].extract_text()
+    try:
+        return PdfReader(BytesIO(content))
+    except Exception as error:  # a broken PDF can fail in any way
+        raise Unreadable(f"is not a readable PDF: {error or type(error).__name__}") from None
 
 
 def _has_image(reader: PdfReader, number: int) -> bool:
-    return _guarded(lambda: ocr.largest_image(reader.pages[number]) is not None)
+    try:
+        return ocr.largest_image(reader.pages[number]) is not None
+    except MemoryError:
+        raise
+    except Exception:  # as above; the other pages may be whole
+        return False
 
 
 def _joined(pages: list[str]) -> str:
     return "\n\n".join(page.strip() for page in pages if page.strip())
-
-
-def _guarded(work: Callable[[], T]) -> T:
-    """The result of the work. A broken PDF can fail in any way, and is Unreadable then."""
-    from pypdf.errors import DependencyError
-
-    try:
-        return work()
-    except (Unreadable, MemoryError):
-        raise
-    except DependencyError:
-        why = "is a PDF encrypted with AES; pip install cryptography to have it read, or save it without encryption"
-        raise Unreadable(why, kind="encrypted") from None
-    except Exception as error:
-        raise Unreadable(f"is not a readable PDF: {error or type(error).__name__}") from None

@@ -1,0 +1,99 @@
+"""The texts of PDFs, as typesetting programs and hostile people make them."""
+
+from __future__ import annotations
+
+import zlib
+from io import BytesIO
+
+import pytest
+from pypdf import PdfWriter
+from pypdf.generic import (
+    ArrayObject,
+    DecodedStreamObject,
+    DictionaryObject,
+    NameObject,
+    NumberObject,
+    PdfObject,
+    StreamObject,
+    TextStringObject,
+)  # fmt: skip
+
+from reground.retrieval.encodings import Unreadable
+from reground.retrieval.reading.pdf import pdf_pages
+from tests.retrieval.test_documents import pdf
+
+_LETTERS = b"""/CIDInit /ProcSet findresource begin begincmap 1 begincodespacerange <0000> <FFFF> endcodespacerange
+1 beginbfrange <0041> <005A> <0061> endbfrange endcmap"""
+
+
+def made(**entries: PdfObject | str | int) -> DictionaryObject:
+    kinds = {str: NameObject, int: NumberObject}
+    return DictionaryObject(
+        {NameObject(f"/{key}"): kinds.get(type(of), lambda of: of)(of) for key, of in entries.items()}
+    )
+
+
+def page(drawing: StreamObject, font: DictionaryObject, *others: PdfObject) -> bytes:
+    writer = PdfWriter()
+    held = [writer._add_object(each) for each in others]
+    if held:
+        font[NameObject("/DescendantFonts")], font[NameObject("/ToUnicode")] = ArrayObject(held[:1]), held[1]
+    blank = writer.add_blank_page(300, 300)
+    blank[NameObject("/Contents")] = writer._add_object(drawing)
+    blank[NameObject("/Resources")] = made(Font=made(F1=writer._add_object(font)))
+    out = BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+def stream(data: bytes) -> DecodedStreamObject:
+    of = DecodedStreamObject()
+    of.set_data(data)
+    return of
+
+
+def test_words_are_apart_where_a_font_has_no_space() -> None:
+    """As TeX sets them: the gap between words is a movement, and the 32nd letter of the font is a wide one."""
+    system = made(Registry=TextStringObject("Adobe"), Ordering=TextStringObject("Identity"), Supplement=0)
+    cid = made(
+        Type="/Font", Subtype="/CIDFontType2", BaseFont="/L", CIDSystemInfo=system, DW=500,
+        W=ArrayObject([NumberObject(32), ArrayObject([NumberObject(900)])]),
+        FontDescriptor=made(Type="/FontDescriptor", FontName="/L", Flags=4),
+    )  # fmt: skip
+    font = made(Type="/Font", Subtype="/Type0", BaseFont="/L", Encoding="/Identity-H")
+    words = [f"<{''.join(f'{ord(letter) - 32:04x}' for letter in word)}>" for word in ("the", "danube", "is", "long")]
+    drawing = f"BT /F1 12 Tf 20 200 Td [{' -300 '.join(words)}] TJ ET"
+    assert pdf_pages(page(stream(drawing.encode()), font, cid, stream(_LETTERS))) == ("", ["the danube is long"])
+
+
+def test_a_word_divided_at_the_end_of_a_line_is_put_together() -> None:
+    drawing = b"BT /F1 12 Tf 20 200 Td (dis-) Tj 0 -14 Td (tribution by Non-) Tj 0 -14 Td (Maintainers) Tj ET"
+    font = made(Type="/Font", Subtype="/Type1", BaseFont="/Helvetica")
+    assert pdf_pages(page(stream(drawing), font))[1] == ["distribution by Non-Maintainers"]
+
+
+def test_the_dots_of_a_table_of_contents_are_few() -> None:
+    assert pdf_pages(pdf(["1.1 Rivers . . . . . . . . . . 12", "1.2 Lakes......... 13", "And so on ..."]))[1] == [
+        "1.1 Rivers … 12", "1.2 Lakes … 13", "And so on ...",
+    ]  # fmt: skip
+
+
+def test_a_pdf_that_swells_costs_itself_alone() -> None:
+    packer = zlib.compressobj(9)
+    bomb = StreamObject()
+    bomb._data = b"".join(packer.compress(b" " * (1 << 20)) for _ in range(2500)) + packer.flush()
+    bomb[NameObject("/Filter")] = NameObject("/FlateDecode")
+    with pytest.raises(Unreadable, match="breaks its reader, or needs too much memory"):
+        pdf_pages(page(bomb, made()))
+
+
+def test_what_the_tick_raises_ends_the_reading() -> None:
+    def stop() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        pdf_pages(pdf(["Danube"] * 2000), tick=stop)
+
+
+def test_the_first_pages_of_many() -> None:
+    assert pdf_pages(pdf(["One", "Two", "Three"], title="Rivers"), most=2) == ("Rivers", ["One", "Two"])
