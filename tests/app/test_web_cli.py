@@ -80,8 +80,9 @@ def test_eval_over_the_web(engine: Path, tmp_path: Path, capsys: pytest.CaptureF
     out = tmp_path / "run"
     with serving(in_order("Foulby")) as model, serving(LittleWeb({"/harrison": PAGE})) as web:
         engine.write_text(ENGINE.format(url=web.url))
-        code = run(["eval", "--questions", str(questions), "--method", "rag", "--model", "openai/mock", "--out", str(out),
-                    "--base-url", model.url, "--web", f"{engine}:search", "--web-network", web.network])  # fmt: skip
+        named = ["--model", "openai/mock", "--base-url", model.url, "--method", "rag", "--out", str(out)]
+        searched = ["--web", f"{engine}:search", "--web-network", web.network]
+        code = run(["eval", "--questions", str(questions), *named, *searched])
     assert code == 0
     text = (out / "trajectories.jsonl").read_text()
     assert "Foulby, a village" in text and '"retriever":"web:' in text
