@@ -114,6 +114,7 @@ class Build:
         self._documents = 0
         self._shadowed = False
         self._place = Progress()
+        self._share = 0.0  # of the present file, as far as it is known
         self._told = 0.0
 
     def run(self, changed: Sequence[SourceFile], gone: Sequence[FileEntry]) -> None:
@@ -126,10 +127,16 @@ class Build:
             self._ledger.drop_file(entry)
         known = self._ledger.files()
         order = sorted(changed, key=lambda file: (file.name in known and known[file.name].shadowed, file.name))
+        whole, behind = sum(file.size for file in order), 0
         for number, file in enumerate(order, start=1):
-            self._place = Progress(files=number, total=len(order), file=file.name, size=file.size)
+            self._place = Progress(
+                files=number, total=len(order), file=file.name, size=file.size, all_size=whole, all_done=behind
+            )
+            self._share = 0.0
             self.tick()
             self._file(file, known.get(file.name))
+            behind += file.size
+        self._place = Progress(files=len(order), total=len(order), all_size=whole, all_done=behind, writing=True)
         self._tell()
         self._ledger.state("round", str(self._round))
         self._ledger.state("content", str(self._content))
@@ -151,7 +158,7 @@ class Build:
         except _Stopped as stopped:
             raise stopped.why from None
         if read.document is not None:
-            self._document(read.document, number)
+            self._document(read.document, number, is_whole=True)
         if not read.is_known:
             self._remove_unseen(number)
         self._ledger.describe_file(
@@ -175,7 +182,8 @@ class Build:
             guessed = guessed or document.guessed
             self._document(document, number)
 
-    def _document(self, document: Document, file: int) -> None:
+    def _document(self, document: Document, file: int, *, is_whole: bool = False) -> None:
+        """Take in a document of a file. is_whole: it is all that the file holds."""
         self._documents += 1
         self.tick()
         key, content = document.key, document.content
@@ -198,7 +206,7 @@ class Build:
             self.passages += len(passages)
             for writer in self._writers:
                 writer.add(key, passages)
-            self.tick(together[-1].end / len(document.text))
+            self.tick(together[-1].end / len(document.text) if is_whole else 0.0)
 
     def _clean(self, passages: list[Passage]) -> list[Passage]:
         if self._contamination is None:
@@ -228,23 +236,25 @@ class Build:
                 writer.remove(key)
         self._ledger.drop_unseen(file, self._round)
 
-    def tick(self, read: float = 0.0) -> None:
-        """Say how far it is, if that was not said just now. `read`: how much of the present file's document is done."""
+    def tick(self, share: float = 0.0, /) -> None:
+        """Say how far it is, if that was not said just now. `share`: of the present file, where it is known."""
+        self._share = max(self._share, min(1.0, share))
         if time.monotonic() - self._told >= _TELL_SECONDS:
-            self._tell(read)
+            self._tell()
 
-    def _tick_of_reader(self) -> None:
+    def _tick_of_reader(self, share: float = 0.0, /) -> None:
         """`tick` for a reader, which would take an ordinary error for one of its file."""
         try:
-            self.tick()
+            self.tick(share)
         except Exception as error:
             raise _Stopped(error) from None
 
-    def _tell(self, read: float = 0.0) -> None:
+    def _tell(self) -> None:
         self._told = time.monotonic()
         if self._watcher is not None:
-            now = {"documents": self._documents, "passages": self.passages, "done": int(read * self._place.size)}
-            self._watcher(self._place.model_copy(update=now))
+            done = int(self._share * self._place.size)
+            now = {"documents": self._documents, "passages": self.passages, "done": done}
+            self._watcher(self._place.model_copy(update={**now, "all_done": self._place.all_done + done}))
 
 
 class _Stopped(BaseException):

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import resource
 import sqlite3
+import sys
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -27,7 +29,7 @@ from reground.retrieval.folder import (
 )
 from reground.retrieval.ledger import FileEntry, Ledger, peek
 from reground.retrieval.retriever import IndexRetriever, retriever_name
-from reground.retrieval.settings import IndexReport, IndexSettings, Skipped
+from reground.retrieval.settings import IndexReport, IndexSettings, Progress, Skipped
 from reground.retrieval.survey import Survey, survey
 
 _BM25 = "bm25"
@@ -58,7 +60,7 @@ def build_index(
     """
     started = time.monotonic()
     settings = settings if settings is not None else IndexSettings()
-    found = survey(source, exclude=out)
+    found = survey(source, exclude=out, found=lambda count: progress(Progress(listed=count)) if progress else None)
     files = found.files
     embedder = _embedder(settings, embedder)
     weights = getattr(embedder, "weights", None)
@@ -257,6 +259,11 @@ def _partly(files: dict[str, FileEntry]) -> tuple[Skipped, ...]:
     return tuple(Skipped(path=each.name, why=each.partly, kind="partly") for each in files.values() if each.partly)
 
 
+def _peak() -> int:
+    """The most bytes that this process held resident, mapped files included. macOS counts bytes, Linux kilobytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
 def _report(
     out: Path,
     source: Path,
@@ -280,6 +287,7 @@ def _report(
         partly=partly,
         notes=_guesses(files) + _parts(partly) + notes,
         seconds=time.monotonic() - started,
+        memory=_peak(),
     )
     if build is None:
         return report

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.reading import ocr
-from reground.retrieval.reading.result import PLAIN, Circumstances, Read
+from reground.retrieval.reading.result import PLAIN, Circumstances, Read, Tick
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
@@ -63,10 +63,11 @@ def _title(reader: PdfReader) -> str:
     return _guarded(lambda: str((reader.metadata and reader.metadata.title) or ""))
 
 
-def _pages(reader: PdfReader, most: int | None, tick: Callable[[], None]) -> list[str]:
+def _pages(reader: PdfReader, most: int | None, tick: Tick) -> list[str]:
     texts = []
-    for number in range(_guarded(lambda: len(reader.pages)))[:most]:
-        tick()
+    count = _guarded(lambda: len(reader.pages))
+    for number in range(count)[:most]:
+        tick(number / count)
         texts.append(_guarded(partial(_page, reader, number)))
     return texts
 
