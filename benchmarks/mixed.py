@@ -36,7 +36,9 @@ class Folder:
     def __init__(self, root: Path, seed: int) -> None:
         self.root = root
         self._draw = random.Random(seed)
-        words = ["".join(self._draw.choices("aeiourstlnmdcpgbfh", k=self._draw.randint(2, 11))) for _ in range(VOCABULARY)]
+        words = [
+            "".join(self._draw.choices("aeiourstlnmdcpgbfh", k=self._draw.randint(2, 11))) for _ in range(VOCABULARY)
+        ]
         weights = list(accumulate(1 / rank for rank in range(1, VOCABULARY + 1)))
         self._words = words
         self._pool = [

@@ -368,7 +368,7 @@ def test_reports_can_be_written_down(notes: Path, tmp_path: Path) -> None:
     report = build_index(notes, tmp_path / "index")
     assert IndexReport.model_validate_json(report.model_dump_json()) == report
     manifest = json.loads((tmp_path / "index/manifest.json").read_text())
-    assert (manifest["format"], manifest["version"], manifest["documents"]) == ("reground-index", 2, 4)
+    assert (manifest["format"], manifest["version"], manifest["documents"]) == ("reground-index", 3, 4)
 
 
 def test_an_opened_index_keeps_working_while_it_is_replaced(notes: Path, tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from reground.core.evidence import Passage
 from reground.retrieval.chunking import chunk
 from reground.retrieval.documents import Document, SourceFile
 from reground.retrieval.encodings import Unreadable
+from reground.retrieval.kinds import CODE_SUFFIXES
 from reground.retrieval.ledger import FileEntry, Ledger
 from reground.retrieval.readers import read_documents, read_file
 from reground.retrieval.reading import ocr
@@ -74,7 +75,8 @@ class Piece(NamedTuple):
 
 def passages_of(document: Document, size: int, overlap: int) -> Iterator[Piece]:
     """A document's passages. Its only passage has its id; of several the second is `id#2`."""
-    pieces = chunk(document.text, size, overlap)
+    is_code = document.source.lower().endswith(CODE_SUFFIXES)
+    pieces = chunk(document.text, size, overlap, is_code=is_code)
     first = list(islice(pieces, 2))
     for number, piece in enumerate(chain(first, pieces), start=1):
         id_ = document.id if len(first) == 1 else f"{document.id}#{number}"

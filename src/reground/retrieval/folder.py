@@ -32,7 +32,7 @@ from reground.core.errors import ConfigurationError, IndexBusy, IndexRefused, St
 from reground.core.language import Value
 
 FORMAT = "reground-index"
-VERSION = 2
+VERSION = 3
 _MANIFEST = "manifest.json"
 _LOCK = "lock"
 _PREFIX = "data-"

@@ -60,7 +60,7 @@ def build_index(
     """
     started = time.monotonic()
     settings = settings if settings is not None else IndexSettings()
-    found = survey(source, exclude=out, found=lambda count: progress(Progress(listed=count)) if progress else None)
+    found = survey(source, exclude=out, found=lambda count: progress and progress(Progress(listed=count)))
     files = found.files
     embedder = _embedder(settings, embedder)
     weights = getattr(embedder, "weights", None)

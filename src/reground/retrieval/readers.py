@@ -148,8 +148,8 @@ def _lines(file: IO[bytes]) -> Iterator[bytes]:
 
 def _share(opened: IO[bytes], file: SourceFile) -> float:
     """How much of a file is read, compressed or not."""
-    raw = opened.fileobj if isinstance(opened, gzip.GzipFile) else opened
-    return raw.tell() / file.size if file.size else 0.0
+    place: int = getattr(opened, "fileobj", opened).tell()
+    return place / file.size if file.size else 0.0
 
 
 def _open(file: SourceFile) -> IO[bytes]:

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from reground.core.errors import DataError
 from reground.retrieval.documents import SourceFile, too_large
 from reground.retrieval.kinds import READ, is_read, largest, why_unread
 from reground.retrieval.settings import Skipped
 from reground.retrieval.unread import counted
+
+T = TypeVar("T")
 
 _IGNORED_FOLDERS = {"node_modules", "__pycache__"}
 _CORPUS_FILES = {"corpus.jsonl", "corpus.jsonl.gz"}
@@ -30,7 +32,7 @@ def find_files(source: Path, *, exclude: Path | None = None) -> list[SourceFile]
     return survey(source, exclude=exclude).files
 
 
-def survey(source: Path, *, exclude: Path | None = None, found: Callable[[int], None] | None = None) -> Survey:
+def survey(source: Path, *, exclude: Path | None = None, found: Callable[[int], object] = lambda _: None) -> Survey:
     """Every file of a corpus. Links are followed to files inside the folder, and to no other folder.
 
     Left out are files of other kinds and of too many bytes, hidden files and folders, node_modules, and links that lead
@@ -56,7 +58,7 @@ def survey(source: Path, *, exclude: Path | None = None, found: Callable[[int], 
 class _Walk:
     """Goes through a folder and sorts what it meets."""
 
-    def __init__(self, root: Path, exclude: Path | None, found: Callable[[int], None] | None) -> None:
+    def __init__(self, root: Path, exclude: Path | None, found: Callable[[int], object]) -> None:
         self.files: list[SourceFile] = []
         self.unread: list[Skipped] = []
         self._root = root
@@ -98,9 +100,7 @@ class _Walk:
             self._leave(folder, f"is a folder that cannot be opened: {error.strerror}", "failed")
             return
         corpus = any(entry.name in _CORPUS_FILES for entry in entries)
-        for number, entry in enumerate(entries):
-            if self._found is not None and number % _TOLD_EVERY == 0:
-                self._found(len(self.files))
+        for entry in self._told(entries):
             path = Path(entry.path)
             if path == self._exclude:
                 continue
@@ -119,6 +119,13 @@ class _Walk:
                 self.file(path)
             else:
                 self._leave(path, "is a device or a pipe, not a file", "other")
+
+    def _told(self, entries: Iterable[T]) -> Iterator[T]:
+        """The entries; now and then it is told how many files there are so far."""
+        for number, entry in enumerate(entries):
+            if number % _TOLD_EVERY == 0:
+                self._found(len(self.files))
+            yield entry
 
     def _link(self, path: Path) -> None:
         """Take in the file that a link leads to, if it is one of this corpus."""
