@@ -23,7 +23,7 @@ KINDS: dict[str, tuple[float, float]] = {  # shares of the files and of the byte
     "md": (14, 4), "txt": (10, 6), "html": (12, 8), "pdf": (15, 40), "docx": (11, 12), "xlsx": (4, 3), "csv": (5, 7),
     "json": (6, 4), "eml": (8, 3), "mbox": (0.5, 4), "ipynb": (3, 3), "py": (8, 2), "jpg": (3, 4),
 }  # fmt: skip
-"""What is left of the files is damaged or encrypted."""
+"""A few more are damaged or encrypted, one is large, and one is too large to be read."""
 _FOLDERS = 40  # files to a folder
 _PAGE = 2_800  # characters of text on a page
 _BYTES_OF_PAGE = 25_000  # of a PDF's file, with its share of pictures and fonts
@@ -54,7 +54,7 @@ class Folder:
     def make(self, count: int, size: int) -> int:
         """Write `count` files of about `size` bytes in all. Returns the bytes on the disk."""
         kinds = [kind for kind, (share, _) in KINDS.items() for _ in range(round(count * share / 100))]
-        kinds = (kinds + ["damaged", "encrypted"] * count)[: max(1, count - 2)]
+        kinds = [*["damaged", "encrypted"] * max(1, count // 400), *kinds][: max(1, count - 2)]
         self._draw.shuffle(kinds)
         for number, kind in enumerate(kinds):
             share, of_bytes = KINDS.get(kind, (1, 1))

@@ -44,6 +44,10 @@ class PassageWriter(Protocol):
         """Remove a document's passages."""
         ...
 
+    def save(self) -> None:
+        """Write out what came so far, and be ready for more."""
+        ...
+
     def finish(self, tick: Callable[[], None]) -> int:
         """Write everything out. Returns how many passages there are now. `tick` is called now and then meanwhile."""
         ...
@@ -88,6 +92,7 @@ class Build:
     """Reads the files that changed and passes on what they hold; afterwards it holds the counts of what it did.
 
     What the watcher raises ends the build. It is called about ten times a second, also inside a large document.
+    `on_file` is called when a file is done.
     """
 
     def __init__(
@@ -98,6 +103,7 @@ class Build:
         *,
         contamination: Contamination | None = None,
         watcher: Watcher | None = None,
+        on_file: Callable[[], object] = lambda: None,
     ) -> None:
         self.read = 0
         self.removed = 0
@@ -111,6 +117,7 @@ class Build:
         self._settings = settings
         self._contamination = contamination
         self._watcher = watcher
+        self._on_file = on_file
         self._round = int(ledger.fact("round") or 0) + 1
         self._content = int(ledger.fact("content") or 0)
         self._documents = 0
@@ -138,8 +145,19 @@ class Build:
             self.tick()
             self._file(file, known.get(file.name))
             behind += file.size
+            self._on_file()
         self._place = Progress(files=len(order), total=len(order), all_size=whole, all_done=behind, writing=True)
         self._tell()
+        self._state()
+
+    def save(self) -> None:
+        """Write out everything up to the last file, so that a build can go on from a copy of it."""
+        for writer in self._writers:
+            writer.save()
+        self._state()
+        self._ledger.save()
+
+    def _state(self) -> None:
         self._ledger.state("round", str(self._round))
         self._ledger.state("content", str(self._content))
 
