@@ -53,7 +53,7 @@ class Folder:
 
     def make(self, count: int, size: int) -> int:
         """Write `count` files of about `size` bytes in all. Returns the bytes on the disk."""
-        kinds = [kind for kind, (share, _) in KINDS.items() for _ in range(round(count * share / 100))]
+        kinds = [kind for kind, (share, _) in KINDS.items() for _ in range(round((count - 6) * share / 100))]
         kinds = [*["damaged", "encrypted"] * max(1, count // 400), *kinds][: max(1, count - 2)]
         self._draw.shuffle(kinds)
         for number, kind in enumerate(kinds):

@@ -8,9 +8,10 @@ serves them all; docs/benchmarks.md compares it with the tokenizers of models.
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import islice
+from operator import itemgetter
 from typing import NamedTuple
 
 from reground.core.errors import ConfigurationError
@@ -73,7 +74,7 @@ class _Cutter:
         self._is_code = is_code
         self._tokens: list[tuple[int, int]] = []
         self._wholes: list[tuple[int, int]] = []
-        self._more_wholes = iter(()) if is_code else _wholes(text)
+        self._searched = 0  # up to here it is known what stays whole
 
     def pieces(self) -> Iterator[Chunk]:
         """The pieces, one after the other."""
@@ -163,26 +164,13 @@ class _Cutter:
 
     def _find_wholes(self) -> None:
         """Find the blocks of the present tokens, and forget those before."""
-        start, end = self._tokens[0][0], self._tokens[-1][1]
-        self._wholes = [whole for whole in self._wholes if whole[1] > start]
-        while not self._wholes or self._wholes[-1][0] < end:
-            whole = next(self._more_wholes, None)
-            if whole is None:
-                return
-            self._wholes.append(whole)
+        del self._wholes[: bisect_right(self._wholes, self._tokens[0][0], key=itemgetter(1))]
+        while self._searched < self._tokens[-1][1] and not self._is_code:
+            end = self._searched + _STEP
+            self._wholes += (match.span() for match in _WHOLE.finditer(self._text, self._searched, end))
+            self._searched = max(end, self._wholes[-1][1] if self._wholes else 0)
 
     def _fits(self, start: int, end: int) -> bool:
         """Whether a block is shorter than a piece, and does not begin the present one."""
         tokens = islice(_TOKEN.finditer(self._text, start, end), self._size + 1)
         return self._tokens[0][0] < start and sum(1 for _ in tokens) <= self._size
-
-
-def _wholes(text: str) -> Iterator[tuple[int, int]]:
-    """Where code between fences and the tables of Markdown stand."""
-    at = 0
-    while at < len(text):
-        end = at + _STEP
-        for match in _WHOLE.finditer(text, at, end):
-            at = match.end()
-            yield match.span()
-        at = max(at, end)
