@@ -15,6 +15,7 @@ QUICK = {
     "overhead": ["--flights", "1,200,1000"],
     "rerank": [],
     "retrieval": [],
+    "chunking": [],
     "folder": [],
     "bm25": ["--sizes", "5000,300000"],
 }
