@@ -168,9 +168,10 @@ def shell(line: str, given: str = "") -> str:
 
 
 def settled(text: str) -> str:
-    """Without what differs from run to run: seconds, tokens as another tokenizer counts them, names of runs."""
+    """Without what differs from run to run: seconds, memory, tokens as another tokenizer counts them, names of runs."""
     text = re.sub(r"[\d.]+k? (prompt |completion )?tokens( \([\d.]+k? cached\))?", "N tokens", text)
     text = re.sub(r"\d+\.\d s\b", "N s", text)
+    text = re.sub(r"\d+ MB of memory", "N MB of memory", text)
     text = re.sub(r"\b[0-9a-f]{12,}\b", "ID", text)
     return "\n".join(line.rstrip() for line in text.strip().splitlines() if not line.startswith("trajectory: "))
 

@@ -43,6 +43,29 @@ def test_passages_come_back_as_they_went_in(index: Bm25Index) -> None:
     assert index.search("birds", 5)[0].model_copy(update={"score": 0.0}) == PASSAGES[2]
 
 
+def test_a_large_folder_is_written_again_only_after_many_removals(tmp_path: Path) -> None:
+    def removed(first: int, last: int) -> int:
+        writer = Bm25Writer(tmp_path, "en", exact_up_to=100)
+        for key in range(first, last):
+            writer.remove(key)
+        left = writer.finish()
+        writer.close()
+        return left
+
+    make(tmp_path, [Passage(id=f"n{number}", text=f"number{number} of all") for number in range(1000)])
+    files = set(tmp_path.glob("*.store"))
+    assert removed(1, 9) == 992
+    assert files == set(tmp_path.glob("*.store"))
+    assert [Bm25Index(tmp_path, "en").search(f"number{number}", 3) != [] for number in (0, 7, 8)] == [
+        False,
+        False,
+        True,
+    ]
+    assert removed(9, 13) == 988  # twelve in all, more than a hundredth
+    assert not files & set(tmp_path.glob("*.store"))
+    assert [len(Bm25Index(tmp_path, "en").search(f"number{number}", 3)) for number in (11, 12)] == [0, 1]
+
+
 def test_at_most_k(index: Bm25Index) -> None:
     assert len(index.search("cats", 1)) == 1
     assert index.search("cats", 0) == []

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import time
 from itertools import pairwise
 
 import pytest
@@ -67,7 +68,8 @@ def test_tokens_are_pieces_of_words_marks_and_ideographs() -> None:
     assert count_tokens("It rained, then.") == 5
     assert count_tokens("antidisestablishmentarianism") == 5  # 28 letters
     assert count_tokens("北京是首都") == 5
-    assert count_tokens("北京2008ok") == 3
+    assert count_tokens("北京2008ok") == 7  # models see each digit
+    assert count_tokens("Привет") == 2
     assert count_tokens(" \n\t\u3000") == 0
 
 
@@ -78,6 +80,46 @@ def parts(text: str, size: int, overlap: int = 0) -> list[str]:
 def test_cuts_between_paragraphs_first() -> None:
     text = "One two. Three four.\n\nFive six. Seven eight."
     assert parts(text, 9) == ["One two. Three four.", "Five six. Seven eight."]
+
+
+def test_cuts_before_headings_first_and_the_section_overlaps_nothing() -> None:
+    text = "# One\n\nOne two.\n\nThree four.\n\n## Two\n\nFive six.\n\nSeven eight."
+    assert parts(text, 15, 4) == [text[: text.index("## Two")].rstrip(), text[text.index("## Two") :]]
+
+
+def test_no_piece_ends_in_a_heading_of_what_follows() -> None:
+    text = "One two three. Four five six.\n\n# Head\n\nSeven eight nine. Ten eleven twelve."
+    assert parts(text, 11) == ["One two three. Four five six.", text[text.index("#") :]]
+
+
+def test_code_and_tables_that_fit_stay_whole() -> None:
+    code = "```sh\n# no heading\none two\n\nthree four\n```"
+    before = "Words stand here before it. "
+    assert parts(f"{before}\n\n{code}\n\nAnd after it.", 18)[1:2] == [code]
+    table = "| a | b |\n| - | - |\n| c | d |"
+    assert parts(f"{before}\n{table}\n\nAnd after it.", 18)[1:2] == [table]
+
+
+def test_code_that_does_not_fit_is_cut_at_blank_lines_then_at_lines() -> None:
+    text = "```\n" + "call(a); more\n" * 6 + "```"
+    assert all(part.endswith("more") for part in parts(text, 14)[:-1])
+    functions = "def one():\n    a = 1\n\n    return a\n\n\ndef two():\n    # done: yes\n    return 2"
+    assert [part.split("(")[0] for part in chunked(functions, 16)] == ["def one", "def two"]
+
+
+def chunked(text: str, size: int) -> list[str]:
+    return [text[piece.start : piece.end] for piece in chunk(text, size, is_code=True)]
+
+
+@given(st.lists(st.sampled_from(["# h", "## h", "```", "~~~", "| a | b |", "a b. c", "    d", "", "x" * 20])))
+def test_whatever_the_structure_nothing_is_lost_or_too_long(lines: list[str]) -> None:
+    text = "\n".join(lines)
+    for size, overlap in ((1, 0), (5, 2), (12, 3), (12, 11)):
+        pieces = list(chunk(text, size, overlap))
+        covered = {place for piece in pieces for place in range(piece.start, piece.end)}
+        assert all(text[place].isspace() for place in range(len(text)) if place not in covered)
+        assert all(count_tokens(text[piece.start : piece.end]) <= size for piece in pieces)
+        assert all(before.start < after.start and before.end < after.end for before, after in pairwise(pieces))
 
 
 def test_cuts_between_sentences_where_no_paragraph_ends() -> None:
@@ -116,3 +158,15 @@ def test_impossible_sizes_are_refused(size: int, overlap: int) -> None:
 def test_a_long_text_is_cut_in_linear_time() -> None:
     text = "word " * 200_000
     assert len(list(chunk(text, 2000, 100))) == 106
+
+
+def test_the_first_piece_does_not_wait_for_the_whole_text() -> None:
+    text = "word " * 10_000_000
+    began = time.process_time()
+    next(chunk(text, 400, 50))
+    assert time.process_time() - began < 0.2
+
+
+@pytest.mark.parametrize("line", ["```x\n", "~~~a\n```b\n", "| a\n", "# \n", "``` ~~~\n~~~\n", "|\n\n", "#" * 50])
+def test_hostile_structure_is_cut_in_linear_time(line: str) -> None:
+    assert list(chunk(line * (400_000 // len(line)), 400, 50))

@@ -98,9 +98,9 @@ def test_damage_that_checks_do_not_see_is_refused_by_the_engine(index: Path) -> 
 
 def test_another_version_or_format_is_refused(index: Path, notes: Path) -> None:
     edit(index, version=1)
-    with pytest.raises(IndexRefused, match="has format version 1, this reground reads 2; build it again"):
+    with pytest.raises(IndexRefused, match="has format version 1, this reground reads 3; build it again"):
         open_index(index)
-    edit(index, version=2, settings={"kind": "bm25", "colour": "red"})
+    edit(index, version=3, settings={"kind": "bm25", "colour": "red"})
     with pytest.raises(IndexRefused, match="settings that this reground does not know"):
         open_index(index)
     edit(index, format="something-else")
@@ -204,6 +204,51 @@ def test_a_build_that_fails_leaves_the_old_index_and_nothing_else(index: Path, n
         build_index(notes, index, IndexSettings(language="de"), progress=stop)
     assert open_index(index).name == before
     assert len(list(index.glob("data-*"))) == 1
+
+
+def test_a_build_that_is_interrupted_is_gone_on_with(index: Path, notes: Path) -> None:
+    before = open_index(index).name
+    write(notes, {f"n{number}.txt": f"Number {number} is here." for number in range(9)})
+
+    def stop(progress: Progress) -> None:
+        if progress.file == "n5.txt" and progress.documents:
+            raise Stop
+
+    (notes / "n5.txt").write_text("word " * 200_000)  # large enough to be told of
+    with pytest.raises(Stop):
+        build_index(notes, index, progress=stop, save_every=0)
+    assert open_index(index, verify=True).name == before
+    (notes / "n5.txt").write_text("Number 5 is here.")
+    (notes / "n1.txt").unlink()
+    report = build_index(notes, index)
+    assert (report.documents, report.read, report.removed) == (10, 4, 1)
+    fresh = index.with_name("fresh")
+    build_index(notes, fresh)
+    assert open_index(index).name == open_index(fresh).name
+    assert not (index / "unfinished.json").exists()
+    assert len(list(index.glob("data-*"))) == 1
+
+
+def test_an_interrupted_build_that_is_damaged_or_of_other_settings_is_not_gone_on_with(
+    index: Path, notes: Path
+) -> None:
+    write(notes, {"n.txt": "Owls hoot.", "o.txt": "word " * 200_000})
+
+    def stop(progress: Progress) -> None:
+        if progress.file == "o.txt" and progress.documents:
+            raise Stop
+
+    for _ in range(2):
+        with pytest.raises(Stop):
+            build_index(notes, index, progress=stop, save_every=0)
+        assert len(list(index.glob("data-*"))) == 2
+    kept = json.loads((index / "unfinished.json").read_text())["generation"]
+    next((index / kept / "bm25").glob("*.store")).write_bytes(b"x")
+    assert build_index(notes, index).read == 2
+    with pytest.raises(Stop):
+        build_index(notes, index, IndexSettings(language="de"), progress=stop, save_every=0)
+    assert build_index(notes, index).read == 0
+    assert build_index(notes, index, IndexSettings(language="de")).read == 1
 
 
 KILLED = """

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import gzip
 import json
 import os
 import shutil
@@ -287,7 +288,10 @@ def test_progress_tells_how_far_it_is(tmp_path: Path) -> None:
     write(tmp_path / "notes", {"c.jsonl": lines})
     seen: list[Progress] = []
     build_index(tmp_path / "notes", tmp_path / "index", progress=seen.append)
-    assert {(p.files, p.total, p.file, p.size) for p in seen} == {(1, 1, "c.jsonl", len(lines))}
+    assert (seen[0].total, seen[0].listed) == (0, 0)  # the list of files is being made
+    assert {(p.files, p.total, p.all_size) for p in seen[1:]} == {(1, 1, len(lines))}
+    assert {(p.file, p.size) for p in seen[1:-1]} == {("c.jsonl", len(lines))}
+    assert (seen[-1].writing, seen[-1].all_done, seen[-1].share) == (True, len(lines), 1.0)
     counts = [p.documents for p in seen]
     assert counts == sorted(counts)
     assert counts[-1] == 1200
@@ -304,6 +308,30 @@ def test_progress_inside_a_large_document_tells_its_bytes(tmp_path: Path) -> Non
     assert len(set(inside)) >= 3
     assert inside == sorted(inside)
     assert max(inside) <= len(text)
+
+
+def test_progress_counts_bytes_over_all_files_and_inside_files_of_many_documents(tmp_path: Path) -> None:
+    records = jsonl([{"id": str(i), "text": f"text {i} " * 40} for i in range(20_000)])
+    packed = gzip.compress(records.encode())
+    write(tmp_path / "notes", {"a.txt": "first", "b.jsonl": records, "c.jsonl.gz": packed})
+    seen: list[Progress] = []
+    report = build_index(tmp_path / "notes", tmp_path / "index", progress=seen.append)
+    done = [p.all_done for p in seen]
+    assert done == sorted(done)
+    assert done[-1] == seen[-1].all_size == 5 + len(records) + len(packed)
+    assert [p.share for p in seen] == sorted(p.share for p in seen)
+    inside = {p.done for p in seen if p.file == "b.jsonl"}
+    assert any(0 < each < 0.9 * len(records) for each in inside)
+    assert report.memory > 10_000_000
+
+
+def test_what_the_watcher_raises_ends_the_listing_of_files(notes: Path, tmp_path: Path) -> None:
+    def stop(progress: Progress) -> None:
+        assert progress.total == 0
+        raise KeyError("stop")
+
+    with pytest.raises(KeyError, match="stop"):
+        build_index(notes, tmp_path / "index", progress=stop)
 
 
 SOLUTION = "def solve(n): return sum(i * i for i in range(n) if i % 3 == 0 or i % 5 == 0)"
@@ -340,7 +368,7 @@ def test_reports_can_be_written_down(notes: Path, tmp_path: Path) -> None:
     report = build_index(notes, tmp_path / "index")
     assert IndexReport.model_validate_json(report.model_dump_json()) == report
     manifest = json.loads((tmp_path / "index/manifest.json").read_text())
-    assert (manifest["format"], manifest["version"], manifest["documents"]) == ("reground-index", 2, 4)
+    assert (manifest["format"], manifest["version"], manifest["documents"]) == ("reground-index", 3, 4)
 
 
 def test_an_opened_index_keeps_working_while_it_is_replaced(notes: Path, tmp_path: Path) -> None:

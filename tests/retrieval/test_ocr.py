@@ -129,7 +129,7 @@ def test_what_the_tick_raises_ends_a_slow_page_at_once(programs: Path) -> None:
     install(programs, "tesseract", f'[ "$1" = --list-langs ] || {{ echo $$ > "{programs}/pid"; exec sleep 50; }}')
     started = time.monotonic()
 
-    def tick() -> None:
+    def tick(share: float = 0.0, /) -> None:
         if (programs / "pid").exists() and (programs / "pid").read_text().strip():
             raise KeyboardInterrupt
 

@@ -6,6 +6,7 @@ SciFact, nDCG@10 is 0.690 that way, 0.684 with the title once. Texts are stored 
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -26,6 +27,9 @@ _NEAR = 1e-5  # scores that differ by less, relatively, are tied: the order in w
 _SPARE = 16  # passages looked at beyond those asked for, to see where a tie ends
 _MOST_TIED = 10_000
 _KEYS = 1 << 63
+EXACT_UP_TO = 20_000
+"""Passages up to which an updated folder ranks exactly like a new one: to write that many takes some two seconds."""
+_MOST_REMOVED = 0.01
 _MOVED_AT_ONCE = 10_000
 
 
@@ -46,12 +50,13 @@ class Bm25Writer:
     Nothing is visible before `finish`.
     """
 
-    def __init__(self, folder: Path, language: str) -> None:
+    def __init__(self, folder: Path, language: str, *, exact_up_to: int = EXACT_UP_TO) -> None:
         self._folder = folder
         self._language = language
+        self._exact_up_to = exact_up_to
         self._segment = segmenter(language)
         self._schema = _schema()
-        self._has_removed = self._is_pending = False
+        self._is_pending = False
         self._index, self._writer = self._open(folder)
 
     def _open(self, folder: Path) -> tuple[Any, Any]:
@@ -84,19 +89,31 @@ class Bm25Writer:
 
         # Not delete_documents_by_term, which takes the number for a signed one and finds nothing.
         self._writer.delete_documents_by_query(Query.term_query(self._schema, "key", key))
-        self._has_removed = self._is_pending = True
+        self._is_pending = True
+
+    def save(self) -> None:
+        """Write out what came so far, and be ready for more."""
+        self._commit()
+        self._writer = self._index.writer(_HEAP_BYTES, num_threads=1)
 
     def finish(self, tick: Callable[[], None] = lambda: None) -> int:
         """Write everything out and wait until the segments are merged. Returns how many passages there are now.
 
         tantivy goes on counting what was removed, in the number of documents, their mean length and the frequency of
         terms. After a removal the folder is therefore written again from the texts that it holds, and ranks like one
-        that never held anything else. `tick` is called now and then while that is done.
+        that never held anything else. A large folder is written again only when a hundredth of it is removed, because
+        that reads all of it; until then its scores are off by about as much. `tick` is called now and then meanwhile.
         """
         self._commit()
-        if self._has_removed:
+        passages = int(self._index.searcher().num_docs)
+        if self._removed() > (0 if passages <= self._exact_up_to else _MOST_REMOVED * passages):
             self._write_again(tick)
-        return int(self._index.searcher().num_docs)
+        return passages
+
+    def _removed(self) -> int:
+        """How many passages are removed and still counted."""
+        segments = json.loads((self._folder / "meta.json").read_bytes())["segments"]
+        return sum(each["deletes"]["num_deleted_docs"] for each in segments if each["deletes"])
 
     def close(self) -> None:
         """Stop the writer's threads; what was not finished is left out."""
@@ -122,7 +139,6 @@ class Bm25Writer:
         shutil.rmtree(self._folder)
         fresh.rename(self._folder)
         self._index, self._writer = self._open(self._folder)
-        self._has_removed = False
 
 
 def _entries(searcher: Any, schema: Any) -> Iterator[Any]:

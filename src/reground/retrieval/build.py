@@ -13,6 +13,7 @@ from reground.core.evidence import Passage
 from reground.retrieval.chunking import chunk
 from reground.retrieval.documents import Document, SourceFile
 from reground.retrieval.encodings import Unreadable
+from reground.retrieval.kinds import CODE_SUFFIXES
 from reground.retrieval.ledger import FileEntry, Ledger
 from reground.retrieval.readers import read_documents, read_file
 from reground.retrieval.reading import ocr
@@ -41,6 +42,10 @@ class PassageWriter(Protocol):
 
     def remove(self, key: int) -> None:
         """Remove a document's passages."""
+        ...
+
+    def save(self) -> None:
+        """Write out what came so far, and be ready for more."""
         ...
 
     def finish(self, tick: Callable[[], None]) -> int:
@@ -74,7 +79,8 @@ class Piece(NamedTuple):
 
 def passages_of(document: Document, size: int, overlap: int) -> Iterator[Piece]:
     """A document's passages. Its only passage has its id; of several the second is `id#2`."""
-    pieces = chunk(document.text, size, overlap)
+    is_code = document.source.lower().endswith(CODE_SUFFIXES)
+    pieces = chunk(document.text, size, overlap, is_code=is_code)
     first = list(islice(pieces, 2))
     for number, piece in enumerate(chain(first, pieces), start=1):
         id_ = document.id if len(first) == 1 else f"{document.id}#{number}"
@@ -86,6 +92,7 @@ class Build:
     """Reads the files that changed and passes on what they hold; afterwards it holds the counts of what it did.
 
     What the watcher raises ends the build. It is called about ten times a second, also inside a large document.
+    `on_file` is called when a file is done.
     """
 
     def __init__(
@@ -96,6 +103,7 @@ class Build:
         *,
         contamination: Contamination | None = None,
         watcher: Watcher | None = None,
+        on_file: Callable[[], object] = lambda: None,
     ) -> None:
         self.read = 0
         self.removed = 0
@@ -109,11 +117,13 @@ class Build:
         self._settings = settings
         self._contamination = contamination
         self._watcher = watcher
+        self._on_file = on_file
         self._round = int(ledger.fact("round") or 0) + 1
         self._content = int(ledger.fact("content") or 0)
         self._documents = 0
         self._shadowed = False
         self._place = Progress()
+        self._share = 0.0  # of the present file, as far as it is known
         self._told = 0.0
 
     def run(self, changed: Sequence[SourceFile], gone: Sequence[FileEntry]) -> None:
@@ -126,11 +136,28 @@ class Build:
             self._ledger.drop_file(entry)
         known = self._ledger.files()
         order = sorted(changed, key=lambda file: (file.name in known and known[file.name].shadowed, file.name))
+        whole, behind = sum(file.size for file in order), 0
         for number, file in enumerate(order, start=1):
-            self._place = Progress(files=number, total=len(order), file=file.name, size=file.size)
+            self._place = Progress(
+                files=number, total=len(order), file=file.name, size=file.size, all_size=whole, all_done=behind
+            )
+            self._share = 0.0
             self.tick()
             self._file(file, known.get(file.name))
+            behind += file.size
+            self._on_file()
+        self._place = Progress(files=len(order), total=len(order), all_size=whole, all_done=behind, writing=True)
         self._tell()
+        self._state()
+
+    def save(self) -> None:
+        """Write out everything up to the last file, so that a build can go on from a copy of it."""
+        for writer in self._writers:
+            writer.save()
+        self._state()
+        self._ledger.save()
+
+    def _state(self) -> None:
         self._ledger.state("round", str(self._round))
         self._ledger.state("content", str(self._content))
 
@@ -151,7 +178,7 @@ class Build:
         except _Stopped as stopped:
             raise stopped.why from None
         if read.document is not None:
-            self._document(read.document, number)
+            self._document(read.document, number, is_whole=True)
         if not read.is_known:
             self._remove_unseen(number)
         self._ledger.describe_file(
@@ -175,7 +202,8 @@ class Build:
             guessed = guessed or document.guessed
             self._document(document, number)
 
-    def _document(self, document: Document, file: int) -> None:
+    def _document(self, document: Document, file: int, *, is_whole: bool = False) -> None:
+        """Take in a document of a file. is_whole: it is all that the file holds."""
         self._documents += 1
         self.tick()
         key, content = document.key, document.content
@@ -198,7 +226,7 @@ class Build:
             self.passages += len(passages)
             for writer in self._writers:
                 writer.add(key, passages)
-            self.tick(together[-1].end / len(document.text))
+            self.tick(together[-1].end / len(document.text) if is_whole else 0.0)
 
     def _clean(self, passages: list[Passage]) -> list[Passage]:
         if self._contamination is None:
@@ -228,23 +256,25 @@ class Build:
                 writer.remove(key)
         self._ledger.drop_unseen(file, self._round)
 
-    def tick(self, read: float = 0.0) -> None:
-        """Say how far it is, if that was not said just now. `read`: how much of the present file's document is done."""
+    def tick(self, share: float = 0.0, /) -> None:
+        """Say how far it is, if that was not said just now. `share`: of the present file, where it is known."""
+        self._share = max(self._share, min(1.0, share))
         if time.monotonic() - self._told >= _TELL_SECONDS:
-            self._tell(read)
+            self._tell()
 
-    def _tick_of_reader(self) -> None:
+    def _tick_of_reader(self, share: float = 0.0, /) -> None:
         """`tick` for a reader, which would take an ordinary error for one of its file."""
         try:
-            self.tick()
+            self.tick(share)
         except Exception as error:
             raise _Stopped(error) from None
 
-    def _tell(self, read: float = 0.0) -> None:
+    def _tell(self) -> None:
         self._told = time.monotonic()
         if self._watcher is not None:
-            now = {"documents": self._documents, "passages": self.passages, "done": int(read * self._place.size)}
-            self._watcher(self._place.model_copy(update=now))
+            done = int(self._share * self._place.size)
+            now = {"documents": self._documents, "passages": self.passages, "done": done}
+            self._watcher(self._place.model_copy(update={**now, "all_done": self._place.all_done + done}))
 
 
 class _Stopped(BaseException):

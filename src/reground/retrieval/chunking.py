@@ -1,27 +1,36 @@
-"""Cutting texts into pieces of bounded length that overlap a little.
+"""Cutting texts into pieces of bounded length along their structure, which overlap a little.
 
-A token here is a run of at most six letters or digits, or one punctuation mark, or one Chinese, Japanese or
-Korean character; white space is free. It needs no model and no vocabulary, so an index does not depend on one; for
-English prose it is meant to come near what byte-pair tokenizers count.
+A token here is a run of at most six Latin letters or four others, a digit, a punctuation mark, or a Chinese, Japanese
+or Korean character; white space is free. It needs no model and no vocabulary, so an index does not depend on one and
+serves them all; docs/benchmarks.md compares it with the tokenizers of models.
 """
 
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from itertools import islice
+from operator import itemgetter
 from typing import NamedTuple
 
 from reground.core.errors import ConfigurationError
 
 _CJK = "\u2e80-\u2fff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003134f"
-_TOKEN = re.compile(rf"[{_CJK}]|[^\W{_CJK}]{{1,6}}|[^\w\s]")
+_LATIN = "A-Za-z_\u00c0-\u024f"
+_TOKEN = re.compile(rf"[{_CJK}]|\d|[{_LATIN}]{{1,6}}|[^\W\d{_LATIN}{_CJK}]{{1,4}}|[^\w\s]")
 _IS_CJK = re.compile(rf"[{_CJK}]")
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n")
+_HEADING = re.compile(r"^#{1,6}[ \t]", re.MULTILINE)
+_FENCED = r"^(?P<fence>```|~~~)(?s:.*?)^(?P=fence)[^\n]*"
+_TABLE = r"^\|[^\n]*(?:\n\|[^\n]*)+"
+_WHOLE = re.compile(f"{_FENCED}|{_TABLE}", re.MULTILINE)
+_LONGEST_MARK = 7
+_STEP = 1_000_000  # characters that are searched at once for what stays whole, for Ctrl-C waits for a search
 _SENTENCE_END = frozenset(".!?;:。！？；：…")
 _CLOSING = frozenset("\"'”’)]」』）")
 
-_INSIDE_WORD, _WORD, _SENTENCE, _PARAGRAPH_BREAK = range(4)
+_INSIDE_WORD, _WORD, _LINE, _SENTENCE, _INDENTED, _PARAGRAPH_BREAK = range(6)
 
 
 class Chunk(NamedTuple):
@@ -36,77 +45,132 @@ def count_tokens(text: str) -> int:
     return sum(1 for _ in _TOKEN.finditer(text))
 
 
-def chunk(text: str, size: int, overlap: int = 0) -> Iterator[Chunk]:
+def chunk(text: str, size: int, overlap: int = 0, *, is_code: bool = False) -> Iterator[Chunk]:
     """Cut a text into pieces of at most `size` tokens; consecutive ones share at most `overlap` tokens.
 
     Pieces come as they are found, and no more tokens are held than a piece has, so a text may be as large as it likes.
 
-    Cuts fall between paragraphs if that leaves a piece at least half full, else between sentences, else between
-    words, and inside a word only where nothing else is left. Together the pieces hold every character that is not
-    white space, in order. A text that fits is one piece; one without tokens is none.
+    In its later half a piece ends before a heading of Markdown (the next piece then shares nothing with it), else
+    between paragraphs, most of all where no indented one follows, else between sentences, lines or words, and inside a
+    word only where nothing else is left. Code between fences and tables of Markdown stay whole if they fit in a piece.
+    In them, and everywhere if `is_code`, lines come before sentences, and # begins no heading. No piece ends in a
+    heading if it can end before it. Together the pieces hold every character that is not white space, in order. A text
+    that fits is one piece; one without tokens is none.
     """
     if size < 1 or not 0 <= overlap < size:
         raise ConfigurationError(
             f"pieces of {size} tokens cannot overlap by {overlap}: the overlap must be smaller than the piece"
         )
-    return _pieces(text, size, overlap)
+    return _Cutter(text, size, overlap, is_code=is_code).pieces()
 
 
-def _pieces(text: str, size: int, overlap: int) -> Iterator[Chunk]:
-    if len(text) <= size:  # a token has at least one character
-        stripped = text.strip()
-        start = text.find(stripped)
-        if stripped:
-            yield Chunk(start, start + len(stripped))
-        return
-    spans = (match.span() for match in _TOKEN.finditer(text))
-    tokens = list(islice(spans, size + 1))  # those of the piece, and one that tells whether more follow
-    while tokens:
-        end = _cut(text, tokens, size, overlap)
-        yield Chunk(tokens[0][0], tokens[end - 1][1])
-        if end == len(tokens):
+class _Cutter:
+    """Goes through a text once and holds the tokens of a piece, and the blocks that stay whole, as far as it is."""
+
+    def __init__(self, text: str, size: int, overlap: int, *, is_code: bool) -> None:
+        self._text = text
+        self._size = size
+        self._overlap = overlap
+        self._is_code = is_code
+        self._tokens: list[tuple[int, int]] = []
+        self._wholes: list[tuple[int, int]] = []
+        self._searched = 0  # up to here it is known what stays whole
+
+    def pieces(self) -> Iterator[Chunk]:
+        """The pieces, one after the other."""
+        text, size, tokens = self._text, self._size, self._tokens
+        if len(text) <= size:  # a token has at least one character
+            stripped = text.strip()
+            start = text.find(stripped)
+            if stripped:
+                yield Chunk(start, start + len(stripped))
             return
-        del tokens[: _restart(text, tokens, end, overlap)]
-        tokens += islice(spans, size + 1 - len(tokens))
+        spans = (match.span() for match in _TOKEN.finditer(text))
+        tokens += islice(spans, size + 1)  # those of the piece, and one that tells whether more follow
+        while tokens:
+            end, is_section = (len(tokens), True) if len(tokens) <= size else self._cut()
+            yield Chunk(tokens[0][0], tokens[end - 1][1])
+            if end == len(tokens):
+                return
+            del tokens[: end if is_section else self._restart(end)]
+            tokens += islice(spans, size + 1 - len(tokens))
 
+    def _cut(self) -> tuple[int, bool]:
+        """Where the piece ends that begins at the first token, and whether a section begins there."""
+        # More than `overlap` tokens are taken, so that the next piece begins after this one.
+        self._find_wholes()
+        place, is_section = self._strongest(max(self._size // 2, self._overlap), self._size)
+        whole = self._whole_at(self._tokens[place][0])
+        if whole is not None and self._fits(*whole):
+            before = bisect_left(self._tokens, (whole[0], 0))
+            if before > self._overlap:  # and where a heading stands over it, before that
+                return self._strongest(max(before - self._size // 8, self._overlap), before)
+        return place, is_section
 
-def _cut(text: str, tokens: list[tuple[int, int]], size: int, overlap: int) -> int:
-    """Where the piece ends that begins at the first token: the last of the strongest boundaries in its later half."""
-    if size >= len(tokens):
-        return len(tokens)
-    best, strength = size, -1
-    # More than `overlap` tokens are taken, so that the next piece begins after this one.
-    for place in range(size, max(size // 2, overlap), -1):
-        here = _boundary(text, tokens, place)
-        if here > strength:
-            best, strength = place, here
-        if strength == _PARAGRAPH_BREAK:
-            break
-    return best
+    def _strongest(self, least: int, most: int) -> tuple[int, bool]:
+        """The last of the strongest boundaries behind `least` up to `most`, and whether a section begins there."""
+        start, end = self._tokens[min(least + 1, most)][0], self._tokens[most][0]
+        marks = () if self._is_code else _HEADING.finditer(self._text, start, end + _LONGEST_MARK)
+        places = (match.start() for match in marks)
+        sections = [place for place in places if place <= end and self._whole_at(place) is None]
+        if sections:
+            return bisect_left(self._tokens, (sections[-1], 0)), True
+        best, strength = most, -1
+        for place in range(most, least, -1):
+            here = self._boundary(place)
+            if here > strength:
+                best, strength = place, here
+            if strength == _PARAGRAPH_BREAK:
+                break
+        return best, False
 
+    def _restart(self, end: int) -> int:
+        """Where the next piece begins: at a sentence within the overlap, else at a line or a word, else just `overlap`
+        back."""
+        places = range(end - self._overlap, end)
+        half = places[: len(places) // 2]
+        for wanted, among in ((_SENTENCE, half), (_LINE, half), (_WORD, places)):
+            for place in among:
+                if self._boundary(place) >= wanted:
+                    return place
+        return end - self._overlap
 
-def _restart(text: str, tokens: list[tuple[int, int]], end: int, overlap: int) -> int:
-    """Where the next piece begins: at a sentence within the overlap, else at a word, else just `overlap` back."""
-    places = range(end - overlap, end)
-    for wanted, among in ((_SENTENCE, places[: len(places) // 2]), (_WORD, places)):
-        for place in among:
-            if _boundary(text, tokens, place) >= wanted:
-                return place
-    return end - overlap
+    def _boundary(self, place: int) -> int:
+        """How strong the boundary before token `place` is; before a heading it is that of a paragraph."""
+        text, before, after = self._text, self._tokens[place - 1], self._tokens[place]
+        gap = text[before[1] : after[0]]
+        if "\n" in gap and _PARAGRAPH.search(gap):
+            is_under_heading = not self._is_code and _HEADING.match(text, text.rfind("\n", 0, before[1]) + 1)
+            if is_under_heading and self._whole_at(before[0]) is None:
+                return _WORD
+            return _INDENTED if gap[-1] in " \t" else _PARAGRAPH_BREAK
+        last = text[before[1] - 1]
+        if last in _CLOSING and before[1] > 1:
+            last = text[before[1] - 2]
+        is_cjk = bool(_IS_CJK.match(text[after[0]]))
+        if last in _SENTENCE_END and (gap or is_cjk) and ("\n" in gap or not self._is_in_code(after[0])):
+            return _SENTENCE
+        if gap or is_cjk or _IS_CJK.match(last):
+            return _LINE if "\n" in gap else _WORD
+        return _INSIDE_WORD
 
+    def _is_in_code(self, place: int) -> bool:
+        return self._is_code or self._whole_at(place) is not None
 
-def _boundary(text: str, tokens: list[tuple[int, int]], place: int) -> int:
-    """How strong the boundary before token `place` is."""
-    before, after = tokens[place - 1], tokens[place]
-    gap = text[before[1] : after[0]]
-    if "\n" in gap and _PARAGRAPH.search(gap):
-        return _PARAGRAPH_BREAK
-    last = text[before[1] - 1]
-    if last in _CLOSING and before[1] > 1:
-        last = text[before[1] - 2]
-    is_cjk = bool(_IS_CJK.match(text[after[0]]))
-    if last in _SENTENCE_END and (gap or is_cjk):
-        return _SENTENCE
-    if gap or is_cjk or _IS_CJK.match(last):
-        return _WORD
-    return _INSIDE_WORD
+    def _whole_at(self, place: int) -> tuple[int, int] | None:
+        """The block of code or the table that the character stands in, behind its beginning."""
+        at = bisect_left(self._wholes, (place, 0)) - 1
+        return self._wholes[at] if at >= 0 and place < self._wholes[at][1] else None
+
+    def _find_wholes(self) -> None:
+        """Find the blocks of the present tokens, and forget those before."""
+        del self._wholes[: bisect_right(self._wholes, self._tokens[0][0], key=itemgetter(1))]
+        while self._searched < self._tokens[-1][1] and not self._is_code:
+            end = self._searched + _STEP
+            self._wholes += (match.span() for match in _WHOLE.finditer(self._text, self._searched, end))
+            self._searched = max(end, self._wholes[-1][1] if self._wholes else 0)
+
+    def _fits(self, start: int, end: int) -> bool:
+        """Whether a block is shorter than a piece, and does not begin the present one."""
+        tokens = islice(_TOKEN.finditer(self._text, start, end), self._size + 1)
+        return self._tokens[0][0] < start and sum(1 for _ in tokens) <= self._size

@@ -66,6 +66,10 @@ class DenseWriter:
         if len(self._removed) >= _REMOVED_AT_ONCE:
             self._flush()
 
+    def save(self) -> None:
+        """Write out what came so far."""
+        self._flush()
+
     def finish(self, tick: Callable[[], None] = lambda: None) -> int:
         """Write everything, merge small files, and build an index if there are too many vectors for an exact search.
 

@@ -1,6 +1,7 @@
 """An index on disk: a folder that is always whole.
 
     INDEX/manifest.json     what the index is; names the generation that counts
+    INDEX/unfinished.json   the same of a build that was interrupted: the generation from which the next one goes on
     INDEX/data-<name>/      one generation: bm25/, vectors/, ledger.sqlite
     INDEX/lock              held while an index is built
 
@@ -32,8 +33,9 @@ from reground.core.errors import ConfigurationError, IndexBusy, IndexRefused, St
 from reground.core.language import Value
 
 FORMAT = "reground-index"
-VERSION = 2
+VERSION = 3
 _MANIFEST = "manifest.json"
+_UNFINISHED = "unfinished.json"
 _LOCK = "lock"
 _PREFIX = "data-"
 _SYSTEM = " (os error "
@@ -87,6 +89,14 @@ def read_manifest(path: Path) -> Manifest:
     except OSError as error:
         raise IndexRefused(f"the index {path} cannot be read: {error.strerror}") from None
     return _parse(content, path, again)
+
+
+def read_unfinished(path: Path) -> Manifest | None:
+    """The manifest of a build that was interrupted, if there is one that can be gone on with."""
+    try:
+        return _parse((path / _UNFINISHED).read_bytes(), path, "")
+    except (OSError, IndexRefused):
+        return None
 
 
 def _parse(content: bytes, path: Path, again: str) -> Manifest:
@@ -152,7 +162,7 @@ def _crc32(file: Path) -> int:
 
 def is_ours(path: Path) -> bool:
     """Whether a folder holds nothing but what an index consists of."""
-    known = {_MANIFEST, _MANIFEST + ".part", _LOCK}
+    known = {_MANIFEST, _MANIFEST + ".part", _UNFINISHED, _UNFINISHED + ".part", _LOCK}
     return all(entry.name in known or _is_generation(entry.name) for entry in path.iterdir())
 
 
@@ -193,12 +203,30 @@ class Building:
 
     def publish(self, manifest: Manifest) -> None:
         """Make this generation the index."""
-        part = self.path / (_MANIFEST + ".part")
+        self._name(manifest, _MANIFEST)
+        (self.path / _UNFINISHED).unlink(missing_ok=True)
+
+    @contextmanager
+    def copied(self) -> Iterator[Building]:
+        """A copy of this generation, which shares its files, to be kept by `keep`. Nothing may write meanwhile."""
+        copy = Building(self.path)
+        copy.start(None)
+        copy.base = self.base
+        _link_tree(self.folder, copy.folder)
+        yield copy
+        clean(self.path, self.name)
+
+    def keep(self, manifest: Manifest) -> None:
+        """Let the next build begin with this generation if this one does not come to its end."""
+        self._name(manifest, _UNFINISHED)
+
+    def _name(self, manifest: Manifest, file: str) -> None:
+        part = self.path / f"{file}.part"
         with part.open("w", encoding="utf-8") as out:
             out.write(manifest.model_dump_json(indent=1))
             out.flush()
             os.fsync(out.fileno())
-        part.replace(self.path / _MANIFEST)
+        part.replace(self.path / file)
 
     def checks(self) -> dict[str, FileCheck]:
         """Sizes and checksums of the generation's files. Those of shared files are taken from the old manifest."""
@@ -269,19 +297,20 @@ def _writing(path: Path) -> Iterator[None]:
         raise StorageError(f"cannot write the index {path}: {why}; what was there before is kept") from error
 
 
-def clean(path: Path) -> None:
-    """Remove the generations that neither the manifest names nor a reader holds.
+def clean(path: Path, making: str = "") -> None:
+    """Remove the generations that neither a manifest names nor a reader holds, but for the one in the making.
 
     If the manifest cannot be read, everything stays until another one replaces it.
     """
-    current = ""
+    current, unfinished = "", read_unfinished(path)
     if (path / _MANIFEST).exists():
         try:
             current = read_manifest(path).generation
         except IndexRefused:
             return
     for folder in path.glob(_PREFIX + "*"):
-        if folder.name != current and not _is_held(folder):
+        kept = (current, making, unfinished.generation if unfinished is not None else "")
+        if folder.name not in kept and not _is_held(folder):
             shutil.rmtree(folder, ignore_errors=True)
 
 

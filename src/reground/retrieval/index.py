@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import resource
 import sqlite3
+import sys
 import time
 from collections.abc import Sequence
 from functools import partial
@@ -24,10 +26,11 @@ from reground.retrieval.folder import (
     building,
     check_files,
     read_manifest,
+    read_unfinished,
 )
 from reground.retrieval.ledger import FileEntry, Ledger, peek
 from reground.retrieval.retriever import IndexRetriever, retriever_name
-from reground.retrieval.settings import IndexReport, IndexSettings, Skipped
+from reground.retrieval.settings import IndexReport, IndexSettings, Progress, Skipped
 from reground.retrieval.survey import Survey, survey
 
 _BM25 = "bm25"
@@ -44,26 +47,28 @@ def build_index(
     progress: Watcher | None = None,
     decontaminate: Contamination | None = None,
     embedder: Embedder | None = None,
+    save_every: float = 60.0,
 ) -> IndexReport:
     """Index the documents of a folder or file into the folder `out`, or bring the index that is there up to date.
 
     With the settings that the index has, only files that changed are read, and of a JSONL corpus only documents that
     changed are indexed. Otherwise, or where the index is damaged, it is made again. Until all is done the old index
-    stays as it is, and what `progress` raises ends the build there. Passages that `decontaminate` finds an overlap in
-    are left out. `embedder` is used instead of the one that the settings name. Blocks, and must not be called on an
-    event loop: call it in a thread.
+    stays as it is, and what `progress` raises ends the build there. What was done is saved after a file, every
+    `save_every` seconds, and from there the next call goes on after an interruption or a kill. Passages that
+    `decontaminate` finds an overlap in are left out. `embedder` is used instead of the one that the settings name.
+    Blocks, and must not be called on an event loop: call it in a thread.
 
     Raises DataError (no documents, a malformed line), ConfigurationError (settings, a foreign folder), IndexBusy
     (another build is going on), MissingExtra, and ModelError where the embedder fails.
     """
     started = time.monotonic()
     settings = settings if settings is not None else IndexSettings()
-    found = survey(source, exclude=out)
+    found = survey(source, exclude=out, found=lambda count: progress and progress(Progress(listed=count)))
     files = found.files
     embedder = _embedder(settings, embedder)
     weights = getattr(embedder, "weights", None)
     base, (changed, gone) = _compare(files, source, out, settings, decontaminate, weights)
-    if base is not None and not changed and not gone:
+    if base is not None and not changed and not gone and base != read_unfinished(out):
         _, known = peek(out / base.generation / _LEDGER)
         return _report(out, source, base, found, known, started)
     with building(out) as generation:
@@ -75,7 +80,30 @@ def build_index(
             for writer in writers:
                 open_writers.callback(writer.close)
             ledger.state("source", str(source.resolve()))
-            build = Build(ledger, writers, settings, contamination=decontaminate, watcher=progress)
+
+            def manifest(of: Building, documents: int, passages: int) -> Manifest:
+                return Manifest(
+                    generation=of.name,
+                    fingerprint=_with_weights(build.fingerprint(), weights),
+                    settings=settings.as_record(),
+                    documents=documents,
+                    passages=passages,
+                    embedder=_identity(writers, weights),
+                    decontaminated=decontaminate.fingerprint if decontaminate else None,
+                    files=of.checks(),
+                )
+
+            saved = time.monotonic()
+
+            def save() -> None:
+                nonlocal saved
+                if time.monotonic() - saved >= save_every:
+                    build.save()
+                    with generation.copied() as copy:
+                        copy.keep(manifest(copy, ledger.count(), build.passages))
+                    saved = time.monotonic()
+
+            build = Build(ledger, writers, settings, contamination=decontaminate, watcher=progress, on_file=save)
             build.run(changed, gone)
             documents, known = ledger.count(), ledger.files()
             if documents == 0:
@@ -83,19 +111,9 @@ def build_index(
             passages = max(writer.finish(build.tick) for writer in writers)
             if passages == 0:
                 raise DataError(f"all of its {documents} documents overlap what must be kept out", path=source)
-            identity = _identity(writers, weights)
-        manifest = Manifest(
-            generation=generation.name,
-            fingerprint=_with_weights(build.fingerprint(), weights),
-            settings=settings.as_record(),
-            documents=documents,
-            passages=passages,
-            embedder=identity,
-            decontaminated=decontaminate.fingerprint if decontaminate else None,
-            files=generation.checks(),
-        )
-        generation.publish(manifest)
-    return _report(out, source, manifest, found, known, started, build, _limits(settings, embedder))
+        whole = manifest(generation, documents, passages)
+        generation.publish(whole)
+    return _report(out, source, whole, found, known, started, build, _limits(settings, embedder))
 
 
 def open_index(path: Path, *, embedder: Embedder | None = None, verify: bool | None = None) -> IndexRetriever:
@@ -191,17 +209,20 @@ def _compare(
     weights: str | None,
 ) -> tuple[Manifest | None, tuple[list[SourceFile], list[FileEntry]]]:
     """The index to update, if there is one, and the files to read and to remove for it."""
-    try:
-        base = read_manifest(out)
-        check_files(out, base)
-        folder, known = peek(out / base.generation / _LEDGER)
-    except (IndexRefused, sqlite3.Error):
-        return None, (list(files), [])
     looked_for = contamination.fingerprint if contamination else None
-    same_weights = base.embedder is None or base.embedder.weights == weights
-    if not settings.makes_same_index(base.settings) or base.decontaminated != looked_for or not same_weights:
-        return None, (list(files), [])
-    return base, plan(files, known, same_folder=folder == str(source.resolve()))
+    for manifest in (read_unfinished, read_manifest):
+        try:
+            base = manifest(out)
+            if base is None:
+                continue
+            check_files(out, base)
+            folder, known = peek(out / base.generation / _LEDGER)
+        except (IndexRefused, sqlite3.Error):
+            continue
+        same_weights = base.embedder is None or base.embedder.weights == weights
+        if settings.makes_same_index(base.settings) and base.decontaminated == looked_for and same_weights:
+            return base, plan(files, known, same_folder=folder == str(source.resolve()))
+    return None, (list(files), [])
 
 
 def _identity(writers: Sequence[PassageWriter], weights: str | None) -> EmbedderIdentity | None:
@@ -257,6 +278,11 @@ def _partly(files: dict[str, FileEntry]) -> tuple[Skipped, ...]:
     return tuple(Skipped(path=each.name, why=each.partly, kind="partly") for each in files.values() if each.partly)
 
 
+def _peak() -> int:
+    """The most bytes that this process held resident, mapped files included. macOS counts bytes, Linux kilobytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
 def _report(
     out: Path,
     source: Path,
@@ -280,6 +306,7 @@ def _report(
         partly=partly,
         notes=_guesses(files) + _parts(partly) + notes,
         seconds=time.monotonic() - started,
+        memory=_peak(),
     )
     if build is None:
         return report

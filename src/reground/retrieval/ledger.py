@@ -56,6 +56,11 @@ class Ledger:
         self._db.executescript(_TABLES)
         self._db.execute("BEGIN")
 
+    def save(self) -> None:
+        """Write out what came so far, and be ready for more."""
+        self._db.execute("COMMIT")
+        self._db.execute("BEGIN")
+
     def close(self) -> None:
         """Write everything out."""
         self._db.execute("COMMIT")

@@ -34,7 +34,7 @@ Reader = Callable[[bytes, Circumstances], Read]
 def read_documents(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[Document]:
     """The documents of a file of any kind. Raises Unreadable, OSError, or DataError for a broken line of a corpus."""
     if file.is_jsonl:
-        yield from read_jsonl(file)
+        yield from read_jsonl(file, around)
     elif file.holds_several:
         yield from read_mailbox(file, around)
     else:
@@ -70,6 +70,7 @@ def read_mailbox(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[Do
     seen: set[int] = set()
     with file.path.open("rb") as lines:
         for mail in mailbox(lines, around):
+            around.tick(_share(lines, file))
             read = mail.read
             title = " ".join(read.title.split())[:_LONGEST_TITLE] or "(no subject)"
             id_ = f"{file.name}/{mail.key[:_LONGEST_ID]}"
@@ -115,7 +116,7 @@ def _read_markup(content: bytes, around: Circumstances) -> Read:
     return Read("", *decode(content, markup=True))
 
 
-def read_jsonl(file: SourceFile) -> Iterator[Document]:
+def read_jsonl(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[Document]:
     """The documents of a JSONL corpus, gzipped or not: `{"id","title","text"}`, `{"id","contents"}`, BEIR's `_id`,
     BRIGHT's `content`.
 
@@ -129,6 +130,7 @@ def read_jsonl(file: SourceFile) -> Iterator[Document]:
                     why = f"a line of more than {_LONGEST_LINE >> 20} MB; cut its text into several records"
                     raise DataError(why, path=file.path, line=number)
                 if line.strip():
+                    around.tick(_share(lines, file))
                     document = _parse(line, file, number)
                     if document.text.strip():
                         yield document
@@ -142,6 +144,12 @@ def _lines(file: IO[bytes]) -> Iterator[bytes]:
     """The lines of a file; of one that is too long its beginning, and then no more."""
     while line := file.readline(_LONGEST_LINE + 1):
         yield line
+
+
+def _share(opened: IO[bytes], file: SourceFile) -> float:
+    """How much of a file is read, compressed or not."""
+    place: int = getattr(opened, "fileobj", opened).tell()
+    return place / file.size if file.size else 0.0
 
 
 def _open(file: SourceFile) -> IO[bytes]:

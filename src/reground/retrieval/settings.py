@@ -13,6 +13,7 @@ from reground.core.language import Value
 from reground.text.languages import language_code
 
 Kind = Literal["bm25", "dense", "hybrid"]
+_BYTES_OF_A_FILE = 10_000  # what opening a file costs, in bytes that could be read instead
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,8 +69,10 @@ class IndexSettings:
 class Progress(Value):
     """How far a build has come: documents seen so far, and the file being read. `total` counts files.
 
-    size, done: the bytes of that file, and how many of them are indexed where it holds one document.
-    `waiting`: nothing is read yet, because another process builds the same index.
+    size, done: the bytes of that file, and how many of them are behind. all_size, all_done: the bytes of all files that
+    have to be read, and how many of them are behind.
+    listed: the files found so far, while they are being listed. writing: all is read, and is being written out.
+    waiting: nothing is read yet, because another process builds the same index.
     """
 
     documents: int = 0
@@ -79,7 +82,19 @@ class Progress(Value):
     file: str = ""
     size: int = 0
     done: int = 0
+    all_size: int = 0
+    all_done: int = 0
+    listed: int = 0
+    writing: bool = False
     waiting: bool = False
+
+    @property
+    def share(self) -> float:
+        """How much of the work is done, from 0 to 1: by bytes, and by files because each costs something by itself."""
+        if self.writing:
+            return 1.0
+        whole = self.all_size + _BYTES_OF_A_FILE * self.total
+        return (self.all_done + _BYTES_OF_A_FILE * (self.files - 1)) / whole if self.total else 0.0
 
 
 class Skipped(Value):
@@ -106,7 +121,8 @@ class IndexReport(Value):
     source, language: the corpus, as its path was given, and its language. documents, passages: the numbers in the index
     now. read, kept, removed: the numbers of documents that were indexed, unchanged, and removed. skipped, dropped,
     duplicates: what was left out; at most a thousand of the last two are listed, but the counts are complete. partly:
-    the files of which a part was not read. notes: messages for the user, in whole sentences.
+    the files of which a part was not read. notes: messages for the user, in whole sentences. memory: the most bytes
+    that the process held resident until then.
     """
 
     path: Path
@@ -126,3 +142,4 @@ class IndexReport(Value):
     dropped_count: int = 0
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
+    memory: int = 0

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from reground.core.errors import DataError
 from reground.retrieval.documents import SourceFile, too_large
@@ -14,8 +14,11 @@ from reground.retrieval.settings import Skipped
 from reground.retrieval.sniffing import known_as
 from reground.retrieval.unread import counted
 
+T = TypeVar("T")
+
 _IGNORED_FOLDERS = {"node_modules", "__pycache__"}
 _CORPUS_FILES = {"corpus.jsonl", "corpus.jsonl.gz"}
+_TOLD_EVERY = 200  # entries of a folder
 
 
 class Survey(NamedTuple):
@@ -30,18 +33,19 @@ def find_files(source: Path, *, exclude: Path | None = None) -> list[SourceFile]
     return survey(source, exclude=exclude).files
 
 
-def survey(source: Path, *, exclude: Path | None = None) -> Survey:
+def survey(source: Path, *, exclude: Path | None = None, found: Callable[[int], object] = lambda _: None) -> Survey:
     """Every file of a corpus. Links are followed to files inside the folder, and to no other folder.
 
     Left out are files of other kinds and of too many bytes, hidden files and folders, node_modules, and links that lead
     out of the folder or nowhere. A folder stands for all that is in it. In a folder with corpus.jsonl (the BEIR layout)
     only that file counts; the files beside it are queries, judgements and descriptions. `exclude` is passed over in
-    silence. Raises DataError if nothing is found.
+    silence. `found` is told now and then how many files there are so far; what it raises ends the survey. Raises
+    DataError if nothing is found.
     """
     if not source.exists():
         raise DataError("there is no such file or folder", path=source)
     root = source.resolve()
-    walk = _Walk(root if root.is_dir() else root.parent, Path(os.path.realpath(exclude)) if exclude else None)
+    walk = _Walk(root if root.is_dir() else root.parent, Path(os.path.realpath(exclude)) if exclude else None, found)
     if root.is_dir():
         walk.folder(root)
     else:
@@ -55,11 +59,12 @@ def survey(source: Path, *, exclude: Path | None = None) -> Survey:
 class _Walk:
     """Goes through a folder and sorts what it meets."""
 
-    def __init__(self, root: Path, exclude: Path | None) -> None:
+    def __init__(self, root: Path, exclude: Path | None, found: Callable[[int], object]) -> None:
         self.files: list[SourceFile] = []
         self.unread: list[Skipped] = []
         self._root = root
         self._exclude = exclude
+        self._found = found
 
     def folder(self, folder: Path) -> None:
         """Take in a folder and the folders in it."""
@@ -97,7 +102,7 @@ class _Walk:
             self._leave(folder, f"is a folder that cannot be opened: {error.strerror}", "failed")
             return
         corpus = any(entry.name in _CORPUS_FILES for entry in entries)
-        for entry in entries:
+        for entry in self._told(entries):
             path = Path(entry.path)
             if path == self._exclude:
                 continue
@@ -116,6 +121,13 @@ class _Walk:
                 self.file(path)
             else:
                 self._leave(path, "is a device or a pipe, not a file", "other")
+
+    def _told(self, entries: Iterable[T]) -> Iterator[T]:
+        """The entries; now and then it is told how many files there are so far."""
+        for number, entry in enumerate(entries):
+            if number % _TOLD_EVERY == 0:
+                self._found(len(self.files))
+            yield entry
 
     def _link(self, path: Path) -> None:
         """Take in the file that a link leads to, if it is one of this corpus."""

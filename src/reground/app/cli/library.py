@@ -108,7 +108,7 @@ def _show_report(console: Any, report: IndexReport, *, whole: bool) -> None:
     console.print(
         f"{report.passages} passages from {report.documents} documents in {report.path} "
         f"[dim]({report.read} documents read, {report.kept} unchanged, {report.removed} removed, "
-        f"{report.seconds:.1f} s)[/]"
+        f"{report.seconds:.1f} s, at most {report.memory / 1e6:.0f} MB of memory)[/]"
     )
     _show_unread(console, report, whole=whole)
     for note in report.notes:

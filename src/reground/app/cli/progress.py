@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.spinner import Spinner
 from rich.text import Text
 
-from reground.app.cli._common import human_tokens
+from reground.app.cli._common import human_time, human_tokens
 from reground.app.cli.display import plain
 from reground.app.cli.live import LiveLine
 from reground.core.events import Event
@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 
 
 _FIRST_LINE_SECONDS, _LINE_SECONDS = 2.0, 5.0  # for indexing, without a live line
+_LARGE = 1_000_000  # bytes of a file that is named
+
+
+def _of(done: int, size: int) -> str:
+    return f"{done / 1e6:.0f} of {size / 1e6:.0f} MB"
 
 
 class AskProgress(LiveLine):
@@ -33,6 +38,7 @@ class AskProgress(LiveLine):
         self._next_line = self._started + _FIRST_LINE_SECONDS
         self._doing = "starting"
         self._counts = ""
+        self._reading: float | None = None  # since when files are read
         self._spinner = Spinner("dots")
 
     def __rich__(self) -> Spinner:
@@ -54,14 +60,25 @@ class AskProgress(LiveLine):
         if progress.waiting:
             self._doing = "waiting for another process that builds this index"
             return
-        within = f", {progress.file} {progress.done / 1e6:.0f} of {progress.size / 1e6:.0f} MB" if progress.done else ""
-        self._doing = (
-            f"indexing: {progress.documents} documents, {progress.passages} passages, "
-            f"{progress.files}/{progress.total} files{within}"
-        )
+        self._doing = self._indexing(progress)
         if self._plain and time.monotonic() >= self._next_line:
             self._print(plain(self._doing).plain)
             self._next_line = time.monotonic() + _LINE_SECONDS
+
+    def _indexing(self, progress: Progress) -> str:
+        """How far it is, in words; the file only where it is large enough to be waited for."""
+        if not progress.total:
+            return f"listing files: {progress.listed}"
+        if self._reading is None:
+            self._reading = time.monotonic()
+        said = f"indexing: {progress.files}/{progress.total} files, {_of(progress.all_done, progress.all_size)}"
+        if progress.writing:
+            return f"{said}, writing the index of {progress.passages} passages"
+        elapsed = time.monotonic() - self._reading
+        if progress.share > 0 and elapsed >= _FIRST_LINE_SECONDS:
+            said += f", about {human_time(elapsed * (1 / progress.share - 1))} left"
+        said += f", {progress.documents} documents, {progress.passages} passages"
+        return f"{said}, {progress.file} {_of(progress.done, progress.size)}" if progress.size >= _LARGE else said
 
     def on_report(self, report: IndexReport) -> None:
         """Print what was not read and the notes of an indexing, even if no progress is shown."""

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 MOST_TEXT = 100_000_000
 """Characters of text that are kept of one file."""
 
 
-def _nothing() -> None:
+class Tick(Protocol):
+    """Called now and then in slow work, with the share of the file that is read, from 0 to 1, where it is known."""
+
+    def __call__(self, share: float = 0.0, /) -> None:
+        """What it raises ends the reading."""
+        ...
+
+
+def _nothing(share: float = 0.0, /) -> None:
     """Go on."""
 
 
@@ -18,11 +26,10 @@ def _nothing() -> None:
 class Circumstances:
     """What surrounds the reading of a file.
 
-    tick: called now and then in slow work; what it raises ends the reading. language: the ISO 639-1 code of the
-    documents' language, for the recognition of scanned pages.
+    tick: see there. language: the ISO 639-1 code of the documents' language, for the recognition of scanned pages.
     """
 
-    tick: Callable[[], None] = _nothing
+    tick: Tick = _nothing
     language: str = "en"
 
 
