@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
@@ -92,7 +93,6 @@ class Build:
     """Reads the files that changed and passes on what they hold; afterwards it holds the counts of what it did.
 
     What the watcher raises ends the build. It is called about ten times a second, also inside a large document.
-    `on_file` is called when a file is done.
     """
 
     def __init__(
@@ -103,7 +103,6 @@ class Build:
         *,
         contamination: Contamination | None = None,
         watcher: Watcher | None = None,
-        on_file: Callable[[], object] = lambda: None,
     ) -> None:
         self.read = 0
         self.removed = 0
@@ -117,7 +116,6 @@ class Build:
         self._settings = settings
         self._contamination = contamination
         self._watcher = watcher
-        self._on_file = on_file
         self._round = int(ledger.fact("round") or 0) + 1
         self._content = int(ledger.fact("content") or 0)
         self._documents = 0
@@ -126,11 +124,20 @@ class Build:
         self._share = 0.0  # of the present file, as far as it is known
         self._told = 0.0
 
-    def run(self, changed: Sequence[SourceFile], gone: Sequence[FileEntry]) -> None:
+    def run(
+        self,
+        changed: Sequence[SourceFile],
+        gone: Sequence[FileEntry],
+        *,
+        save_every: float = math.inf,
+        on_save: Callable[[], None] = lambda: None,
+    ) -> None:
         """Take out what is gone, then bring in what changed.
 
-        Files whose documents were shadowed come last, when the document that was in their way may have left.
+        Files whose documents were shadowed come last, when the document that was in their way may have left. Between
+        two files, every `save_every` seconds, everything so far is written out and `on_save` is called.
         """
+        saved = time.monotonic()
         for entry in gone:
             self._remove_unseen(entry.id)
             self._ledger.drop_file(entry)
@@ -145,13 +152,15 @@ class Build:
             self.tick()
             self._file(file, known.get(file.name))
             behind += file.size
-            self._on_file()
+            if time.monotonic() - saved >= save_every:
+                self._save()
+                on_save()
+                saved = time.monotonic()
         self._place = Progress(files=len(order), total=len(order), all_size=whole, all_done=behind, writing=True)
         self._tell()
         self._state()
 
-    def save(self) -> None:
-        """Write out everything up to the last file, so that a build can go on from a copy of it."""
+    def _save(self) -> None:
         for writer in self._writers:
             writer.save()
         self._state()

@@ -206,19 +206,15 @@ class Building:
         self._name(manifest, _MANIFEST)
         (self.path / _UNFINISHED).unlink(missing_ok=True)
 
-    @contextmanager
-    def copied(self) -> Iterator[Building]:
-        """A copy of this generation, which shares its files, to be kept by `keep`. Nothing may write meanwhile."""
+    def keep(self, described: Callable[[Building], Manifest]) -> None:
+        """Copy this generation, sharing its files, for the next build to begin with if this one does not come to its
+        end. Nothing may write meanwhile. The copy kept before goes."""
         copy = Building(self.path)
         copy.start(None)
         copy.base = self.base
         _link_tree(self.folder, copy.folder)
-        yield copy
+        self._name(described(copy), _UNFINISHED)
         clean(self.path, self.name)
-
-    def keep(self, manifest: Manifest) -> None:
-        """Let the next build begin with this generation if this one does not come to its end."""
-        self._name(manifest, _UNFINISHED)
 
     def _name(self, manifest: Manifest, file: str) -> None:
         part = self.path / f"{file}.part"

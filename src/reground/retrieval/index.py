@@ -93,18 +93,11 @@ def build_index(
                     files=of.checks(),
                 )
 
-            saved = time.monotonic()
-
-            def save() -> None:
-                nonlocal saved
-                if time.monotonic() - saved >= save_every:
-                    build.save()
-                    with generation.copied() as copy:
-                        copy.keep(manifest(copy, ledger.count(), build.passages))
-                    saved = time.monotonic()
-
-            build = Build(ledger, writers, settings, contamination=decontaminate, watcher=progress, on_file=save)
-            build.run(changed, gone)
+            build = Build(ledger, writers, settings, contamination=decontaminate, watcher=progress)
+            build.run(
+                changed, gone, save_every=save_every,
+                on_save=lambda: generation.keep(lambda copy: manifest(copy, ledger.count(), build.passages)),
+            )  # fmt: skip
             documents, known = ledger.count(), ledger.files()
             if documents == 0:
                 raise DataError(_nothing(files, _skipped(known)), path=source)
