@@ -86,3 +86,39 @@ def test_eval_over_the_web(engine: Path, tmp_path: Path, capsys: pytest.CaptureF
     assert code == 0
     text = (out / "trajectories.jsonl").read_text()
     assert "Foulby, a village" in text and '"retriever":"web:' in text
+
+
+RETRIEVER = """
+from reground.core.evidence import Passage
+
+
+class Mine:
+    name = "mine"
+
+    async def retrieve(self, query, /, *, k):
+        return [Passage(id="1", text=f"He was born in Foulby. {query}")][:k]
+
+
+RETRIEVER = Mine()
+broken = 7
+"""
+
+
+@pytest.mark.parametrize("name", ["", ":RETRIEVER", ":Mine"])
+def test_a_retriever_of_ones_own(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.py").write_text(RETRIEVER)
+    assert run(["retrieve", "Harrison", "--retriever", f"{tmp_path / 'mine.py'}{name}", "--json"]) == 0
+    (passage,) = json.loads(capsys.readouterr().out)
+    assert passage["text"] == "He was born in Foulby. Harrison"
+
+
+@pytest.mark.parametrize(
+    ("spec", "said"),
+    [("mine.py:broken", "is no retriever"), ("mine.py:absent", "is no retriever"), ("absent.py", "there is no"),
+     ("pinecone", "no plug-in brings one")],
+)  # fmt: skip
+def test_what_is_no_retriever(spec: str, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "mine.py").write_text(RETRIEVER)
+    place = spec if spec == "pinecone" else str(tmp_path / spec)
+    assert run(["retrieve", "Harrison", "--retriever", place]) == 2
+    assert said in capsys.readouterr().err

@@ -20,7 +20,7 @@ from reground.app.identity import identity, plain
 from reground.app.inputs import as_budget, as_corpus, as_model, as_options
 from reground.app.keywords import spread
 from reground.app.options import Ask
-from reground.app.searching import web_retriever
+from reground.app.searching import other_retriever
 from reground.app.supporting import Check, check_support, open_check, with_support
 from reground.core.answers import FORMS, Citation, Sentence, Thought, abstains
 from reground.core.budget import Budget
@@ -183,7 +183,7 @@ async def answer(order: Ask) -> Result:
     for spec in (order.model, order.rewriter):
         if isinstance(spec, str):
             catalogue.check_price(spec, options, budget)
-    corpus = web_retriever(order) or await as_corpus(order.corpus)
+    corpus = other_retriever(order) or await as_corpus(order.corpus)
     reports: list[IndexReport] = []
     retriever = None
     if corpus is not None:

@@ -15,7 +15,7 @@ from reground.app.corpora import check_reranker, corpus_retriever, reranked
 from reground.app.identity import PARTS, identity
 from reground.app.meanings import field_names
 from reground.app.options_web import Web
-from reground.app.searching import web_retriever
+from reground.app.searching import other_retriever
 from reground.core.errors import ConfigurationError, DataError, did_you_mean
 from reground.core.journal import fingerprint
 from reground.core.places import expanded
@@ -121,9 +121,9 @@ async def open_bench(
     documents = order.corpus if order.corpus is not None else getattr(task, "corpus", None)
     retriever = None
     if any(takes(name, "retriever") for name in methods):
-        if isinstance(order, Web) and order.web is not None:
-            retriever = web_retriever(order, questions=(each.question for each in task.examples()))
-        elif documents is not None:
+        if isinstance(order, Web):
+            retriever = other_retriever(order, questions=(each.question for each in task.examples()))
+        if retriever is None and documents is not None:
             retriever = await open_documents(documents, order, on_index=on_index, on_report=on_report)
     isolation = None
     if task.form.name in RUNS_CODE or any("sandbox" in catalogue.needs(name) for name in methods):

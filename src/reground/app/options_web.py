@@ -13,7 +13,11 @@ _WEB = {"panel": "Web"}
 
 @dataclass(frozen=True, kw_only=True)
 class Web:
-    """Where on the web passages are searched, and what of the pages is read."""
+    """What is searched instead of documents: the web, or a retriever of one's own; and what of pages is read."""
+
+    retriever: str | None = field(default=None, metadata=_WEB)
+    """Search with a retriever of your own: FILE.py:NAME, where NAME is a retriever or a function or class that makes
+    one, or the name of a plug-in, NAME or NAME:ARGUMENT."""
 
     web: str | None = field(default=None, metadata=_WEB)
     """Search the web instead of documents: an engine (searxng:URL, brave, serper, tavily, exa, ddgs, searchr1:URL), a

@@ -48,9 +48,12 @@ def entries(package: str, *, defines: str, group: str | None = None) -> dict[str
         module = f"{package}.{each.name}"
         if not each.name.startswith("_") and definition.search(_source(module)):
             found[each.name] = Entry(each.name, module)
-    for point in entry_points(group=group or package):
-        found[point.name] = Entry(point.name, point.value)
-    return dict(sorted(found.items()))
+    return dict(sorted((found | plugged(group or package)).items()))
+
+
+def plugged(group: str) -> dict[str, Entry]:
+    """What installed packages add to a group of entry points, by name."""
+    return {point.name: Entry(point.name, point.value) for point in entry_points(group=group)}
 
 
 def _source(module: str) -> str:

@@ -49,7 +49,8 @@ def _answer(order: Ask, *, as_json: bool = False, steps: bool = False, quiet: bo
     from reground.core.errors import ConfigurationError
 
     catalogue.method_class(order.method)  # check the name before a model is downloaded
-    if order.corpus is None and order.web is None and "retriever" in catalogue.needs(order.method):
+    searched = (order.corpus, order.web, order.retriever)
+    if not any(each is not None for each in searched) and "retriever" in catalogue.needs(order.method):
         raise ConfigurationError(f"the method {order.method} needs documents: give --corpus DIR or --web ENGINE")
     out, err = common.consoles()
     with AskProgress(err, shown=not quiet and not as_json) as progress:

@@ -49,10 +49,10 @@ async def opened(order: Searched, err: Console, *, quiet: bool) -> AsyncIterator
     from reground.app.asking import close
     from reground.app.cli.progress import AskProgress
     from reground.app.evaluating import open_documents
-    from reground.app.searching import web_retriever
+    from reground.app.searching import other_retriever
     from reground.core.errors import ConfigurationError
 
-    retriever = web_retriever(order)
+    retriever = other_retriever(order)
     if retriever is None:
         if order.corpus is None:
             raise ConfigurationError("say what to search: --corpus DIR or --web ENGINE")
