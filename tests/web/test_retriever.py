@@ -1,20 +1,23 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
 from reground.core.errors import ConfigurationError
-from reground.core.evidence import Pages, Retriever, Skipped
+from reground.core.evidence import Found, Pages, Passage, Retriever, Skipped
 from reground.core.journal import MemoryJournal
 from reground.core.run import Run
 from reground.core.trajectory import RetrieveStep
+from reground.retrieval.rerank.reranked import Reranked
 from reground.testing.listed_engine import ListedEngine
 from reground.testing.little_web import LittleWeb, Site, page
 from reground.web.blocking import Blocklist
 from reground.web.fetching import Fetcher, Politeness
 from reground.web.results import WebResult
 from reground.web.retriever import Mode, WebRetriever
+from tests.retrieval.test_documents import pdf
 
 FILLER = "Nothing of interest stands in this paragraph, which goes on for a while about other things entirely. " * 8
 PAGES = {
@@ -149,6 +152,47 @@ async def test_the_charset_of_the_server_then_that_of_the_page(content: bytes, k
         retriever = over(web, "/a")
         (found,) = await retriever.retrieve("x", k=1)
         assert "Größe" in found.text
+        await retriever.aclose()
+
+
+async def test_tables_pdfs_and_messy_pages_are_read() -> None:
+    table = "<table><tr><th>Bridge</th><th>Begun</th></tr><tr><td>Charles Bridge</td><td>1357</td></tr></table>"
+    pages = {
+        "/table": Site(f"<html><body><h1>Bridges</h1>{table}</body></html>".encode()),
+        "/file": Site(pdf(["The tower was finished in 1889."]), headers={"Content-Type": "application/pdf"}),
+        "/unnamed": Site(pdf(["The clock was made in 1759."]), headers={"Content-Type": ""}),
+        "/messy": Site(b"<p>The river<div>is 435 km <b>long</p></div><td>and</body></b> winding<script>x"),
+        "/plain": Site(b"The hill is 318 m high.", headers={"Content-Type": "text/plain"}),
+        "/broken": Site(b"%PDF-1.7 nothing more", headers={"Content-Type": "application/pdf"}),
+    }
+    async with LittleWeb(pages) as web:
+        retriever = over(web, *pages)
+        found = {p.id.rpartition("/")[2]: p.text for p in await retriever.retrieve("about", k=9)}
+        assert "Charles Bridge" in found["table"] and "1357" in found["table"]
+        assert "1889" in found["file"] and "1759" in found["unnamed"] and "318 m" in found["plain"]
+        assert "435 km long" in found["messy"]
+        assert found["broken"] == "about the broken"
+        await retriever.aclose()
+
+
+class Backwards:
+    """A reranker that turns the order round."""
+
+    name = "backwards"
+
+    async def scores(self, query: str, passages: Sequence[Passage]) -> Sequence[float]:
+        return list(range(len(passages)))
+
+    async def aclose(self) -> None:
+        return
+
+
+async def test_what_was_skipped_passes_through_a_reranker() -> None:
+    async with LittleWeb(PAGES) as web:
+        retriever = Reranked(over(web, "/gone", "/bridge"), Backwards(), depth=5, by="score")
+        found = await retriever.retrieve("about", k=2)
+        assert [p.id for p in found] == [f"{web.url}/bridge", f"{web.url}/gone"]
+        assert isinstance(found, Found) and [each.why for each in found.skipped] == ["its server answered 410"]
         await retriever.aclose()
 
 

@@ -123,7 +123,9 @@ async def open_bench(
     if any(takes(name, "retriever") for name in methods):
         if isinstance(order, Web):
             retriever = other_retriever(order, questions=(each.question for each in task.examples()))
-        if retriever is None and documents is not None:
+        if retriever is not None:
+            retriever = reranked(retriever, order)
+        elif documents is not None:
             retriever = await open_documents(documents, order, on_index=on_index, on_report=on_report)
     isolation = None
     if task.form.name in RUNS_CODE or any("sandbox" in catalogue.needs(name) for name in methods):

@@ -43,6 +43,11 @@ class Found(tuple[Passage, ...]):
         made.skipped = tuple(skipped)
         return made
 
+    @classmethod
+    def like(cls, found: Sequence[Passage], passages: Iterable[Passage]) -> Found:
+        """Other passages, with what the first search skipped."""
+        return cls(passages, found.skipped if isinstance(found, cls) else ())
+
 
 @runtime_checkable
 class Retriever(Protocol):

@@ -291,7 +291,7 @@ class Run(Recording):
             found = await retriever.retrieve(query, k=depth)
             kept = [p for p in found if p.id not in hidden and p.id.rpartition("#")[0] not in hidden]
             if len(kept) >= k or len(found) < depth or len(kept) == len(found):
-                return kept[:k], found.skipped if isinstance(found, Found) else ()
+                return kept[:k], Found.like(found, ()).skipped
             depth *= 2
 
     async def execute(self, sandbox: Sandbox, program: Program, /, *, name: str = "execute") -> Execution:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Literal, Protocol
 
 from reground.core.errors import AuthenticationError, ConfigurationError, ModelError, RetrievalError
-from reground.core.evidence import Pages, Passage, Retriever
+from reground.core.evidence import Found, Pages, Passage, Retriever
 from reground.core.pairs import comparable
 from reground.retrieval.fusion import reciprocal_rank_fusion
 
@@ -55,11 +55,12 @@ class Reranked:
 
     async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
         """The `k` best passages; their scores are those that order them. Raises RetrievalError."""
-        found = list(await self._first.retrieve(query, k=max(k, self._depth)))
+        first = await self._first.retrieve(query, k=max(k, self._depth))
+        found = list(first)
         if k < 1 or not query.strip():
             return found[: max(k, 0)]
         head, rest = found[: self._depth], found[self._depth :]
-        return (await self._ordered(query, head) + rest)[:k]
+        return Found.like(first, (await self._ordered(query, head) + rest)[:k])
 
     async def aclose(self) -> None:
         """Close connections."""
