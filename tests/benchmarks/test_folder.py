@@ -30,7 +30,6 @@ def test_every_step_is_measured(tmp_path: Path, capsys: pytest.CaptureFixture[st
     rows = {row["step"]: row for row in json.loads((tmp_path / "rows").read_text())}
     assert rows["nothing changed"]["read"] == 0
     assert rows["10 files changed"]["read"] == min(10, 8)
-    assert rows["Ctrl-C while files are listed"]["code"] != 0
     assert all(row["seconds"] > 0 and row["cpu"] > 0 and row["memory"] > 10 for row in rows.values())
     assert capsys.readouterr().out.count("\n") == 4 + len(rows)
     assert [file.name for file in tmp_path.iterdir()] == ["rows"]
