@@ -14,9 +14,10 @@ import gzip
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from html import escape
-from types import TracebackType
 
 from aiohttp import web
+
+from reground.testing.loopback import Loopback
 
 
 @dataclass(frozen=True)
@@ -61,13 +62,14 @@ def drip(piece: bytes, *, every: float, pieces: int) -> Site:
     return Site(body)
 
 
-class LittleWeb:
+class LittleWeb(Loopback):
     """Serves pages by their path, and robots.txt where `robots` is given. asked: the paths of all requests, in order.
 
     most_at_once: the largest number of requests that were open together.
     """
 
     def __init__(self, pages: Mapping[str, Site], *, robots: str | None = None) -> None:
+        super().__init__()
         self.pages = dict(pages)
         if robots is not None:
             self.pages["/robots.txt"] = Site(robots.encode(), headers={"Content-Type": "text/plain"})
@@ -75,34 +77,22 @@ class LittleWeb:
         self.agents: set[str] = set()
         self.most_at_once = 0
         self._open = 0
-        self._runner: web.AppRunner | None = None
-        self.port = 0
 
     @property
     def url(self) -> str:
         """The address, without a path."""
-        return f"http://127.0.0.1:{self.port}"
+        return self.origin
 
     @property
     def network(self) -> str:
         """What a fetcher has to be allowed."""
         return "127.0.0.1/32"
 
-    async def __aenter__(self) -> LittleWeb:
+    def application(self) -> web.Application:
+        """Every path, answered from `pages`."""
         app = web.Application()
         app.router.add_get("/{path:.*}", self._reply)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self.port = self._runner.addresses[0][1]
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        return app
 
     async def _reply(self, request: web.Request) -> web.StreamResponse:
         self.asked.append(request.path)

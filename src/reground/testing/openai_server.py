@@ -25,10 +25,11 @@ from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from email.utils import formatdate
 from time import time
-from types import TracebackType
 from typing import Any
 
 from aiohttp import web
+
+from reground.testing.loopback import Loopback
 
 Script = Callable[[dict[str, Any]], str | Sequence[str]]
 DIMENSIONS = 64
@@ -40,7 +41,7 @@ def echo(body: dict[str, Any]) -> str:
     return str(body["messages"][-1]["content"])
 
 
-class MockOpenAI:
+class MockOpenAI(Loopback):
     """`/v1/chat/completions`, `/v1/embeddings` and `/v1/models` on a loopback port.
 
     script: the reply's text for a request body; a sequence gives one text a sample, repeated as needed.
@@ -69,6 +70,7 @@ class MockOpenAI:
         with_usage: bool = True,
         pages: Mapping[str, Any] | None = None,
     ) -> None:
+        super().__init__()
         self.script = script
         self.models = tuple(models)
         self.key = key
@@ -87,13 +89,11 @@ class MockOpenAI:
         self.most_at_once = 0
         self._at_once = 0
         self._faults: deque[str] = deque()
-        self._runner: web.AppRunner | None = None
-        self._port = 0
 
     @property
     def url(self) -> str:
         """The base URL."""
-        return f"http://127.0.0.1:{self._port}/v1"
+        return f"{self.origin}/v1"
 
     def misbehave(self, *faults: str) -> None:
         """Let the next chat requests fail, one fault each, in this order; see FAULTS for their names.
@@ -105,32 +105,14 @@ class MockOpenAI:
             raise ValueError(f"no such fault: {', '.join(unknown)}; there are ok, {', '.join(FAULTS)}")
         self._faults.extend(faults)
 
-    async def start(self, port: int = 0) -> MockOpenAI:
-        """Listen on a loopback port; 0 takes a free one."""
+    def application(self) -> web.Application:
+        """Chat, embeddings, the list of models, and other pages."""
         app = web.Application(client_max_size=64 * 1024**2)
         app.router.add_post("/v1/chat/completions", self._chat)
         app.router.add_post("/v1/embeddings", self._embeddings)
         app.router.add_get("/v1/models", self._models)
         app.router.add_get("/{page}", self._page)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", port, backlog=2048).start()
-        self._port = self._runner.addresses[0][1]
-        return self
-
-    async def stop(self) -> None:
-        """Stop listening and drop open requests."""
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
-
-    async def __aenter__(self) -> MockOpenAI:
-        return await self.start()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self.stop()
+        return app
 
     async def _chat(self, request: web.Request) -> web.StreamResponse:
         body = await request.json()

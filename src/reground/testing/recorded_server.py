@@ -14,10 +14,11 @@ import json
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from types import TracebackType
 from typing import Any
 
 from aiohttp import web
+
+from reground.testing.loopback import Loopback
 
 
 @dataclass(frozen=True)
@@ -39,40 +40,29 @@ class Asked:
     body: Any
 
 
-class RecordedServer:
+class RecordedServer(Loopback):
     """Gives its replies in their order to every POST and to every GET of `models`; the last one from then on.
 
     Other pages are a 404 and are not kept: adapters look for them at a server of one's own.
     """
 
     def __init__(self, replies: Iterable[Recorded]) -> None:
+        super().__init__()
         self._replies = deque(replies)
         if not self._replies:
             raise ValueError("a recorded server needs a reply")
         self.asked: list[Asked] = []
-        self._runner: web.AppRunner | None = None
-        self._port = 0
 
     @property
     def url(self) -> str:
         """The address, without a path."""
-        return f"http://127.0.0.1:{self._port}"
+        return self.origin
 
-    async def __aenter__(self) -> RecordedServer:
+    def application(self) -> web.Application:
+        """Every path and method, answered with the next reply."""
         app = web.Application(client_max_size=64 * 1024**2)
         app.router.add_route("*", "/{path:.*}", self._reply)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self._port = self._runner.addresses[0][1]
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        return app
 
     async def _reply(self, request: web.Request) -> web.Response:
         if request.method == "GET" and not request.path.endswith("/models"):

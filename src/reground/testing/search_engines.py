@@ -16,11 +16,11 @@ import json
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any
 
 from aiohttp import web
 
+from reground.testing.loopback import Loopback
 from reground.testing.openai_server import FAULTS
 
 KEY = "test-key-0123456789"
@@ -159,7 +159,7 @@ PROTOCOLS = {
 }
 
 
-class MockEngines:
+class MockEngines(Loopback):
     """All providers on one loopback port, each below a path of its own name.
 
     A search finds the pages that hold a word of the query. headers: sent with every reply.
@@ -167,17 +167,16 @@ class MockEngines:
     """
 
     def __init__(self, pages: Sequence[Page], *, headers: Mapping[str, str] | None = None) -> None:
+        super().__init__()
         self.pages = tuple(pages)
         self.headers = dict(headers or {})
         self.asked: list[Search] = []
         self.was_asked = asyncio.Event()
         self._faults: deque[str] = deque()
-        self._runner: web.AppRunner | None = None
-        self._port = 0
 
     def url(self, provider: str) -> str:
         """The address to give to a provider's engine."""
-        return f"http://127.0.0.1:{self._port}/{provider}"
+        return f"{self.origin}/{provider}"
 
     def misbehave(self, *faults: str) -> None:
         """Let the next searches fail, one fault each, in this order.
@@ -187,22 +186,12 @@ class MockEngines:
         """
         self._faults.extend(faults)
 
-    async def __aenter__(self) -> MockEngines:
+    def application(self) -> web.Application:
+        """Each provider's path."""
         app = web.Application(client_max_size=1024**2)
         for name, protocol in PROTOCOLS.items():
             app.router.add_route("*", f"/{name}{protocol.path}", self._reply)
-        self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, "127.0.0.1", 0).start()
-        self._port = self._runner.addresses[0][1]
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        return app
 
     async def _reply(self, request: web.Request) -> web.StreamResponse:
         name = request.path.split("/")[1]
