@@ -89,6 +89,12 @@ async def test_the_first_page_that_can_be_read_in_long_pieces() -> None:
         await retriever.aclose()
 
 
+async def test_a_result_without_an_address_is_skipped() -> None:
+    retriever = WebRetriever(engine=ListedEngine([WebResult(title="t", url="http://[", snippet="s")]), mode="snippets")
+    found = await retriever.retrieve("x", k=1)
+    assert not found and found.skipped == (Skipped(skipped="http://[", why="its address cannot be read"),)
+
+
 async def test_a_page_is_fetched_once() -> None:
     async with LittleWeb(PAGES) as web:
         retriever = over(web, "/bridge", "/tower")

@@ -29,6 +29,8 @@ PRIVATE = " (private)"
 """Stands in the name of a retriever whose engine does not allow to pass its results on."""
 _KEPT = 256
 """Pages whose text is kept, so that no page is fetched twice for one question."""
+_LONGEST = 500_000
+"""Characters of a page that are kept."""
 _MORE = 5
 """Results asked for beyond those wanted, in place of blocked and unreadable ones."""
 
@@ -107,7 +109,11 @@ class WebRetriever:
         kept: dict[str, WebResult] = {}
         skipped = []
         for result in results:
-            url = str(URL(result.url).with_fragment(None))
+            try:
+                url = str(URL(result.url).with_fragment(None))
+            except ValueError:
+                skipped.append(Skipped(skipped=result.url, why="its address cannot be read"))
+                continue
             why = self.blocked.why_not(url) or self.blocked.why_not_text(f"{result.title}\n{result.snippet}")
             if why is None:
                 kept.setdefault(url, result.model_copy(update={"url": url}))
@@ -154,6 +160,7 @@ class WebRetriever:
         task = self._pages.get(url)
         if task is None:
             task = self._pages[url] = asyncio.create_task(self._fetch(url))
+            task.add_done_callback(_looked_at)
             while len(self._pages) > _KEPT:
                 self._pages.popitem(last=False)
         return await asyncio.shield(task)
@@ -161,7 +168,13 @@ class WebRetriever:
     async def _fetch(self, url: str) -> _Page:
         fetched = await self.fetcher.fetch(url)
         read = await read_page(fetched)
-        return _Page(read.title, read.text, fetched.when)
+        return _Page(read.title, read.text[:_LONGEST], fetched.when)
+
+
+def _looked_at(task: asyncio.Task[_Page]) -> None:
+    """Take a failure as seen, also where all who waited for the page were cancelled."""
+    if not task.cancelled():
+        task.exception()
 
 
 def _made(result: WebResult, page: _Page, id_: str, text: str) -> Passage:
