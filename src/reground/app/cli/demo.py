@@ -53,7 +53,9 @@ def demo(context: typer.Context, order: Demo, output: Json) -> None:
         else:
             _ask_one(order, methods, examples, out, err, as_json=output.as_json)
     if order.model == DEFAULT_MODEL and not output.as_json:
-        better = (None if named else found_words()) or "--model gguf/qwen2.5-coder-1.5b or a server of yours"
+        better = (
+            None if named else found_words()
+        ) or "--model gguf/qwen2.5-coder-0.5b --method rag, or a server of yours"
         common.say(err, f"SmolLM2 has 135 million parameters and is seldom right. Try {better}.")
 
 
