@@ -1,8 +1,8 @@
 """Fetching pages: throughput beside bare aiohttp, and whether one slow host holds back the others.
 
 A process of its own serves pages on several ports, each a host, after a fixed latency. Both clients keep to one request
-a host and to so many in flight; reground also checks addresses, limits what it reads, and once asks every host for
-robots.txt. The hosts come in turn, so that all are busy.
+a host and to so many in flight. reground also checks addresses and limits what it reads, and asks each host for its
+robots.txt once. The hosts come in turn, so that all are busy.
 
     python -m benchmarks.web [--pages 200] [--hosts 20] [--in-flight 16] [--latency 0.05] [--slow 2] [--json FILE]
 """

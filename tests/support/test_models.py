@@ -74,7 +74,7 @@ def test_a_check_after_another_one_asks_only_what_is_new(docs: Path) -> None:
     ask(docs, model, support="model")
     assert len(model.calls) == 4, "the answer is replayed"
     ask(docs, other := judging(), support="model", support_threshold=0.99)
-    assert not other.calls, "verdicts are read anew, not asked anew"
+    assert not other.calls, "verdicts are read again, not asked for again"
 
 
 def test_a_threshold_decides(docs: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,12 +121,8 @@ async def open_bench(
     documents = order.corpus if order.corpus is not None else getattr(task, "corpus", None)
     retriever = None
     if any(takes(name, "retriever") for name in methods):
-        if isinstance(order, Web):
-            retriever = other_retriever(order, questions=(each.question for each in task.examples()))
-        if retriever is not None:
-            retriever = reranked(retriever, order)
-        elif documents is not None:
-            retriever = await open_documents(documents, order, on_index=on_index, on_report=on_report)
+        questions = (each.question for each in task.examples())
+        retriever = await open_search(documents, order, questions=questions, on_index=on_index, on_report=on_report)
     isolation = None
     if task.form.name in RUNS_CODE or any("sandbox" in catalogue.needs(name) for name in methods):
         from reground.sandbox import find_sandbox
@@ -144,6 +140,24 @@ def corpus_of(task: Task, given: Path | None) -> Path:
     if documents is None:
         raise ConfigurationError(f"{task.name} has no corpus of its own: give the documents with --corpus")
     return documents
+
+
+async def open_search(
+    corpus: Path | None,
+    order: Documents,
+    *,
+    questions: Iterable[str] = (),
+    on_index: Callable[[Progress], None] | None = None,
+    on_report: Callable[[IndexReport], None] | None = None,
+) -> Retriever | None:
+    """What the options say is searched: the web, a retriever of one's own, else the documents; None without any.
+
+    questions: those of a measurement, which must not be found.
+    """
+    other = other_retriever(order, questions=questions) if isinstance(order, Web) else None
+    if other is not None:
+        return reranked(other, order)
+    return None if corpus is None else await open_documents(corpus, order, on_index=on_index, on_report=on_report)
 
 
 async def open_documents(

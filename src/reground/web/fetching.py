@@ -116,8 +116,8 @@ class Fetcher:
                     host.rules = await self._rules(place)
                 self._check(host.rules, place)
             async with self._get(place) as response:
-                if response.status in _REDIRECTS and (target := response.headers.get("Location")):
-                    return place.join(URL(target)).with_fragment(None)
+                if (target := _redirect(place, response)) is not None:
+                    return target
                 if response.status != 200:
                     raise NotFetched(f"its server answered {response.status}")
                 return await self._page(place, response)
@@ -148,8 +148,8 @@ class Fetcher:
         try:
             for _ in range(self.politeness.redirects + 1):
                 async with self._get(at) as response:
-                    if response.status in _REDIRECTS and (target := response.headers.get("Location")):
-                        at = at.join(URL(target))
+                    if (target := _redirect(at, response)) is not None:
+                        at = target
                         if at.scheme not in ("http", "https"):
                             return NOTHING
                         continue
@@ -199,6 +199,12 @@ class Fetcher:
                 trust_env=False,
             )
         return self._session
+
+
+def _redirect(place: URL, response: aiohttp.ClientResponse) -> URL | None:
+    """Where a reply redirects to; None where it does not. Raises ValueError."""
+    target = response.headers.get("Location") if response.status in _REDIRECTS else None
+    return place.join(URL(target)).with_fragment(None) if target else None
 
 
 def _why(error: Exception) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -109,7 +110,6 @@ class FrozenRetriever:
             else:
                 self._searches[each.query, each.k] = each
         self.name = " + ".join(sorted(names)) or "web:nothing"
-        self._terms = [terms(f"{p.title} {p.text}") for p in self._texts.values()]
 
     async def retrieve(self, query: str, /, *, k: int) -> Found:
         """What the same search found; for another query the closest texts of the snapshot."""
@@ -122,6 +122,11 @@ class FrozenRetriever:
     async def page(self, passage_id: str, /) -> Passage | None:
         """The page that was opened for this passage."""
         return self._pages.get(passage_id)
+
+    @cached_property
+    def _terms(self) -> list[list[str]]:
+        """Of every text; only other queries than those of the snapshot need them."""
+        return [terms(f"{p.title} {p.text}") for p in self._texts.values()]
 
     def _closest(self, query: str, k: int) -> list[Passage]:
         scores = bm25(terms(query), self._terms)

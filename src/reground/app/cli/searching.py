@@ -48,19 +48,13 @@ async def opened(order: Searched, err: Console, *, quiet: bool) -> AsyncIterator
     """What the options say is to be searched. Raises ConfigurationError where they say nothing."""
     from reground.app.asking import close
     from reground.app.cli.progress import AskProgress
-    from reground.app.corpora import reranked
-    from reground.app.evaluating import open_documents
-    from reground.app.searching import other_retriever
+    from reground.app.evaluating import open_search
     from reground.core.errors import ConfigurationError
 
-    retriever = other_retriever(order)
-    if retriever is not None:
-        retriever = reranked(retriever, order)
-    else:
-        if order.corpus is None:
-            raise ConfigurationError("say what to search: --corpus DIR or --web ENGINE")
-        with AskProgress(err, shown=not quiet) as progress:
-            retriever = await open_documents(order.corpus, order, on_index=progress.on_index)
+    with AskProgress(err, shown=not quiet) as progress:
+        retriever = await open_search(order.corpus, order, on_index=progress.on_index)
+    if retriever is None:
+        raise ConfigurationError("say what to search: --corpus DIR or --web ENGINE")
     try:
         yield retriever
     finally:
