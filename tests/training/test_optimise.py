@@ -23,9 +23,10 @@ from reground.training.metrics import METRICS
 from reground.training.ppo import equations as ppo
 from reground.training.ppo.judging import Judged
 from reground.training.ppo.optimise import Optimiser
-from reground.training.ppo.policy import Policy, Prompts, Replies
+from reground.training.ppo.policy import Policy
 from reground.training.ppo.rollout import Metrics, batches
 from reground.training.ppo.settings import Optimising
+from reground.training.ppo.tokens import Prompts, Replies
 from reground.training.weights import load_base, lora
 from tests.training.tiny import tiny_llama, tiny_t5
 
@@ -214,7 +215,7 @@ def test_scores_become_rewards_and_advantages_as_in_the_equations(tmp_path: Path
         "logprobs": torch.full((2, 3), -1.0), "reference": torch.full((2, 3), -2.0),
         "entropy": torch.full((2, 3), 0.5), "values": torch.zeros(2, 4),
     }  # fmt: skip
-    found = made._weighed(prompts, replies, columns, [{"score": 1.0, "invalid": 1.0}, {"score": 9.0}])
+    found = made._weighed(prompts, replies, None, columns, [{"score": 1.0, "invalid": 1.0}, {"score": 9.0}])
     # each token costs beta * 1 nat, and the score is paid at the last one; later rewards count half
     assert found.returns[0].tolist() == pytest.approx([-0.1 + 0.5 * 0.9, 0.9, 0, 0])
     assert found.returns[1].tolist() == pytest.approx([-0.1 + 0.5 * (-0.1 + 0.5 * -1.1), -0.1 + 0.5 * -1.1, -1.1, 0])
@@ -224,7 +225,7 @@ def test_scores_become_rewards_and_advantages_as_in_the_equations(tmp_path: Path
     told = {"reward": 0.0, "kl": 2.5, "length": 2.5, "ended": 0.5, "empty": 0.5, "invalid": 1.0, "entropy": 0.5}
     assert {name: found.metrics[name] for name in told} == pytest.approx(told)
     white = optimiser(tmp_path, changed(**{**vars(settings), "whiten_rewards": True}))
-    shifted = white._weighed(prompts, replies, columns, [{"score": 1.0}, {"score": 9.0}]).returns
+    shifted = white._weighed(prompts, replies, None, columns, [{"score": 1.0}, {"score": 9.0}]).returns
     rewards = torch.tensor([-0.1, 0.9, -0.1, -0.1, -1.1])
     wanted = rewards.mean() + (rewards - rewards.mean()) / rewards.std(unbiased=False)
     assert shifted[1, 2].item() == pytest.approx(wanted[4].item(), abs=1e-4)

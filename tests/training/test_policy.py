@@ -12,8 +12,9 @@ pytest.importorskip("peft", reason="needs the extra [train]")
 
 import torch
 
-from reground.training.ppo.policy import Policy, Replies
-from reground.training.weights import load_base, lora
+from reground.training.ppo.policy import Policy
+from reground.training.ppo.tokens import Replies
+from reground.training.weights import load_base, lora, train_upper
 from tests.training.tiny import tiny_llama, tiny_t5
 
 ASKED = ["a b c d e f", "g h", "i"]
@@ -80,6 +81,23 @@ def test_the_log_probabilities_are_those_of_the_sampler(policy: Policy) -> None:
     wanted = scored.logprobs[:, 0].exp()[: len(policy.tokenizer)]
     assert wanted.sum().item() == pytest.approx(1, abs=1e-4)
     assert torch.allclose(counts[: len(wanted)], wanted, atol=0.04)
+
+
+def test_greedy_replies_are_those_of_the_models_own_generation(policy: Policy) -> None:
+    asked = [" ".join(letters) for letters in ("abcdef", "abg", "abchijk", "abq", "abzy", "abm")]
+    prompts = policy.prompts(asked, most=32)
+    replies = policy.sample(prompts, most=24, temperature=0)
+    whole = prompts.whole()
+    out = policy.model.generate(
+        input_ids=whole.ids,
+        attention_mask=whole.mask,
+        max_new_tokens=24,
+        do_sample=False,
+        eos_token_id=policy.ends,
+        pad_token_id=policy.pad,
+    )[:, 1 if policy.apart else whole.ids.shape[1] :]
+    for row, mask in enumerate(replies.mask):
+        assert replies.tokens[row][mask].tolist() == out[row, : int(mask.sum())].tolist()
 
 
 def test_the_first_values_are_zero_and_there_is_one_more_than_tokens(policy: Policy) -> None:
@@ -177,6 +195,45 @@ def test_a_common_beginning_is_computed_once_and_learns_as_if_it_stood_in_every_
             slopes = [each.grad.clone() for each in policy.parameters() if each.grad is not None]
             found.append([scored.logprobs * replies.mask, scored.entropy * replies.mask, *slopes])
         assert all(torch.allclose(once, whole, atol=1e-3) for once, whole in zip(*found, strict=True))
+
+
+@pytest.mark.parametrize("value", ["shared", "copy"])
+def test_what_is_below_the_trained_layers_is_computed_once(value: str, tmp_path: Path) -> None:
+    model, tokenizer = load_base(str(tiny_llama(tmp_path)))
+    train_upper(model, 1)
+    policy = Policy(model, tokenizer, value=value)
+    torch.nn.init.normal_(policy.head.weight)
+    with torch.no_grad():
+        for each in policy.model.parameters():  # no longer the reference
+            if each.requires_grad:
+                each.add_(0.1 * torch.randn_like(each))
+    for asked in (["a b c d e f", "a b c g", "a b c i j"], ["a b c", "d", "e f"]):
+        prompts = policy.prompts(asked, most=32)
+        replies = policy.sample(prompts, most=5)
+        first = policy(prompts, replies, 1.3, measured=True)
+        rows = torch.tensor([2, 1])
+        some, said = prompts.at(rows), replies.at(rows)
+        kept = first.below.at(rows, some, said, reply_width=replies.tokens.shape[1])
+        lowest, computed = policy.model.get_decoder().layers[0], []
+        hook = lowest.register_forward_hook(lambda part, given, out, seen=computed: seen.append(1))
+        found = []
+        for below in (None, kept):
+            computed.clear()
+            policy.zero_grad()
+            scored = policy(some, said, 1.3, measured=True, below=below)
+            (scored.logprobs * said.mask).sum().add((scored.values[:, :-1] * said.mask).sum()).backward()
+            slopes = [each.grad.clone() for each in policy.parameters() if each.grad is not None]
+            reference = policy.reference_logprobs(some, said, 1.3, below=below) * said.mask
+            found.append([scored.logprobs * said.mask, scored.entropy * said.mask, reference, *slopes])
+            assert bool(computed) == (below is None)
+        hook.remove()
+        assert len(found[0]) == len(found[1]) > 5
+        assert all(torch.allclose(whole, above, atol=1e-3) for whole, above in zip(*found, strict=True))
+
+
+def test_a_model_that_is_trained_in_all_layers_keeps_nothing(policy: Policy) -> None:
+    prompts, replies = sampled(policy)
+    assert policy(prompts, replies, 1.0).below is None
 
 
 def test_rows_are_taken_without_what_is_padding_in_all_of_them(policy: Policy) -> None:

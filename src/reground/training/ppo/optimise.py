@@ -24,9 +24,20 @@ from reground.training.fitting import WHOLE, newest_checkpoint, result
 from reground.training.metrics import append_metrics, forget_after
 from reground.training.ppo import equations as ppo
 from reground.training.ppo.judging import Judge, Judged, Judging
-from reground.training.ppo.policy import Policy, Prompts, Replies
-from reground.training.ppo.rollout import Metrics, Part, Rollout, batches, hash_of, joined_parts, order_of, slices
+from reground.training.ppo.policy import Policy
+from reground.training.ppo.rollout import (
+    Metrics,
+    Part,
+    Rollout,
+    batches,
+    hash_of,
+    joined_below,
+    joined_parts,
+    order_of,
+    slices,
+)
 from reground.training.ppo.settings import Optimising
+from reground.training.ppo.tokens import Below, Prompts, Replies
 
 Q = TypeVar("Q")
 
@@ -170,7 +181,8 @@ class Optimiser(Generic[Q]):
             parts += [self._scored(asking.at(rows), replies.at(rows)) for rows in pieces]
         replies, columns = joined_parts(parts, policy.pad)
         judged = [each.result() for each in waiting]
-        return self._weighed(prompts, replies, columns, judged)
+        below = joined_below(parts, prompts.ids.shape[1])
+        return self._weighed(prompts, replies, below, columns, judged)
 
     def _scored(self, prompts: Prompts, replies: Replies) -> Part:
         """Replies with what the policy says of them, and the reference's log-probabilities.
@@ -180,10 +192,17 @@ class Optimiser(Generic[Q]):
         """
         with torch.no_grad(), self.accelerator.autocast():
             scored = self.policy(prompts, replies, self.settings.temperature, measured=True)
-            reference = self._plain.reference_logprobs(prompts, replies, self.settings.temperature)
+            reference = self._plain.reference_logprobs(prompts, replies, self.settings.temperature, below=scored.below)
         return replies, scored, reference
 
-    def _weighed(self, prompts: Prompts, replies: Replies, columns: Mapping[str, Any], judged: list[Judged]) -> Rollout:
+    def _weighed(
+        self,
+        prompts: Prompts,
+        replies: Replies,
+        below: Below | None,
+        columns: Mapping[str, Any],
+        judged: list[Judged],
+    ) -> Rollout:
         """Equations 3 and 4 for the whole iteration."""
         settings, mask = self.settings, replies.mask
         scores = torch.tensor([each["score"] for each in judged], device=mask.device)
@@ -213,7 +232,7 @@ class Optimiser(Generic[Q]):
         names = sorted({name for each in judged for name in each} - {"score", "invalid"})
         metrics |= {name: _mean([each[name] for each in judged if name in each]) for name in names}
         advantages = ppo.whiten(advantages, mask)
-        return Rollout(prompts, replies, logprobs, values, advantages, returns, metrics)
+        return Rollout(prompts, replies, logprobs, values, advantages, returns, below, metrics)
 
     def _improve(self, rollout: Rollout) -> Metrics:
         """Equation 5, for some epochs over the iteration's episodes in another order each."""
@@ -229,10 +248,11 @@ class Optimiser(Generic[Q]):
         return {"learning_rate": rate} | {name: _mean([each[name] for each in found]) for name in found[0]}
 
     def _step(self, rollout: Rollout, rows: torch.Tensor, *, first: bool) -> Metrics:
-        settings, replies = self.settings, rollout.replies.at(rows)
+        settings = self.settings
+        prompts, replies, below = rollout.at(rows)
         width = replies.tokens.shape[1]
         with self.accelerator.autocast():
-            now = self.policy(rollout.prompts.at(rows), replies, settings.temperature)
+            now = self.policy(prompts, replies, settings.temperature, below=below)
         old, advantages = rollout.logprobs[rows, :width], rollout.advantages[rows, :width]
         if first:
             self._check_ratio(now.logprobs - old, replies.mask)

@@ -18,7 +18,10 @@ from torch import nn
 
 from reground.core.errors import ConfigurationError
 from reground.training.ppo.equations import entropy, token_logprobs
+from reground.training.ppo.sampling import draw
 from reground.training.ppo.settings import ValueModel
+from reground.training.ppo.tokens import Below, Prompts, Replies
+from reground.training.ppo.upper import frozen_layers, upper
 from reground.training.weights import context_of
 
 if TYPE_CHECKING:
@@ -26,62 +29,15 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Prompts:
-    """Tokenised prompts, [B, P]: padded on the left for a decoder, on the right for an encoder.
-
-    prefix: the tokens that all prompts begin with, such as those of a chat template, [L]; they are not in `ids` and are
-    computed once for a batch.
-    """
-
-    ids: Tensor
-    mask: Tensor
-    prefix: Tensor
-
-    @property
-    def width(self) -> int:
-        """The tokens of the longest prompt."""
-        return len(self.prefix) + int(self.ids.shape[1])
-
-    def at(self, rows: Tensor | slice) -> Prompts:
-        """Some rows, without the columns that are padding in all of them."""
-        used = self.mask[rows].any(0)
-        return Prompts(self.ids[rows][:, used], self.mask[rows][:, used], self.prefix)
-
-    def whole(self) -> Prompts:
-        """The same prompts with the prefix in every row."""
-        shape = (len(self.ids), len(self.prefix))
-        ids = torch.cat([self.prefix.expand(shape), self.ids], dim=1)
-        return Prompts(ids, torch.cat([self.mask.new_ones(shape), self.mask], dim=1), self.prefix[:0])
-
-
-@dataclass(frozen=True)
-class Replies:
-    """Sampled tokens and where they count, [B, T]. The end token counts; ended is false where there is none, [B]."""
-
-    tokens: Tensor
-    mask: Tensor
-    ended: Tensor
-
-    @property
-    def lengths(self) -> Tensor:
-        """The number of tokens of each reply, [B]."""
-        return self.mask.sum(-1)
-
-    def at(self, rows: Tensor | slice) -> Replies:
-        """Some rows, as wide as the longest of them."""
-        width = int(self.lengths[rows].max())
-        return Replies(self.tokens[rows, :width], self.mask[rows, :width], self.ended[rows])
-
-
-@dataclass(frozen=True)
 class Scored:
     """Of every token its log-probability and, where asked for, the entropy of its state, [B, T]; values of T + 1
-    states.
+    states; what is below the trained layers, where it can be used again.
     """
 
     logprobs: Tensor
     entropy: Tensor | None
     values: Tensor
+    below: Below | None = None
 
 
 class Policy(nn.Module):  # type: ignore[misc]
@@ -110,8 +66,9 @@ class Policy(nn.Module):  # type: ignore[misc]
         nn.init.zeros_(self.head.weight)  # the first values are zero, and so the first advantages are the rewards
         nn.init.zeros_(self.head.bias)
         self.head.to(next(model.parameters()).device)
-        self.reference = None if hasattr(model, "disable_adapter") else copy.deepcopy(model).requires_grad_(False)
         self.eval()
+        self._frozen = frozen_layers(model) if self._shares and plain is model else 0
+        self.reference = None if hasattr(model, "disable_adapter") else copy.deepcopy(model).requires_grad_(False)
 
     def train(self, mode: bool = True) -> Policy:
         """Leaves dropout off; gradients do not depend on it."""
@@ -158,10 +115,33 @@ class Policy(nn.Module):  # type: ignore[misc]
 
         Temperature 0 is greedy. model: a copy of the policy's model that samples in its place.
         """
-        drawn, prompts = beams == 1 and temperature > 0, prompts.whole()
+        if beams == 1 and self._shares:
+            tokens = self._drawn(model or self.model, prompts, most, temperature)
+        else:
+            tokens = self._generated(model or self.model, prompts.whole(), most, temperature, beams)
+        is_end = torch.isin(tokens, torch.tensor(self.ends, device=tokens.device))
+        mask = is_end.long().cumsum(-1) - is_end.long() == 0  # everything up to the first end token, and that one
+        return Replies(torch.where(mask, tokens, self.pad), mask, (is_end & mask).any(-1))
+
+    def _drawn(self, model: Any, prompts: Prompts, most: int, temperature: float) -> Tensor:
+        with torch.no_grad():
+            start, _ = self._prefix(model, prompts)
+            return draw(
+                model,
+                prompts,
+                start,
+                most=most,
+                temperature=temperature,
+                ends=self.ends,
+                pad=self.pad,
+                keep=self._keep(1),
+            )
+
+    def _generated(self, model: Any, prompts: Prompts, most: int, temperature: float, beams: int) -> Tensor:
+        drawn = beams == 1 and temperature > 0
         how = {"temperature": temperature, "top_k": 0, "top_p": 1.0} if drawn else {"num_beams": beams}
         with torch.no_grad():
-            out = (model or self.model).generate(
+            out = model.generate(
                 input_ids=prompts.ids,
                 attention_mask=prompts.mask,
                 max_new_tokens=most,
@@ -171,34 +151,44 @@ class Policy(nn.Module):  # type: ignore[misc]
                 eos_token_id=self.ends,
                 pad_token_id=self.pad,
             )
-        tokens = out[:, 1 if self.apart else prompts.ids.shape[1] :]
-        is_end = torch.isin(tokens, torch.tensor(self.ends, device=tokens.device))
-        mask = is_end.long().cumsum(-1) - is_end.long() == 0  # everything up to the first end token, and that one
-        return Replies(torch.where(mask, tokens, self.pad), mask, (is_end & mask).any(-1))
+        written: Tensor = out[:, 1 if self.apart else prompts.ids.shape[1] :]
+        return written
 
     def texts(self, replies: Replies) -> list[str]:
         """The replies' text."""
         rows = [row[kept].tolist() for row, kept in zip(replies.tokens, replies.mask, strict=True)]
         return [str(text).strip() for text in self.tokenizer.batch_decode(rows, skip_special_tokens=True)]
 
-    def forward(self, prompts: Prompts, replies: Replies, temperature: float, *, measured: bool = False) -> Scored:
+    def forward(
+        self,
+        prompts: Prompts,
+        replies: Replies,
+        temperature: float,
+        *,
+        measured: bool = False,
+        below: Below | None = None,
+    ) -> Scored:
         """Log-probabilities and values of the current weights, and entropies if they are to be measured.
 
-        With a shared trunk, one pass gives both. Logits are computed for the reply alone.
+        With a shared trunk, one pass gives both. Logits are computed for the reply alone. below: of an earlier pass
+        over the same rows; the layers under the trained ones are then not computed again.
         """
-        logits, hidden = self._states(self.model, prompts, replies)
+        logits, hidden, below = self._states(self.model, prompts, replies, below)
         if self.critic is not None:
-            _, hidden = self._states(self.critic, prompts, replies, logits=False)
+            _, hidden, _ = self._states(self.critic, prompts, replies, below, logits=False)
         return Scored(
             logprobs=token_logprobs(logits, replies.tokens, temperature=temperature),
             entropy=entropy(logits.detach(), temperature=temperature) if measured else None,
             values=self.head(hidden.to(self.head.weight.dtype))[..., 0].float(),
+            below=below,
         )
 
-    def reference_logprobs(self, prompts: Prompts, replies: Replies, temperature: float) -> Tensor:
+    def reference_logprobs(
+        self, prompts: Prompts, replies: Replies, temperature: float, *, below: Below | None = None
+    ) -> Tensor:
         """log pi_0(a_t | s_t): of the model as it was, which is a frozen copy or the model without its adapter."""
         with torch.no_grad(), self._as_it_was() as model:
-            logits, _ = self._states(model, prompts, replies)
+            logits, _, _ = self._states(model, prompts, replies, below)
         return token_logprobs(logits, replies.tokens, temperature=temperature)
 
     @contextmanager
@@ -206,8 +196,11 @@ class Policy(nn.Module):  # type: ignore[misc]
         with self.model.disable_adapter() if self.reference is None else nullcontext():
             yield self.reference or self.model
 
-    def _states(self, model: Any, prompts: Prompts, replies: Replies, *, logits: bool = True) -> tuple[Tensor, Tensor]:
-        """The logits at s_0 to s_{T-1}, [B, T, vocabulary], and the last layer at s_0 to s_T, [B, T + 1, width].
+    def _states(
+        self, model: Any, prompts: Prompts, replies: Replies, below: Below | None, *, logits: bool = True
+    ) -> tuple[Tensor, Tensor, Below | None]:
+        """The logits at s_0 to s_{T-1}, [B, T, vocabulary], the last layer at s_0 to s_T, [B, T + 1, width], and what
+        is below the trained layers, if it can be told.
 
         logits: whether they are needed; without, a decoder computes those of one token alone.
         """
@@ -220,26 +213,46 @@ class Policy(nn.Module):  # type: ignore[misc]
                 decoder_input_ids=torch.cat([start, replies.tokens], dim=1),
                 output_hidden_states=True,
             )
-            return out.logits[:, :length], out.decoder_hidden_states[-1]
+            return out.logits[:, :length], out.decoder_hidden_states[-1], None
         begun = len(prompts.prefix)
         mask = torch.cat([prompts.mask, replies.mask.to(prompts.mask.dtype)], dim=1)
+        places = {
+            "attention_mask": torch.cat([mask.new_ones(len(mask), begun), mask], dim=1),
+            "position_ids": begun + (mask.cumsum(-1) - 1).clamp(min=0),  # padding on the left shifts nothing
+        }
+        if below is not None:
+            hidden = self._above(model, below, places)[:, -length - 1 :]
+            return (model.get_output_embeddings()(hidden[:, :-1]) if logits else hidden), hidden, below
+        cached, under = self._prefix(model, prompts)
         out = model(
             input_ids=torch.cat([prompts.ids, replies.tokens], dim=1),
-            attention_mask=torch.cat([mask.new_ones(len(mask), begun), mask], dim=1),
-            position_ids=begun + (mask.cumsum(-1) - 1).clamp(min=0),  # padding on the left shifts nothing
             output_hidden_states=True,
-            **self._prefix(model, prompts),
+            **places,
+            **cached,
             **self._keep(length + 1 if logits else 1),
         )
-        return out.logits[:, -length - 1 : -1], out.hidden_states[-1][:, -length - 1 :]
+        found = Below(under, out.hidden_states[self._frozen].detach()) if self._frozen else None
+        return out.logits[:, -length - 1 : -1], out.hidden_states[-1][:, -length - 1 :], found
 
-    def _prefix(self, model: Any, prompts: Prompts) -> dict[str, Any]:
-        """The keys and values of the prefix, computed once and repeated for every row; gradients pass through."""
+    def _above(self, model: Any, below: Below, places: dict[str, Tensor]) -> Tensor:
+        """The last layer, [B, P + T, width], computed from the first trained layer on."""
+        decoder, cached = upper(model, self._frozen), dict[str, Any](use_cache=False)
+        if len(below.prefix):
+            cache = decoder(inputs_embeds=below.prefix[None], use_cache=True).past_key_values
+            cache.batch_repeat_interleave(len(below.rows))
+            cached = {"past_key_values": cache, "use_cache": True}
+        states: Tensor = decoder(inputs_embeds=below.rows, **places, **cached).last_hidden_state
+        return states
+
+    def _prefix(self, model: Any, prompts: Prompts) -> tuple[dict[str, Any], Tensor]:
+        """The keys and values of the prefix, computed once and repeated for every row, and its states below the
+        trained layers; gradients pass through.
+        """
         if not len(prompts.prefix):
-            return {"use_cache": False}
-        cache = model(input_ids=prompts.prefix[None], use_cache=True, **self._keep(1)).past_key_values
-        cache.batch_repeat_interleave(len(prompts.ids))
-        return {"past_key_values": cache, "use_cache": True}
+            return {"use_cache": False}, self.head.weight.new_zeros(0, self.head.in_features)
+        out = model(input_ids=prompts.prefix[None], use_cache=True, output_hidden_states=True, **self._keep(1))
+        out.past_key_values.batch_repeat_interleave(len(prompts.ids))
+        return {"past_key_values": out.past_key_values, "use_cache": True}, out.hidden_states[self._frozen][0].detach()
 
     def _keep(self, last: int) -> dict[str, int]:
         """Compute logits for the last positions alone, where a model can."""

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import torch
 
-from reground.training.ppo.policy import Prompts, Replies, Scored
+from reground.training.ppo.policy import Scored
+from reground.training.ppo.tokens import Below, Prompts, Replies
 
 Metrics = dict[str, float]
 
@@ -23,7 +24,15 @@ class Rollout:
     values: torch.Tensor
     advantages: torch.Tensor
     returns: torch.Tensor
+    below: Below | None
     metrics: Metrics
+
+    def at(self, rows: torch.Tensor) -> tuple[Prompts, Replies, Below | None]:
+        """The episodes of some rows, as narrow as they can be."""
+        prompts, replies = self.prompts.at(rows), self.replies.at(rows)
+        if self.below is None:
+            return prompts, replies, None
+        return prompts, replies, self.below.at(rows, prompts, replies, reply_width=self.replies.tokens.shape[1])
 
 
 def hash_of(*parts: object) -> int:
@@ -77,3 +86,16 @@ def joined_parts(parts: Sequence[Part], pad: int) -> tuple[Replies, dict[str, to
         "values": joined([scored.values for _, scored, _ in parts], 0.0, longest + 1),
         "reference": joined([reference for _, _, reference in parts], 0.0, longest),
     }
+
+
+def joined_below(parts: Sequence[Part], prompt_width: int) -> Below | None:
+    """What is below the trained layers in all batches, padded to the longest prompt and reply."""
+    longest = max(replies.tokens.shape[1] for replies, _, _ in parts)
+    found = [(scored.below, replies.tokens.shape[1]) for replies, scored, _ in parts]
+    rows = [
+        torch.nn.functional.pad(below.rows, (0, 0, prompt_width + length - below.rows.shape[1], longest - length))
+        for below, length in found
+        if below is not None
+    ]
+    first = found[0][0]
+    return None if first is None else Below(first.prefix, torch.cat(rows))
