@@ -10,9 +10,9 @@ from pathlib import Path
 from reground.evaluation.tables import Report, Table
 
 _STYLE = """
-:root { color-scheme: light dark; --line: #d0d0d0; --soft: #5a5a5a; --mark: #f2f6fb; }
-@media (prefers-color-scheme: dark) { :root { --line: #474747; --soft: #b0b0b0; --mark: #1d2733; } }
-body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
+:root { color-scheme: light dark; --page: #fff; --line: #d0d0d0; --soft: #5a5a5a; --mark: #f2f6fb; }
+@media (prefers-color-scheme: dark) { :root { --page: #121212; --line: #474747; --soft: #b0b0b0; --mark: #1d2733; } }
+body { background: var(--page); font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
 .verdict { background: var(--mark); border-left: 4px solid #0072b2; padding: .8rem 1rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
@@ -60,8 +60,10 @@ def _table(table: Table) -> str:
         "<tr>" + "".join(f"<td{_kind(table, place)}>{escape(cell)}</td>" for place, cell in enumerate(row)) + "</tr>"
         for row in table.rows
     )
+    title = escape(table.title)
     return (
-        f'<h2>{escape(table.title)}</h2>\n<div class="wide"><table>\n<thead><tr>{head}</tr></thead>\n'
+        f'<h2>{title}</h2>\n<div class="wide" role="region" aria-label="{title}" tabindex="0"><table>\n'
+        f"<thead><tr>{head}</tr></thead>\n"
         f"<tbody>\n{rows}\n</tbody>\n</table></div>"
     )
 
