@@ -11,8 +11,11 @@ from reground.evaluation.tables import Report, Table
 
 _STYLE = """
 :root { color-scheme: light dark; --page: #fff; --line: #d0d0d0; --soft: #5a5a5a; --mark: #f2f6fb; }
-@media (prefers-color-scheme: dark) { :root { --page: #121212; --line: #474747; --soft: #b0b0b0; --mark: #1d2733; } }
-body { background: var(--page); font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
+@media (prefers-color-scheme: dark) {
+  :root { --page: #121212; --line: #474747; --soft: #b0b0b0; --mark: #1d2733; }
+}
+:root { background: var(--page); }
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 72rem; margin: 2rem auto; padding: 0 1rem; }
 .verdict { background: var(--mark); border-left: 4px solid #0072b2; padding: .8rem 1rem; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .9rem; font-variant-numeric: tabular-nums; }
