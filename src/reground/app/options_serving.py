@@ -1,0 +1,49 @@
+"""The options of what stays open: servers, tools and conversations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reground.app.options import DEFAULT_METHOD, DEFAULT_MODEL
+from reground.app.options_documents import Language, Reranking
+from reground.app.options_web import Web
+from reground.core.budget import Budget
+from reground.models.options import ModelOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Offering(Language, Reranking, Web):
+    """Which methods, over which models and documents, are offered, and what one question may cost."""
+
+    method: list[str] = field(default_factory=lambda: [DEFAULT_METHOD], metadata={"short": "-m"})
+    """A method's name, or name+preset. May be repeated; the first is the default."""
+
+    model: list[str] = field(default_factory=lambda: [DEFAULT_MODEL])
+    """provider/model; see `reground models`. May be repeated; the first is the default."""
+
+    corpus: list[str] | None = field(default=None, metadata={"short": "-c", "metavar": "[NAME=]PATH"})
+    """A folder of documents, a JSONL file or an index, and the name that it is offered by: docs=./handbook; by default
+    the folder's own. May be repeated; the first is the default."""
+
+    settings: Mapping[str, object] = field(default_factory=dict, metadata={"name": "--set", "metavar": "KEY=VALUE"})
+    """A setting of the methods that have it, e.g. k=3, or of one method: rag.k=3. May be repeated."""
+
+    model_options: ModelOptions = field(default_factory=ModelOptions, metadata={"panel": "Model"})
+    """Where and how to reach the models."""
+
+    budget: Budget = field(default_factory=Budget, metadata={"prefix": "budget_", "min": 1, "panel": "Budget"})
+    """The most that one question may cost, whatever a request asks for."""
+
+    support: str = "words"
+    """How the sentences of an answer are checked against the passages, as in `ask`; or none."""
+
+    concurrency: int = field(default=8, metadata={"short": "-j", "min": 1})
+    """Questions in work at once."""
+
+    waiting: int = field(default=64, metadata={"min": 0})
+    """Questions that may wait for their turn; further ones are refused."""
+
+    home: Path | None = None
+    """The folder for runs; the user's state folder by default. A question that was answered before is replayed."""

@@ -1,0 +1,164 @@
+"""Models and documents that stay open, and the questions that are asked of them."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from reground.app.options import Ask
+from reground.app.options_serving import Offering
+from reground.app.serving.engine import Busy, Engine, Offer, UnknownName, open_engine
+from reground.core.budget import Budget
+from reground.core.errors import ConfigurationError
+from reground.core.language import Message, Sampling
+from reground.models.options import ModelOptions
+from reground.models.scripted import ScriptedModel
+
+
+class Closing(ScriptedModel):
+    """A model that counts how often it was closed, and how many calls it has at once."""
+
+    closed = 0
+    at_once = most_at_once = 0
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /):
+        self.at_once += 1
+        self.most_at_once = max(self.most_at_once, self.at_once)
+        await asyncio.sleep(0.02)
+        self.at_once -= 1
+        return await super().generate(messages, sampling)
+
+    async def aclose(self) -> None:
+        self.closed += 1
+
+
+def said(messages: Sequence[Message], sampling: Sampling) -> str:
+    """A text that depends on all that was asked."""
+    return f"<{hash(tuple(message.content for message in messages))}>"
+
+
+def engine(home: Path, model: ScriptedModel, **how) -> Engine:
+    return Engine([Offer("direct/m", "direct", "m", None)], {"m": model}, {}, Ask(question="", home=home), **how)
+
+
+def user(text: str) -> Message:
+    return Message(role="user", content=text)
+
+
+async def test_a_model_stays_open_and_serves_many_questions(tmp_path: Path) -> None:
+    model = Closing(said)
+    served = engine(tmp_path, model, concurrency=3)
+    found = await asyncio.gather(*(served.ask("direct/m", [user(f"question {n}?")]) for n in range(9)))
+    assert len({each.text for each in found}) == 9
+    assert (model.closed, model.most_at_once, served.working, served.waiting) == (0, 3, 0, 0)
+
+
+async def test_who_asks_the_same_at_the_same_time_gets_it_replayed(tmp_path: Path) -> None:
+    model = Closing(said)
+    served = engine(tmp_path, model)
+    first, second = await asyncio.gather(*(served.ask("", [user("one?")]) for _ in range(2)))
+    assert first.text == second.text
+    assert first.usage == second.usage
+    assert len(model.calls) == 1
+    assert not served._same
+    await served.ask("", [user("one?")], seed=5)
+    assert len(model.calls) == 2
+
+
+async def test_a_follow_up_becomes_a_question_of_its_own(tmp_path: Path) -> None:
+    model = ScriptedModel(["When did Ada Lovelace die?\nBecause ...", "In 1852."])
+    turns = [
+        Message(role="system", content="Be brief."),
+        user("Who was Ada Lovelace?"),
+        Message(role="assistant", content="A {mathematician}."),
+        user("When did she die?"),
+    ]
+    found = await engine(tmp_path, model).ask("direct/m", turns)
+    assert found.trajectory.question == "When did Ada Lovelace die?"
+    assert "Ada Lovelace" in model.prompts[0] and "A {mathematician}." in model.prompts[0]
+    assert "Be brief" not in model.prompts[0]
+    assert found.usage.calls == 2
+    assert found.usage.completion == 7 + 2
+
+
+async def test_the_budget_of_a_request_holds_up_to_the_servers(tmp_path: Path) -> None:
+    template = Ask(question="", home=tmp_path, budget=Budget(calls=5, seconds=60))
+    model = ScriptedModel(["a question?", "yes"])
+    served = Engine([Offer("direct/m", "direct", "m", None)], {"m": model}, {}, template)
+    turns = [user("a?"), Message(role="assistant", content="b"), user("c?")]
+    for asked, wanted in ((Budget(calls=9, tokens=7000), 4), (Budget(calls=2), 1), (None, 4)):
+        model._position = 0
+        found = await served.ask("", turns, budget=asked, seed=wanted)
+        recorded = (found.trajectory_path.parent / "config.json").read_text()
+        assert f'"calls": {wanted}' in recorded
+        assert '"seconds": 60.0' in recorded
+
+
+async def test_further_questions_are_refused_with_a_time_to_come_back(tmp_path: Path) -> None:
+    served = engine(tmp_path, Closing(said), concurrency=1, waiting=1)
+    asked = [asyncio.create_task(served.ask("", [user(f"{n}?")])) for n in range(2)]
+    await asyncio.sleep(0)
+    with pytest.raises(Busy) as refused:
+        await served.ask("", [user("third?")])
+    assert refused.value.retry_after >= 1
+    await asyncio.gather(*asked)
+    assert (await served.ask("", [user("fourth?")])).text
+
+
+async def test_a_question_that_is_given_up_leaves_its_place(tmp_path: Path) -> None:
+    served = engine(tmp_path, Closing(said), concurrency=1)
+    asked = asyncio.create_task(served.ask("", [user("one?")]))
+    await asyncio.sleep(0.01)
+    asked.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asked
+    assert (await served.ask("", [user("two?")])).text
+    assert (served.working, served.waiting, served._same) == (0, 0, {})
+
+
+async def test_wrong_names_and_empty_questions_are_refused(tmp_path: Path) -> None:
+    served = engine(tmp_path, ScriptedModel([]))
+    with pytest.raises(UnknownName, match="direct/m"):
+        await served.ask("direct/n", [user("a?")])
+    for turns in ([], [user("  ")], [Message(role="assistant", content="a")]):
+        with pytest.raises(ConfigurationError, match="no question"):
+            await served.ask("", turns)
+
+
+async def test_what_is_offered_has_a_name_for_each_method_model_and_corpus(tmp_path: Path) -> None:
+    for name in ("docs", "notes"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "a.txt").write_text(f"The river of {name} is the Vltava.")
+    order = Offering(
+        method=["rag", "direct"],
+        model=["openai/one", "llamacpp/one", "openai/two"],
+        model_options=ModelOptions(base_url="http://127.0.0.1:1"),
+        corpus=[str(tmp_path / "docs"), f"others={tmp_path / 'notes'}"],
+        home=tmp_path / "runs",
+    )
+    async with open_engine(order) as served:
+        assert next(iter(served.offers)) == "rag/openai/one@docs"
+        assert len(served.offers) == 12
+        assert {"rag/two@others", "direct/llamacpp/one@docs"} <= set(served.offers)
+        assert [p.text for p in await served.corpus("others").retrieve("river", k=1)] == [
+            "The river of notes is the Vltava."
+        ]
+        with pytest.raises(UnknownName, match="no documents are called 'other'; did you mean others"):
+            served.corpus("other")
+
+
+async def test_what_cannot_be_offered_is_refused_before_anything_is_served(tmp_path: Path) -> None:
+    (tmp_path / "docs").mkdir()
+    wrong = [
+        (Offering(method=["rag"]), "needs documents"),
+        (Offering(method=["ragg"]), "rag"),
+        (Offering(corpus=[str(tmp_path), f"{tmp_path.name}={tmp_path}"]), "two corpora"),
+        (Offering(corpus=["docs"], web="ddgs"), "give one of them"),
+    ]
+    for order, why in wrong:
+        with pytest.raises(ConfigurationError, match=why):
+            async with open_engine(order):
+                pass
