@@ -121,6 +121,22 @@ def test_a_phrase_on_the_answer_line_is_found(phrase):
     assert extract_phrase(f"Some reasoning first.\n\nAnswer: {phrase}\n") == phrase
 
 
+@pytest.mark.parametrize(
+    ("text", "short"),
+    [
+        ("Yes, both films were made in France [1].", "Yes"),
+        ("**No.** They were born in other countries.", "No"),
+        ("First they met.\nAnswer: yes; the two are from Peru", "yes"),
+        ("Yes, Prime Minister", "Yes, Prime Minister"),
+        ("No, No, Nanette", "No, No, Nanette"),
+        ("No one knows who wrote it", "No one knows who wrote it"),
+        ("Yes", "Yes"),
+    ],
+)
+def test_a_yes_or_no_that_goes_on_as_a_sentence_is_the_word_alone(text, short):
+    assert PHRASE.extract(text) == short
+
+
 @given(st.sets(st.sampled_from("ABCDEFGH"), min_size=1), st.sampled_from(["", ",", ", ", " and ", " & "]))
 def test_letters_come_sorted_whatever_joins_them(letters, joint):
     assert extract_letters("Answer: " + joint.join(letters)) == "".join(sorted(letters))

@@ -142,6 +142,7 @@ class AnswerForm:
 _ANSWER_LINE = re.compile(r"(?im)^[ \t>*_#-]*+(?:final\s++)?+answer[\s*_]*+(?:is)?+[\s*_]*+[:：][\s*_]*+(.*)$")
 _ANSWER_INLINE = re.compile(r"(?i)(?<![A-Za-z])(?:final )?answer:\**+\s++(\S.*)$", re.MULTILINE)
 _ANSWER_PHRASE = re.compile(r"(?is)\banswer is:?\s+(.+?)(?:\.(?:\s|$)|\n|$)")
+_VERDICT = re.compile(r"(?i)(yes|no)[*_]*[,.;:][*_]*(?:\s++\S++){4}")
 _PYTHON = re.compile(r"py(?:thon)?[0-9]*")
 
 
@@ -162,6 +163,16 @@ def extract_phrase(text: str) -> str:
         return _trim(phrases[-1])
     filled = [line.strip() for line in text.splitlines() if line.strip()]
     return _trim(filled[-1]) if filled else ""
+
+
+def extract_short(text: str) -> str:
+    """The phrase, and of "Yes, both were born in France" the word alone.
+
+    A yes or no with fewer than four words behind it stays, because it may be a title: "Yes, Prime Minister".
+    """
+    phrase = extract_phrase(text)
+    verdict = _VERDICT.match(phrase)
+    return phrase if verdict is None else verdict.group(1)
 
 
 def _trim(phrase: str) -> str:
@@ -223,7 +234,7 @@ PHRASE = AnswerForm(
         "End with a last line of the form 'Answer: ...' that holds nothing but the answer itself, in as few words as "
         "possible."
     ),
-    extract_phrase,
+    extract_short,
     bare="Answer with the shortest phrase that is right, and nothing else.",
 )
 CHOICE = AnswerForm(
