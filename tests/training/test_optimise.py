@@ -86,6 +86,23 @@ def test_a_bandit_is_solved(make, precision: str, tmp_path: Path) -> None:
     ].keys()
 
 
+def test_how_hard_a_question_is_says_nothing_beside_other_replies_to_it(tmp_path: Path) -> None:
+    """One question pays a hundred more for everything; with several replies to each, the other one is learnt too."""
+    asked: list[str] = []
+
+    async def uneven(question: str, text: str) -> Judged:
+        asked.append(question)
+        return {"score": (await right(question, text))["score"] + 100 * (question == "a")}
+
+    made = optimiser(tmp_path, changed(iterations=20, replies=8), judge=uneven)
+    made.train()
+    trained = asked[2 : 2 + 64]  # the first two are the validation
+    assert [trained.count(each) for each in "ab"] == [32, 32]
+    assert made.state.best == 51.0  # every reply is right: the mean of 101 and 1
+    with pytest.raises(ConfigurationError, match="64 of 5"):
+        changed(replies=5)
+
+
 def test_the_same_seed_gives_the_same_curve_and_another_one_another(tmp_path: Path) -> None:
     for name, seed in (("one", 1), ("same", 1), ("other", 2)):
         optimiser(tmp_path / name, changed(iterations=3, seed=seed)).train()
@@ -215,7 +232,9 @@ def test_scores_become_rewards_and_advantages_as_in_the_equations(tmp_path: Path
         "logprobs": torch.full((2, 3), -1.0), "reference": torch.full((2, 3), -2.0),
         "entropy": torch.full((2, 3), 0.5), "values": torch.zeros(2, 4),
     }  # fmt: skip
-    found = made._weighed(prompts, replies, None, columns, [{"score": 1.0, "invalid": 1.0}, {"score": 9.0}])
+    found = made._weighed(
+        prompts, replies, None, columns, [{"score": 1.0, "invalid": 1.0}, {"score": 9.0}], torch.arange(2)
+    )
     # each token costs beta * 1 nat, and the score is paid at the last one; later rewards count half
     assert found.returns[0].tolist() == pytest.approx([-0.1 + 0.5 * 0.9, 0.9, 0, 0])
     assert found.returns[1].tolist() == pytest.approx([-0.1 + 0.5 * (-0.1 + 0.5 * -1.1), -0.1 + 0.5 * -1.1, -1.1, 0])
@@ -225,7 +244,7 @@ def test_scores_become_rewards_and_advantages_as_in_the_equations(tmp_path: Path
     told = {"reward": 0.0, "kl": 2.5, "length": 2.5, "ended": 0.5, "empty": 0.5, "invalid": 1.0, "entropy": 0.5}
     assert {name: found.metrics[name] for name in told} == pytest.approx(told)
     white = optimiser(tmp_path, changed(**{**vars(settings), "whiten_rewards": True}))
-    shifted = white._weighed(prompts, replies, None, columns, [{"score": 1.0}, {"score": 9.0}]).returns
+    shifted = white._weighed(prompts, replies, None, columns, [{"score": 1.0}, {"score": 9.0}], torch.arange(2)).returns
     rewards = torch.tensor([-0.1, 0.9, -0.1, -0.1, -1.1])
     wanted = rewards.mean() + (rewards - rewards.mean()) / rewards.std(unbiased=False)
     assert shifted[1, 2].item() == pytest.approx(wanted[4].item(), abs=1e-4)

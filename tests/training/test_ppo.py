@@ -149,3 +149,10 @@ def test_the_coefficient_of_the_divergence_follows_its_target() -> None:
     assert controller.after(0.0).beta == pytest.approx(0.001 * 0.98)
     assert controller.after(0.21).beta == pytest.approx(0.001 * (1 + 0.1 * 0.05))
     assert ppo.AdaptiveKL(beta=0.5, target=None).after(10.0).beta == 0.5
+
+
+def test_a_score_counts_by_how_far_it_is_above_the_other_replies_to_its_question() -> None:
+    scores, groups = torch.tensor([1.0, 9.0, 4.0, 2.0, 9.0, 0.0]), torch.tensor([0, 1, 0, 2, 1, 0])
+    #  1 - (4 + 0) / 2, 9 - 9, 4 - (1 + 0) / 2, alone, 9 - 9, 0 - (1 + 4) / 2
+    assert ppo.above_the_others(scores, groups).tolist() == [-1.0, 0.0, 3.5, 2.0, 0.0, -2.5]
+    assert ppo.above_the_others(scores, torch.arange(6)).tolist() == scores.tolist()

@@ -52,6 +52,17 @@ def whiten(values: Tensor, mask: Tensor, *, shift_mean: bool = True) -> Tensor:
     return (white if shift_mean else white + mean) * mask
 
 
+def above_the_others(scores: Tensor, groups: Tensor) -> Tensor:
+    """Each score less the mean of the other scores of its group, [B]; a score that is alone stays as it is.
+
+    groups: the number of each reply's question, [B]. The mean of the others does not depend on the reply, so the
+    gradient keeps its mean (Kool et al. 2019, "Buy 4 REINFORCE Samples, Get a Baseline for Free!").
+    """
+    count = torch.bincount(groups)[groups]
+    total = scores.new_zeros(int(groups.max()) + 1).index_add(0, groups, scores)[groups]
+    return torch.where(count > 1, scores - (total - scores) / (count - 1).clamp(min=1), scores)
+
+
 def token_rewards(scores: Tensor, logprobs: Tensor, reference: Tensor, mask: Tensor, *, beta: float) -> Tensor:
     """Equation 4, [B, T]: at each token -beta (log pi(a|s) - log pi_0(a|s)), and at the last one also the score.
 

@@ -165,6 +165,7 @@ class Optimiser(Generic[Q]):
         every = policy.prompts([self.prompt(question) for question in asked], most=settings.prompt_tokens)
         order = every.mask.sum(-1).argsort(stable=True)  # prompts of like length together: less padding to compute
         prompts, asked = every.at(order), [asked[place] for place in order.tolist()]
+        groups = order // settings.replies
         parts: list[Part] = []
         waiting: list[Future[Judged]] = []
         how: dict[str, Any] = {
@@ -182,7 +183,7 @@ class Optimiser(Generic[Q]):
         replies, columns = joined_parts(parts, policy.pad)
         judged = [each.result() for each in waiting]
         below = joined_below(parts, prompts.ids.shape[1])
-        return self._weighed(prompts, replies, below, columns, judged)
+        return self._weighed(prompts, replies, below, columns, judged, groups)
 
     def _scored(self, prompts: Prompts, replies: Replies) -> Part:
         """Replies with what the policy says of them, and the reference's log-probabilities.
@@ -202,6 +203,7 @@ class Optimiser(Generic[Q]):
         below: Below | None,
         columns: Mapping[str, Any],
         judged: list[Judged],
+        groups: torch.Tensor,
     ) -> Rollout:
         """Equations 3 and 4 for the whole iteration."""
         settings, mask = self.settings, replies.mask
@@ -214,7 +216,8 @@ class Optimiser(Generic[Q]):
             scores = torch.where(replies.ended, scores, torch.full_like(scores, settings.no_end))
             invalid = empty | ~replies.ended
         logprobs, reference, values = columns["logprobs"], columns["reference"], columns["values"]
-        rewards = ppo.token_rewards(scores, logprobs, reference, mask, beta=self.state.beta)
+        counted = ppo.above_the_others(scores, groups)
+        rewards = ppo.token_rewards(counted, logprobs, reference, mask, beta=self.state.beta)
         if settings.whiten_rewards:
             rewards = ppo.whiten(rewards, mask, shift_mean=False)
         advantages, returns = ppo.advantages_and_returns(rewards, values, mask, gamma=settings.gamma, lam=settings.lam)
@@ -339,15 +342,15 @@ class Optimiser(Generic[Q]):
         self.state.beta = max(self.state.beta, self.settings.beta) * 2
 
     def _questions_of(self, iteration: int) -> Iterator[Q]:
-        """An iteration's questions: passes over all of them, each in an order of its own."""
+        """An iteration's questions, as often as each has replies: passes over all, each in an order of its own."""
         total = len(self.questions)
-        first = iteration * self.settings.episodes
-        last = first + self.settings.episodes
+        count = self.settings.episodes // self.settings.replies
+        first, last = iteration * count, (iteration + 1) * count
         for epoch in range(first // total, -(-last // total)):
             begin = epoch * total
             order = order_of(total, self.settings.seed, epoch)
             for at in order[max(0, first - begin) : last - begin]:
-                yield self.questions[at]
+                yield from [self.questions[at]] * self.settings.replies
 
     def _save(self, folder: Path) -> None:
         """A checkpoint, marked as whole when it is; the two newest and the best are kept."""

@@ -22,6 +22,10 @@ class Optimising(Precise):
     episodes: int = 256
     """Replies an iteration; the official 512 steps in 10 environments are about as many short queries."""
 
+    replies: int = 1
+    """Replies to each question of an iteration. With more than 1, a reply's score counts by how far it is above the
+    mean of the others to its question: how hard a question is then says nothing, and less noise is learnt from."""
+
     batch: int = 16
     """Replies of one optimizer step; 16 in the official configuration."""
 
@@ -105,5 +109,7 @@ class Optimising(Precise):
         for name in (*above, "reply_tokens", "beams", "validate_every", "checkpoint_every"):
             if not getattr(self, name) > 0:
                 raise ConfigurationError(f"{name} must be above 0, not {getattr(self, name)}")
+        if self.replies < 1 or self.episodes % self.replies:
+            raise ConfigurationError(f"episodes must be a multiple of replies, not {self.episodes} of {self.replies}")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
             raise ConfigurationError(f"learning_rate must be above 0, not {self.learning_rate}")
