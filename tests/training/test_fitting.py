@@ -93,6 +93,25 @@ def test_a_loss_that_is_not_finite_stops_the_fit(tmp_path: Path) -> None:
         fit(trainer(tmp_path, poison=True), tmp_path)
 
 
+def test_a_folder_that_another_process_trains_in_is_refused(tmp_path: Path) -> None:
+    program = (
+        "import sys, pathlib; from reground.training.fitting import begin\n"
+        "begin(pathlib.Path(sys.argv[1]), {}); print('begun', flush=True); sys.stdin.read()"
+    )
+    out = tmp_path / "fit"
+    with subprocess.Popen(
+        [sys.executable, "-c", program, str(out)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as other:
+        assert other.stdout.readline() == "begun\n"
+        (out / "checkpoint-1").mkdir()
+        for fresh in (False, True):
+            with pytest.raises(ConfigurationError, match="another process is training"):
+                begin(out, {}, fresh=fresh)
+        other.stdin.close()
+    assert (out / "checkpoint-1").exists()
+    begin(out, {})
+
+
 def test_an_interrupted_fit_goes_on_only_with_the_same_settings(tmp_path: Path) -> None:
     out = tmp_path / "fit"
     begin(out, {"base": "a", "seed": 1})

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any, Literal
 
 from pydantic import JsonValue
 
@@ -197,9 +197,10 @@ def begin(
 ) -> None:
     """Write down what a fit is made with, or check that an interrupted one was made with the same.
 
-    fresh: discard what is there. instead: what an error says can be done. Raises ConfigurationError that names the
-    settings that differ.
+    The folder is this process's until it ends. fresh: discard what is there. instead: what an error says can be done.
+    Raises ConfigurationError that names the settings that differ, and where another process trains in the folder.
     """
+    _lock(out)
     if fresh:
         shutil.rmtree(out, ignore_errors=True)
     file = out / "settings.json"
@@ -210,6 +211,27 @@ def begin(
             was = ", ".join(f"{key} (was {recorded.get(key)!r})" for key in differ)
             raise ConfigurationError(f"the fit in {out} has other settings: {was}; use them, or {instead}")
     replace_lines(file, [json.dumps(dict(settings), indent=2, ensure_ascii=False).encode() + b"\n"])
+
+
+_locks: dict[Path, IO[str]] = {}
+"""The locks that this process holds, by folder."""
+
+
+def _lock(out: Path) -> None:
+    """Lock a fit's folder, by a file beside it, because the folder itself may be discarded."""
+    import fcntl
+
+    file = out.resolve().with_name(f".{out.name}.lock")
+    if file in _locks:
+        return
+    file.parent.mkdir(parents=True, exist_ok=True)
+    handle = file.open("a")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        handle.close()
+        raise ConfigurationError(f"another process is training in {out}: wait for it or stop it") from error
+    _locks[file] = handle
 
 
 @contextmanager
