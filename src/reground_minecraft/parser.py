@@ -105,8 +105,44 @@ def parse_plan(text: str) -> list[PlanStep]:
     from an explicit "4x Stick" or the text after an arrow, or else from the object of the first verb ("mine 3 iron
     ore"). Lines with materials or tools are not goals. Of several plans, each counting from 1, the last one is used.
     """
-    plain = _SPACES.sub("  ", _MARKUP.sub("", text.replace("\r\n", "\n")))
-    return [_step(number, body) for number, body in _last_plan(_split(plain))]
+    return [_step(number, body) for number, body in _last_plan(_split(_plain(text)))]
+
+
+def readable_plan(text: str) -> str:
+    """The plan as people read it: every step on a line of its own, `STEP 1: ...`, with all its words.
+
+    The plan is the one that `parse_plan` reads. What stands before it is left out; a remark behind it has its own line.
+    Markup and markers are left out. A text without steps stays as it is.
+    """
+    steps = _last_plan(_split(_plain(text)))
+    if not steps:
+        return text.strip()
+    number, body = steps[-1]
+    body, remark = _without_remark(body)
+    lines = [f"STEP {number}: {_one_line(body)}".rstrip(" :") for number, body in [*steps[:-1], (number, body)]]
+    return "\n".join([*lines, *([remark] if remark else [])])
+
+
+def _without_remark(body: str) -> tuple[str, str]:
+    """The last step, and the paragraphs behind it that are neither bullets nor item lines."""
+    first, *behind = re.split(r"\n[ \t]*+\n\s*+", body)
+    for i, paragraph in enumerate(behind):
+        if not _BULLET.match(paragraph) and not _LABEL.match(paragraph):
+            return "\n".join([first, *behind[:i]]), " ".join(" ".join(behind[i:]).split())
+    return "\n".join([first, *behind]), ""
+
+
+def _one_line(body: str) -> str:
+    shown = ""
+    for line in filter(None, map(str.strip, body.split("\n"))):
+        bullet = _BULLET.match(line) if not line[0].isdigit() else None
+        rest = line[bullet.end() :] if bullet else line
+        shown += f"{' - ' if shown and bullet else ' ' if shown else ''}{rest}"
+    return " ".join(shown.split())
+
+
+def _plain(text: str) -> str:
+    return _SPACES.sub("  ", _MARKUP.sub("", text.replace("\r\n", "\n")))
 
 
 def _split(text: str) -> list[tuple[int, str]]:

@@ -19,7 +19,7 @@ from reground.core.trajectory import Trajectory
 from reground.evaluation.task import Example, Score, Task
 from reground_minecraft import rules
 from reground_minecraft.corpus import write_corpus
-from reground_minecraft.parser import parse_plan, render_plan
+from reground_minecraft.parser import parse_plan, readable_plan, render_plan
 from reground_minecraft.simulator import Outcome, simulate
 from reground_minecraft.solver import Planner, join_words
 from reground_minecraft.targets import DEMONSTRATED, TARGETS
@@ -27,6 +27,13 @@ from reground_minecraft.world import VERSION, World, load_world
 
 EXECUTABILITY = "executability"
 PARTIAL = "partial progress"
+
+CRITERIA = (
+    "relevance: the plan ends with the item that is asked for; accuracy: recipes, tools and numbers are those of the "
+    "game; completeness: no step between nothing and the item is missing; readability: it is coherent; executability: "
+    "a player could follow it step by step"
+)
+"""What annotators of plausibility were asked to look at (RAT, appendix C)."""
 
 EXAMPLE = """\
 STEP 1: Chop oak trees. - Minecraft items: 2x Oak Log
@@ -64,6 +71,7 @@ class MinecraftTask:
     """
 
     primary = EXECUTABILITY
+    criteria = CRITERIA
 
     def __init__(
         self,
@@ -130,6 +138,10 @@ class MinecraftTask:
             missing = Score(value=None, why="there is no answer")
             return {EXECUTABILITY: missing, PARTIAL: missing}
         return await asyncio.to_thread(self._judge, str(example.metadata["target"]), trajectory.answer.text)
+
+    def readable(self, text: str) -> str:
+        """A plan as people and judges of plausibility read it: one step a line."""
+        return readable_plan(text)
 
     def _judge(self, target: str, text: str) -> dict[str, Score]:
         steps = parse_plan(self.form.extract(text))

@@ -145,7 +145,8 @@ def test_letters_come_sorted_whatever_joins_them(letters, joint):
 def test_forms_go_by_their_names():
     assert all(name == form.name and form.instruction for name, form in FORMS.items())
     assert [name for name, form in FORMS.items() if form.draft_is_query] == ["program", "pal"]
-    assert [name for name, form in FORMS.items() if not form.final_pass] == ["text", "plan"]
+    assert [name for name, form in FORMS.items() if not form.final_pass] == ["text", "plan", "article"]
+    assert [name for name, form in FORMS.items() if form.outlined] == ["article"]
 
 
 def test_a_form_states_the_bare_answer_in_its_own_words_or_as_always():

@@ -11,6 +11,7 @@ from reground.core.errors import BudgetExceeded, ConfigurationError, DataError, 
 from reground.core.journal import MemoryJournal
 from reground.core.run import Run
 from reground.evaluation.task import Example, Task
+from reground.evaluation.tasks._quality import parse_mark, quality_prompt
 from reground.evaluation.tasks.longform import (
     EXEMPLARS,
     Judge,
@@ -165,3 +166,31 @@ async def test_a_judged_task_adds_the_judge_to_the_tasks_own_metrics() -> None:
     unread = await task.score(example, answered("It is Ghent."), None)
     assert (unread["auto-eval"].value, unread["auto-eval"].why) == (None, "no rating of the judge could be read")
     assert (await task.score(example, answered("  "), None))["auto-eval"].why == "there is no answer"
+
+
+@pytest.mark.parametrize(
+    ("reply", "mark"),
+    [("# good\nmark = 5", 1.0), ("```python\n# so\nmark: int = 3  # fair\n```", 0.5), ("mark = 1\nmark = 5", 0.0)],
+)
+def test_a_mark_is_read(reply: str, mark: float) -> None:
+    assert parse_mark(reply) == mark
+
+
+@pytest.mark.parametrize("reply", ["", "5", "mark = 6", "mark = 0", "mark = 4.5", "mark = five", "mark = 1 + 1"])
+def test_anything_else_is_no_mark(reply: str) -> None:
+    with pytest.raises(ParseError):
+        parse_mark(reply)
+
+
+@given(st.text(max_size=80), st.text(max_size=80))
+def test_an_answer_cannot_give_itself_a_mark(question: str, answer: str) -> None:
+    body = ast.parse(quality_prompt(question, answer, "accuracy").rpartition("\n\n")[0]).body
+    assert [n.targets[0].id for n in body if isinstance(n, ast.Assign)] == ["question", "answer"]  # type: ignore[attr-defined]
+
+
+async def test_criteria_stand_in_for_a_reference() -> None:
+    model = ScriptedModel(["no mark", "# fair\nmark = 4"])
+    found = await Judge(model=model).rate("Tell a life.", (), "He lived.", Run(), criteria="accuracy: it is true")
+    assert found.ratings == (0.75,)
+    assert "accuracy: it is true" in model.prompts[0]
+    assert "reference" not in model.prompts[0]

@@ -2,10 +2,11 @@ from __future__ import annotations
 
 import asyncio
 import re
+from dataclasses import replace
 
 import pytest
 
-from reground.core.answers import NUMBER, PAL, PHRASE, PLAN, PROGRAM, TEXT
+from reground.core.answers import ARTICLE, NUMBER, PAL, PHRASE, PLAN, PROGRAM, TEXT
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage
@@ -587,3 +588,69 @@ async def test_an_answer_whose_refinements_were_all_discarded_says_that_it_rests
     assert [note.data["why"] for note in notes(run, "ungrounded")] == ["no revision with what was found was kept"]
     await rar().solve(QUESTION, fine)
     assert notes(fine, "ungrounded") == []
+
+
+PARTS = ["## The Danube\nVienna lies on the Danube.", "## The Rhine\nCologne lies on the Rhine, of 900 km."]
+MENDED = [PARTS[0], "## The Rhine\nCologne lies on the Rhine, of 1230 km [2]."]
+WRITTEN = "# Two rivers\n\n## The Danube\nIt flows through Vienna.\n\n## The Rhine\nIt has 1230 km [2]."
+ARTICLE_JOB = "Follow the parts and give the final answer"
+
+
+def writer(**jobs):
+    return by_job(
+        {
+            OVERALL: jobs.get("overall", WRITTEN),
+            STEP: MENDED,
+            REFLECT: "The length is wrong [2].",
+            QUERY: ["danube", "rhine", "rivers"],
+            ARTICLE_JOB: jobs.get("answer", WRITTEN),
+            DRAFT_JOB: "\n\n".join(PARTS),
+        }
+    )
+
+
+async def test_a_long_text_is_its_thoughts_and_phase_2_writes_it_whole_in_its_form():
+    """This paper names no call that writes the text; Eq. 6 generates the whole answer again in every round."""
+    run = Run()
+    answer = await rar(writer(), form=ARTICLE, max_rounds=1).solve(QUESTION, run)
+    assert sorted(effects(run)[1:5]) == sorted(searches(2))
+    rest = [*cycles(2), *overall(1), ("", "phase 2 ended")]
+    assert [effects(run)[0], *effects(run)[5:]] == [("", "draft"), *rest]
+    (draft,), (last,) = prompts(run, "draft"), prompts(run, "refine")[2:]
+    assert ARTICLE.instruction in draft
+    assert last.endswith(ARTICLE.instruction)
+    assert answer.text == WRITTEN
+
+
+async def test_the_final_pass_writes_a_long_text_from_the_refined_parts_before_phase_2():
+    run = Run()
+    answer = await rar(writer(), form=ARTICLE, max_rounds=1, final_pass=True).solve(QUESTION, run)
+    rest = [*cycles(2), ("", "answer"), *overall(1), ("", "phase 2 ended")]
+    assert effects(run)[5:] == rest
+    (draft,), (final,) = prompts(run, "draft"), prompts(run, "answer")
+    assert "Each step is one part of the article: its subtitle" in draft
+    assert ARTICLE.instruction not in draft
+    assert "\n\n".join(MENDED) in final
+    assert ARTICLE.instruction in final
+    assert WRITTEN in prompts(run, "reflect")[2], "phase 2 checks what is read in the end"
+    assert answer.text == WRITTEN
+    assert [step.text for step in answer.steps] == MENDED
+    other = Run()
+    await rar(final_pass=True, max_rounds=0).solve(QUESTION, other)
+    assert prompts(other, "answer") == [], "short answers are stated by the last step (Eq. 5)"
+
+
+async def test_an_empty_text_keeps_the_refined_parts():
+    run = Run()
+    answer = await rar(writer(answer=""), form=ARTICLE, max_rounds=0, final_pass=True).solve(QUESTION, run)
+    assert answer.text == "\n\n".join(MENDED)
+    assert [note.data["kept"] for note in notes(run, "answer empty")] == ["the parts"]
+
+
+@pytest.mark.parametrize("tokens", range(700, 2600, 100))
+async def test_the_budget_keeps_room_for_the_text_from_its_parts(tokens):
+    method = rar(writer(), form=replace(ARTICLE, usual=40), max_rounds=0, final_pass=True)
+    run = Run(budget=Budget(tokens=tokens))
+    solved = await solve(method, QUESTION, run, id="q", name="rar")
+    assert solved.trajectory.answer is not None
+    assert solved.trajectory.answer.text.replace(" [2]", "") == WRITTEN.replace(" [2]", ""), effects(run)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from reground.core.answers import NUMBER, PHRASE, PLAN, PROGRAM, TEXT
+from reground.core.answers import ARTICLE, NUMBER, PHRASE, PLAN, PROGRAM, TEXT
 from reground.core.budget import Budget, estimate_tokens
 from reground.core.errors import ConfigurationError, IndexRefused, ModelError
 from reground.core.evidence import Passage
@@ -478,4 +478,39 @@ async def test_an_empty_final_answer_leaves_the_thoughts():
     run = Run()
     answer = await rat(model(answer=" "), form=PHRASE).solve(QUESTION, run)
     assert answer.text == REVISIONS[-1]
+    assert notes(run, "answer empty")
+
+
+OUTLINE = "## The Danube\nVienna lies on the Danube.\n\n## The Rhine\nCologne lies on the Rhine, of 900 km."
+CHECKED = "## The Danube\nVienna lies on the Danube.\n\n## The Rhine\nCologne lies on the Rhine, of 1230 km [1]."
+WRITTEN = "# Two rivers\n\n## The Danube\nIt flows through Vienna.\n\n## The Rhine\nIt has 1230 km [1]."
+
+
+async def test_a_long_text_is_written_as_a_whole_from_its_revised_parts():
+    """Section 2.2: for creative writing the model is prompted again for the complete passage."""
+    scripted = model(
+        draft=OUTLINE, query=["danube", "rhine"], revise=["## The Danube\nVienna lies on the Danube.", CHECKED],
+        answer=WRITTEN,
+    )  # fmt: skip
+    retriever = ScriptedRetriever([PASSAGES[2]])
+    run = Run()
+    answer = await rat(scripted, retriever, form=ARTICLE).solve(QUESTION, run)
+    assert effects(run) == [("", "draft"), *rounds("query", "retrieve", "revise", count=2), ("", "answer")]
+    (draft,) = prompts(run, "draft")
+    assert "Each step is one part of the article: its subtitle" in draft
+    assert "about 400 words" not in draft, "the draft is the parts, not the text"
+    (final,) = prompts(run, "answer")
+    assert CHECKED in final
+    assert ARTICLE.instruction in final
+    assert final.endswith("Keep the numbers in square brackets behind the facts that they stand behind.")
+    assert answer.text == WRITTEN
+    assert [citation.passage_id for citation in answer.citations] == ["rhine"]
+    assert [step.text for step in answer.steps] == CHECKED.split("\n\n")
+
+
+async def test_the_parts_stand_where_the_text_is_not_written():
+    scripted = model(draft=OUTLINE, query="rivers", revise=[OUTLINE.split("\n\n")[0], OUTLINE], answer=" ")
+    run = Run()
+    answer = await rat(scripted, form=ARTICLE).solve(QUESTION, run)
+    assert answer.text == OUTLINE
     assert notes(run, "answer empty")

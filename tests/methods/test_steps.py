@@ -43,6 +43,11 @@ def test_a_draft_without_blank_lines_is_split_at_numbered_lines():
     assert split_steps("1. one\n2) two\n**Step 3:** three") == ["1. one", "2) two", "**Step 3:** three"]
 
 
+def test_a_title_and_a_subtitle_stay_with_the_paragraph_below_them():
+    text = "# Rivers\n\n## The Danube\n\nIt is long.\n\n## The Rhine\nIt is shorter."
+    assert split_steps(text) == ["# Rivers\n## The Danube\nIt is long.", "## The Rhine\nIt is shorter."]
+
+
 def test_a_heading_stays_with_its_paragraph_and_code_stays_whole():
     text = "## First\n\nText.\n\n```python\na = 1\n\nb = 2\n```\n\nEnd."
     assert split_steps(text) == ["## First\nText.", "```python\na = 1\n\nb = 2\n```", "End."]

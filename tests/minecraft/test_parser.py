@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground_minecraft.parser import Goal, PlanStep, parse_plan, render_plan
+from reground_minecraft.parser import Goal, PlanStep, parse_plan, readable_plan, render_plan
 
 
 def goals(text):
@@ -193,3 +193,26 @@ def test_any_text_parses(text):
 def test_long_and_odd_text_parses_in_reasonable_time(filler):
     """Would run for hours with a pattern that backtracks; the suite's time limit guards it."""
     assert len(parse_plan(f"STEP 1: Items: a{filler * 8000}b")) == 1
+
+
+def test_a_plan_is_read_one_step_a_line_with_all_its_words():
+    text = (
+        "Here is the plan.\n\n**STEP 1:** Chop a tree.\n- Minecraft items: 1x Oak Log [1]\n\nSTEP 2: Open the inventory"
+        "\nand craft planks.\n\n- Minecraft items: 4x Oak Planks\n\nThat is it!\n\nHave fun."
+    )
+    assert readable_plan(text) == (
+        "STEP 1: Chop a tree. - Minecraft items: 1x Oak Log\n"
+        "STEP 2: Open the inventory and craft planks. - Minecraft items: 4x Oak Planks\n"
+        "That is it! Have fun."
+    )
+    assert readable_plan("STEP 1: a\nSTEP 2: b\n\nAgain:\n\nSTEP 1: c\nSTEP 2:") == "STEP 1: c\nSTEP 2"
+    assert readable_plan("1. Chop a tree.\n2. 3 planks") == "STEP 1: Chop a tree.\nSTEP 2: 3 planks"
+    assert readable_plan(" I do not know.\n") == "I do not know."
+
+
+@given(st.lists(st.lists(st.builds(Goal, st.sampled_from(["Oak Log", "Stick"]), st.integers(1, 64))), min_size=2))
+def test_a_readable_plan_is_the_same_plan(each):
+    plan = [PlanStep(number, tuple(found), text="Go on") for number, found in enumerate(each, start=1)]
+    written = render_plan(plan)
+    assert readable_plan(written) == written
+    assert parse_plan(readable_plan(written.replace(" - Minecraft", "\n- Minecraft"))) == parse_plan(written)

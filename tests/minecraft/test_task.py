@@ -4,8 +4,11 @@ import pytest
 
 from reground.core.answers import PLAN, Answer
 from reground.core.errors import DataError
+from reground.core.run import Run
 from reground.core.trajectory import Trajectory
-from reground.evaluation.task import Task
+from reground.evaluation.task import Task, as_read
+from reground.evaluation.tasks.longform import Judge, JudgedTask
+from reground.models.scripted import ScriptedModel
 from reground_minecraft.parser import parse_plan
 from reground_minecraft.simulator import simulate
 from reground_minecraft.solver import Planner
@@ -149,3 +152,19 @@ def test_absent_and_useless_recipes_are_data_errors(tmp_path):
     (tmp_path / "minecraft" / "items_1.16.5.jsonl").write_text('{"name": "x"}\n')
     with pytest.raises(DataError, match="none of the targets"):
         TASKS["minecraft"](tmp_path).examples()
+
+
+async def test_judges_of_plausibility_read_one_step_a_line_and_need_no_reference(task):
+    text = "**STEP 1:** Chop a tree.\n- Minecraft items: 1x Oak Log\n\nSTEP 2: Craft.\n- Minecraft items: 4x Oak Planks"
+    shown = "STEP 1: Chop a tree. - Minecraft items: 1x Oak Log\nSTEP 2: Craft. - Minecraft items: 4x Oak Planks"
+    assert as_read(task, text) == shown
+    judge = Judge(model=ScriptedModel(["# it stops too early\nmark = 2"]))
+    judged = JudgedTask(task=task, judge=judge, open_run=lambda example, trajectory: Run())
+    assert judged.form is task.form
+    trajectory = Trajectory(id="x", question="q", method="m", answer=Answer(text=text))
+    scores = await judged.score(example_of(task, "stick"), trajectory, None)
+    assert scores["auto-eval"].value == 0.25
+    (prompt,) = judge.model.prompts
+    assert repr(shown) in prompt
+    assert "a player could follow it step by step" in prompt
+    assert example_of(task, "stick").golden_answers[0] not in prompt

@@ -113,7 +113,7 @@ class Ask(MethodName, Planning, Rewriter, Fresh, Web):
     """The question."""
 
     form: str | None = None
-    """The form of the answer: text, phrase, choice, number, program, pal or plan; by default the method's own."""
+    """The form of the answer: text, phrase, choice, number, program, pal, plan or article; else the method's own."""
 
     support: str = "words"
     """How the sentences of the answer are checked against the passages: words, which asks no model; critic:FOLDER,

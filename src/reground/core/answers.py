@@ -119,7 +119,9 @@ class AnswerForm:
     instruction: the sentence that tells a model how to state the answer.
     extract: finds the comparable answer in a response; empty if there is none.
     final_pass: whether one more call writes the answer from the revised thoughts (code, questions). Otherwise the
-        thoughts are the answer (plans, essays); RAT, section 2.2.
+        thoughts are the answer (plans, short prose); RAT, section 2.2.
+    outlined: whether the thoughts are the parts of a long text, which one more call writes as a whole (creative
+        writing; RAT, section 2.2). A method without such a call gives the thoughts in the form of the text.
     draft_is_query: whether the draft itself is the query, as for code (RAT, appendix B).
     bare: the instruction for a call that states only the answer; empty if it is the same.
     usual: usual tokens of an answer with a sentence before it. A method keeps this many for its last call.
@@ -132,6 +134,7 @@ class AnswerForm:
     draft_is_query: bool = False
     bare: str = ""
     usual: int = 64
+    outlined: bool = False
 
     @property
     def short(self) -> str:
@@ -272,5 +275,15 @@ PLAN = AnswerForm(
     final_pass=False,
     usual=200,
 )
+ARTICLE = AnswerForm(
+    "article",
+    "Write an article in Markdown: a title after '# ', and then at least three parts, each with a subtitle after '## ' "
+    "and one or two paragraphs of full sentences below it. Be exact about names and dates. Write the article only, "
+    "about 400 words.",
+    str.strip,
+    final_pass=False,
+    usual=600,
+    outlined=True,
+)
 
-FORMS: dict[str, AnswerForm] = {form.name: form for form in (TEXT, PHRASE, CHOICE, NUMBER, PROGRAM, PAL, PLAN)}
+FORMS: dict[str, AnswerForm] = {form.name: form for form in (TEXT, PHRASE, CHOICE, NUMBER, PROGRAM, PAL, PLAN, ARTICLE)}

@@ -17,13 +17,16 @@ from reground.evaluation.metrics.agreement import agreement
 from reground.evaluation.results import RunFolder
 from reground.evaluation.runner import data_of
 from reground.evaluation.tables import NOTHING, Table, number, p_value
-from reground.evaluation.task import Task
+from reground.evaluation.task import Task, as_read, criteria_of
 from reground.evaluation.tasks.longform import Judge
 
 
 @dataclass(frozen=True)
 class Answer:
-    """An answer to rate. run: its run's name. repeat: from 0. before: whether it is the one before the checks."""
+    """An answer to rate. run: its run's name. repeat: from 0. before: whether it is the one before the checks.
+
+    text: as people read it. criteria: what it is rated by, where no reference decides.
+    """
 
     run: str
     example: str
@@ -32,6 +35,7 @@ class Answer:
     gold: tuple[str, ...]
     text: str
     before: bool = False
+    criteria: str = ""
 
     @property
     def id(self) -> str:
@@ -51,20 +55,21 @@ class Rater:
 def answers_of(run: RunFolder, name: str, task: Task) -> Iterator[Answer]:
     """The final answers of a run, and those before the method's own checks if it has any.
 
-    Raises DataError where the task's questions are not those of the run, or lack reference answers.
+    Raises DataError where the task's questions are not those of the run, or lack both reference answers and criteria.
     """
     if data_of(task) != run.config.data:
         raise DataError(f"the questions of {task.name} are no longer those of this run", path=run.path)
-    examples = {example.id: example for example in task.examples()}
+    examples, criteria = {example.id: example for example in task.examples()}, criteria_of(task)
     repeats = {record.id: (record.example, record.repeat) for record in run.records().values()}
     for trajectory in run.solved():
         if trajectory.id not in repeats or trajectory.answer is None or not trajectory.answer.text.strip():
             continue
         example, repeat = examples[repeats[trajectory.id][0]], repeats[trajectory.id][1]
-        if not example.golden_answers:
+        if not example.golden_answers and not criteria:
             raise DataError(f"question {example.id} of {task.name} has no reference answer to judge by", path=run.path)
         for said, before in _said(trajectory):
-            yield Answer(name, example.id, repeat, example.question, tuple(example.golden_answers), said, before)
+            text, gold = as_read(task, said), tuple(example.golden_answers)
+            yield Answer(name, example.id, repeat, example.question, gold, text, before, criteria)
 
 
 def _said(trajectory: Trajectory) -> Iterator[tuple[str, bool]]:
@@ -97,7 +102,7 @@ async def rate(
         nonlocal done
         for (question, text), same in left:
             run = Run(run_id=rater.name, question_id=fingerprint("judged", question, text), journal=journal)
-            found = await judge.rate(question, same[0].gold, text, run)
+            found = await judge.rate(question, same[0].gold, text, run, criteria=same[0].criteria)
             if found.mean is None:
                 rater.unread += len(same)
             else:

@@ -24,6 +24,7 @@ SUBSETS: dict[str, dict[str, str]] = {
     "gsm8k_cot": {"paper": "1:200"},
     "gsm_hard": {"paper": "1:200"},
     "gsm_hard_cot": {"paper": "1:200"},
+    "writing": {"paper": "1:4"},
 }
 """The questions that RAT (appendix A) and RaR (appendix A) measured, if not the whole task."""
 

@@ -37,6 +37,17 @@ def hidden_documents(task: Task, example: Example) -> frozenset[str]:
     return frozenset() if hidden is None else frozenset(hidden(example))
 
 
+def criteria_of(task: Task) -> str:
+    """What people and judges rate answers by, where no reference decides; a task says it with `criteria`."""
+    return str(getattr(task, "criteria", ""))
+
+
+def as_read(task: Task, text: str) -> str:
+    """An answer as people and judges are to read it; a task whose answers need it has `readable(text)`."""
+    readable = getattr(task, "readable", None)
+    return text if readable is None else str(readable(text))
+
+
 @runtime_checkable
 class Task(Protocol):
     """A benchmark, loaded.

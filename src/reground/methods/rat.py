@@ -17,7 +17,7 @@ from reground.core.language import LEAST_REPLY, LanguageModel, Sampling, tokens_
 from reground.core.run import Run
 from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.evidence import SHORT_PASSAGE, Evidence, clean_query, find
-from reground.methods.shared.prompts import QUOTED, cite, layout, render, require, style
+from reground.methods.shared.prompts import QUOTED, cite, concluded, layout, render, require, style
 from reground.methods.shared.revision import accepted, readable, with_lost_steps
 from reground.methods.shared.steps import align_steps, join_steps, split_steps
 
@@ -133,7 +133,7 @@ class _Solving:
         self.thoughts = split_steps(draft, most=most)
         self.text = draft
         self.run.propose(self._answer(draft))
-        with self.run.keeping(self._final_prompt if config.form.final_pass else None, reply=config.form.usual):
+        with self.run.keeping(self._final_prompt if self._writes_last else None, reply=config.form.usual):
             await (self._causal() if config.causal else self._non_causal())
         self.evidence.note_unused(self.run, self.shown)
         return await self._final()
@@ -218,9 +218,9 @@ class _Solving:
         """The thoughts are the answer, or the answer is written from them (section 2.2)."""
         config = self.config
         answer = self.run.propose(self._answer(self.text))
-        if not config.form.final_pass:
+        if not self._writes_last:
             return answer
-        whole = tokens_of(self.text) if config.form.draft_is_query else LEAST_REPLY
+        whole = tokens_of(self.text) if config.form.draft_is_query or config.form.outlined else LEAST_REPLY
         prompt, sampling = self._final_prompt(), self._sampling()
         response = await self.run.ask(config.model, prompt, name="answer", sampling=sampling, least=whole)
         if not response.strip():
@@ -228,9 +228,13 @@ class _Solving:
             return answer
         return self.run.propose(self._written(response, answer.steps))
 
+    @property
+    def _writes_last(self) -> bool:
+        return self.config.form.final_pass or self.config.form.outlined
+
     def _final_prompt(self) -> str:
-        form = self.config.form
-        return render(self.config.prompts.answer, question=self.question, text=self.text, form=form.short)
+        form = concluded(self.config.form)
+        return render(self.config.prompts.answer, question=self.question, text=self.text, form=form)
 
     def _answer(self, text: str) -> Answer:
         steps = split_steps(text)

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reground.core.answers import PHRASE, TEXT, Answer, AnswerForm, Citation, Sentence
+from reground.core.answers import ARTICLE, PHRASE, TEXT, Answer, AnswerForm, Citation, Sentence
 from reground.core.errors import BudgetExceeded
 from reground.core.evidence import Passage
 from reground.core.pairs import Pair, Scorer
@@ -27,7 +27,7 @@ CANDIDATES = 6
 
 def states(form: AnswerForm) -> bool:
     """Whether answers of a form are sentences or phrases, which documents can support."""
-    return form.name in {TEXT.name, PHRASE.name}
+    return form.name in {TEXT.name, PHRASE.name, ARTICLE.name}
 
 
 async def checked(

@@ -25,7 +25,8 @@ from reground.core.trajectory import Trajectory
 from reground.core.untrusted import neutralise
 from reground.evaluation.data import numbered_records
 from reground.evaluation.metrics.agreement import Agreement, agreement
-from reground.evaluation.task import Example, Score, Task
+from reground.evaluation.task import Example, Score, Task, as_read, criteria_of
+from reground.evaluation.tasks._quality import parse_mark, quality_prompt
 
 METRIC = "auto-eval"
 _AGAIN = 0.5
@@ -164,30 +165,35 @@ class Judge:
         if self.ratings < 1 or (self.ratings > 1 and self.temperature <= 0):
             raise ConfigurationError("ratings must be at least 1, and several need a temperature above 0")
 
-    async def rate(self, question: str, gold: str | Sequence[str], answer: str, run: Run) -> Judgement:
+    async def rate(
+        self, question: str, gold: str | Sequence[str], answer: str, run: Run, *, criteria: str = ""
+    ) -> Judgement:
         """Rate one answer against its reference, or against several that mean the same.
+
+        criteria: rate by these instead, without a reference: a mark from 1 to 5, given as 0 to 1.
 
         All ratings are samples of one call, so the prompt is paid once. An unreadable rating is tried once more. Raises
         the run's ModelError and BudgetExceeded.
         """
         reference = gold if isinstance(gold, str) else " or ".join(dict.fromkeys(gold))
         prompt = judge_prompt(question, answer, reference, self.exemplars)
+        parse: Callable[[str], float] = parse_verdict
+        if criteria:
+            prompt, parse = quality_prompt(question, answer, criteria), parse_mark
         sampling = Sampling(n=self.ratings, temperature=self.temperature, max_tokens=self.max_tokens)
         replies = await run.generate(self.model, prompt, name="judge", sampling=sampling)
         ratings: list[float | None] = []
         for reply in replies:
             try:
-                ratings.append(float(parse_verdict(reply.text)))
+                ratings.append(float(parse(reply.text)))
             except ParseError:
-                ratings.append(await self._again(prompt, run))
+                ratings.append(await self._again(prompt, parse, run))
         return Judgement.of(ratings)
 
-    async def _again(self, prompt: str, run: Run) -> float | None:
+    async def _again(self, prompt: str, parse: Callable[[str], float], run: Run) -> float | None:
         sampling = Sampling(temperature=self.temperature or _AGAIN, max_tokens=self.max_tokens)
         try:
-            return float(
-                await run.parse(self.model, prompt, parse_verdict, name="judge again", attempts=1, sampling=sampling)
-            )
+            return float(await run.parse(self.model, prompt, parse, name="judge again", attempts=1, sampling=sampling))
         except ParseError:
             return None
 
@@ -214,7 +220,9 @@ def agreement_with_people(judgements: Mapping[str, Judgement], labels: Mapping[s
 
 @dataclass(frozen=True, kw_only=True)
 class JudgedTask:
-    """A question-answering task with long answers, scored by a judge and by the task's own metrics.
+    """A task with long answers, scored by a judge and by the task's own metrics.
+
+    The judge compares answers with the references, or marks them by the task's criteria where it has any.
 
     open_run: opens a new `Run` for the judgement of one answer, with its own journal and costs.
     """
@@ -231,8 +239,8 @@ class JudgedTask:
 
     @property
     def form(self) -> AnswerForm:
-        """Free text."""
-        return TEXT
+        """Free text, or the task's own form where the answer is judged by criteria."""
+        return self.task.form if criteria_of(self.task) else TEXT
 
     def examples(self) -> Sequence[Example]:
         """The task's examples."""
@@ -254,5 +262,6 @@ class JudgedTask:
         if trajectory.answer is None or not trajectory.answer.text.strip():
             return Score(value=None, why="there is no answer")
         run = self.open_run(example, trajectory)
-        found = await self.judge.rate(example.question, example.golden_answers, trajectory.answer.text, run)
+        said, criteria = as_read(self.task, trajectory.answer.text), criteria_of(self.task)
+        found = await self.judge.rate(example.question, example.golden_answers, said, run, criteria=criteria)
         return Score(value=found.mean, why="" if found.mean is not None else "no rating of the judge could be read")

@@ -20,7 +20,7 @@ from reground.methods.rar.prompts import Prompts
 from reground.methods.rar.rounds import Idle, Rounds
 from reground.methods.rar.steps import Step
 from reground.methods.shared.evidence import SHORT_PASSAGE, Evidence, clean_query, find
-from reground.methods.shared.prompts import cite, layout, render, require, require_choices, style
+from reground.methods.shared.prompts import cite, concluded, layout, render, require, require_choices, style
 from reground.methods.shared.revision import accepted, errors_of, kept_whole, readable, sound, with_answer
 from reground.methods.shared.steps import align_steps, join_steps, split_answer, split_draft, split_steps
 
@@ -50,6 +50,9 @@ class RaR:
         None is no limit. More iterations need more documents (section 3.3).
     fresh_evidence: phase 2 prefers passages not seen before ("additional related documents", algorithm 1, line 12);
         it uses seen ones only if there are no others.
+    final_pass: for a long text (the form `article`), thoughts are its parts, and one more call after phase 1 writes the
+        text from them, as RAT does (section 2.2 there); phase 2 then refines the text. Without it, as in this paper,
+        the draft is the text and its paragraphs are the thoughts.
     skip_if_sound: skips a refinement if its reflection is a bare OK; the paper always refines.
     passage_tokens: maximum length of a passage in tokens; pages had at most 2000 tokens (appendix A.3).
     temperature: sampling temperature; 0 is greedy. max_tokens: maximum tokens of a draft, a refined step or an answer.
@@ -69,6 +72,7 @@ class RaR:
     m: int = 3
     max_contents: int | None = 5
     fresh_evidence: bool = True
+    final_pass: bool = False
     skip_if_sound: bool = False
     passage_tokens: int = 2000
     temperature: float = 0.0
@@ -115,21 +119,21 @@ class _Solving:
     async def solve(self) -> Answer:
         with ExitStack() as spans:
             draft, raw = await self._draft(spans)
-            if self.config.max_steps == 0:
-                answer = draft
-            elif self.config.causal:
-                answer = await self._phase_one(raw)
-            else:
-                answer = await self._at_once(draft)
+            refined = draft if self.config.max_steps == 0 else None
+            with self.run.keeping(self._whole_prompt if self._writes_whole else None, reply=self.config.form.usual):
+                if refined is None:
+                    refined = await (self._phase_one(raw) if self.config.causal else self._at_once(draft))
+        answer = self._parts() if refined is None else refined
+        if self._writes_whole:
+            answer = await self._written(answer)
         return await self._phase_two(answer)
 
     async def _draft(self, spans: ExitStack) -> tuple[str, str]:
         """(y^thought, y^raw) ~ p(. | x*), Eq. 3: the draft as a whole, and y^raw, empty where the thoughts answer."""
         config, form = self.config, self.config.form
-        written = style(form) if form.final_pass else ""
-        prompt = render(
-            config.prompts.draft, question=self.question, layout=layout(form), style=written, form=form.instruction
-        )
+        written = style(form) if form.final_pass or self._writes_whole else ""
+        stated = "" if self._writes_whole else form.instruction
+        prompt = render(config.prompts.draft, question=self.question, layout=layout(form), style=written, form=stated)
         draft = readable(await self._write(prompt, self.run, name="draft"), form)
         thoughts, raw = split_draft(draft, form, most=max(1, self._most_steps()))
         for i, thought in enumerate(thoughts):
@@ -244,6 +248,28 @@ class _Solving:
         self._propose(refined)
         return refined
 
+    @property
+    def _writes_whole(self) -> bool:
+        return self.config.final_pass and self.config.form.outlined
+
+    def _parts(self) -> str:
+        """The parts, refined as far as phase 1 came."""
+        return join_steps([step.text or step.draft for step in self.steps])
+
+    def _whole_prompt(self, parts: str | None = None) -> str:
+        text = self._parts() if parts is None else parts
+        return render(self.config.prompts.answer, question=self.question, text=text, form=concluded(self.config.form))
+
+    async def _written(self, parts: str) -> str:
+        """The text as a whole, written from its refined parts; the parts where the reply is empty."""
+        reply = await self._write(self._whole_prompt(parts), self.run, name="answer", least=tokens_of(parts))
+        text = readable(reply, self.config.form)
+        if not text:
+            self.run.note("answer empty", kept="the parts")
+            return parts
+        self._propose(text)
+        return text
+
     async def _phase_two(self, answer: str) -> Answer:
         """Refinement of the overall response (Eq. 6) until m identical generations in a row."""
         config, rounds = self.config, Rounds(self.config.m)
@@ -342,3 +368,4 @@ class _Solving:
 
 
 METHOD = RaR
+PRESETS = {"final": {"final_pass": True}}

@@ -32,6 +32,8 @@ class Prompts(shared_prompts.Prompts):
     refine_last (Eq. 5, third case): as refine, with {form}; {step} is the last step followed by the draft's answer.
     reflect_answer: {question}, {answer} and {passages}. refine_answer (Eq. 6): the same with {reflection}, {cite} and
     {form}.
+    answer (RAT, section 2.2), where the setting final_pass asks for it: {question}, {text}, the checked parts, and
+    {form}.
     """
 
     draft: str = "{question}\n\nThink step by step. {layout} {style} {form}"
@@ -73,4 +75,7 @@ class Prompts(shared_prompts.Prompts):
         _WHOLE + "Errors found in the answer below:\n{reflection}\n\nAnswer to correct:\n{answer}\n\n"
         "Task: Write the whole answer again, corrected, with a blank line between the steps: put right the errors "
         "found and keep what is right. Without errors repeat it unchanged. {cite} {form}"
+    )
+    answer: str = (
+        _HEAD + "Parts, checked one by one:\n{text}\n\nTask: Follow the parts and give the final answer. {form}"
     )

@@ -35,7 +35,7 @@ from reground.methods.search_agent.steps import ANSWER, DECIDE, GROUNDING, RELEV
 from reground.methods.search_agent.taking import Taker
 from reground.methods.search_agent.view import View
 from reground.methods.shared.evidence import Evidence, find
-from reground.methods.shared.prompts import render
+from reground.methods.shared.prompts import concluded, render
 
 _NOTHING = "Nothing was found that answers the question."
 _SHORT = 96
@@ -254,7 +254,7 @@ class _Agent:
         return stated
 
     def _finishing(self, text: str) -> str:
-        return render(self.config.prompts.finish, question=self.question, answer=text, form=self.config.form.short)
+        return render(self.config.prompts.finish, question=self.question, answer=text, form=concluded(self.config.form))
 
     def _finish_tokens(self) -> int:
         form = self.config.form

@@ -107,7 +107,32 @@ _PLANS = (
         "STEP 4: Pour the water into the cup.\nSTEP 5: Take the tea bag out after three minutes.",
     ),
 )
-_BY_FORM = {"number": _NUMBERS, "choice": _CHOICES, "program": _PROGRAMS, "pal": _PAL, "plan": _PLANS}
+_ARTICLES = (
+    Demonstration(
+        question="Write about the history of the telegraph.",
+        reasoning=(
+            "The first telegraphs were optical: Claude Chappe's towers linked Paris and Lille in 1794.\n\n"
+            "Electric telegraphs followed: Cooke and Wheatstone's in 1837, and Samuel Morse's line of 1844.\n\n"
+            "A cable that lasted lay across the Atlantic from 1866 on."
+        ),
+        answer=(
+            "# The telegraph\n\n"
+            "## Signals that were seen\n"
+            "Claude Chappe's towers with movable arms linked Paris and Lille in 1794. They needed daylight and clear "
+            "air.\n\n"
+            "## Signals in a wire\n"
+            "William Cooke and Charles Wheatstone patented an electric telegraph in 1837. Samuel Morse's line between "
+            "Washington and Baltimore carried its first message in 1844.\n\n"
+            "## Across the ocean\n"
+            "The Atlantic cable of 1858 failed within weeks. That of 1866 lasted, and news crossed the ocean in "
+            "minutes."
+        ),
+    ),
+)
+_BY_FORM = {
+    **{"number": _NUMBERS, "choice": _CHOICES, "program": _PROGRAMS, "pal": _PAL, "plan": _PLANS},
+    "article": _ARTICLES,
+}
 
 
 def general(form: AnswerForm) -> tuple[Demonstration, ...]:

@@ -50,7 +50,7 @@ def _paragraphs(text: str) -> list[str]:
             fenced = not fenced
         if line.strip() or (fenced and current):
             current.append(line.rstrip())
-        elif current and not (len(current) == 1 and _HEADING.match(current[0])):
+        elif current and not all(map(_HEADING.match, current)):
             parts.append("\n".join(current))
             current = []
     if current:

@@ -1,0 +1,107 @@
+"""The creative-writing tasks from the outside: RAT writes, the run is reported, and a judge decides."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reground.app.cli import run
+from reground.evaluation.results import find_runs
+from reground.testing.openai_server import MockOpenAI
+from tests.servers import serving
+
+OUTLINE = "## 1860 to 1861\nLincoln was elected in 1859.\n\n## 1865\nLee gave up at Appomattox."
+REVISED = "## 1860 to 1861\nLincoln was elected in 1860 [1].\n\n## 1865\nLee gave up at Appomattox."
+ARTICLE = (
+    "# The war\n\n## 1860 to 1861\nIn 1860 Abraham Lincoln was elected [1].\n\n## 1863\nThe army met at Gettysburg.\n\n"
+    "## 1865\nLee gave up at Appomattox."
+)
+
+
+def say(body: dict) -> str:
+    asked = body["messages"][-1]["content"]
+    if "mark = " in asked:
+        assert "# The war" in asked
+        assert "reference" not in asked
+        return "# well ordered\nmark = 4"
+    if "Follow the thoughts" in asked:
+        assert "Lincoln was elected in 1860 [1]" in asked, "the text is written from the revised parts"
+        return ARTICLE
+    if "revised text only" in asked:
+        first, _, _ = REVISED.partition("\n\n")
+        return REVISED if "Appomattox" in asked else first
+    return "Lincoln election" if "Write only the query" in asked else OUTLINE
+
+
+@pytest.fixture
+def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "lincoln.md").write_text("# Lincoln\n\nAbraham Lincoln was elected president in 1860.\n")
+    with serving(MockOpenAI(say, models=("mock", "judge"))) as found:
+        yield found
+
+
+def test_a_timeline_is_written_counted_and_judged(server, tmp_path: Path, capfd) -> None:
+    made = ["eval", "--task", "writing", "--ids", "timeline-american-civil-war", "--method", "rat", "--out", "run"]
+    options = ["--model", "openai/mock", "--base-url", server.url, "--corpus", "docs", "-q"]
+    assert run([*made, *options]) == 0, capfd.readouterr().err
+    (folder,) = find_runs([Path("run")])
+    (trajectory,) = folder.solved()
+    assert trajectory.answer is not None
+    assert trajectory.answer.text == ARTICLE
+    calls = [step.name for step in trajectory.steps if step.kind != "note"]
+    assert calls == ["draft", *["query", "retrieve", "revise"] * 2, "answer"]
+    (record,) = folder.records().values()
+    values = {name: score.value for name, score in record.scores.items()}
+    assert values == {
+        "quality": None,
+        "form kept": 1.0,
+        "words": 23,
+        "subtitles": 3,
+        "years": 4,
+        "names": 3,
+        "years read": 0.25,
+        "names read": pytest.approx(1 / 3),
+        "years in order": 1.0,
+        "faithfulness": pytest.approx(1 / 3),
+    }
+    report = (Path("run") / "report.md").read_text()
+    assert "1 answered but unscored (people or a judge decide it: reground arena RUNS" in report
+    judge = ["judge", "run", "--judges", "openai/judge", "--base-url", server.url]
+    assert run(judge) == 0, capfd.readouterr().err
+    assert "| run | 0.750 |" in (Path("run") / "judges.md").read_text()
+
+
+def test_a_judge_makes_quality_a_number(server, capfd) -> None:
+    made = [
+        "compare",
+        "--task",
+        "writing_timeline",
+        "--methods",
+        "direct,rar+final",
+        "--budgets",
+        "none",
+        "--limit",
+        "1",
+    ]
+    options = ["--model", "openai/mock", "--base-url", server.url, "--corpus", "docs", "-q", "--judge", "openai/judge"]
+    assert run([*made, *options, "--out", "both"]) == 0, capfd.readouterr().err
+    for name in ("direct", "rar+final"):
+        summary = json.loads((Path("both") / f"{name}@none" / "summary.json").read_text())
+        assert summary["primary"] == "auto-eval"
+        config = json.loads((Path("both") / f"{name}@none" / "config.json").read_text())
+        assert config["form"] == "article"
+
+
+def test_without_a_judge_no_verdict_is_given_on_two_methods(server, capfd) -> None:
+    made = ["compare", "--task", "writing_biography", "--methods", "direct,cot", "--budgets", "none", "--limit", "1"]
+    options = ["--model", "openai/mock", "--base-url", server.url, "-q", "--out", "both"]
+    assert run([*made, *options]) == 0, capfd.readouterr().err
+    out = capfd.readouterr().out
+    assert "Take " not in out
+    assert "people or a judge decide it" in " ".join(out.split())
