@@ -108,6 +108,12 @@ class Result:
         return self.ungrounded is None
 
     @property
+    def quotes(self) -> list[Citation]:
+        """The sentences that support the answer, each once; without a check the cited passages."""
+        quotes = (quote for each in self.sentences for quote in each.supports)
+        return list(dict.fromkeys(quotes)) if self.sentences else [*self.citations]
+
+    @property
     def faithfulness(self) -> float | None:
         """The share of the answer's claiming sentences that a passage supports; None if nothing was checked."""
         return None if self.trajectory.answer is None else self.trajectory.answer.faithfulness

@@ -13,6 +13,7 @@ from reground.app.cli import (
     judge,
     library,
     look,
+    mcp,
     questions,
     searching,
     train,
@@ -62,6 +63,7 @@ evaluation.register(app)
 judge.register(app)
 questions.register(app)
 searching.register(app)
+mcp.register(app)
 train.register(app)
 train_critics.register(train.train_app)
 train_reader.register(train.train_app)

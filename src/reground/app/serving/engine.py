@@ -216,10 +216,14 @@ class Engine:
 async def open_engine(
     order: Offering,
     *,
+    template: Ask | None = None,
     on_index: Callable[[Progress], None] | None = None,
     on_report: Callable[[IndexReport], None] | None = None,
 ) -> AsyncIterator[Engine]:
-    """Open what the options offer, and close it at the end. Raises ConfigurationError for what cannot be offered."""
+    """Open what the options offer, and close it at the end. Raises ConfigurationError for what cannot be offered.
+
+    template: what all questions have in common beside these options, such as a trace.
+    """
     methods = [catalogue.named(each) for each in order.method]
     for method in methods:
         catalogue.method_class(method)
@@ -244,8 +248,8 @@ async def open_engine(
                 )
             settings = open_critics(by_method[offer.method], order.model_options, opened, models[offer.model])
             offers.append(replace(offer, settings=settings))
-        template = Ask(
-            question="",
+        template = replace(
+            Ask(question="") if template is None else template,
             support=order.support,
             budget=order.budget,
             home=order.home,
@@ -254,6 +258,13 @@ async def open_engine(
         engine = Engine(offers, models, corpora, template, concurrency=order.concurrency, waiting=order.waiting)
         opened.push_async_callback(engine.aclose)
         yield engine
+
+
+def names(order: Offering) -> tuple[list[str], list[str]]:
+    """The names of what is offered, and of what is searched; nothing is opened. Raises ConfigurationError."""
+    corpora = [name for name, _ in _corpora(order)]
+    methods = [catalogue.named(each) for each in order.method]
+    return [offer.name for offer in _offers(methods, order.model, corpora)], corpora
 
 
 def _offers(methods: Sequence[str], models: Sequence[str], corpora: Sequence[str]) -> list[Offer]:
