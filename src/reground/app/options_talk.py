@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from reground.app.options import Ask
 from reground.app.options_serving import Offering
@@ -33,8 +32,6 @@ class Chat(Ask):
     question: str = field(default="", metadata=_HIDDEN)
 
     fresh: bool = field(default=False, metadata=_HIDDEN)
-
-    model_options: Any = None
 
     conversation: Path | None = None
     """Keep the conversation in this JSONL file; by default in a new file in the user's state folder."""

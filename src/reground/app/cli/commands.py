@@ -9,6 +9,7 @@ import typer
 from reground import __version__
 from reground.app.cli import (
     ask,
+    chat,
     demo,
     judge,
     library,
@@ -56,6 +57,7 @@ def root(
 
 
 ask.register(app)
+chat.register(app)
 demo.register(app)
 library.register(app)
 look.register(app)
