@@ -321,6 +321,14 @@ def _result(solved: Solved, path: Path, order: Ask) -> Result:
     )
 
 
+def placed(result: Result, corpus: Path) -> Result:
+    """A result whose retriever was given open, with the places of its quotes in the files of the corpus."""
+    from reground.app.locating import located
+
+    answer = result.trajectory.answer
+    return result if answer is None else replace(result, sentences=located(answer, corpus).sentences, corpus=corpus)
+
+
 def critic_models(settings: Mapping[str, object]) -> tuple[str, ...]:
     """The models that the setting `critic` names for the critics only, as in prompted:openai/large."""
     spec = settings.get("critic")

@@ -15,6 +15,9 @@ from reground.app.options import Quiet
 from reground.app.options_talk import Mcp
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
     from rich.console import Console
 
     from reground.app.serving.tools import Tools
@@ -44,10 +47,10 @@ async def _serve(order: Mcp, err: Console, *, quiet: bool) -> None:
     from reground.app.serving.engine import names
     from reground.app.serving.mcp import over_http, over_stdio, server
 
-    offers, corpora = names(order)
+    offers, places = names(order)
     async with AsyncExitStack() as opened:
-        opening = asyncio.create_task(_open(order, opened, err, quiet=quiet))
-        serving = server(lambda: asyncio.shield(opening), offers, corpora)
+        opening = asyncio.create_task(_open(order, places, opened, err, quiet=quiet))
+        serving = server(lambda: asyncio.shield(opening), offers, [*places])
 
         def say(address: str) -> None:
             err.print(f"serving {', '.join(offers)} at {address}; Ctrl-C ends it", soft_wrap=True)
@@ -65,7 +68,9 @@ async def _serve(order: Mcp, err: Console, *, quiet: bool) -> None:
             await asyncio.gather(working, opening, return_exceptions=True)
 
 
-async def _open(order: Mcp, opened: AsyncExitStack, err: Console, *, quiet: bool) -> Tools:
+async def _open(
+    order: Mcp, places: Mapping[str, Path | None], opened: AsyncExitStack, err: Console, *, quiet: bool
+) -> Tools:
     from reground.app.cli.preparing import bring_model
     from reground.app.cli.progress import AskProgress
     from reground.app.serving.engine import open_engine
@@ -75,7 +80,7 @@ async def _open(order: Mcp, opened: AsyncExitStack, err: Console, *, quiet: bool
         for spec in order.model:
             await asyncio.to_thread(bring_model, spec, progress.on_pull)
         engine = open_engine(order, on_index=progress.on_index, on_report=progress.on_report)
-        return Tools(await opened.enter_async_context(engine), order.result_tokens)
+        return Tools(await opened.enter_async_context(engine), order.result_tokens, places)
 
 
 def register(cli: typer.Typer) -> None:

@@ -260,11 +260,14 @@ async def open_engine(
         yield engine
 
 
-def names(order: Offering) -> tuple[list[str], list[str]]:
-    """The names of what is offered, and of what is searched; nothing is opened. Raises ConfigurationError."""
-    corpora = [name for name, _ in _corpora(order)]
+def names(order: Offering) -> tuple[list[str], dict[str, Path | None]]:
+    """The names of what is offered, and what is searched, by name; no path for the web or a retriever of one's own.
+
+    Nothing is opened. Raises ConfigurationError.
+    """
+    corpora = dict(_corpora(order))
     methods = [catalogue.named(each) for each in order.method]
-    return [offer.name for offer in _offers(methods, order.model, corpora)], corpora
+    return [offer.name for offer in _offers(methods, order.model, list(corpora))], corpora
 
 
 def _offers(methods: Sequence[str], models: Sequence[str], corpora: Sequence[str]) -> list[Offer]:

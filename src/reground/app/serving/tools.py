@@ -6,12 +6,14 @@ id, by which `fetch` opens the whole of it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from reground.app.asking import Result
+from reground.app.asking import Result, placed
 from reground.app.serving.bounded import Known, most, short
 from reground.app.serving.engine import Engine
 from reground.core.answers import Citation
@@ -144,10 +146,13 @@ class TooSmall(RegroundError):
 
 
 class Tools:
-    """The tools over an engine. tokens: the bound of a result where a call names none."""
+    """The tools over an engine.
 
-    def __init__(self, engine: Engine, tokens: int = 2000) -> None:
-        self._engine, self._tokens, self._known = engine, tokens, Known()
+    tokens: the bound of a result where a call names none. places: the folders or files of the documents, by name.
+    """
+
+    def __init__(self, engine: Engine, tokens: int = 2000, places: Mapping[str, Path | None] | None = None) -> None:
+        self._engine, self._tokens, self._places, self._known = engine, tokens, places or {}, Known()
 
     async def ask(self, given: AskGiven, observer: Observer | None = None) -> Asked:
         """Answer a question from the documents. Raises RegroundError."""
@@ -161,6 +166,8 @@ class Tools:
         for step in result.trajectory.steps:
             for passage in step.passages if isinstance(step, RetrieveStep) else ():
                 self._known.keep(offer.corpus, passage)
+        if (place := self._places.get(offer.corpus or "")) is not None:
+            result = await asyncio.to_thread(placed, result, place)
         return self._asked(result, offer.name, given.max_tokens or self._tokens)
 
     def _asked(self, result: Result, offer: str, tokens: int) -> Asked:
