@@ -21,8 +21,8 @@ class Mcp(Offering):
     port: int = field(default=8766, metadata={"min": 0})
     """The port for --http; 0 takes a free one."""
 
-    result_tokens: int = field(default=2000, metadata={"min": 300})
-    """The most tokens of a tool's result, as estimated, where a call asks for no other number."""
+    result_tokens: int = field(default=2000, metadata={"min": 1})
+    """The most tokens of a tool's result, as estimated, where a call asks for no other number; at least 300."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -16,7 +16,6 @@ from mcp.server.stdio import stdio_server
 from pydantic import BaseModel, ValidationError
 
 from reground import __version__
-from reground.app.cli._common import human_tokens
 from reground.app.serving.bounded import written
 from reground.app.serving.tools import TOOLS, AskGiven, FetchGiven, RetrieveGiven, Tools
 from reground.core.daemons import in_daemon
@@ -122,7 +121,7 @@ def _said(event: Event) -> str:
     usage = event.usage
     step = f"{event.span.rpartition('/')[2]} {event.name}".strip()
     done = "" if event.type == "begin" else " done"
-    return f"{step}{done}: {usage.calls} calls, {human_tokens(usage.tokens)} tokens"
+    return f"{step}{done}: {usage.calls} calls, {usage.tokens} tokens"
 
 
 def _tool(name: str, offers: Sequence[str], corpora: Sequence[str]) -> types.Tool:

@@ -152,7 +152,8 @@ class Tools:
     """
 
     def __init__(self, engine: Engine, tokens: int = 2000, places: Mapping[str, Path | None] | None = None) -> None:
-        self._engine, self._tokens, self._places, self._known = engine, tokens, places or {}, Known()
+        self._engine, self._tokens = engine, max(LEAST, tokens)
+        self._places, self._known = places or {}, Known()
 
     async def ask(self, given: AskGiven, observer: Observer | None = None) -> Asked:
         """Answer a question from the documents. Raises RegroundError."""
