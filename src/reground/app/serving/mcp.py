@@ -39,7 +39,7 @@ Opened = Callable[[], Awaitable[Tools]]
 
 def server(opened: Opened, offers: Sequence[str], corpora: Sequence[str]) -> Server[Any]:
     """The server of the tools. offers, corpora: the names that the descriptions of the tools tell."""
-    listed = [_tool(name, offers, corpora) for name in TOOLS if corpora or name == "ask"]
+    listed = [_tool(name, offers, corpora) for name in TOOLS if corpora or name != "retrieve"]
     work = _Work(opened)
 
     async def list_tools(context: Any, params: Any) -> types.ListToolsResult:
@@ -131,7 +131,7 @@ def _tool(name: str, offers: Sequence[str], corpora: Sequence[str]) -> types.Too
         each.pop("title")  # the names in other letters, and every word of a tool is in the client's prompt
     for field, known in (("offer", offers), ("corpus", corpora)):
         if field in schema["properties"]:
-            schema["properties"][field]["description"] += f"; one of {', '.join(known)}"
+            schema["properties"][field]["description"] += f"; one of {', '.join(known)}" if known else ""
     return types.Tool(
         name=name,
         description=words,
