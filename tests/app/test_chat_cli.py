@@ -113,6 +113,11 @@ def test_a_conversation_is_taken_up_and_forgotten(options, monkeypatch, capsys, 
     assert len(server.received) == 3  # the last question is the one that was condensed before: it is replayed
 
 
+def test_what_cannot_be_asked_is_refused_before_a_model_is_brought(options, monkeypatch, capsys) -> None:
+    assert piped(monkeypatch, ["chat", "--model", "gguf/no-such-model"], FIRST) == 2
+    assert "needs documents" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("more", "why"),
     [

@@ -1,4 +1,4 @@
-"""Results that fit: the most of a text, or of a list, whose JSON has at most so many tokens."""
+"""Results that fit a number of tokens: the most of a text, or of a list, whose JSON does."""
 
 from __future__ import annotations
 

@@ -242,10 +242,6 @@ async def open_engine(
             opened.push_async_callback(close, corpora[name])
         offers = []
         for offer in _offers(methods, order.model, list(corpora)):
-            if offer.corpus is None and "retriever" in catalogue.needs(offer.method):
-                raise ConfigurationError(
-                    f"the method {offer.method} needs documents: give --corpus DIR or --web ENGINE"
-                )
             settings = open_critics(by_method[offer.method], order.model_options, opened, models[offer.model])
             offers.append(replace(offer, settings=settings))
         template = replace(
@@ -271,7 +267,13 @@ def names(order: Offering) -> tuple[list[str], dict[str, Path | None]]:
 
 
 def _offers(methods: Sequence[str], models: Sequence[str], corpora: Sequence[str]) -> list[Offer]:
-    """Every method over every model and corpus. A model is called by its last part, where that is clear."""
+    """Every method over every model and corpus. A model is called by its last part, where that is clear.
+
+    Raises ConfigurationError for a method that needs documents where there are none.
+    """
+    for method in methods if not corpora else ():
+        if "retriever" in catalogue.needs(method):
+            raise ConfigurationError(f"the method {method} needs documents: give --corpus DIR or --web ENGINE")
     short = [spec.rsplit("/", 1)[-1] for spec in models]
     called = {spec: last if short.count(last) == 1 else spec for spec, last in zip(models, short, strict=True)}
     found = []
