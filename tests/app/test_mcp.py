@@ -204,6 +204,14 @@ HELLO = {
     "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
 }
 
+READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+SEARCH = {
+    "jsonrpc": "2.0",
+    "id": 2,
+    "method": "tools/call",
+    "params": {"name": "retrieve", "arguments": {"query": "Legion Bridge"}},
+}
+
 
 async def started(command: Sequence[str], tmp_path: Path) -> asyncio.subprocess.Process:
     pipe = asyncio.subprocess.PIPE
@@ -227,10 +235,11 @@ async def test_ctrl_c_ends_it_within_a_second_while_it_waits_for_a_message(tmp_p
     async with MockOpenAI() as server:
         process = await started(arguments(docs, server), tmp_path)
         assert process.stdin is not None and process.stdout is not None
-        process.stdin.write(raw(HELLO))
+        process.stdin.write(raw(HELLO, READY, SEARCH))
         assert b"reground" in await asyncio.wait_for(process.stdout.readline(), 60)
+        assert b"Legion" in await asyncio.wait_for(process.stdout.readline(), 60)
         process.send_signal(signal.SIGINT)
-        assert await asyncio.wait_for(process.wait(), 2) == 130
+        assert await asyncio.wait_for(process.wait(), 3) == 130
 
 
 async def test_what_cannot_be_opened_ends_the_server_with_a_line(tmp_path: Path) -> None:
