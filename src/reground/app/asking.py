@@ -108,6 +108,12 @@ class Result:
         return self.ungrounded is None
 
     @property
+    def quotes(self) -> list[Citation]:
+        """The sentences that support the answer, each once; without a check the cited passages."""
+        quotes = (quote for each in self.sentences for quote in each.supports)
+        return list(dict.fromkeys(quotes)) if self.sentences else [*self.citations]
+
+    @property
     def faithfulness(self) -> float | None:
         """The share of the answer's claiming sentences that a passage supports; None if nothing was checked."""
         return None if self.trajectory.answer is None else self.trajectory.answer.faithfulness
@@ -313,6 +319,14 @@ def _result(solved: Solved, path: Path, order: Ask) -> Result:
         trajectory_path=Path(order.trace) if order.trace is not None else path,
         corpus=expanded(order.corpus) if isinstance(order.corpus, str | Path) else None,
     )
+
+
+def placed(result: Result, corpus: Path) -> Result:
+    """A result whose retriever was given open, with the places of its quotes in the files of the corpus."""
+    from reground.app.locating import located
+
+    answer = result.trajectory.answer
+    return result if answer is None else replace(result, sentences=located(answer, corpus).sentences, corpus=corpus)
 
 
 def critic_models(settings: Mapping[str, object]) -> tuple[str, ...]:

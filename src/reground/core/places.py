@@ -31,6 +31,11 @@ def runs_dir() -> Path:
     return _place("XDG_STATE_HOME", ".local/state", "runs")
 
 
+def conversations_dir() -> Path:
+    """Conversations of `reground chat`, a file each."""
+    return _place("XDG_STATE_HOME", ".local/state", "conversations")
+
+
 def expanded(path: str | Path) -> Path:
     """A path with `~` expanded. Raises ConfigurationError if there is no such user."""
     try:

@@ -84,6 +84,21 @@ async def test_a_follow_up_becomes_a_question_of_its_own(tmp_path: Path) -> None
     assert found.usage.completion == 7 + 2
 
 
+@pytest.mark.parametrize(
+    ("written", "asked"),
+    [
+        ("The passage is:\n\nThe passage is:", "Who was Ada Lovelace? and when did she die?"),
+        ("", "and when did she die?"),
+        ("When did Ada die?", "When did Ada die?"),
+    ],
+)
+async def test_what_is_no_form_of_the_message_is_not_asked(tmp_path: Path, written: str, asked: str) -> None:
+    """A model of 135 million parameters wrote "The passage is:" for every follow-up, and that was searched for."""
+    turns = [user("Who was Ada Lovelace?"), Message(role="assistant", content="A x."), user("and when did she die?")]
+    found = await engine(tmp_path, ScriptedModel([written, "In 1852."])).ask("direct/m", turns)
+    assert found.trajectory.question == asked
+
+
 async def test_the_budget_of_a_request_holds_up_to_the_servers(tmp_path: Path) -> None:
     template = Ask(question="", home=tmp_path, budget=Budget(calls=5, seconds=60))
     model = ScriptedModel(["a question?", "yes"])

@@ -9,10 +9,12 @@ import typer
 from reground import __version__
 from reground.app.cli import (
     ask,
+    chat,
     demo,
     judge,
     library,
     look,
+    mcp,
     questions,
     searching,
     train,
@@ -55,6 +57,7 @@ def root(
 
 
 ask.register(app)
+chat.register(app)
 demo.register(app)
 library.register(app)
 look.register(app)
@@ -62,6 +65,7 @@ evaluation.register(app)
 judge.register(app)
 questions.register(app)
 searching.register(app)
+mcp.register(app)
 train.register(app)
 train_critics.register(train.train_app)
 train_reader.register(train.train_app)

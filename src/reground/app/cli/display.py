@@ -88,7 +88,7 @@ def show_steps(console: Console, result: Result) -> None:
 
 def show_read(console: Console, result: Result) -> None:
     """Print the passages that the model read and no quote is from, those of a file in one line."""
-    cited = {passage.passage_id for passage in _quotes(result)}
+    cited = {passage.passage_id for passage in result.quotes}
     also = [passage for passage in result.shown if passage.passage_id not in cited]
     if also:
         console.print(Rule("Also read" if cited else "Read", style="dim", align="left"))
@@ -116,15 +116,9 @@ def _marked(result: Result) -> Text:
     return Text.assemble(*(plain(each.text, style) for each, style in zip(result.sentences, styles, strict=True)))
 
 
-def _quotes(result: Result) -> list[Citation]:
-    """The sentences that support the answer, each once; without a check the cited passages."""
-    quotes = (quote for each in result.sentences for quote in each.supports)
-    return list(dict.fromkeys(quotes)) if result.sentences else [*result.citations]
-
-
 def show_support(console: Console, result: Result) -> None:
     """Print the quotes that support the answer, and its sentences without one."""
-    quotes = _quotes(result)
+    quotes = result.quotes
     if quotes:
         console.print(Rule("Supported by" if result.sentences else "Sources", style="dim", align="left"))
     for quote in quotes:

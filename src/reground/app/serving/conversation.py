@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from reground.core.errors import ConfigurationError
 from reground.core.language import LanguageModel, Message, Sampling
 from reground.core.run import Run
+from reground.text.bm25 import terms
 
 TURNS = 8
 """The last turns before the question that are shown to the model."""
@@ -38,7 +39,8 @@ async def condensed(run: Run, model: LanguageModel, turns: Sequence[Message]) ->
     """The last message of the user as a question of its own.
 
     The first question of a conversation stays as it is, without a call. Messages of the system are no part of the
-    conversation. Where the model writes nothing, the message stays as it is too.
+    conversation. Where the model writes nothing, the message stays as it is too. Where it writes something that shares
+    no word with the message, as small models do, the message stands behind the question before it.
     """
     last, said = question_of(turns), [turn for turn in turns if turn.role != "system"]
     place = max(number for number, turn in enumerate(said) if turn.role == "user")
@@ -48,4 +50,7 @@ async def condensed(run: Run, model: LanguageModel, turns: Sequence[Message]) ->
     prompt = _PROMPT.format(conversation=shown, last=last[:_TURN])
     reply = (await run.generate(model, prompt, name="follow-up", sampling=Sampling(max_tokens=128)))[0]
     lines = [line.strip() for line in reply.text.splitlines() if line.strip()]
-    return lines[0] if lines else last
+    if not lines or not set(terms(last)).isdisjoint(terms(lines[0])):
+        return lines[0] if lines else last
+    before = next((turn.content.strip() for turn in reversed(said[:place]) if turn.role == "user"), "")
+    return f"{before[:_TURN]} {last}".strip()

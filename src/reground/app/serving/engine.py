@@ -216,10 +216,14 @@ class Engine:
 async def open_engine(
     order: Offering,
     *,
+    template: Ask | None = None,
     on_index: Callable[[Progress], None] | None = None,
     on_report: Callable[[IndexReport], None] | None = None,
 ) -> AsyncIterator[Engine]:
-    """Open what the options offer, and close it at the end. Raises ConfigurationError for what cannot be offered."""
+    """Open what the options offer, and close it at the end. Raises ConfigurationError for what cannot be offered.
+
+    template: what all questions have in common beside these options, such as a trace.
+    """
     methods = [catalogue.named(each) for each in order.method]
     for method in methods:
         catalogue.method_class(method)
@@ -238,14 +242,10 @@ async def open_engine(
             opened.push_async_callback(close, corpora[name])
         offers = []
         for offer in _offers(methods, order.model, list(corpora)):
-            if offer.corpus is None and "retriever" in catalogue.needs(offer.method):
-                raise ConfigurationError(
-                    f"the method {offer.method} needs documents: give --corpus DIR or --web ENGINE"
-                )
             settings = open_critics(by_method[offer.method], order.model_options, opened, models[offer.model])
             offers.append(replace(offer, settings=settings))
-        template = Ask(
-            question="",
+        template = replace(
+            Ask(question="") if template is None else template,
             support=order.support,
             budget=order.budget,
             home=order.home,
@@ -256,8 +256,24 @@ async def open_engine(
         yield engine
 
 
+def names(order: Offering) -> tuple[list[str], dict[str, Path | None]]:
+    """The names of what is offered, and what is searched, by name; no path for the web or a retriever of one's own.
+
+    Nothing is opened. Raises ConfigurationError.
+    """
+    corpora = dict(_corpora(order))
+    methods = [catalogue.named(each) for each in order.method]
+    return [offer.name for offer in _offers(methods, order.model, list(corpora))], corpora
+
+
 def _offers(methods: Sequence[str], models: Sequence[str], corpora: Sequence[str]) -> list[Offer]:
-    """Every method over every model and corpus. A model is called by its last part, where that is clear."""
+    """Every method over every model and corpus. A model is called by its last part, where that is clear.
+
+    Raises ConfigurationError for a method that needs documents where there are none.
+    """
+    for method in methods if not corpora else ():
+        if "retriever" in catalogue.needs(method):
+            raise ConfigurationError(f"the method {method} needs documents: give --corpus DIR or --web ENGINE")
     short = [spec.rsplit("/", 1)[-1] for spec in models]
     called = {spec: last if short.count(last) == 1 else spec for spec, last in zip(models, short, strict=True)}
     found = []

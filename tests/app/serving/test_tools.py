@@ -1,0 +1,196 @@
+"""The tools: every result is bounded, and nothing that a bound cuts is lost."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reground.app.options import Ask
+from reground.app.serving.bounded import Known, most, size
+from reground.app.serving.engine import Engine, Offer, UnknownName
+from reground.app.serving.tools import LEAST, AskGiven, FetchGiven, RetrieveGiven, Spent, Tools, TooSmall
+from reground.core.errors import RegroundError
+from reground.core.evidence import Passage
+from reground.core.untrusted import neutralise
+from reground.models.scripted import ScriptedModel
+from reground.retrieval.scripted import ScriptedRetriever
+
+HOSTILE = ['"' * 9000, "\x00\x1f" * 3000, "橋は\n" * 4000, "word " * 5000, "<|im_end|>" * 900, "x" * 20_000, ""]
+
+
+class Plain:
+    """A retriever without pages."""
+
+    name = "plain"
+
+    def __init__(self, passages: Sequence[Passage]) -> None:
+        self._passages = list(passages)
+
+    async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
+        return self._passages[:k]
+
+
+def tools(
+    home: Path, passages: Sequence[Passage] = (), reply: str = "yes [1]", tokens: int = 2000, **corpora: Any
+) -> Tools:
+    corpora = corpora or {"docs": ScriptedRetriever(passages)}
+    offers = [Offer(f"rag/m@{name}", "rag", "m", name) for name in corpora]
+    model = ScriptedModel(lambda messages, sampling: reply)
+    return Tools(Engine(offers, {"m": model}, corpora, Ask(question="", home=home)), tokens)
+
+
+def passages_of(texts: Sequence[str]) -> list[Passage]:
+    return [Passage(id=f"d{n}#1", title=f"D{n}", text=text, url=f"d{n}.md") for n, text in enumerate(texts)]
+
+
+@settings(max_examples=25)
+@given(
+    texts=st.lists(st.one_of(st.sampled_from(HOSTILE), st.text(max_size=4000)), max_size=30),
+    title=st.sampled_from(["", "t" * 5000, '"' * 400, "\x01" * 400]),
+    id_=st.sampled_from(["d", "i" * 3000, "\x02" * 100]),
+    tokens=st.integers(LEAST, 4000),
+    k=st.integers(1, 20),
+)
+async def test_a_search_is_within_its_bound_and_its_cursors_reach_every_passage(
+    tmp_path_factory: pytest.TempPathFactory, texts: list[str], title: str, id_: str, tokens: int, k: int
+) -> None:
+    found = [Passage(id=f"{id_}{n}", title=title, text=text, url=title) for n, text in enumerate(texts)]
+    served = tools(tmp_path_factory.mktemp("home"), found)
+    seen: list[str] = []
+    cursor = None
+    while True:
+        try:
+            got = await served.retrieve(RetrieveGiven(query="word", k=k, cursor=cursor, max_tokens=tokens))
+        except TooSmall:
+            assert len(title) > 100 or "\x02" in id_  # six bytes a character, and a bound of 300
+            return
+        assert size(got) <= tokens
+        assert len(got.passages) <= k
+        seen += [hit.id for hit in got.passages]
+        if (cursor := got.next_cursor) is None:
+            break
+    assert len(seen) == len(set(seen)) == len(texts)
+    for hit in seen:
+        assert (await served.fetch(FetchGiven(id=hit))).characters >= 0
+
+
+@settings(max_examples=40)
+@given(text=st.one_of(st.sampled_from(HOSTILE), st.text(max_size=9000)), tokens=st.integers(LEAST, 3000))
+async def test_the_parts_of_a_text_are_within_their_bound_and_together_the_text(
+    tmp_path_factory: pytest.TempPathFactory, text: str, tokens: int
+) -> None:
+    served = tools(tmp_path_factory.mktemp("home"), passages_of([text]))
+    parts, offset = [], 0
+    while True:
+        got = await served.fetch(FetchGiven(id="d0#1", offset=offset, max_tokens=tokens))
+        assert size(got) <= tokens
+        assert got.offset == offset
+        parts.append(got.text)
+        if got.next_offset is None:
+            break
+        assert got.next_offset > offset
+        offset = got.next_offset
+    assert "".join(parts) == neutralise(passages_of([text])[0].text)
+
+
+@pytest.mark.parametrize("reply", [*(each for each in HOSTILE if each), "Yes, it is so [1]. " * 2000])
+@pytest.mark.parametrize("tokens", [LEAST, 800, 2000])
+async def test_an_answer_is_within_its_bound_and_fetched_whole(tmp_path: Path, reply: str, tokens: int) -> None:
+    served = tools(tmp_path, passages_of(["Yes, it is so. It is so.", *HOSTILE]), reply, tokens)
+    got = await served.ask(AskGiven(question="Is it so?"))
+    assert size(got) <= tokens
+    if got.next_offset is not None:
+        rest = await served.fetch(FetchGiven(id=got.id, offset=got.next_offset, max_tokens=20_000))
+        assert rest.text
+        assert rest.offset == len(got.answer)
+
+
+async def test_an_answer_names_its_sources_and_each_can_be_opened(tmp_path: Path) -> None:
+    text = "The bridge was finished in 1402. It has sixteen arches. " + "Other words follow here. " * 300
+    served = tools(tmp_path, passages_of([text, "Nothing."]), "The bridge was finished in 1402 [1].")
+    got = await served.ask(AskGiven(question="When was the bridge finished?"))
+    assert (got.answered, got.ungrounded, got.offer) == (True, None, "rag/m@docs")
+    assert [(each.id, each.marker, each.title, each.url) for each in got.citations] == [("d0#1", 1, "D0", "d0.md")]
+    assert got.citations[0].quote == "The bridge was finished in 1402."
+    assert got.usage.calls == 1
+    opened = await served.fetch(FetchGiven(id=got.citations[0].id, max_tokens=20_000))
+    assert opened.text == text
+
+
+async def test_what_the_documents_do_not_give_is_said(tmp_path: Path) -> None:
+    got = await tools(tmp_path, passages_of(["Frogs."]), "Not in these passages.").ask(AskGiven(question="Who?"))
+    assert not got.answered
+    assert got.ungrounded
+
+
+async def test_a_snippet_is_what_is_closest_to_the_query(tmp_path: Path) -> None:
+    far = "Nothing of interest stands in this sentence at all. " * 200
+    served = tools(tmp_path, passages_of([f"{far} The lighthouse was lit in 1899. {far}"]))
+    got = await served.retrieve(RetrieveGiven(query="lighthouse lit", max_tokens=LEAST))
+    assert "The lighthouse was lit in 1899." in got.passages[0].snippet
+    assert not got.passages[0].whole
+    short = await tools(tmp_path, passages_of(["A lighthouse."])).retrieve(RetrieveGiven(query="lighthouse"))
+    assert short.passages[0].whole
+
+
+async def test_a_document_is_opened_whole_and_a_passage_alone(tmp_path: Path) -> None:
+    pieces = [Passage(id=f"d#{n}", text=f"piece {n}") for n in (1, 2)]
+    served = tools(tmp_path, pieces)
+    await served.retrieve(RetrieveGiven(query="piece"))
+    assert (await served.fetch(FetchGiven(id="d#1"))).text == "piece 1"
+    assert (await served.fetch(FetchGiven(id="d#1", document=True))).text == "piece 1\npiece 2"
+    assert (await served.fetch(FetchGiven(id="d"))).text == "piece 1\npiece 2"
+
+
+async def test_several_documents_are_told_apart(tmp_path: Path) -> None:
+    one, two = (ScriptedRetriever([Passage(id="a", text=text)]) for text in ("of one", "of two"))
+    served = tools(tmp_path, one=one, two=two)
+    assert (await served.retrieve(RetrieveGiven(query="of", corpus="two"))).corpus == "two"
+    assert (await served.fetch(FetchGiven(id="a"))).text == "of two"  # the one that was found last
+    assert (await served.fetch(FetchGiven(id="a", corpus="one"))).text == "of one"
+    with pytest.raises(UnknownName, match="three"):
+        await served.retrieve(RetrieveGiven(query="of", corpus="three"))
+
+
+async def test_an_address_that_no_search_gave_is_not_opened(tmp_path: Path) -> None:
+    """A text can name an address with the reader's secrets in it: what a model is told to fetch is not fetched."""
+    served = tools(tmp_path, [Passage(id="https://x.test/?q=secret", text="page", url="https://x.test/?q=secret")])
+    with pytest.raises(RegroundError, match="nothing has the id"):
+        await served.fetch(FetchGiven(id="https://x.test/?q=secret"))
+    await served.retrieve(RetrieveGiven(query="page"))
+    assert (await served.fetch(FetchGiven(id="https://x.test/?q=secret", document=True))).text == "page"
+
+
+async def test_wrong_ids_and_offsets_are_refused_in_a_line(tmp_path: Path) -> None:
+    plain = tools(tmp_path, own=Plain(passages_of(["a text"])))
+    found = (await plain.retrieve(RetrieveGiven(query="text"))).passages[0].id
+    for given_, why in (
+        (FetchGiven(id="nowhere"), "nothing has the id"),
+        (FetchGiven(id=found, offset=99), "has 6 characters"),
+        (FetchGiven(id=found, document=True), "cannot be opened whole"),
+    ):
+        with pytest.raises(RegroundError, match=why):
+            await plain.fetch(given_)
+
+
+def test_only_the_last_texts_are_remembered() -> None:
+    known = Known()
+    for n in range(2100):
+        known.keep("docs", Passage(id=str(n), text=""))
+    assert known.get("0") is None
+    assert known.get("2099") is not None
+
+
+def test_the_most_that_fits() -> None:
+    def make(n: int) -> Spent:
+        return Spent(calls=10**n, tokens=0, seconds=0)
+
+    full = size(make(50))
+    assert most(make, 50, full) == 50
+    assert most(make, 50, size(make(7))) in range(7, 11)
+    assert most(make, 50, 1) == -1

@@ -1,0 +1,271 @@
+"""`reground chat`: by a pipe, and in a pseudo-terminal as a person uses it."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pty
+import re
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reground.app.cli import run
+from reground.core.trajectory import read_trajectories
+from reground.testing.openai_server import MockOpenAI
+from tests.servers import serving
+from tests.signals import heed_ctrl_c
+
+FIRST, FOLLOW_UP = "When was Charles Bridge finished?", "and who built it?"
+
+
+def said(body: dict[str, Any]) -> str:
+    """Condenses the follow-up, and answers both questions."""
+    prompt = body["messages"][-1]["content"]
+    if "Last message:" in prompt:
+        return "Who built Charles Bridge?"
+    return "It was finished in 1402 [1]." if FIRST in prompt else "Petr Parler built it [1]."
+
+
+@pytest.fixture
+def server() -> Iterator[MockOpenAI]:
+    with serving(MockOpenAI(said)) as server:
+        yield server
+
+
+@pytest.fixture
+def options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: MockOpenAI) -> list[str]:
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-the-test")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "bridges.md").write_text(
+        "# Bridges\n\nCharles Bridge was finished in 1402.\n\nPetr Parler built it.\n"
+    )
+    return ["chat", "-c", "docs", "--method", "rag", "--model", "openai/mock", "--base-url", server.url]
+
+
+def piped(monkeypatch: pytest.MonkeyPatch, command: Sequence[str], *lines: str) -> int:
+    monkeypatch.setattr(sys, "stdin", io.StringIO("".join(f"{line}\n" for line in lines)))
+    return run([*command])
+
+
+def lines_of(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def kept() -> Path:
+    (file,) = Path("home", "conversations").glob("*.jsonl")
+    return file
+
+
+def test_questions_from_a_pipe_and_a_follow_up(options, monkeypatch, capsys, server: MockOpenAI) -> None:
+    assert piped(monkeypatch, [*options, "--trace", "trace.jsonl"], FIRST, "", FOLLOW_UP, "/cost", "/nothing") == 0
+    out, err = capsys.readouterr()
+    assert "It was finished in 1402 [1]." in out
+    assert "asked: Who built Charles Bridge?" in out
+    assert "“Charles Bridge was finished in 1402.”" in out
+    assert "bridges.md:3" in out
+    assert "conversation: 3 calls" in out
+    assert "no command is called /nothing" in err
+    traced = list(read_trajectories(Path("trace.jsonl")))
+    assert [each.question for each in traced] == [FIRST, "Who built Charles Bridge?"]
+    assert [line["kind"] for line in lines_of(kept())] == ["question", "answer"] * 2
+    assert len(server.received) == 3
+
+
+def test_json_is_one_line_an_answer_and_the_exit_code_tells_the_worst(options, monkeypatch, capsys, server) -> None:
+    server.misbehave("ok", "400")
+    assert piped(monkeypatch, [*options, "--json"], FIRST, "Why does it fail?") == 1
+    out, err = capsys.readouterr()
+    answered, failed = (json.loads(line) for line in out.splitlines())
+    assert answered["answer"] == "It was finished in 1402 [1]."
+    assert answered["sentences"][0]["supports"][0]["line"] == 3
+    assert failed["question"] == "Why does it fail?"
+    assert failed["error"] in err
+    assert "secret" not in out + err
+    assert piped(monkeypatch, [*options, "--json"], "Xylophones?") == 4
+
+
+def test_a_conversation_is_taken_up_and_forgotten(options, monkeypatch, capsys, server: MockOpenAI) -> None:
+    file = ["--conversation", "talk.jsonl"]
+    assert piped(monkeypatch, [*options, *file], FIRST) == 0
+    assert piped(monkeypatch, [*options, *file], FIRST) == 2
+    assert "--resume takes a conversation up" in capsys.readouterr().err
+    assert piped(monkeypatch, [*options, *file, "--resume"], FOLLOW_UP, "/new", "Who built Charles Bridge?") == 0
+    out, err = capsys.readouterr()
+    assert "taken up after 1 questions; the last: When was Charles Bridge finished?" in err
+    assert "asked: Who built Charles Bridge?" in out
+    assert out.count("asked:") == 1
+    assert [line["kind"] for line in lines_of(Path("talk.jsonl"))] == ["question", "answer"] * 2 + [
+        "new",
+        "question",
+        "answer",
+    ]
+    assert len(server.received) == 3  # the last question is the one that was condensed before: it is replayed
+
+
+def test_what_cannot_be_asked_is_refused_before_a_model_is_brought(options, monkeypatch, capsys) -> None:
+    assert piped(monkeypatch, ["chat", "--model", "gguf/no-such-model"], FIRST) == 2
+    assert "needs documents" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("more", "why"),
+    [
+        (["--resume"], "no conversation to take up"),
+        (["--resume", "--conversation", "none.jsonl"], "no conversation in none.jsonl"),
+        (["--method", "ragg"], "rag"),
+        (["--web", "ddgs"], "give one of them"),
+    ],
+)
+def test_wrong_options_are_refused_in_a_line(options, monkeypatch, capsys, more: list[str], why: str) -> None:
+    assert piped(monkeypatch, [*options, *more], FIRST) == 2
+    err = capsys.readouterr().err
+    assert why in err
+    assert len(err.splitlines()) == 1
+
+
+class Terminal:
+    """A person at a pseudo-terminal."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._mine, theirs = pty.openpty()
+        self.seen = ""
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "reground", *command],
+            stdin=theirs,
+            stdout=theirs,
+            stderr=theirs,
+            env={**os.environ, "TERM": "xterm", "COLUMNS": "200"},
+            preexec_fn=heed_ctrl_c,
+            start_new_session=True,
+        )
+        os.close(theirs)
+
+    def type(self, text: str) -> None:
+        os.write(self._mine, text.encode())
+
+    def waits_for(self, text: str, seconds: float = 60.0) -> str:
+        """Reads until a text appears, and returns what came before it."""
+        end = time.monotonic() + seconds
+        while text not in self.seen:
+            left = end - time.monotonic()
+            assert left > 0, f"{text!r} did not come: {self.seen[-2000:]}"
+            if select.select([self._mine], [], [], left)[0]:
+                self.seen += re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", os.read(self._mine, 65536).decode())
+        before, _, self.seen = self.seen.partition(text)
+        return before
+
+    def ends(self) -> int:
+        while True:
+            try:
+                if not os.read(self._mine, 65536):
+                    break
+            except OSError:  # the other side is closed
+                break
+        return self.process.wait(20)
+
+    def close(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait()
+        os.close(self._mine)
+
+
+@pytest.fixture
+def terminal() -> Iterator[Any]:
+    made: list[Terminal] = []
+
+    def start(command: Sequence[str]) -> Terminal:
+        made.append(Terminal(command))
+        return made[-1]
+
+    yield start
+    for each in made:
+        each.close()
+
+
+def test_a_conversation_in_a_terminal(options, terminal) -> None:
+    person = terminal(options)
+    person.waits_for("/help lists the commands")
+    person.waits_for("> ")
+    person.type(f"{FIRST}\n")
+    person.waits_for("It was finished in 1402 [1].")
+    person.waits_for("Supported by")
+    person.waits_for("> ")
+    person.type(f"{FOLLOW_UP}\n")
+    person.waits_for("asked: Who built Charles Bridge?")
+    person.waits_for("Petr Parler built it [1].")
+    person.waits_for("> ")
+    for command, wanted in (("/sources", "Supported by"), ("/steps", "trajectory:"), ("/help", "/quit")):
+        person.type(f"{command}\n")
+        person.waits_for(wanted)
+        person.waits_for("> ")
+    person.type("\x10\x10\x10\x10\x10\n")  # Ctrl-P: the line five back is the first question
+    person.waits_for(FIRST)
+    person.waits_for("asked: Who built Charles Bridge?")
+    person.waits_for("> ")
+    person.type("\x04")
+    person.waits_for("--resume takes it up")
+    assert person.ends() == 0
+
+
+def test_ctrl_c_stops_the_question_within_a_second_and_then_the_conversation(options, terminal, server) -> None:
+    server.misbehave("stall")
+    person = terminal(options)
+    person.waits_for("> ")
+    person.type(f"{FIRST}\n")
+    person.waits_for("answer")
+    person.process.send_signal(signal.SIGINT)
+    began = time.monotonic()
+    person.waits_for("stopped; Ctrl-C again ends", 2.0)
+    assert time.monotonic() - began < 1.5
+    person.waits_for("> ")
+    person.type(f"{FIRST}\n")
+    person.waits_for("It was finished in 1402 [1].")
+    person.waits_for("> ")
+    person.process.send_signal(signal.SIGINT)
+    assert person.ends() == 0
+    assert [line["kind"] for line in lines_of(kept())] == ["question", "stopped", "question", "answer"]
+
+
+def test_nothing_is_lost_to_kill_9_and_the_question_goes_on(options, terminal, server: MockOpenAI) -> None:
+    person = terminal(options)
+    person.waits_for("> ")
+    person.type(f"{FIRST}\n")
+    person.waits_for("It was finished in 1402 [1].")
+    person.waits_for("> ")
+    server.misbehave("ok", "stall")  # the follow-up is condensed, and its answer never comes
+    person.type(f"{FOLLOW_UP}\n")
+    person.waits_for("answer")
+    person.process.kill()
+    assert person.ends() == -signal.SIGKILL
+    assert [line["kind"] for line in lines_of(kept())] == ["question", "answer", "question"]
+    paid = len(server.received)
+    again = terminal([*options, "--resume"])
+    again.waits_for("taken up after 1 questions")
+    again.waits_for(f"going on with: {FOLLOW_UP}")
+    again.waits_for("Petr Parler built it [1].")
+    again.waits_for("> ")
+    assert len(server.received) == paid + 1  # the condensed question is not paid again
+    again.type("/quit\n")
+    assert again.ends() == 0
+
+
+def test_a_line_that_was_cut_short_is_taken_off(options, monkeypatch, capsys) -> None:
+    assert piped(monkeypatch, [*options, "--conversation", "talk.jsonl"], FIRST) == 0
+    with Path("talk.jsonl").open("a") as file:
+        file.write('{"kind":"question","te')
+    assert piped(monkeypatch, [*options, "--conversation", "talk.jsonl", "--resume"], FOLLOW_UP) == 0
+    out, err = capsys.readouterr()
+    assert "was cut short" in err
+    assert "Petr Parler built it" in out

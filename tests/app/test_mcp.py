@@ -1,0 +1,259 @@
+"""`reground mcp`, asked by the SDK's own client: over standard input and output, and over HTTP on loopback."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import re
+import signal
+import sys
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+pytest.importorskip("mcp")
+
+from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters
+
+from reground.app.cli import run
+from reground.app.serving.mcp import TOOLS
+from reground.core.language import tokens_of
+from reground.testing.openai_server import MockOpenAI
+from tests.signals import heed_ctrl_c
+
+BRIDGES = "# Bridges\n\nCharles Bridge was finished in 1402.\n\nLegion Bridge was finished in 1901.\n"
+START = [sys.executable, "-m", "reground", "mcp"]
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "bridges.md").write_text(BRIDGES)
+    (folder / "long.md").write_text("# Long\n\n" + "The mill stands at the river. " * 3000)
+    return folder
+
+
+def environment(tmp_path: Path) -> dict[str, str]:
+    return {**os.environ, "REGROUND_HOME": str(tmp_path / "home"), "OPENAI_API_KEY": "sk-secret-of-the-test"}
+
+
+def arguments(docs: Path, server: MockOpenAI, *more: str) -> list[str]:
+    asked = ["--corpus", str(docs), "--method", "rag", "--model", "openai/mock", "--base-url", server.url]
+    return [*START, *asked, "--quiet", *more]
+
+
+def by_stdio(tmp_path: Path, docs: Path, server: MockOpenAI, *more: str) -> StdioServerParameters:
+    command, *rest = arguments(docs, server, *more)
+    return StdioServerParameters(command=command, args=rest, env=environment(tmp_path))
+
+
+@asynccontextmanager
+async def by_http(tmp_path: Path, docs: Path, server: MockOpenAI, *more: str) -> AsyncIterator[str]:
+    """The address of a server, which is ended by Ctrl-C within three seconds."""
+    process = await asyncio.create_subprocess_exec(
+        *arguments(docs, server, "--http", "--port", "0", *more),
+        env=environment(tmp_path),
+        stderr=asyncio.subprocess.PIPE,
+        preexec_fn=heed_ctrl_c,
+    )
+    try:
+        assert process.stderr is not None
+        async with asyncio.timeout(60):
+            while not (found := re.search(rb"http://127\.0\.0\.1:\d+/mcp", line := await process.stderr.readline())):
+                assert line, "it ended"
+        yield found[0].decode()
+        process.send_signal(signal.SIGINT)
+        async with asyncio.timeout(3):
+            assert await process.wait() == 130
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+@asynccontextmanager
+async def connected(kind: str, tmp_path: Path, docs: Path, server: MockOpenAI, *more: str) -> AsyncIterator[Client]:
+    mode = "legacy" if kind.endswith("legacy") else "auto"
+    if kind.startswith("stdio"):
+        async with Client(by_stdio(tmp_path, docs, server, *more), mode=mode) as client:
+            yield client
+    else:
+        async with by_http(tmp_path, docs, server, *more) as url, Client(url, mode=mode) as client:
+            yield client
+
+
+def text_of(result: Any) -> str:
+    assert len(result.content) == 1
+    return str(result.content[0].text)
+
+
+@pytest.mark.parametrize("kind", ["stdio", "stdio legacy", "http", "http legacy"])
+async def test_ask_retrieve_and_fetch(kind: str, tmp_path: Path, docs: Path) -> None:
+    told: list[tuple[float, str | None]] = []
+
+    async def tell(progress: float, total: float | None, message: str | None) -> None:
+        told.append((progress, message))
+
+    server = MockOpenAI(lambda body: "It was finished in 1402 [1].")
+    async with server, connected(kind, tmp_path, docs, server) as client:
+        listed = (await client.list_tools()).tools
+        assert [tool.name for tool in listed] == ["ask", "retrieve", "fetch"]
+        assert "rag/mock@docs" in json.dumps(listed[0].input_schema)
+        assert all(tool.description and tool.output_schema for tool in listed)
+
+        asked = await client.call_tool("ask", {"question": "When was Charles Bridge finished?"}, progress_callback=tell)
+        assert not asked.is_error
+        answer = asked.structured_content
+        assert json.loads(text_of(asked)) == answer
+        assert answer["answer"] == "It was finished in 1402 [1]."
+        assert (answer["answered"], answer["usage"]["calls"]) == (True, 1)
+        assert answer["citations"][0]["quote"] == "Charles Bridge was finished in 1402."
+        assert answer["citations"][0]["line"] == 3
+        assert [count for count, _ in told] == sorted({count for count, _ in told})
+        assert any("retrieve" in (message or "") for _, message in told)
+        assert any("answer done: 1 calls" in (message or "") for _, message in told)
+
+        found = await client.call_tool("retrieve", {"query": "mill at the river", "k": 5})
+        assert tokens_of(text_of(found)) <= 2000
+        first = next(hit for hit in found.structured_content["passages"] if not hit["whole"])
+        assert first["id"].startswith("long.md")
+        parts, offset = "", 0
+        while offset is not None:
+            part = await client.call_tool("fetch", {"id": first["id"], "offset": offset})
+            assert tokens_of(text_of(part)) <= 2000
+            parts += part.structured_content["text"]
+            offset = part.structured_content.get("next_offset")
+        assert parts.count("mill") > 50
+        whole = await client.call_tool("fetch", {"id": first["id"], "document": True, "max_tokens": 300})
+        assert whole.structured_content["characters"] > len(parts)
+
+
+WRONG = [
+    ("ask", {"question": ""}, "question: "),
+    ("ask", {"question": "Why?", "offer": "rat/mock"}, "no model is called 'rat/mock'; did you mean"),
+    ("retrieve", {"query": "mill", "corpus": "other"}, "no documents are called 'other'"),
+    ("retrieve", {"query": "mill", "k": 1000}, "k: "),
+    ("retrieve", {"quary": "mill"}, "query: Field required; quary: "),
+    ("fetch", {"id": "nothing"}, "nothing has the id 'nothing'"),
+    ("fetch", {"id": "bridges.md", "offset": 10**9}, "characters"),
+    ("fetchh", {}, "no tool is called 'fetchh'; did you mean fetch?"),
+]
+
+
+async def test_errors_are_one_clear_line_and_the_server_goes_on(tmp_path: Path, docs: Path) -> None:
+    async with MockOpenAI(lambda body: "It was.") as server, Client(by_stdio(tmp_path, docs, server)) as client:
+        for name, given, why in WRONG:
+            failed = await client.call_tool(name, given)
+            assert failed.is_error
+            assert why in text_of(failed)
+            assert "\n" not in text_of(failed)
+        server.misbehave("401")
+        failed = await client.call_tool("ask", {"question": "When was it?"})
+        assert failed.is_error
+        assert "sk-secret" not in text_of(failed)
+        assert "\n" not in text_of(failed)
+        assert not (await client.call_tool("ask", {"question": "When was it?"})).is_error
+
+
+@pytest.mark.parametrize("kind", ["stdio", "stdio legacy", "http", "http legacy"])
+async def test_a_call_that_the_client_gives_up_is_no_longer_worked_on(kind: str, tmp_path: Path, docs: Path) -> None:
+    """With one place for questions, the next one is answered only if the first has left it."""
+    begun = asyncio.Event()
+
+    async def tell(progress: float, total: float | None, message: str | None) -> None:
+        if "answer" in (message or ""):
+            begun.set()
+
+    async with MockOpenAI(lambda body: "It was.") as server:
+        server.misbehave("stall")
+        async with connected(kind, tmp_path, docs, server, "--concurrency", "1") as client:
+            first = asyncio.create_task(client.call_tool("ask", {"question": "Which stalls?"}, progress_callback=tell))
+            async with asyncio.timeout(60):
+                await begun.wait()
+            first.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await first
+            async with asyncio.timeout(20):
+                assert not (await client.call_tool("ask", {"question": "Which goes on?"})).is_error
+
+
+async def test_other_hosts_and_pages_of_browsers_are_refused(tmp_path: Path, docs: Path) -> None:
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
+    accepts = {"Accept": "application/json, text/event-stream", "Content-Type": "application/json"}
+    async with MockOpenAI() as server, by_http(tmp_path, docs, server) as url, aiohttp.ClientSession() as session:
+        for headers, status in (({"Origin": "https://evil.test"}, 403), ({"Host": "evil.test"}, 421)):
+            async with session.post(url, json=message, headers={**accepts, **headers}) as refused:
+                assert refused.status == status
+
+
+def raw(*messages: dict[str, Any]) -> bytes:
+    return b"".join(json.dumps(message).encode() + b"\n" for message in messages)
+
+
+HELLO = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}},
+}
+
+READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
+SEARCH = {
+    "jsonrpc": "2.0",
+    "id": 2,
+    "method": "tools/call",
+    "params": {"name": "retrieve", "arguments": {"query": "Legion Bridge"}},
+}
+
+
+async def started(command: Sequence[str], tmp_path: Path) -> asyncio.subprocess.Process:
+    pipe = asyncio.subprocess.PIPE
+    return await asyncio.create_subprocess_exec(
+        *command, env=environment(tmp_path), stdin=pipe, stdout=pipe, stderr=pipe, preexec_fn=heed_ctrl_c
+    )
+
+
+async def test_standard_output_holds_the_protocol_alone_and_its_end_is_the_end(tmp_path: Path, docs: Path) -> None:
+    async with MockOpenAI() as server:
+        command = [each for each in arguments(docs, server) if each != "--quiet"]
+        process = await started(command, tmp_path)
+        out, err = await asyncio.wait_for(process.communicate(raw(HELLO) + b"no json\n"), 60)
+    assert process.returncode == 0
+    assert all("jsonrpc" in json.loads(line) for line in out.splitlines())
+    assert json.loads(out.splitlines()[0])["result"]["serverInfo"]["name"] == "reground"
+    assert b"Traceback" not in err
+
+
+async def test_ctrl_c_ends_it_within_a_second_while_it_waits_for_a_message(tmp_path: Path, docs: Path) -> None:
+    async with MockOpenAI() as server:
+        process = await started(arguments(docs, server), tmp_path)
+        assert process.stdin is not None and process.stdout is not None
+        process.stdin.write(raw(HELLO, READY, SEARCH))
+        assert b"reground" in await asyncio.wait_for(process.stdout.readline(), 60)
+        assert b"Legion" in await asyncio.wait_for(process.stdout.readline(), 60)
+        process.send_signal(signal.SIGINT)
+        assert await asyncio.wait_for(process.wait(), 3) == 130
+
+
+async def test_what_cannot_be_opened_ends_the_server_with_a_line(tmp_path: Path) -> None:
+    """A client is answered before the documents are open, and shows in its log why the server ended."""
+    process = await started([*START, "--corpus", str(tmp_path / "absent"), "--model", "openai/mock"], tmp_path)
+    assert process.stdin is not None and process.stderr is not None
+    process.stdin.write(raw(HELLO))
+    assert await asyncio.wait_for(process.wait(), 60) == 2
+    err = await process.stderr.read()
+    assert b"absent" in err
+    assert err.count(b"\n") == 1
+
+
+def test_wrong_options_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["mcp", "--method", "ragg"]) == 2
+    assert "rag" in capsys.readouterr().err
+    assert set(TOOLS) == {"ask", "retrieve", "fetch"}
