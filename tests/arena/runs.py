@@ -40,7 +40,9 @@ def three_runs(root: Path, *, prefix: str = "") -> list[RunFolder]:
     """Three methods that answer three questions, each in its own words."""
     return [
         write_run(
-            root / f"folder-{prefix}{name}", f"{prefix}{name}", {f"q{n}": f"{word} answer {n}" for n in range(QUESTIONS)}
+            root / f"folder-{prefix}{name}",
+            f"{prefix}{name}",
+            {f"q{n}": f"{word} answer {n}" for n in range(QUESTIONS)},
         )
         for name, word in (("zebrafish", "short"), ("quokka", "long"), ("narwhal", "plain"))
     ]
