@@ -42,8 +42,8 @@ _HEADERS = {
 }
 
 
-def _named(text: str) -> str:
-    name = judge_name(text)
+def _named(given: str) -> str:
+    name = judge_name(given)
     if not name:
         raise ValueError("a judge needs a name")
     return name
