@@ -80,7 +80,7 @@ async def _judged(order: Arena, name: str, found: Contest, votes: Votes, err: Co
     pairs = list(found.pairs.values())
 
     def told(judged: Judged) -> None:
-        if not quiet and judged.pairs % 20 == 0:
+        if not quiet and judged.pairs % max(1, len(pairs) // 20) == 0:
             common.say(err, f"{name}: {judged.pairs} of {len(pairs)} pairs")
 
     journal = SqliteJournal(votes.path.with_suffix(".replies.sqlite"))
