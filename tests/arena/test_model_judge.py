@@ -24,13 +24,15 @@ from tests.arena.runs import write_run
         ('verdict = "both bad"  # really', "bad"),
         ('verdict = "both_are_bad"', "bad"),
         ('verdict = "A"\nverdict = "B"', "a"),
+        (' "B".\n', "b"),
+        ("Both bad", "bad"),
     ],
 )
 def test_a_verdict_is_read(reply: str, said: str) -> None:
     assert read_verdict(reply) == said
 
 
-@pytest.mark.parametrize("reply", ["", "A", "verdict = A", 'verdict = "C"', "verdict = 1", 'my verdict = "A"'])
+@pytest.mark.parametrize("reply", ["", "A good one", "verdict = A", 'verdict = "C"', "verdict = 1", 'my verdict = "A"'])
 def test_what_is_no_verdict_is_said(reply: str) -> None:
     with pytest.raises(ParseError):
         read_verdict(reply)

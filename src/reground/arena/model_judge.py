@@ -74,12 +74,19 @@ def _quoted(question: str, a: str, b: str) -> str:
 
 
 def read_verdict(reply: str) -> Said:
-    """The verdict in a reply. Raises ParseError."""
+    """The verdict in a reply, or a reply that is nothing else. Raises ParseError."""
+    bare = _WORDS.get(_plain(reply.strip("\"'`. \n"))) if len(reply) < 40 else None
+    if bare is not None:
+        return bare
     value = assigned(reply, "verdict", _FORM)
-    said = _WORDS.get(" ".join(value.lower().replace("_", " ").split())) if isinstance(value, str) else None
+    said = _WORDS.get(_plain(value)) if isinstance(value, str) else None
     if said is None:
         raise ParseError('`verdict` must be "A", "B", "tie" or "both bad".')
     return said
+
+
+def _plain(word: str) -> str:
+    return " ".join(word.lower().replace("_", " ").split())
 
 
 def combined(straight: Said, turned: Said) -> tuple[Verdict, bool]:
