@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from pydantic import JsonValue
@@ -43,7 +43,12 @@ def as_csv(reports: Sequence[Report]) -> str:
 
     Numbers are unrounded; what is not known is empty.
     """
-    lines = [_line(report, name, row) for report in reports for name, row in _named(report)]
+    return csv_text(_line(report, name, row) for report in reports for name, row in _named(report))
+
+
+def csv_text(lines: Iterable[Mapping[str, JsonValue]]) -> str:
+    """Lines as CSV, with a column for every key; text that a spreadsheet would take for a formula cannot act."""
+    lines = list(lines)
     headers = dict.fromkeys(header for line in lines for header in line)
     text = io.StringIO()
     writer = csv.DictWriter(text, headers, lineterminator="\n")

@@ -8,6 +8,7 @@ import typer
 
 from reground import __version__
 from reground.app.cli import (
+    arena,
     ask,
     chat,
     demo,
@@ -63,6 +64,7 @@ library.register(app)
 look.register(app)
 evaluation.register(app)
 judge.register(app)
+arena.register(app)
 questions.register(app)
 searching.register(app)
 mcp.register(app)

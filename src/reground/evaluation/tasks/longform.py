@@ -12,6 +12,7 @@ import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cache
 from math import isfinite
 from pathlib import Path
 from statistics import fmean, stdev
@@ -108,24 +109,35 @@ def judge_prompt(question: str, answer: str, reference: str, exemplars: Sequence
     return "\n\n".join([INSTRUCTION, *worked, asked])
 
 
-_VERDICT = re.compile(r"^[ \t\r`]*+implied\s*+(?::\s*+bool\s*+)?+=\s*+([^#\n`]*)", re.MULTILINE)
-
-
 def parse_verdict(reply: str) -> bool:
     """The first `implied = True` or `implied = False`. A base model may continue with made-up judgements.
 
-    The right side must be a Python literal; nothing is evaluated. Raises ParseError.
+    Raises ParseError.
     """
-    found = _VERDICT.search(reply)
-    if found is None:
-        raise ParseError("there is no line `implied = True` or `implied = False`.")
-    try:
-        value = ast.literal_eval(found[1].strip())
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        value = None
+    value = assigned(reply, "implied", "`implied = True` or `implied = False`")
     if not isinstance(value, bool):
         raise ParseError("`implied` must be True or False.")
     return value
+
+
+def assigned(reply: str, name: str, form: str) -> object:
+    """The value of the first line `name = value`: a Python literal, or None; nothing is evaluated.
+
+    form: how the line looks, for the error. Raises ParseError where there is no such line.
+    """
+    found = _assignment(name).search(reply)
+    if found is None:
+        raise ParseError(f"there is no line {form}.")
+    try:
+        value: object = ast.literal_eval(found[1].strip())
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        value = None
+    return value
+
+
+@cache
+def _assignment(name: str) -> re.Pattern[str]:
+    return re.compile(rf"^[ \t\r`]*+{name}\s*+(?::\s*+\w++\s*+)?+=\s*+([^#\n`]*)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
