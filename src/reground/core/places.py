@@ -1,4 +1,4 @@
-"""The folders of models, indexes, caches and runs: in REGROUND_HOME if set, otherwise in the XDG base directories.
+"""The places of models, indexes, caches, runs and keys: in REGROUND_HOME if set, otherwise in the XDG base directories.
 
 These functions create no folder.
 """
@@ -29,6 +29,11 @@ def cache_dir() -> Path:
 def runs_dir() -> Path:
     """Journals and trajectories of runs; losing them loses paid work."""
     return _place("XDG_STATE_HOME", ".local/state", "runs")
+
+
+def keys_file() -> Path:
+    """The API keys that `reground serve` asks for."""
+    return _place("XDG_CONFIG_HOME", ".config", "keys.jsonl")
 
 
 def expanded(path: str | Path) -> Path:

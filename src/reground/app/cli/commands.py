@@ -15,6 +15,7 @@ from reground.app.cli import (
     look,
     questions,
     searching,
+    serving,
     train,
     train_agent,
     train_critics,
@@ -62,6 +63,7 @@ evaluation.register(app)
 judge.register(app)
 questions.register(app)
 searching.register(app)
+serving.register(app)
 train.register(app)
 train_critics.register(train.train_app)
 train_reader.register(train.train_app)
