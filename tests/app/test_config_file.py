@@ -52,7 +52,8 @@ OPTIONS = [
 
 def test_what_answers_and_what_trains_reads_a_configuration() -> None:
     trainers = {path for path in READERS if path.startswith("train ")}
-    assert set(READERS) - trainers == {"ask", "eval", "compare", "judge", "questions", "retrieve", "serve-retrieval"}
+    talkers = {"ask", "retrieve", "serve", "serve-retrieval"}
+    assert set(READERS) - trainers == {*talkers, "eval", "compare", "judge", "questions"}
     stages = {f"train critics {stage}".strip() for stage in ("", "collect", "data", "fit", "eval")}
     assert stages | {"train trees"} <= trainers
 

@@ -39,7 +39,9 @@ def test_models_are_listed_and_named_with_slashes(client: openai.OpenAI) -> None
     assert refused.value.code == "model_not_found"
 
 
-def test_a_chat_completion_has_its_answer_its_sources_its_steps_and_its_cost(client: openai.OpenAI, model: Slow) -> None:
+def test_a_chat_completion_has_its_answer_its_sources_its_steps_and_its_cost(
+    client: openai.OpenAI, model: Slow
+) -> None:
     found = client.chat.completions.create(model="rag/m@docs", messages=ASKED, seed=3, user="me", metadata={"a": "b"})
     said = found.choices[0].message
     assert said.content == ANSWER
@@ -84,7 +86,9 @@ def test_usage_comes_in_a_stream_only_when_asked_for(client: openai.OpenAI) -> N
 
 
 def test_a_response_has_reasoning_and_a_message(client: openai.OpenAI) -> None:
-    found = client.responses.create(model="rag/m@docs", input="Which river flows through Prague?", instructions="Be kind.")
+    found = client.responses.create(
+        model="rag/m@docs", input="Which river flows through Prague?", instructions="Be kind."
+    )
     assert found.output_text == ANSWER
     assert found.status == "completed"
     thought, message = found.output
@@ -94,7 +98,8 @@ def test_a_response_has_reasoning_and_a_message(client: openai.OpenAI) -> None:
     assert found.usage.total_tokens == found.usage.input_tokens + found.usage.output_tokens > 0
     assert found.store is False
     again = client.responses.create(
-        model="rag/m@docs", input=[*[each.model_dump() for each in found.output], {"role": "user", "content": "And then?"}]
+        model="rag/m@docs",
+        input=[*[each.model_dump() for each in found.output], {"role": "user", "content": "And then?"}],
     )
     assert again.output_text == ANSWER
 

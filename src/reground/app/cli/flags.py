@@ -157,9 +157,8 @@ def _default(cls: Any, name: str, kind: Any) -> Any:
     if not dataclasses.is_dataclass(cls):
         return cls.model_fields[name].default
     found = cls.__dataclass_fields__[name]
-    if kind == list[str]:
-        return None
-    return found.default if found.default_factory is dataclasses.MISSING else found.default_factory()
+    default = found.default if found.default_factory is dataclasses.MISSING else found.default_factory()
+    return default or None if kind == list[str] else default
 
 
 def _hint(cls: type, name: str) -> Any:

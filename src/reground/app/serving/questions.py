@@ -34,6 +34,8 @@ if TYPE_CHECKING:
 _BODY_SECONDS = 30.0
 """How long a body may take to arrive."""
 _MIB = 1 << 20
+_DROPPED = 4
+"""How many times the largest body is read of one that is too large."""
 _SOON = 1.0
 """How long a stream waits for its first step before it begins, so that an early failure still has a status."""
 
@@ -141,25 +143,27 @@ async def _body(scope: Scope, receive: Receive, most: int) -> bytes:
     """The body. Raises Refusal where it is too large or too slow, and Gone."""
     length = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
     too_large = Refusal(413, f"the body is larger than {most // _MIB} MiB", code="body_too_large", headers=_CLOSE)
-    if not length.isdigit() or int(length[:20]) > most:
+    if not length.isdigit() or int(length[:20]) > _DROPPED * most:
         raise too_large
     parts: list[bytes] = []
-    size = 0
+    size, more = 0, True
     try:
         async with asyncio.timeout(_BODY_SECONDS):
-            while True:
+            # Somewhat more than the limit is read and dropped: a client that still sends would not see the refusal.
+            while more and size <= _DROPPED * most:
                 message = await receive()
                 if message["type"] == "http.disconnect":
                     raise Gone
-                parts.append(message.get("body", b""))
-                size += len(parts[-1])
-                if size > most:
-                    raise too_large
-                if not message.get("more_body", False):
-                    return b"".join(parts)
+                size += len(message.get("body", b""))
+                more = message.get("more_body", False)
+                if size <= most:
+                    parts.append(message.get("body", b""))
     except TimeoutError:
         why = f"the body did not arrive within {_BODY_SECONDS:.0f} seconds"
         raise Refusal(408, why, code="timeout", headers=_CLOSE) from None
+    if size > most:
+        raise too_large
+    return b"".join(parts)
 
 
 _CLOSE = {"Connection": "close"}

@@ -86,9 +86,10 @@ def refusal_of(error: Exception) -> Refusal:
 
 def refusal_of_body(error: ValidationError) -> Refusal:
     """What is wrong with the body of a request."""
-    first = error.errors(include_url=False, include_input=False)[0]
+    errors = error.errors(include_url=False, include_input=False)
+    first = max(errors, key=lambda each: len(each["loc"]))  # of a text or a list, what is wrong in the list
     if first["type"] == "json_invalid":
         return Refusal(400, "the body is not JSON", code="invalid_json")
-    param = ".".join(str(part) for part in first["loc"] if not str(part).startswith("function-")) or None
+    param = ".".join(str(part) for part in first["loc"] if not set("[-(") & set(str(part))) or None
     said = first["msg"].removeprefix("Value error, ")
     return Refusal(400, f"{param}: {said}" if param else said, code="invalid_value", param=param)

@@ -25,10 +25,13 @@ except ImportError:  # it comes with no extra of ours
 
 
 class Trace:
-    """The span of one question, and within it a span for each call and search that is made now."""
+    """The span of one question, and within it a span for each call and search that is made now.
 
-    def __init__(self, offer: Offer, headers: Mapping[str, str]) -> None:
-        self._tracer = trace.get_tracer("reground")
+    headers: of the request, which may name a span of the client. provider: the program's own by default.
+    """
+
+    def __init__(self, offer: Offer, headers: Mapping[str, str], provider: Any = None) -> None:
+        self._tracer = trace.get_tracer("reground", tracer_provider=provider)
         self._offer = offer
         self._open: defaultdict[tuple[str, str], deque[Any]] = defaultdict(deque)
         self._span = self._tracer.start_span(
@@ -43,6 +46,7 @@ class Trace:
                 **({} if offer.corpus is None else {"gen_ai.data_source.id": offer.corpus}),
             },
         )
+        self.recorded = self._span.is_recording()
         self._within = trace.set_span_in_context(self._span)
 
     def see(self, event: Event) -> None:
@@ -75,7 +79,7 @@ class Trace:
 def traced(offer: Offer, headers: Mapping[str, str]) -> Iterator[Trace | None]:
     """The trace of a question, ended with the block; None where nothing records it."""
     made = None if trace is None else Trace(offer, headers)
-    if made is None or not made._span.is_recording():
+    if made is None or not made.recorded:
         yield None
         return
     try:
