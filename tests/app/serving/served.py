@@ -42,8 +42,8 @@ class Slow(ScriptedModel):
         self.begun += 1
         try:
             await asyncio.sleep(self.seconds)
-            while self.gate is not None and not self.gate.is_set():
-                await asyncio.sleep(0.01)
+            if self.gate is not None:
+                await asyncio.to_thread(self.gate.wait, 10)
         except asyncio.CancelledError:
             self.cancelled += 1
             raise

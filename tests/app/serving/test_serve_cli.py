@@ -134,13 +134,13 @@ def test_sigterm_lets_what_is_in_work_end(tmp_path: Path, docs: Path) -> None:
 
 
 def test_sigterm_cancels_what_takes_longer_than_the_grace(tmp_path: Path, docs: Path) -> None:
-    with serving(MockOpenAI(latency=30)) as model:
-        with process(tmp_path / "home", docs, model, "--grace", "0.3") as server:
-            thread, got = ask_aside(server)
-            while not model.received:
-                time.sleep(0.02)
-            code, seconds, said = server.ended(signal.SIGTERM, 10)
-            thread.join(10)
+    home = tmp_path / "home"
+    with serving(MockOpenAI(latency=30)) as model, process(home, docs, model, "--grace", "0.3") as server:
+        thread, got = ask_aside(server)
+        while not model.received:
+            time.sleep(0.02)
+        code, seconds, said = server.ended(signal.SIGTERM, 10)
+        thread.join(10)
     assert code == 0
     assert seconds < 5
     assert "Traceback" not in said

@@ -108,11 +108,12 @@ def test_a_client_that_waits_for_its_turn_and_goes_away_leaves_the_queue(tmp_pat
 
 def test_a_stream_is_kept_awake_while_a_call_takes_long(tmp_path: Path) -> None:
     model = Slow(lambda messages, sampling: Reply(text=ANSWER), seconds=0.6)
+    said = b""
     with served(tmp_path, model, methods=["direct"], heartbeat=0.1) as server:
-        with raw(server, asked("river?", stream=True)) as connection:
-            said = b""
-            while b"[DONE]" not in said:
-                said += connection.recv(65536)
+        connection = raw(server, asked("river?", stream=True))
+        while b"[DONE]" not in said:
+            said += connection.recv(65536)
+        connection.close()
     before, _, after = said.partition(b'"content":"The Vltava')
     assert before.count(b": still working\n\n") >= 3
     assert b": still working" not in after
