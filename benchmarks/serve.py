@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import socket
 import subprocess
 import sys
 import tempfile
@@ -47,18 +48,27 @@ class Forgetful(ScriptedModel):
     """A scripted model that keeps no calls, which would count as the server's memory."""
 
     async def generate(self, *asked: Any) -> Any:
+        """Reply at once."""
         self.calls.clear()
         return await super().generate(*asked)
+
+
+class ForgetfulRetriever(ScriptedRetriever):
+    """The same for searches."""
+
+    async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
+        """Search at once."""
+        self.queries.clear()
+        return await super().retrieve(query, k=k)
 
 
 @contextlib.asynccontextmanager
 async def opened(home: Path) -> AsyncIterator[Engine]:
     """An engine with one method over five passages."""
     offers = [Offer("rag/m@docs", "rag", "openai/m", "docs")]
-    model, retriever = Forgetful(lambda messages, sampling: TEXT * 3), ScriptedRetriever(PASSAGES)
+    model, retriever = Forgetful(lambda messages, sampling: TEXT * 3), ForgetfulRetriever(PASSAGES)
     engine = Engine(offers, {"openai/m": model}, {"docs": retriever}, Ask(question="", home=home), concurrency=64)
     yield engine
-    retriever.queries.clear()
     await engine.aclose()
 
 
@@ -74,13 +84,10 @@ async def child() -> None:
         async with opened(Path(home)) as engine:
             app = application(engine, Serve(home=Path(home)))
             both = Starlette(routes=[Route("/bare", bare, methods=["POST"]), Mount("/", app)])
-            config = uvicorn.Config(both, port=0, lifespan="off", access_log=False, log_level="critical")
-            server = uvicorn.Server(config)
-            serving = asyncio.create_task(server.serve())
-            while not server.started:
-                await asyncio.sleep(0.01)
-            print(server.servers[0].sockets[0].getsockname()[1], flush=True)
-            await serving
+            config = uvicorn.Config(both, lifespan="off", access_log=False, log_level="critical")
+            with socket.create_server(("127.0.0.1", 0), backlog=2048) as listening:
+                print(listening.getsockname()[1], flush=True)
+                await uvicorn.Server(config).serve([listening])
 
 
 @contextlib.contextmanager
@@ -112,6 +119,16 @@ async def many(one: Callable[[int], Awaitable[None]], count: int, at_once: int) 
     await asyncio.gather(*(worker() for _ in range(at_once)))
 
 
+async def best(one: Callable[[int], Awaitable[None]], count: int, at_once: int, clock: Callable[[], float]) -> float:
+    """The processor time of the best of three rounds, each of questions that were not asked before."""
+    found = []
+    for number in range(1, 4):
+        before = clock()
+        await many(lambda each, first=number * count + 100: one(first + each), count, at_once)  # type: ignore[misc]
+        found.append(clock() - before)
+    return min(found)
+
+
 def cpu_seconds(process: psutil.Process) -> float:
     """The processor time of a process."""
     times = process.cpu_times()
@@ -129,9 +146,7 @@ async def measure(requests: int, at_once: int) -> None:
                 await engine.ask("", said, observer=lambda event: None)
 
             await many(direct, 20, at_once)
-            before = time.process_time()
-            await many(lambda number: direct(100 + number), requests, at_once)
-            rows.append(("the method's own", time.process_time() - before))
+            rows.append(("the method's own", await best(direct, requests, at_once, time.process_time)))
     with served() as (url, process):
         async with aiohttp.ClientSession() as session:
             cases: Sequence[tuple[str, str, dict[str, object]]] = (
@@ -147,9 +162,7 @@ async def measure(requests: int, at_once: int) -> None:
                         await reply.read()
 
                 await many(lambda number, post=post: post(-1 - number), 20, at_once)  # type: ignore[misc]
-                before = cpu_seconds(process)
-                await many(post, requests, at_once)
-                rows.append((name, cpu_seconds(process) - before))
+                rows.append((name, await best(post, requests, at_once, lambda: cpu_seconds(process))))
     print("| what | CPU ms a request |\n|---|---:|")
     for name, seconds in rows:
         print(f"| {name} | {1000 * seconds / requests:.2f} |")
@@ -170,10 +183,8 @@ async def soak(minutes: float) -> None:
                 if time.monotonic() - shown >= 15:
                     shown, rss = time.monotonic(), process.memory_info().rss / 2**20
                     left = (end - shown) / 60
-                    print(
-                        f"{left:5.1f} min left, {number:6} requests, {rss:6.1f} MiB, {process.num_fds()} files",
-                        flush=True,
-                    )
+                    said = f"{number:6} requests, {rss:6.1f} MiB, {process.num_fds()} files open"
+                    print(f"{left:5.1f} min left, {said}", flush=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
