@@ -103,7 +103,7 @@ class TextOptions(_Body):
 class _Asked(_Body):
     """What both interfaces have in common.
 
-    model: a name of /v1/models; the first by default. seed: another one answers the question anew.
+    model: a name of /v1/models; the first by default. seed: with another one the question is answered again.
     budget: the most that the whole question may cost, all calls of the method together.
     """
 

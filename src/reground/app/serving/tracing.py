@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 try:
     from opentelemetry import propagate, trace
-except ImportError:  # it comes with no extra of ours
+except ImportError:  # no extra brings it
     trace = None  # type: ignore[assignment]
 
 

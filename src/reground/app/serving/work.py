@@ -88,7 +88,7 @@ class Work:
                     await self.result()
 
     async def events(self, heartbeat: float | None) -> AsyncIterator[Event | None]:
-        """What happens, as it happens; None after so many seconds without news; never for None."""
+        """What happens, as it happens; None after that many seconds without news; never for None."""
         if self._first is not None:
             yield self._first
         while True:
