@@ -52,7 +52,7 @@ OPTIONS = [
 
 def test_what_answers_and_what_trains_reads_a_configuration() -> None:
     trainers = {path for path in READERS if path.startswith("train ")}
-    talkers = {"ask", "chat", "mcp", "retrieve", "serve-retrieval"}
+    talkers = {"ask", "chat", "mcp", "retrieve", "serve", "serve-retrieval"}
     assert set(READERS) - trainers == {*talkers, "arena", "eval", "compare", "judge", "questions"}
     stages = {f"train critics {stage}".strip() for stage in ("", "collect", "data", "fit", "eval")}
     assert stages | {"train trees"} <= trainers

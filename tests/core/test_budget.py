@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 
 from reground.core.budget import Budget, Meter, Reservation, estimate_tokens
 from reground.core.errors import BudgetExceeded, ConfigurationError
-from reground.core.language import Message, Sampling, Usage
+from reground.core.language import Message, Sampling, Usage, as_messages
 from tests.core.strategies import usages
 
 ASK = (Message(role="user", content="a" * 35),)  # 14 tokens by the estimate
@@ -193,3 +193,32 @@ def test_calls_at_once_never_overspend_together(tokens, calls):
         meter.settle(reserved, spent)
     assert meter.usage.tokens <= tokens
     assert meter.remaining_tokens() == tokens - meter.usage.tokens
+
+
+def test_the_tokens_that_are_written_have_a_limit_of_their_own():
+    meter = Meter(Budget(completion=100))
+    messages = as_messages("a long question " * 50)
+    sampling, first = meter.admit(messages, Sampling(max_tokens=60))
+    assert sampling.max_tokens == 60
+    sampling, second = meter.admit(messages, Sampling(max_tokens=60, n=2))
+    assert (sampling.n, sampling.max_tokens) == (2, 20), "what is reserved counts"
+    meter.settle(first, Usage(calls=1, prompt=800, completion=10))
+    meter.settle(second, None)
+    assert meter.admit(messages, Sampling(max_tokens=500))[0].max_tokens == 90
+    with pytest.raises(BudgetExceeded, match="0 of 100 tokens are left to be written") as end:
+        meter.admit(messages, Sampling(max_tokens=500))
+    assert end.value.limit == "completion"
+
+
+def test_the_first_reply_is_written_however_short_it_must_be():
+    meter = Meter(Budget(completion=1))
+    sampling, reserved = meter.admit(as_messages("why?"), Sampling(n=3))
+    assert (sampling.n, sampling.max_tokens) == (1, 1)
+    meter.settle(reserved, Usage(calls=1, completion=1))
+    with pytest.raises(BudgetExceeded):
+        meter.admit(as_messages("why?"), Sampling())
+
+
+def test_a_budget_without_that_limit_is_written_as_before():
+    assert "completion" not in Budget(tokens=1).model_dump()
+    assert Budget(completion=3).model_dump()["completion"] == 3

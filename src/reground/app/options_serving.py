@@ -47,3 +47,33 @@ class Offering(Language, Reranking, Web):
 
     home: Path | None = None
     """The folder for runs; the user's state folder by default. A question that was answered before is replayed."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Serve(Offering):
+    """The options of `serve`."""
+
+    host: str = "127.0.0.1"
+    """The address to listen at; by default this machine alone can reach it. Another one needs keys, or --no-keys."""
+
+    port: int = field(default=8000, metadata={"min": 0})
+    """The port; 0 takes a free one."""
+
+    keys: Path | None = None
+    """The file of API keys, as --new-key writes it; by default keys.jsonl in the user's configuration folder. Where it
+    has a key, every request needs one."""
+
+    no_keys: bool = False
+    """Ask for no key, whoever can reach the address."""
+
+    allow_origin: list[str] | None = field(default=None, metadata={"metavar": "ORIGIN"})
+    """A web page's origin that may ask from a browser, such as https://chat.example.org; or *. May be repeated."""
+
+    max_body: int = field(default=4, metadata={"min": 1, "metavar": "MIB"})
+    """The largest body of a request."""
+
+    heartbeat: float = field(default=10.0, metadata={"min": 0.05, "metavar": "SECONDS"})
+    """Seconds without news after which a stream gets a comment, so that nothing between takes it for dead."""
+
+    grace: float = field(default=30.0, metadata={"min": 0, "metavar": "SECONDS"})
+    """After SIGTERM, how long questions in work may take to their end; then they are cancelled."""

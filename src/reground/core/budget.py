@@ -8,18 +8,20 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import ClassVar, TypeVar
 
 from pydantic import Field
 
 from reground.core.errors import BudgetExceeded, ConfigurationError
-from reground.core.language import LEAST_REPLY, Message, Reply, Sampling, Usage, Value, estimate_tokens
+from reground.core.language import LEAST_REPLY, Grown, Message, Reply, Sampling, Usage, estimate_tokens
 
 T = TypeVar("T")
 
 
-class Budget(Value):
+class Budget(Grown):
     """The most that one question may cost. None is no limit."""
+
+    later: ClassVar = ("completion",)
 
     tokens: int | None = Field(default=None, ge=0)
     """Most tokens, prompts and completions together."""
@@ -33,13 +35,17 @@ class Budget(Value):
     usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Most US dollars; needs the model's price."""
 
+    completion: int | None = Field(default=None, ge=0)
+    """Most tokens that the model writes, in all calls together."""
+
 
 @dataclass(frozen=True)
 class Reservation:
-    """An admitted call's reserved tokens, and the estimated length of its prompt."""
+    """An admitted call's reserved tokens, those of its replies, and the estimated length of its prompt."""
 
     tokens: int = 0
     estimated: int = 0
+    completion: int = 0
 
 
 _SAFETY = 1.05
@@ -60,6 +66,7 @@ class Meter:
     replayed_calls: int = 0
     _reserved_tokens: int = 0
     _reserved_calls: int = 0
+    _reserved_completion: int = 0
     _estimated: int = 0
     _measured: int = 0
     _cut: set[str] = field(default_factory=set)
@@ -124,10 +131,10 @@ class Meter:
         self.check_time()
         self._check_calls()
         self._check_usd()
+        sampling = self._within_completion(sampling, least)
         room = self.remaining_tokens()
         if room is None:
-            self._reserved_calls += 1
-            return sampling, Reservation()
+            return sampling, self._reserve(0, 0, sampling)
         estimated = estimate_tokens(messages)
         prompt = math.ceil(estimated * self.ratio)
         least = min(max(1, least), sampling.max_tokens)
@@ -140,14 +147,31 @@ class Meter:
         each = min(sampling.max_tokens, (room - prompt) // n)
         whole = (n, each) == (sampling.n, sampling.max_tokens)
         cut = sampling if whole else sampling.model_copy(update={"n": n, "max_tokens": each})
-        reserved = prompt + cut.max_tokens * cut.n
-        self._reserved_tokens += reserved
+        return cut, self._reserve(prompt + cut.max_tokens * cut.n, estimated, cut)
+
+    def _within_completion(self, sampling: Sampling, least: int) -> Sampling:
+        """The sampling, cut to the tokens that may still be written. The first call is made however few they are."""
+        if self.budget.completion is None:
+            return sampling
+        written = self.usage.completion + self._reserved_completion
+        left = max(0, self.budget.completion - written)
+        n = min(sampling.n, left // min(max(1, least if written else 1), sampling.max_tokens))
+        if n < 1:
+            raise BudgetExceeded("completion", f"{left} of {self.budget.completion} tokens are left to be written")
+        return sampling.model_copy(update={"n": n, "max_tokens": min(sampling.max_tokens, left // n)})
+
+    def _reserve(self, tokens: int, estimated: int, sampling: Sampling) -> Reservation:
+        written = 0 if self.budget.completion is None else sampling.max_tokens * sampling.n
+        reserved = Reservation(tokens, estimated, written)
+        self._reserved_tokens += reserved.tokens
+        self._reserved_completion += reserved.completion
         self._reserved_calls += 1
-        return cut, Reservation(reserved, estimated)
+        return reserved
 
     def settle(self, reserved: Reservation, usage: Usage | None) -> None:
         """Release a reservation and count the call's real cost. usage: None if the call failed."""
         self._reserved_tokens -= reserved.tokens
+        self._reserved_completion -= reserved.completion
         self._reserved_calls -= 1
         if usage is not None:
             self._learn(reserved.estimated, usage)
@@ -160,12 +184,13 @@ class Meter:
             self._measured += usage.prompt
 
     def see(self, wanted: Sampling, replies: Sequence[Reply]) -> None:
-        """Remember the replies that the token budget cut below the requested length.
+        """Remember the replies that a budget of tokens cut below the requested length.
 
         Their usage shows this, so it works for replayed replies too.
         """
         written = sum(reply.usage.completion for reply in replies)
-        if self.budget.tokens is not None and written < wanted.max_tokens * wanted.n:
+        limited = self.budget.tokens is not None or self.budget.completion is not None
+        if limited and written < wanted.max_tokens * wanted.n:
             self._cut.update(reply.text.strip() for reply in replies if reply.finish_reason == "length")
 
     def has_cut(self, text: str) -> bool:

@@ -1,4 +1,4 @@
-"""The folders of models, indexes, caches and runs: in REGROUND_HOME if set, otherwise in the XDG base directories.
+"""The places of models, indexes, caches, runs and keys: in REGROUND_HOME if set, otherwise in the XDG base directories.
 
 These functions create no folder.
 """
@@ -34,6 +34,11 @@ def runs_dir() -> Path:
 def conversations_dir() -> Path:
     """Conversations of `reground chat`, a file each."""
     return _place("XDG_STATE_HOME", ".local/state", "conversations")
+
+
+def keys_file() -> Path:
+    """The API keys that `reground serve` asks for."""
+    return _place("XDG_CONFIG_HOME", ".config", "keys.jsonl")
 
 
 def expanded(path: str | Path) -> Path:

@@ -13,7 +13,7 @@ from reground.app.options_serving import Offering
 from reground.app.serving.engine import Busy, Engine, Offer, UnknownName, open_engine
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError
-from reground.core.language import Message, Sampling
+from reground.core.language import Message, Reply, Sampling
 from reground.models.options import ModelOptions
 from reground.models.scripted import ScriptedModel
 
@@ -177,3 +177,32 @@ async def test_what_cannot_be_offered_is_refused_before_anything_is_served(tmp_p
         with pytest.raises(ConfigurationError, match=why):
             async with open_engine(order):
                 pass
+
+
+async def test_who_asks_what_is_in_work_waits_without_taking_a_place(tmp_path: Path) -> None:
+    model = Closing(said)
+    served = engine(tmp_path, model, concurrency=2, waiting=3)
+    same = [asyncio.create_task(served.ask("", [user("one?")])) for _ in range(4)]
+    await asyncio.sleep(0.005)
+    assert (served.working, served.waiting) == (1, 3)
+    other = asyncio.create_task(served.ask("", [user("other?")]))
+    await asyncio.sleep(0.005)
+    assert served.working == 2
+    with pytest.raises(Busy):
+        await served.ask("", [user("one?")])
+    assert len({each.text for each in await asyncio.gather(*same, other)}) == 2
+    assert (len(model.calls), served.working, served.waiting, served._same) == (2, 0, 0, {})
+
+
+async def test_what_one_budget_cut_is_not_replayed_under_another(tmp_path: Path) -> None:
+    def cut(messages: Sequence[Message], sampling: Sampling) -> Reply:
+        return Reply(text=" ".join(["word"] * min(100, sampling.max_tokens)))
+
+    served = engine(tmp_path, ScriptedModel(cut))
+    found = [
+        await served.ask("", [user("one?")], budget=budget)
+        for budget in (Budget(completion=7), None, Budget(tokens=60), Budget(completion=30), Budget(completion=7))
+    ]
+    assert [each.usage.completion for each in found][:2] == [7, 100]
+    assert [each.usage.completion for each in found][3:] == [30, 7]
+    assert found[0].text == found[4].text

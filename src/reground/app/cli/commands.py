@@ -18,6 +18,7 @@ from reground.app.cli import (
     mcp,
     questions,
     searching,
+    serving,
     train,
     train_agent,
     train_critics,
@@ -68,6 +69,7 @@ arena.register(app)
 questions.register(app)
 searching.register(app)
 mcp.register(app)
+serving.register(app)
 train.register(app)
 train_critics.register(train.train_app)
 train_reader.register(train.train_app)

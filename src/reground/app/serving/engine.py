@@ -113,9 +113,9 @@ class Engine:
         self._concurrency = concurrency
         self._seconds = 10.0
         self._same: dict[str, _Shared] = {}
-        home = template.home if template.home is not None else runs_dir()
-        home.mkdir(parents=True, exist_ok=True)
-        self._journal = SqliteJournal(home / "follow-ups.sqlite")
+        self._home = template.home if template.home is not None else runs_dir()
+        self._home.mkdir(parents=True, exist_ok=True)
+        self._journal = SqliteJournal(self._home / "follow-ups.sqlite")
 
     async def ask(
         self,
@@ -129,15 +129,19 @@ class Engine:
     ) -> Result:
         """Answer the last question of a conversation.
 
-        budget: the request's own; it holds up to the template's. The usage is that of all calls, also of those that
+        budget: the request's own; it holds up to the template's. What one budget cut is not replayed under another, so
+        each has its runs in a folder of its own. The usage is that of all calls, also of those that
         make a follow-up a question of its own. A question that was answered before is replayed, whoever asks it; with
         another seed it is answered again. Raises UnknownName, Busy, or what kept the method from an answer.
         """
         offer = self.offer(name)
         question_of(turns)  # refused before it waits for a place
         model, limits = self._models[offer.model], _smaller(self._template.budget, budget)
-        key = fingerprint("served", name, str(seed), str(form), *(f"{turn.role} {turn.content}" for turn in turns))
-        async with self._place(), self._alone(key):
+        limited = limits.model_dump_json(exclude_none=True) if limits != Budget() else ""
+        home = self._home / f"within-{fingerprint(limited)[:12]}" if limited else self._home
+        said = (text for turn in turns for text in (turn.role, turn.content))
+        key = fingerprint("served", offer.name, str(seed), str(form), limited, *said)
+        async with self._place(key):
             began = time.monotonic()
             run = Run(
                 run_id="follow-ups", question_id=key, journal=self._journal, budget=limits, observer=observer, seed=seed
@@ -154,6 +158,7 @@ class Engine:
                 observer=observer,
                 seed=seed,
                 form=form,
+                home=home,
             )
             result = await answer(order)
             self._seconds += 0.2 * (time.monotonic() - began - self._seconds)
@@ -182,21 +187,25 @@ class Engine:
         self._journal.close()
 
     @asynccontextmanager
-    async def _place(self) -> AsyncIterator[None]:
-        """A place among the questions in work. Raises Busy where too many wait."""
-        if self._places.locked() and self.waiting >= self._most:
+    async def _place(self, key: str) -> AsyncIterator[None]:
+        """A place among the questions in work. Raises Busy where too many wait.
+
+        Who asks what is in work already waits without taking a place.
+        """
+        if self.waiting >= self._most and (self._places.locked() or key in self._same):
             raise Busy(max(1.0, self._seconds * (self.waiting + 1) / self._concurrency))
         self.waiting += 1
+        waits = True
         try:
-            await self._places.acquire()
+            async with self._alone(key), self._places:
+                self.waiting, waits = self.waiting - 1, False
+                self.working += 1
+                try:
+                    yield
+                finally:
+                    self.working -= 1
         finally:
-            self.waiting -= 1
-        self.working += 1
-        try:
-            yield
-        finally:
-            self.working -= 1
-            self._places.release()
+            self.waiting -= waits
 
     @asynccontextmanager
     async def _alone(self, key: str) -> AsyncIterator[None]:
@@ -336,5 +345,6 @@ def _without(budget: Budget, used: Usage) -> Budget:
         "tokens": None if budget.tokens is None else max(0, budget.tokens - used.tokens),
         "calls": None if budget.calls is None else max(0, budget.calls - used.calls),
         "usd": None if budget.usd is None else max(0.0, budget.usd - (used.usd or 0.0)),
+        "completion": None if budget.completion is None else max(0, budget.completion - used.completion),
     }
     return budget.model_copy(update=changed)

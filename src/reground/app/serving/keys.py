@@ -1,0 +1,121 @@
+"""API keys: a file with a line for each, which holds a name and a hash. The key itself is shown once."""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import ipaddress
+import json
+import secrets
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from reground.core.errors import ConfigurationError, DataError
+from reground.core.lines import append_line, read_lines, without_sum
+from reground.core.places import expanded, keys_file
+
+if TYPE_CHECKING:
+    from reground.app.options_serving import Serve
+
+
+def new_key(path: Path, name: str) -> str:
+    """Make a key, keep its hash in the file, and return it. Raises ConfigurationError where the name is taken.
+
+    A key is 256 random bits, so that a fast hash protects it. Its beginning is one that `redacted` knows.
+    """
+    if not name.strip() or not name.isprintable():
+        raise ConfigurationError("a key needs a name that can be printed")
+    if path.exists() and name in hashes(path).values():
+        raise ConfigurationError(f"a key is called {name} already; take its line out of {path} first")
+    key = f"sk-rg-{secrets.token_urlsafe(32)}"
+    made = datetime.now(UTC).isoformat(timespec="seconds")
+    append_line(path, json.dumps({"name": name, "sha256": _hash(key), "made": made}, ensure_ascii=False))
+    with suppress(OSError):
+        path.chmod(0o600)
+    return key
+
+
+def hashes(path: Path) -> dict[str, str]:
+    """The name of each hash. Raises DataError naming the line."""
+    found = {}
+    for number, line in read_lines(path, "keys"):
+        try:
+            data = json.loads(without_sum(line))
+            found[str(bytes.fromhex(data["sha256"]).hex())] = str(data["name"])
+        except (ValueError, KeyError, TypeError):
+            raise DataError("not a key as reground serve --new-key writes it", path=path, line=number) from None
+    return found
+
+
+def _hash(key: str) -> str:
+    return hashlib.sha256(key.encode("utf-8", "surrogateescape")).hexdigest()
+
+
+class Keys:
+    """The keys of a file, read again when it changes: a line that is taken out ends its key at once."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._hashes = hashes(path)
+        self._stamp = self._seen()
+
+    def __len__(self) -> int:
+        return len(self._hashes)
+
+    def name_of(self, key: str) -> str | None:
+        """The name of a key; None where it is none. Every key is compared, and each comparison takes the same time."""
+        self._refresh()
+        given, found = _hash(key), None
+        for known, name in self._hashes.items():
+            if hmac.compare_digest(known, given):
+                found = name
+        return found
+
+    def _refresh(self) -> None:
+        stamp = self._seen()
+        if stamp != self._stamp:
+            try:
+                self._hashes = hashes(self._path)
+            except DataError:  # a file that is gone or damaged lets nobody in
+                self._hashes = {}
+            self._stamp = stamp
+
+    def _seen(self) -> tuple[int, int]:
+        try:
+            found = self._path.stat()
+        except OSError:
+            return 0, 0
+        return found.st_mtime_ns, found.st_size
+
+
+def place_of_keys(order: Serve) -> Path:
+    """The file of keys."""
+    return keys_file() if order.keys is None else expanded(order.keys)
+
+
+def checked_keys(order: Serve) -> Keys | None:
+    """Who may ask; None lets everyone. Raises ConfigurationError where others could reach a server without keys."""
+    path = place_of_keys(order)
+    if order.no_keys:
+        if order.keys is not None:
+            raise ConfigurationError("--keys and --no-keys: give one of them")
+        return None
+    if order.keys is not None or path.exists():
+        keys = Keys(path)
+        if keys:
+            return keys
+    if not is_here(order.host):
+        raise ConfigurationError(
+            f"others may reach {order.host}: make a key with reground serve --new-key NAME, or say --no-keys"
+        )
+    return None
+
+
+def is_here(host: str) -> bool:
+    """Whether an address is of this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,169 @@
+"""An endpoint that answers questions, whole or as a stream, in the form of either interface."""
+
+from __future__ import annotations
+
+import asyncio
+from functools import partial
+from typing import TYPE_CHECKING, Generic, Protocol, TypeVar
+
+from pydantic import ValidationError
+
+from reground.app import catalogue
+from reground.app.serving.door import SEEN, Seen, note_failure
+from reground.app.serving.refusals import Gone, Refusal, refusal_of, refusal_of_body
+from reground.app.serving.requests import ChatRequest, ResponsesRequest
+from reground.app.serving.sending import EventStream, send_json
+from reground.app.serving.steps import words_of
+from reground.app.serving.tracing import Trace, traced
+from reground.app.serving.work import Work, while_connected
+from reground.core.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Awaitable, Callable
+    from typing import Any
+
+    from starlette.types import Receive, Scope, Send
+
+    from reground.app.asking import Result
+    from reground.app.options_serving import Serve
+    from reground.app.serving.engine import Engine, Offer
+    from reground.app.serving.metrics import Metrics
+    from reground.core.budget import Budget
+    from reground.core.events import Event, Observer
+
+_BODY_SECONDS = 30.0
+"""How long a body may take to arrive."""
+_MIB = 1 << 20
+_DROPPED = 4
+"""How many times the largest body is read of one that is too large."""
+_SOON = 1.0
+"""How long a stream waits for its first step before it begins, so that an early failure still has a status."""
+
+A = TypeVar("A", ChatRequest, ResponsesRequest)
+
+
+class Reply(Protocol):
+    """The form of a reply."""
+
+    @property
+    def done(self) -> str | None:
+        """The last word of a stream."""
+        ...
+
+    def whole(self, result: Result, reasoning: str) -> dict[str, Any]:
+        """The reply of a request without `stream`."""
+        ...
+
+    def stream(self, work: Work, heartbeat: float) -> AsyncIterator[dict[str, Any] | None]:
+        """The events of a stream; None where there is no news."""
+        ...
+
+    def failed(self, error: dict[str, Any]) -> list[dict[str, Any]]:
+        """What ends a stream in an error."""
+        ...
+
+
+class Questions(Generic[A]):
+    """The endpoint. asked: the model of its bodies. reply: makes the form of a reply, for a body and a model's name."""
+
+    def __init__(
+        self, engine: Engine, metrics: Metrics, order: Serve, asked: type[A], reply: Callable[[A, str], Reply]
+    ) -> None:
+        self._engine, self._metrics, self._order = engine, metrics, order
+        self._asked: type[A] = asked
+        self._reply: Callable[[A, str], Reply] = reply
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request. A client that goes away ends the work for it."""
+        seen: Seen = scope[SEEN]
+        body = await _body(scope, receive, self._order.max_body * _MIB)
+        try:
+            asked = self._asked.model_validate_json(body, strict=True)
+        except ValidationError as error:
+            raise refusal_of_body(error) from None
+        offer, turns = self._engine.offer(asked.model), asked.turns
+        seen.model = offer.name
+        self._check_price(offer, asked.most)
+        reply = self._reply(asked, offer.name)
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        with traced(offer, headers) as trace:
+
+            async def ask(news: Observer) -> Result:
+                observer = self._observer(offer, news, trace)
+                result = await self._engine.ask(
+                    offer.name, turns, observer=observer, budget=asked.most, seed=asked.seed
+                )
+                if trace is not None:
+                    trace.result(result)
+                return result
+
+            async with while_connected(receive), Work(ask) as work:
+                if asked.stream:
+                    last = await self._stream(reply, work, send, seen)
+                else:
+                    said = [words_of(event) async for event in work.events(None) if event is not None]
+                    whole = reply.whole(await work.result(), "".join(said))
+        # Past this point a client that goes away has its answer.
+        await (last() if asked.stream else send_json(send, whole))
+
+    def _check_price(self, offer: Offer, budget: Budget | None) -> None:
+        try:
+            catalogue.check_price(offer.model, self._order.model_options, budget)
+        except ConfigurationError:
+            why = "budget.usd needs the model's price, which this server does not know"
+            raise Refusal(400, why, code="unknown_price", param="budget.usd") from None
+
+    def _observer(self, offer: Offer, news: Observer, trace: Trace | None) -> Observer:
+        def observer(event: Event) -> None:
+            self._metrics.see(offer.name, event)
+            if trace is not None:
+                trace.see(event)
+            news(event)
+
+        return observer
+
+    async def _stream(self, reply: Reply, work: Work, send: Send, seen: Seen) -> Callable[[], Awaitable[None]]:
+        """Send the stream but for its last word, which the returned function sends."""
+        await work.begun(min(_SOON, self._order.heartbeat))
+        stream = EventStream(send)
+        await stream.begin()
+        try:
+            async for event in reply.stream(work, self._order.heartbeat):
+                await stream.event(event)
+        except Exception as error:
+            refusal = refusal_of(error)
+            note_failure(seen, error)
+            seen.status = refusal.status
+            for event in reply.failed(refusal.body):
+                await stream.event(event)
+        return partial(stream.end, reply.done)
+
+
+async def _body(scope: Scope, receive: Receive, most: int) -> bytes:
+    """The body. Raises Refusal where it is too large or too slow, and Gone."""
+    length = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
+    too_large = Refusal(413, f"the body is larger than {most // _MIB} MiB", code="body_too_large", headers=_CLOSE)
+    if not length.isdigit() or int(length[:20]) > _DROPPED * most:
+        raise too_large
+    parts: list[bytes] = []
+    size, more = 0, True
+    try:
+        async with asyncio.timeout(_BODY_SECONDS):
+            # Somewhat more than the limit is read and dropped: a client that still sends would not see the refusal.
+            while more and size <= _DROPPED * most:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    raise Gone
+                size += len(message.get("body", b""))
+                more = message.get("more_body", False)
+                if size <= most:
+                    parts.append(message.get("body", b""))
+    except TimeoutError:
+        why = f"the body did not arrive within {_BODY_SECONDS:.0f} seconds"
+        raise Refusal(408, why, code="timeout", headers=_CLOSE) from None
+    if size > most:
+        raise too_large
+    return b"".join(parts)
+
+
+_CLOSE = {"Connection": "close"}

@@ -1,0 +1,198 @@
+"""The bodies of requests. What is not named here is ignored, as other servers of this interface do.
+
+A method chooses its own sampling, so temperature, top_p, stop, penalties, logprobs and logit_bias are ignored. So are
+tools that a client offers, for nothing is ever asked of them; a request that insists on a tool is refused, as are
+pictures, several choices and a form of answer other than text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, WithJsonSchema
+
+from reground.app.serving.conversation import question_of
+from reground.app.serving.refusals import Refusal
+from reground.core.budget import Budget
+from reground.core.errors import ConfigurationError
+from reground.core.language import Message
+
+_TEXTS = ("text", "input_text", "output_text", "refusal")
+_PART = {
+    "type": "object",
+    "required": ["type", "text"],
+    "properties": {"type": {"enum": ["text", "input_text", "output_text"]}, "text": {"type": "string"}},
+}
+_CONTENT = {"anyOf": [{"type": "string"}, {"type": "array", "items": _PART}, {"type": "null"}]}
+_ROLES: Mapping[str, Literal["system", "user", "assistant"]] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+}
+
+
+def _text(content: object) -> str:
+    """A content as text. Raises ValueError for pictures and other parts that are none."""
+    if content is None or isinstance(content, str):
+        return content or ""
+    if not isinstance(content, list):
+        raise ValueError("a content is a text or a list of parts")
+    return "\n".join(_of_part(part) for part in content)
+
+
+def _of_part(part: object) -> str:
+    kind = part.get("type") if isinstance(part, dict) else None
+    if not isinstance(part, dict) or not isinstance(kind, str):
+        raise ValueError("a part of a content is an object with a type")
+    if kind not in _TEXTS:
+        raise ValueError(f"a part of type {kind[:40]!r} cannot be read; these methods read text alone")
+    text = part.get("refusal" if kind == "refusal" else "text")
+    if not isinstance(text, str):
+        raise ValueError("a part of type text has a text")
+    return text
+
+
+def _never_required(choice: object) -> object:
+    if choice not in (None, "none", "auto"):
+        raise ValueError("tools of the client are never called, so none can be required")
+    return choice
+
+
+def _nothing_stored(value: object) -> object:
+    if value is not None:
+        raise ValueError("nothing is stored here: send the whole conversation as input")
+    return value
+
+
+Content = Annotated[str, BeforeValidator(_text), WithJsonSchema(_CONTENT)]
+ToolChoice = Annotated[JsonValue, BeforeValidator(_never_required), WithJsonSchema({"enum": [None, "none", "auto"]})]
+Stored = Annotated[None, BeforeValidator(_nothing_stored)]
+
+
+class _Body(BaseModel):
+    model_config = ConfigDict(extra="ignore", strict=True)
+
+
+class ChatMessage(_Body):
+    """A turn. Those of tools belong to other servers' answers and are left out."""
+
+    role: Literal["system", "developer", "user", "assistant", "tool", "function"]
+    content: Content = ""
+
+
+class StreamOptions(_Body):
+    """include_usage: whether a last chunk brings the usage."""
+
+    include_usage: bool | None = None
+
+
+class TextFormat(_Body):
+    """The form of the answer: text, and no other."""
+
+    type: Literal["text"] = "text"
+
+
+class TextOptions(_Body):
+    """The form of the answer, in the Responses API."""
+
+    format: TextFormat | None = None
+
+
+class _Asked(_Body):
+    """What both interfaces have in common.
+
+    model: a name of /v1/models; the first by default. seed: with another one the question is answered again.
+    budget: the most that the whole question may cost, all calls of the method together.
+    """
+
+    model: str = ""
+    stream: bool | None = None
+    seed: int | None = Field(default=None, ge=-(2**63), lt=2**63)
+    user: str | None = None
+    metadata: dict[str, JsonValue] | None = None
+    budget: Budget | None = None
+    tool_choice: ToolChoice = None
+
+    def limits(self, written: int | None) -> Budget | None:
+        """The request's budget. written: the most tokens that all calls together may write."""
+        if written is None:
+            return self.budget
+        budget = self.budget or Budget()
+        most = written if budget.completion is None else min(written, budget.completion)
+        return budget.model_copy(update={"completion": most})
+
+
+class ChatRequest(_Asked):
+    """The body of POST /v1/chat/completions.
+
+    max_completion_tokens, max_tokens: the most tokens that all calls of the method together may write.
+    """
+
+    messages: list[ChatMessage] = Field(min_length=1)
+    stream_options: StreamOptions | None = None
+    n: Literal[1] | None = None
+    max_completion_tokens: int | None = Field(default=None, ge=1)
+    max_tokens: int | None = Field(default=None, ge=1)
+    response_format: TextFormat | None = None
+    modalities: list[Literal["text"]] | None = None
+
+    @property
+    def turns(self) -> list[Message]:
+        """The conversation. Raises Refusal where it asks nothing."""
+        turns = [Message(role=_ROLES[turn.role], content=turn.content) for turn in self.messages if turn.role in _ROLES]
+        return _asking(turns, "messages")
+
+    @property
+    def most(self) -> Budget | None:
+        """The request's budget."""
+        given = [each for each in (self.max_completion_tokens, self.max_tokens) if each is not None]
+        return self.limits(min(given, default=None))
+
+
+class InputItem(_Body):
+    """A message of the conversation; items of other types than "message" are left out."""
+
+    type: str = "message"
+    role: Literal["system", "developer", "user", "assistant"] | None = None
+    content: Content = ""
+
+
+class ResponsesRequest(_Asked):
+    """The body of POST /v1/responses. Nothing is stored, so every request brings the whole conversation.
+
+    max_output_tokens: the most tokens that all calls of the method together may write.
+    """
+
+    input: str | list[InputItem]
+    instructions: str | None = None
+    max_output_tokens: int | None = Field(default=None, ge=1)
+    text: TextOptions | None = None
+    background: Literal[False] | None = None
+    previous_response_id: Stored = None
+    conversation: Stored = None
+
+    @property
+    def turns(self) -> list[Message]:
+        """The conversation. Raises Refusal where it asks nothing."""
+        turns = [Message(role="system", content=self.instructions)] if self.instructions else []
+        if isinstance(self.input, str):
+            turns.append(Message(role="user", content=self.input))
+        else:
+            said = [item for item in self.input if item.type == "message" and item.role is not None]
+            turns += [Message(role=_ROLES[item.role or ""], content=item.content) for item in said]
+        return _asking(turns, "input")
+
+    @property
+    def most(self) -> Budget | None:
+        """The request's budget."""
+        return self.limits(self.max_output_tokens)
+
+
+def _asking(turns: list[Message], param: str) -> list[Message]:
+    try:
+        question_of(turns)
+    except ConfigurationError as error:
+        raise Refusal(400, str(error), code="no_question", param=param) from None
+    return turns

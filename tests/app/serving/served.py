@@ -1,0 +1,111 @@
+"""A real server on loopback, in a thread of its own, over a scripted model."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import uvicorn
+
+from reground.app.options import Ask
+from reground.app.options_serving import Serve
+from reground.app.serving.api import application
+from reground.app.serving.engine import Engine, Offer
+from reground.app.serving.keys import Keys
+from reground.core.evidence import Passage
+from reground.core.language import LanguageModel, Message, Reply, Sampling
+from reground.models.scripted import ScriptedModel
+from reground.retrieval.scripted import ScriptedRetriever
+
+PASSAGES = [
+    Passage(id="prague.md", title="Prague", text="The Vltava flows through Prague.", url="prague.md"),
+    Passage(id="vienna.md", title="Vienna", text="Vienna lies on the Danube.", url="https://example.org/vienna"),
+]
+ANSWER = "The Vltava flows through Prague [1]. I do not know more."
+
+
+class Slow(ScriptedModel):
+    """Takes its time, and tells how its calls went."""
+
+    def __init__(self, script, *, seconds: float = 0.0, name: str = "scripted") -> None:
+        super().__init__(script, name=name)
+        self.seconds = seconds
+        self.begun = self.cancelled = self.ended = 0
+        self.gate: threading.Event | None = None
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        self.begun += 1
+        try:
+            await asyncio.sleep(self.seconds)
+            if self.gate is not None:
+                await asyncio.to_thread(self.gate.wait, 10)
+        except asyncio.CancelledError:
+            self.cancelled += 1
+            raise
+        self.ended += 1
+        return await super().generate(messages, sampling)
+
+
+@dataclass
+class Served:
+    """A running server: its address, its engine."""
+
+    port: int
+    engine: Engine
+    loop: asyncio.AbstractEventLoop
+    url: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.url = f"http://127.0.0.1:{self.port}"
+
+
+@contextmanager
+def served(
+    home: Path,
+    model: LanguageModel,
+    *,
+    methods: Sequence[str] = ("direct", "rag", "rat"),
+    keys: Keys | None = None,
+    template: Callable[[Ask], Ask] = lambda ask: ask,
+    concurrency: int = 8,
+    waiting: int = 64,
+    **options,
+) -> Iterator[Served]:
+    """Serve methods over one model, "m", and one corpus, "docs", until the block ends."""
+    offers = [Offer(f"{method}/m@docs", method, "openai/m", "docs") for method in methods]
+    retriever = ScriptedRetriever(PASSAGES)
+    ready: list[tuple[asyncio.AbstractEventLoop, Engine, uvicorn.Server]] = []
+    listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    order = Serve(port=0, home=home, **options)
+
+    async def main() -> None:
+        engine = Engine(
+            offers,
+            {"openai/m": model},
+            {"docs": retriever},
+            template(Ask(question="", home=home)),
+            concurrency=concurrency,
+            waiting=waiting,
+        )
+        app = application(engine, order, keys)
+        config = uvicorn.Config(app, lifespan="off", log_config=None, access_log=False, timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
+        ready.append((asyncio.get_running_loop(), engine, server))
+        await server.serve([listening])
+        await engine.aclose()
+
+    thread = threading.Thread(target=asyncio.run, args=(main(),), daemon=True)
+    thread.start()
+    try:
+        while not ready or not ready[0][2].started:
+            thread.join(0.01)
+            assert thread.is_alive()
+        yield Served(listening.getsockname()[1], ready[0][1], ready[0][0])
+    finally:
+        ready[0][2].should_exit = True
+        thread.join(10)

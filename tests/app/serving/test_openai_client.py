@@ -1,0 +1,209 @@
+"""The official client, against a real server."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import openai
+import pytest
+
+from reground.core.errors import AuthenticationError, ModelError
+from tests.app.serving.served import ANSWER, Served, Slow, served
+
+ASKED = [{"role": "user", "content": "Which river flows through Prague?"}]
+
+
+@pytest.fixture
+def model() -> Slow:
+    return Slow(lambda messages, sampling: ANSWER)
+
+
+@pytest.fixture
+def server(tmp_path: Path, model: Slow) -> Iterator[Served]:
+    with served(tmp_path, model) as running:
+        yield running
+
+
+@pytest.fixture
+def client(server: Served) -> Iterator[openai.OpenAI]:
+    with openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as made:
+        yield made
+
+
+def test_models_are_listed_and_named_with_slashes(client: openai.OpenAI) -> None:
+    assert [each.id for each in client.models.list()] == ["direct/m@docs", "rag/m@docs", "rat/m@docs"]
+    assert client.models.retrieve("rag/m@docs").id == "rag/m@docs"
+    with pytest.raises(openai.NotFoundError) as refused:
+        client.models.retrieve("rag/n@docs")
+    assert refused.value.code == "model_not_found"
+
+
+def test_a_chat_completion_has_its_answer_its_sources_its_steps_and_its_cost(
+    client: openai.OpenAI, model: Slow
+) -> None:
+    found = client.chat.completions.create(model="rag/m@docs", messages=ASKED, seed=3, user="me", metadata={"a": "b"})
+    said = found.choices[0].message
+    assert said.content == ANSWER
+    assert found.choices[0].finish_reason == "stop"
+    (cited,) = said.annotations or []
+    claim = cited.url_citation
+    assert said.content[claim.start_index : claim.end_index] == "The Vltava flows through Prague [1]."
+    assert (claim.url, claim.title) == ("prague.md", "Prague")
+    assert "found: Prague; Vienna" in said.reasoning_content
+    assert said.reasoning_content == said.reasoning
+    assert said.tool_calls is None
+    prompts = sum(len(m.content.split()) for messages, _ in model.calls for m in messages)
+    assert (found.usage.prompt_tokens, found.usage.completion_tokens) == (prompts, len(model.calls) * 11)
+    assert found.usage.total_tokens == found.usage.prompt_tokens + found.usage.completion_tokens
+    assert found.reground["calls"] == len(model.calls)
+    assert found.reground["faithfulness"] is not None
+
+
+def test_a_stream_of_chunks_adds_up_to_the_whole(client: openai.OpenAI) -> None:
+    whole = client.chat.completions.create(model="rat/m@docs", messages=ASKED)
+    chunks = list(
+        client.chat.completions.create(
+            model="rat/m@docs", messages=ASKED, seed=1, stream=True, stream_options={"include_usage": True}
+        )
+    )
+    deltas = [chunk.choices[0].delta for chunk in chunks if chunk.choices]
+    assert deltas[0].role == "assistant"
+    assert "".join(delta.content or "" for delta in deltas) == whole.choices[0].message.content
+    cited = [each for delta in deltas for each in getattr(delta, "annotations", [])]
+    assert cited == [each.model_dump() for each in whole.choices[0].message.annotations or []]
+    assert len([delta for delta in deltas if hasattr(delta, "reasoning_content")]) >= 4
+    assert [chunk.choices[0].finish_reason for chunk in chunks if chunk.choices][-1] == "stop"
+    assert all(chunk.usage is None for chunk in chunks[:-1])
+    assert chunks[-1].choices == []
+    assert chunks[-1].usage == whole.usage
+    assert len({chunk.id for chunk in chunks}) == 1
+
+
+def test_usage_comes_in_a_stream_only_when_asked_for(client: openai.OpenAI) -> None:
+    chunks = list(client.chat.completions.create(model="direct/m@docs", messages=ASKED, stream=True))
+    assert all(chunk.usage is None and chunk.choices for chunk in chunks)
+
+
+def test_a_response_has_reasoning_and_a_message(client: openai.OpenAI) -> None:
+    found = client.responses.create(
+        model="rag/m@docs", input="Which river flows through Prague?", instructions="Be kind."
+    )
+    assert found.output_text == ANSWER
+    assert found.status == "completed"
+    thought, message = found.output
+    assert "found: Prague" in thought.summary[0].text
+    (cited,) = message.content[0].annotations
+    assert ANSWER[cited.start_index : cited.end_index] == "The Vltava flows through Prague [1]."
+    assert found.usage.total_tokens == found.usage.input_tokens + found.usage.output_tokens > 0
+    assert found.store is False
+    again = client.responses.create(
+        model="rag/m@docs",
+        input=[*[each.model_dump() for each in found.output], {"role": "user", "content": "And then?"}],
+    )
+    assert again.output_text == ANSWER
+
+
+def test_a_response_streams_its_typed_events(client: openai.OpenAI) -> None:
+    with client.responses.stream(model="rag/m@docs", input="Which river flows through Prague?") as stream:
+        events = list(stream)
+        final = stream.get_final_response()
+    kinds = [event.type for event in events]
+    assert [*dict.fromkeys(kinds)] == [
+        "response.created",
+        "response.in_progress",
+        "response.output_item.added",
+        "response.reasoning_summary_part.added",
+        "response.reasoning_summary_text.delta",
+        "response.reasoning_summary_text.done",
+        "response.reasoning_summary_part.done",
+        "response.output_item.done",
+        "response.content_part.added",
+        "response.output_text.delta",
+        "response.output_text.annotation.added",
+        "response.output_text.done",
+        "response.content_part.done",
+        "response.completed",
+    ]
+    assert [event.sequence_number for event in events] == list(range(len(events)))
+    assert final.output_text == ANSWER
+    deltas = "".join(event.delta for event in events if event.type == "response.reasoning_summary_text.delta")
+    assert final.output[0].summary[0].text == deltas
+
+
+def test_a_follow_up_is_understood_and_its_calls_are_counted(client: openai.OpenAI, model: Slow) -> None:
+    turns = [*ASKED, {"role": "assistant", "content": "The Vltava."}, {"role": "user", "content": "How long is it?"}]
+    found = client.chat.completions.create(model="direct/m@docs", messages=turns)
+    assert len(model.calls) == 2
+    assert found.usage.completion_tokens == 22
+    assert found.reground["question"] == ANSWER
+
+
+def test_the_first_step_arrives_before_the_last_call_begins(tmp_path: Path) -> None:
+    import threading
+
+    model = Slow(lambda messages, sampling: ANSWER)
+    model.gate = threading.Event()
+    with served(tmp_path, model, methods=["rat"]) as server:
+        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
+        begun = []
+        for chunk in client.chat.completions.create(model="", messages=ASKED, stream=True):
+            if hasattr(chunk.choices[0].delta, "reasoning_content"):
+                begun.append(model.begun)
+                model.gate.set()
+        assert begun[0] == 0 or begun[0] == 1
+        assert model.begun >= 3
+
+
+@pytest.mark.parametrize("api", ["chat", "responses"])
+def test_a_failure_in_the_middle_of_a_stream_is_told(tmp_path: Path, api: str) -> None:
+    model = Slow([ANSWER, ModelError("http://10.0.0.1/ refused sk-abcdefgh at /home/me")])
+    with served(tmp_path, model, methods=["rat"]) as server:
+        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
+        if api == "chat":
+            with pytest.raises(openai.APIError, match="the model gave no usable reply") as failed:
+                list(client.chat.completions.create(model="", messages=ASKED, stream=True))
+            assert failed.value.code == "model_failed"
+        else:
+            events = list(client.responses.create(model="", input="river?", stream=True))
+            assert [event.type for event in events][-2:] == ["error", "response.failed"]
+            assert events[-1].response.error.message == "the model gave no usable reply"
+
+
+def test_a_failure_before_the_first_step_has_a_status(tmp_path: Path) -> None:
+    model = Slow([AuthenticationError("bad key sk-abcdefgh"), ModelError("/home/me")])
+    with served(tmp_path, model, methods=["direct"]) as server:
+        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
+        for message in ("the model's server refused the key of this server", "the model gave no usable reply"):
+            with pytest.raises(openai.InternalServerError) as failed:
+                client.chat.completions.create(model="", messages=ASKED)
+            assert failed.value.status_code == 502
+            assert failed.value.body["message"] == message
+
+
+def test_few_tokens_cut_the_answer_and_say_so(tmp_path: Path) -> None:
+    from reground.core.language import Reply
+
+    model = Slow(lambda m, s: Reply(text=" ".join(["word"] * min(50, s.max_tokens)), finish_reason="length"))
+    with served(tmp_path, model, methods=["direct"]) as server:
+        client = openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0)
+        found = client.chat.completions.create(model="", messages=ASKED, max_completion_tokens=7)
+        assert found.usage.completion_tokens == 7
+        assert found.choices[0].finish_reason == "length"
+        response = client.responses.create(model="", input="river?", max_output_tokens=5)
+        assert (response.status, response.incomplete_details.reason) == ("incomplete", "max_output_tokens")
+        more = client.chat.completions.create(model="", messages=ASKED)
+        assert more.usage.completion_tokens == 50, "an answer that another budget cut was replayed"
+
+
+def test_a_budget_of_the_request_holds(client: openai.OpenAI, model: Slow) -> None:
+    found = client.chat.completions.create(model="rat/m@docs", messages=ASKED, extra_body={"budget": {"calls": 1}})
+    assert len(model.calls) == 1
+    assert found.reground["stopped"] == "calls"
+    assert found.choices[0].finish_reason == "length"
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.chat.completions.create(model="rat/m@docs", messages=ASKED, extra_body={"budget": {"usd": 1}})
+    assert refused.value.code == "unknown_price"
+    with pytest.raises(openai.BadRequestError) as refused:
+        client.chat.completions.create(model="rag/m@docs", messages=ASKED, extra_body={"budget": {"tokens": 3}})
+    assert refused.value.code == "budget_exceeded"

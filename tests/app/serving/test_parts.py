@@ -1,0 +1,122 @@
+"""Where citations stand, what spans hold, and how steps are worded."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from reground.app.asking import Result
+from reground.app.serving.citing import url_citations
+from reground.app.serving.engine import Offer
+from reground.app.serving.steps import words_of
+from reground.app.serving.tracing import Trace
+from reground.core.answers import Citation, Sentence
+from reground.core.events import Event
+from reground.core.evidence import Passage
+from reground.core.language import Message, Reply, Sampling, Usage
+from reground.core.trajectory import GenerateStep, NoteStep, RetrieveStep, Trajectory
+
+PRAGUE = Citation(marker=1, passage_id="a b.md#2", title="Prague", url="a b.md")
+VIENNA = Citation(marker=2, passage_id="v", url="https://example.org/v?x=1")
+
+
+def result(text: str, *, sentences: tuple[Sentence, ...] = (), citations: tuple[Citation, ...] = ()) -> Result:
+    story = Trajectory(id="ask-1", question="q", method="rag", usage=Usage(calls=2, prompt=30, completion=5))
+    return Result(text, citations, citations, sentences, (), story.usage, 1.0, None, story, Path("t.jsonl"))
+
+
+def claims(found: Result) -> list[tuple[str, str]]:
+    return [(found.text[each["start_index"] : each["end_index"]], each["url"]) for each in url_citations(found)]
+
+
+def test_a_checked_sentence_has_the_sources_that_support_it() -> None:
+    sentences = (
+        Sentence(text="  Ünïcode 🙂 here [1]. ", score=0.9, supports=(PRAGUE, VIENNA, PRAGUE)),
+        Sentence(text="Nobody says this [2].\n", score=0.1),
+        Sentence(text="So.", score=None),
+    )
+    found = result("".join(each.text for each in sentences), sentences=sentences, citations=(PRAGUE, VIENNA))
+    claim = "Ünïcode 🙂 here [1]."
+    assert claims(found) == [(claim, "a%20b.md"), (claim, "https://example.org/v?x=1")]
+
+
+def test_without_a_check_the_markers_say_which_sentence_is_meant() -> None:
+    found = result("One is so [1]. Two is [2], and [1]. Three.", citations=(PRAGUE, VIENNA))
+    assert claims(found) == [
+        ("One is so [1].", "a%20b.md"),
+        ("Two is [2], and [1].", "https://example.org/v?x=1"),
+        ("Two is [2], and [1].", "a%20b.md"),
+    ]
+    assert claims(result("")) == []
+
+
+@pytest.mark.parametrize(
+    "url", ["javascript:alert(1)", "data:text/html,x", "file:///etc/passwd", "http://[", "JAVASCRIPT:x"]
+)
+def test_no_other_scheme_gets_through(url: str) -> None:
+    found = result("So [1].", citations=(Citation(marker=1, passage_id="p", url=url),))
+    assert ":" not in claims(found)[0][1]
+
+
+def generated(text: str, *, replayed: bool = False) -> GenerateStep:
+    reply = Reply(text=text, usage=Usage(calls=1, prompt=7, completion=3))
+    ask = (Message(role="user", content="secret question"),)
+    return GenerateStep(
+        span="",
+        ordinal=0,
+        name="draft",
+        model="openai/gpt",
+        messages=ask,
+        sampling=Sampling(),
+        replies=(reply,),
+        replayed=replayed,
+    )
+
+
+def searched() -> RetrieveStep:
+    passages = tuple(Passage(id=f"{n}", text="secret text", title=f"T{n // 2}") for n in range(14))
+    return RetrieveStep(
+        span="", ordinal=1, name="retrieve", retriever="bm25:1", query="secret query", k=14, passages=passages
+    )
+
+
+def test_steps_are_told_in_a_paragraph_each() -> None:
+    assert words_of(Event("begin", "", "draft", Usage())) == "draft ...\n\n"
+    assert words_of(Event("end", "", "draft", Usage(), generated(" So. "))) == "draft: So.\n\n"
+    assert words_of(Event("end", "", "retrieve", Usage(), searched())) == (
+        "retrieve: secret query\nfound: T0; T1; T2; T3; T4 and 2 more\n\n"
+    )
+    note = NoteStep(span="", ordinal=1, name="span", data={"index": 1})
+    assert words_of(Event("end", "", "span", Usage(), note)) == ""
+
+
+def test_spans_have_the_names_of_the_conventions_and_no_text() -> None:
+    exporter, provider = InMemorySpanExporter(), TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    traced = Trace(Offer("rag/gpt@docs", "rag", "openai/gpt", "docs"), {}, provider)
+    for step in (generated("secret answer"), searched()):
+        traced.see(Event("begin", "", step.name, Usage()))
+        traced.see(Event("end", "", step.name, Usage(), step))
+    traced.see(Event("end", "", "draft", Usage(), generated("x", replayed=True)))
+    traced.see(Event("begin", "", "unfinished", Usage()))
+    traced.result(result("secret answer"))
+    traced.end(ValueError("secret message"))
+    spans = {span.name: span for span in exporter.get_finished_spans()}
+    assert set(spans) == {"chat gpt", "retrieval bm25:1", "unfinished", "invoke_agent rag"}
+    root, call = spans["invoke_agent rag"], spans["chat gpt"]
+    assert call.parent.span_id == root.context.span_id
+    assert dict(call.attributes) == {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.provider.name": "openai",
+        "gen_ai.request.model": "gpt",
+        "gen_ai.response.finish_reasons": ("stop",),
+        "gen_ai.usage.input_tokens": 7,
+        "gen_ai.usage.output_tokens": 3,
+    }
+    assert root.attributes["gen_ai.usage.input_tokens"] == 30
+    assert root.attributes["error.type"] == "ValueError"
+    assert "secret" not in "".join(span.to_json() for span in spans.values())

@@ -1,0 +1,262 @@
+"""What a server refuses, in OpenAI's form, as a raw client sees it."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reground.app.serving.keys import Keys, new_key
+from tests.app.serving.served import ANSWER, Served, Slow, served
+
+CHAT = "/v1/chat/completions"
+ASKED = {"messages": [{"role": "user", "content": "Which river?"}]}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
+    with served(tmp_path_factory.mktemp("home"), Slow(lambda m, s: ANSWER), max_body=1) as running:
+        yield running
+
+
+def ask(
+    server: Served, method: str, path: str, body: object = None, headers: dict[str, str] | None = None
+) -> tuple[int, Any, dict[str, str]]:
+    connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=10)
+    data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+    try:
+        connection.request(method, path, data, headers or {})
+        reply = connection.getresponse()
+        text = reply.read()
+    finally:
+        connection.close()
+    said = {name.lower(): value for name, value in reply.getheaders()}
+    return reply.status, json.loads(text) if "json" in said.get("content-type", "") else text.decode(), said
+
+
+def error(server: Served, body: object, path: str = CHAT) -> tuple[int, str, str | None]:
+    status, said, headers = ask(server, "POST", path, body)
+    assert set(said["error"]) == {"message", "type", "param", "code"}
+    assert headers["x-request-id"]
+    return status, said["error"]["code"], said["error"]["param"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"", b"{", b"nonsense", b"[" * 100_000, b"\xff\xfe", b'{"messages": [{"role": "user", "content": "\\ud800"}]}'],
+)
+def test_what_is_no_json_is_refused(server: Served, body: bytes) -> None:
+    assert error(server, body) == (400, "invalid_json", None)
+
+
+@pytest.mark.parametrize(
+    ("change", "param"),
+    [
+        ({"messages": []}, "messages"),
+        ({"messages": "hello"}, "messages"),
+        ({"messages": [{"role": "robot", "content": "a"}]}, "messages.0.role"),
+        (
+            {"messages": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]},
+            "messages.0.content",
+        ),
+        ({"messages": [{"role": "user", "content": 7}]}, "messages.0.content"),
+        ({"n": 2}, "n"),
+        ({"max_tokens": 0}, "max_tokens"),
+        ({"max_tokens": "many"}, "max_tokens"),
+        ({"response_format": {"type": "json_object"}}, "response_format.type"),
+        ({"tool_choice": "required"}, "tool_choice"),
+        ({"tool_choice": {"type": "function", "function": {"name": "f"}}}, "tool_choice"),
+        ({"modalities": ["audio"]}, "modalities.0"),
+        ({"budget": {"tokens": -1}}, "budget.tokens"),
+        ({"budget": {"euros": 1}}, "budget.euros"),
+        ({"stream": "yes"}, "stream"),
+    ],
+)
+def test_a_wrong_value_is_named(server: Served, change: dict[str, Any], param: str) -> None:
+    assert error(server, ASKED | change) == (400, "invalid_value", param)
+
+
+def test_a_picture_is_refused_in_words(server: Served) -> None:
+    picture = {"type": "input_image", "image_url": "data:..."}
+    _, said, _ = ask(server, "POST", "/v1/responses", {"input": [{"role": "user", "content": [picture]}]})
+    assert "'input_image' cannot be read; these methods read text alone" in said["error"]["message"]
+
+
+@pytest.mark.parametrize("change", [{"previous_response_id": "resp_1"}, {"conversation": "c"}, {"background": True}])
+def test_responses_keep_nothing(server: Served, change: dict[str, Any]) -> None:
+    assert error(server, {"input": "river?"} | change, "/v1/responses") == (400, "invalid_value", next(iter(change)))
+
+
+def test_a_conversation_without_a_question_is_refused(server: Served) -> None:
+    assert error(server, {"messages": [{"role": "user", "content": " "}]}) == (400, "no_question", "messages")
+    assert error(server, {"input": ""}, "/v1/responses") == (400, "no_question", "input")
+
+
+def test_an_unknown_model_is_refused_with_what_is_near(server: Served) -> None:
+    status, said, _ = ask(server, "POST", CHAT, ASKED | {"model": "rag/m@doc"})
+    assert (status, said["error"]["code"]) == (404, "model_not_found")
+    assert "rag/m@docs" in said["error"]["message"]
+
+
+def test_what_a_client_may_send_and_is_not_used_is_accepted(server: Served) -> None:
+    more = {
+        "temperature": 0.3, "top_p": 1, "stop": ["a"], "logit_bias": {}, "presence_penalty": 0, "store": True,
+        "tools": [{"type": "function", "function": {"name": "f"}}], "tool_choice": "auto", "parallel_tool_calls": True,
+        "user": "me", "metadata": {"a": "b"}, "seed": 7, "n": 1, "response_format": {"type": "text"}, "stop_it": [1],
+        "stream": None, "max_tokens": None, "reasoning_effort": "low", "service_tier": "auto",
+    }  # fmt: skip
+    turns = [
+        {"role": "developer", "content": "Be kind."},
+        {"role": "user", "content": [{"type": "text", "text": "Which"}, {"type": "text", "text": "river?"}]},
+        {"role": "assistant", "content": None, "tool_calls": []},
+        {"role": "tool", "content": "something", "tool_call_id": "1"},
+        {"role": "user", "name": "me", "content": "Which river?"},
+    ]
+    status, said, _ = ask(server, "POST", CHAT, {"messages": turns} | more)
+    assert (status, said["choices"][0]["message"]["content"]) == (200, ANSWER)
+
+
+def test_a_body_that_is_too_large_is_refused(server: Served) -> None:
+    large = json.dumps({"messages": [{"role": "user", "content": "a" * (1 << 20)}]}).encode()
+    assert error(server, large) == (413, "body_too_large", None)
+
+
+def test_a_body_of_pieces_that_grows_too_large_is_refused(server: Served) -> None:
+    with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+        raw.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n".encode())
+        for _ in range(17):
+            raw.sendall(b"10000\r\n" + b"a" * 0x10000 + b"\r\n")
+        raw.sendall(b"0\r\n\r\n")
+        assert raw.recv(100).startswith(b"HTTP/1.1 413")
+
+
+def test_wrong_lengths_and_half_bodies_do_no_harm(server: Served) -> None:
+    for head in ("Content-Length: 9999999999999999999999999", "Content-Length: -1", "Content-Length: 100"):
+        with socket.create_connection(("127.0.0.1", server.port), timeout=10) as raw:
+            raw.sendall(f"POST {CHAT} HTTP/1.1\r\nHost: localhost\r\n{head}\r\n\r\n{{".encode())
+            raw.shutdown(socket.SHUT_WR)
+            said = raw.recv(100)
+            assert not said.startswith(b"HTTP/1.1 5") and not said.startswith(b"HTTP/1.1 2")
+    assert ask(server, "GET", "/healthz")[0] == 200
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("/", "/v1", "/v1/models/", "/v1/models/../../etc/passwd", "/v1/models/%2e%2e%2fkeys", "/v1/models/rag%2Fm"),
+        *(
+            "//healthz",
+            "/v1/chat/completions/",
+            "/v1/models/%00",
+            "/etc/passwd",
+            "/metrics/..",
+            "/v1/models/a%0d%0ax:y",
+        ),
+    ],
+)
+def test_tricks_with_paths_find_nothing(server: Served, path: str) -> None:
+    status, said, headers = ask(server, "GET", path)
+    assert status == 404
+    assert said["error"]["message"] and "x" not in headers
+
+
+def test_a_model_may_be_named_with_encoded_slashes(server: Served) -> None:
+    assert ask(server, "GET", "/v1/models/rag%2Fm%40docs")[1]["id"] == "rag/m@docs"
+
+
+def test_another_method_is_refused_in_the_same_form(server: Served) -> None:
+    status, said, headers = ask(server, "GET", CHAT)
+    assert (status, headers["allow"]) == (405, "POST")
+    assert said["error"]["type"] == "invalid_request_error"
+
+
+def test_a_page_of_the_web_cannot_ask(server: Served) -> None:
+    """Neither by a name that was turned to this address, nor by a form."""
+    for headers in ({"Host": "evil.example"}, {"Host": "evil.example:80"}, {"Host": "[::1"}, {"Host": ""}):
+        assert ask(server, "POST", CHAT, ASKED, headers)[0] == 403
+    assert ask(server, "POST", CHAT, ASKED, {"Origin": "http://evil.example"})[0] == 403
+    assert ask(server, "POST", CHAT, ASKED, {"Origin": "null"})[0] == 403
+    for name in ("localhost", f"127.0.0.1:{server.port}", "[::1]:80"):
+        status, _, headers = ask(server, "GET", "/v1/models", None, {"Host": name})
+        assert status == 200
+        assert "access-control-allow-origin" not in headers
+    own = {"Origin": f"http://127.0.0.1:{server.port}"}
+    assert ask(server, "GET", "/v1/models", None, own)[0] == 200
+
+
+def test_an_origin_that_was_allowed_may_ask_from_a_browser(tmp_path: Path) -> None:
+    chat = "https://chat.example"
+    with served(tmp_path, Slow([ANSWER]), allow_origin=[chat]) as server:
+        wanted = {
+            "Origin": chat,
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "authorization",
+        }
+        status, _, headers = ask(server, "OPTIONS", CHAT, None, wanted)
+        assert (status, headers["access-control-allow-origin"]) == (200, chat)
+        status, _, headers = ask(server, "POST", CHAT, ASKED, {"Origin": chat})
+        assert (status, headers["access-control-allow-origin"]) == (200, chat)
+        assert ask(server, "POST", CHAT, ASKED, {"Origin": "https://other.example"})[0] == 403
+
+
+def test_a_key_is_asked_for_and_can_be_taken_back(tmp_path: Path) -> None:
+    path = tmp_path / "keys.jsonl"
+    key, other = new_key(path, "me"), new_key(path, "other")
+    with served(tmp_path, Slow(lambda m, s: ANSWER), keys=Keys(path)) as server:
+        assert ask(server, "GET", "/healthz")[0] == 200
+        for path_ in ("/v1/models", "/metrics", CHAT, "/nothing"):
+            for said in (
+                "",
+                "Bearer",
+                "Bearer wrong",
+                f"Basic {key}",
+                f"Bearer {key}x",
+                f"bearer  {key[:-1]}",
+                "Bearer \xff",
+            ):
+                status, told, headers = ask(server, "GET", path_, None, {"Authorization": said})
+                assert (status, told["error"]["code"]) == (401, "invalid_api_key")
+                assert headers["www-authenticate"] == "Bearer"
+        for right in (key, other):
+            assert (
+                ask(server, "POST", CHAT, ASKED, {"Authorization": f"Bearer {right}", "Host": "my.example"})[0] == 200
+            )
+        lines = path.read_text().splitlines(keepends=True)
+        path.write_text(lines[1])
+        assert ask(server, "GET", "/v1/models", None, {"Authorization": f"Bearer {key}"})[0] == 401
+        assert ask(server, "GET", "/v1/models", None, {"Authorization": f"Bearer {other}"})[0] == 200
+        path.unlink()
+        assert ask(server, "GET", "/v1/models", None, {"Authorization": f"Bearer {other}"})[0] == 401
+
+
+def test_figures_have_bounded_labels_and_count_what_was_paid(tmp_path: Path) -> None:
+    with served(tmp_path, Slow(lambda m, s: ANSWER), methods=["direct"]) as server:
+        for model in ("direct/m@docs", "direct/m@docs", "made/up", "direct/m@docs"):
+            ask(server, "POST", CHAT, ASKED | {"model": model})
+        ask(server, "GET", "/a/b/c")
+        _, text, _ = ask(server, "GET", "/metrics")
+    assert 'reground_requests_total{model="direct/m@docs",path="/v1/chat/completions",status="200"} 3.0' in text
+    assert 'reground_requests_total{model="",path="/v1/chat/completions",status="404"} 1.0' in text
+    assert 'reground_requests_total{model="",path="other",status="404"} 1.0' in text
+    assert 'reground_model_calls_total{model="direct/m@docs"} 1.0' in text, "replayed calls cost nothing"
+    assert 'reground_tokens_total{kind="completion",model="direct/m@docs"} 11.0' in text
+    assert "reground_questions_working 0.0" in text
+    assert "made/up" not in text
+
+
+def test_the_log_has_no_text_and_no_key(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    from reground.core.errors import ModelError
+
+    path = tmp_path / "keys.jsonl"
+    key = new_key(path, "me")
+    caplog.set_level("INFO", "reground.serve")
+    with served(tmp_path, Slow([ModelError("no: sk-verysecret")]), keys=Keys(path)) as server:
+        ask(server, "POST", f"{CHAT}?key={key}", ASKED, {"Authorization": f"Bearer {key}"})
+    said = "\n".join(record.getMessage() for record in caplog.records)
+    assert "502" in said and "ModelError" in said
+    assert key not in said and "verysecret" not in said and "Which river" not in said

@@ -1,0 +1,193 @@
+"""The command, as a process: keys, signals, and a question that outlives the server."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reground.app.cli import run
+from reground.testing.openai_server import MockOpenAI
+from tests.servers import serving
+
+QUESTION = {"messages": [{"role": "user", "content": "Which river flows through Prague?"}], "model": "rat/mock@docs"}
+
+
+@pytest.fixture
+def docs(tmp_path: Path) -> Path:
+    folder = tmp_path / "docs"
+    folder.mkdir()
+    (folder / "prague.md").write_text("The Vltava flows through Prague.")
+    return folder
+
+
+class Process:
+    """A running `reground serve`."""
+
+    def __init__(self, process: subprocess.Popen[str], url: str) -> None:
+        self.process, self.url = process, url
+
+    def post(self, body: object, path: str = "/v1/chat/completions", key: str | None = None) -> Any:
+        headers = {"Content-Type": "application/json"} | ({} if key is None else {"Authorization": f"Bearer {key}"})
+        request = urllib.request.Request(self.url + path, json.dumps(body).encode(), headers)
+        with urllib.request.urlopen(request, timeout=20) as reply:
+            return json.load(reply)
+
+    def ended(self, sign: int, seconds: float) -> tuple[int, float, str]:
+        """Send a signal. Returns the exit code, the seconds to the end, and what stood on standard error."""
+        began = time.monotonic()
+        self.process.send_signal(sign)
+        _, said = self.process.communicate(timeout=seconds)
+        return self.process.returncode, time.monotonic() - began, said
+
+
+@contextlib.contextmanager
+def process(home: Path, docs: Path, model: MockOpenAI, *arguments: str) -> Iterator[Process]:
+    command: Sequence[str] = [
+        *(sys.executable, "-m", "reground", "serve", "-c", str(docs), "--port", "0", "-m", "rat", "-m", "direct"),
+        *("--model", "openai/mock", "--base-url", model.url, *arguments),
+    ]
+    env = {**os.environ, "REGROUND_HOME": str(home), "OPENAI_API_KEY": "sk-secret-of-the-model"}
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, env=env) as running:
+        assert running.stderr is not None
+        try:
+            said = ""
+            while (found := re.search(r"http://[\d.]+:\d+", said)) is None:
+                line = running.stderr.readline()
+                assert line, said
+                said += line
+            yield Process(running, found.group())
+        finally:
+            running.kill()
+
+
+def ask_aside(server: Process) -> tuple[threading.Thread, list[Any]]:
+    """Ask in a thread; the list gets the answer or the error."""
+    got: list[Any] = []
+
+    def asking() -> None:
+        try:
+            got.append(server.post(QUESTION))
+        except OSError as error:
+            got.append(error)
+
+    thread = threading.Thread(target=asking)
+    thread.start()
+    return thread, got
+
+
+def test_a_killed_server_pays_for_no_call_twice(tmp_path: Path, docs: Path) -> None:
+    with serving(MockOpenAI(latency=0.2)) as model:
+        with process(tmp_path / "home", docs, model) as server:
+            thread, _ = ask_aside(server)
+            while model.completed.total() < 2:
+                time.sleep(0.02)
+            server.process.kill()
+            thread.join(10)
+        time.sleep(0.4)  # the call in flight ends
+        with process(tmp_path / "home", docs, model) as server:
+            found = server.post(QUESTION)
+            total = model.completed.total()
+            assert total <= found["reground"]["calls"] + 1, "only the call in flight is made again"
+            assert found["usage"]["total_tokens"] > 0
+            again = server.post(QUESTION)
+            assert again["usage"] == found["usage"]
+            assert model.completed.total() == total
+
+
+def test_ctrl_c_ends_the_server_within_a_second_of_work(tmp_path: Path, docs: Path) -> None:
+    with serving(MockOpenAI(latency=30)) as model, process(tmp_path / "home", docs, model) as server:
+        thread, got = ask_aside(server)
+        while not model.received:
+            time.sleep(0.02)
+        code, seconds, said = server.ended(signal.SIGINT, 10)
+        thread.join(10)
+    assert code == 130
+    assert seconds < 3  # a second, and the rest for a busy machine
+    assert "Traceback" not in said and "interrupted" in said
+    assert isinstance(got[0], OSError)
+
+
+def test_sigterm_lets_what_is_in_work_end(tmp_path: Path, docs: Path) -> None:
+    with serving(MockOpenAI(latency=0.3)) as model, process(tmp_path / "home", docs, model) as server:
+        thread, got = ask_aside(server)
+        while not model.received:
+            time.sleep(0.02)
+        code, _, said = server.ended(signal.SIGTERM, 30)
+        thread.join(10)
+    assert code == 0
+    assert "Traceback" not in said
+    assert got[0]["choices"][0]["message"]["content"]
+
+
+def test_sigterm_cancels_what_takes_longer_than_the_grace(tmp_path: Path, docs: Path) -> None:
+    home = tmp_path / "home"
+    with serving(MockOpenAI(latency=30)) as model, process(home, docs, model, "--grace", "0.3") as server:
+        thread, got = ask_aside(server)
+        while not model.received:
+            time.sleep(0.02)
+        code, seconds, said = server.ended(signal.SIGTERM, 10)
+        thread.join(10)
+    assert code == 0
+    assert seconds < 5
+    assert "Traceback" not in said
+    assert isinstance(got[0], OSError)
+
+
+def test_a_key_is_made_shown_once_and_asked_for(
+    tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
+    assert run(["serve", "--new-key", "me"]) == 0
+    key = capsys.readouterr().out.strip()
+    place = tmp_path / "home" / "keys.jsonl"
+    assert key.startswith("sk-rg-") and key not in place.read_text()
+    assert place.stat().st_mode & 0o077 == 0
+    assert run(["serve", "--new-key", "me"]) == 2
+    assert "a key is called me already" in capsys.readouterr().err
+    with serving(MockOpenAI()) as model, process(tmp_path / "home", docs, model) as server:
+        with pytest.raises(urllib.error.HTTPError, match="401"):
+            server.post(QUESTION)
+        assert server.post(QUESTION, key=key)["choices"]
+        _, _, said = server.ended(signal.SIGTERM, 10)
+    assert key not in said and "sk-secret" not in said
+
+
+def test_others_reach_no_server_without_keys(
+    tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
+    for host in ("0.0.0.0", "::", "10.1.2.3", "example.org"):
+        assert run(["serve", "-c", str(docs), "--host", host]) == 2
+        assert "others may reach" in capsys.readouterr().err
+    (tmp_path / "empty.jsonl").write_text("")
+    assert run(["serve", "--host", "0.0.0.0", "--keys", str(tmp_path / "empty.jsonl")]) == 2
+    assert run(["serve", "--keys", str(tmp_path / "none.jsonl")]) == 2
+    assert "cannot read keys" in capsys.readouterr().err
+    (tmp_path / "bad.jsonl").write_text('{"name": "a"}\n')
+    assert run(["serve", "--keys", str(tmp_path / "bad.jsonl")]) == 2
+    assert "bad.jsonl:1" in capsys.readouterr().err
+    assert run(["serve", "--no-keys", "--keys", "a"]) == 2
+
+
+def test_a_taken_port_is_one_clear_line(tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as taken, serving(MockOpenAI()) as model:
+        port = str(taken.getsockname()[1])
+        arguments = ["serve", "-c", str(docs), "--port", port, "--model", "openai/mock", "--base-url", model.url]
+        assert run([*arguments, "--home", str(tmp_path)]) == 2
+    assert f"cannot listen at 127.0.0.1:{port}: address already in use" in capsys.readouterr().err
