@@ -21,6 +21,7 @@ from reground.app.cli import (
     train_reader,
     train_retriever,
     train_rewriter,
+    view,
 )
 from reground.app.cli import eval as evaluation
 
@@ -58,6 +59,7 @@ ask.register(app)
 demo.register(app)
 library.register(app)
 look.register(app)
+view.register(app)
 evaluation.register(app)
 judge.register(app)
 questions.register(app)
