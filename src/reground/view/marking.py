@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import pairwise
 
+from reground.support.lexical import FUNCTION_WORDS
 from reground.text.languages import analyzer, segmenter
 
 QUERY, SUPPORT = "q", "s"
@@ -55,7 +56,9 @@ def _found(text: str, wanted: frozenset[str]) -> Iterator[tuple[int, int]]:
 
 
 def _terms(text: str) -> frozenset[str]:
-    return frozenset().union(*(_terms_of_word(word) for word in _WORD.findall(text) if len(word) <= _LONGEST))
+    words = (word for word in _WORD.findall(text) if len(word) <= _LONGEST and word.lower() not in FUNCTION_WORDS)
+    terms = frozenset().union(*map(_terms_of_word, words))
+    return frozenset(term for term in terms if len(term) > 1 or not term.isascii() or term.isdecimal())
 
 
 @cache

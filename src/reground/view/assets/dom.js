@@ -1,5 +1,9 @@
 // Makes elements. Text from models and documents only ever becomes text nodes, never markup.
 
+// Characters that act instead of appearing, or that turn the text around them.
+const ACTS = /[\u0000-\u0008\u000b\u000c\u000e-\u001f\u007f-\u009f\u202a-\u202e\u2066-\u2069]/g;
+const harmless = (child) => (typeof child === "string" ? child.replace(ACTS, "\ufffd") : child);
+
 function el(tag, props = {}, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
@@ -8,7 +12,7 @@ function el(tag, props = {}, ...children) {
     else if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
     else made.setAttribute(name, value === true ? "" : value);
   }
-  made.append(...children.flat(9).filter((child) => child !== null && child !== undefined && child !== false));
+  made.append(...children.flat(9).filter((child) => child !== null && child !== undefined && child !== false).map(harmless));
   return made;
 }
 

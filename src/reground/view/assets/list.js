@@ -33,8 +33,10 @@ function shown(params) {
   return found.sort((SORTS[params.get("sort") ?? ""] ?? SORTS[""])[1]);
 }
 
+const runSources = () => state.sources.flatMap((source, at) => (source.kind === "run" ? [[source, at]] : []));
+
 function listPage(params) {
-  const runs = state.sources.flatMap((source, at) => (source.kind === "run" ? [[source, at]] : []));
+  const runs = runSources();
   return [
     el("h1", { tabindex: "-1" }, runs.length ? plural(runs.length, "run") : state.sources[0]?.name ?? "Nothing yet"),
     el("div", { id: "runs" }, runsTable(runs)),
@@ -62,10 +64,10 @@ function runsTable(runs) {
     const count = expected && !finished ? `${done} of ${expected}` : `${done}`;
     return [
       to(at, "", name),
-      [score !== null && score >= 0 && score <= 1 && bar(score), to(at, "&sort=score", decimals(score, 3), `${primary}, ${name}`)],
+      [score !== null && score >= 0 && score <= 1 && bar(score), score === null ? "–" : to(at, "&sort=score", decimals(score, 3), `${primary}, ${name}`)],
       low === null ? "–" : `${decimals(low, 3)}–${decimals(high, 3)}`,
-      [count, !finished && el("span", { class: "badge" }, alone ? "not finished" : "running or not finished")],
-      to(at, "&show=failed", `${source.failed}`, `failed, ${name}`),
+      [count, !finished && [" ", el("span", { class: "badge warn" }, "not finished")]],
+      source.failed ? to(at, "&show=failed", `${source.failed}`, `failed, ${name}`) : "0",
       decimals(source.calls, 1),
       to(at, "&sort=tokens", tokens(source.tokens), `tokens a question, ${name}`),
       to(at, "&sort=seconds", decimals(source.seconds, 1), `seconds a question, ${name}`),
@@ -84,7 +86,7 @@ function toolbar(params) {
       options.map(([value, text]) => el("option", { value, selected: value === (params.get(name) ?? "") }, text)));
     return el("label", {}, el("span", {}, label), made);
   };
-  const runs = state.sources.map((source, at) => [`${at}`, sourceName(source)]);
+  const runs = state.sources.flatMap((source, at) => (source.kind === "run" ? [[`${at}`, sourceName(source)]] : []));
   return el("form", { class: "toolbar", role: "search", onsubmit: (event) => event.preventDefault() },
     el("label", { class: "grows" }, el("span", {}, "Filter"),
       el("input", { id: "filter", type: "search", autocomplete: "off", value: params.get("filter") ?? "",
@@ -130,7 +132,7 @@ function scoreBadge(item) {
 function about(item) {
   const source = state.sources[item.source];
   return [
-    state.sources.length > 1 ? sourceName(source) : item.method,
+    source.kind === "run" && state.sources.length > 1 ? sourceName(source) : item.method,
     item.visits !== undefined && plural(item.visits, "visit"),
     item.tokens !== undefined && `${tokens(item.tokens)} tokens`,
     item.seconds !== undefined && seconds(item.seconds),
@@ -149,9 +151,8 @@ function row(item, params) {
 // New questions and scores, without losing the place of the reader.
 function updateList(params) {
   const focused = document.activeElement?.dataset?.n;
-  const runs = state.sources.flatMap((source, at) => (source.kind === "run" ? [[source, at]] : []));
   const table = document.getElementById("runs");
-  if (!table.contains(document.activeElement)) table.replaceChildren(...(runsTable(runs) ?? []));
+  if (!table.contains(document.activeElement)) table.replaceChildren(...(runsTable(runSources()) ?? []));
   document.getElementById("notices").replaceChildren(...[notices()].filter(Boolean));
   fillList(params);
   if (focused !== undefined) document.querySelector(`[data-n="${focused}"]`)?.focus({ preventScroll: true });

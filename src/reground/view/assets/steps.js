@@ -7,14 +7,15 @@ function stepsSection(item, told, params) {
   const all = (open) => () =>
     document.querySelectorAll(".steps > li > details").forEach((each) => (each.open = open));
   const list = el("ol", { class: "steps" });
+  const named = new Map(told.steps.filter((step) => step.name === "span").map((step) => [step.span, step.data]));
   let before = "";
   told.steps.forEach((step, at) => {
-    if (step.span !== before && step.span) list.append(el("li", { class: "span" }, spanName(step.span)));
+    if (step.span !== before && step.span) list.append(spanHeading(step.span, named.get(step.span)));
     before = step.span;
-    list.append(stepItem(item, step, at, told.steps.length <= MANY, params));
+    if (step.kind !== "note" || step.name !== "span") list.append(stepItem(item, step, at, told.steps.length <= MANY, params));
   });
   return section("Step by step",
-    el("p", { class: "buttons" }, el("button", { type: "button", onclick: all(true) }, "Open all"), " ",
+    told.steps.length > 1 && el("p", { class: "buttons" }, el("button", { type: "button", onclick: all(true) }, "Open all"), " ",
       el("button", { type: "button", onclick: all(false) }, "Close all")),
     told.steps.length ? list : el("p", { class: "soft" }, "No step was recorded."));
 }
@@ -23,6 +24,12 @@ function stepsSection(item, told, params) {
 const spanName = (span) => span.split("/").filter(Boolean)
   .map((part) => part.replace(/\.(\d+)$/, (_, number) => ` ${Number(number) + 1}`)).join(", ");
 
+function spanHeading(span, data = {}) {
+  const more = Object.entries(data).filter(([name]) => !/^(step|round|index|branch)$/.test(name));
+  const said = more.map(([name, value]) => `, ${name} ${plainValue(value)}`).join("");
+  return el("li", { class: "span", dir: "auto" }, spanName(span), short(said, 200));
+}
+
 function stepItem(item, step, at, open, params) {
   const cost = [
     step.kind === "generate" && `${tokens(callTokens(step))} tokens`,
@@ -30,7 +37,7 @@ function stepItem(item, step, at, open, params) {
     step.replayed && "replayed",
   ].filter(Boolean).join(" · ");
   const wide = step.kind !== "note" && step.kind !== "score";
-  return el("li", { class: `step ${step.kind}` },
+  return el("li", { class: `step of-${step.kind}` },
     el("details", { open: open && wide },
       el("summary", { "data-stop": true },
         el("span", { class: "name" }, step.name), " ",
@@ -58,14 +65,14 @@ const BODIES = {
   generate: (step, at, item, params) => [
     step.replies.map((reply, number) => replyView(reply, step.replies.length > 1 ? number + 1 : null)),
     el("p", {}, el("a", { href: link(`/q/${item.n}/call/${at}`, params) }, "Messages and reply"),
-      el("span", { class: "soft" }, ` ${step.model}`)),
+      el("span", { class: "soft", dir: "auto" }, ` of ${step.model}`)),
   ],
   retrieve: (step) => [
     el("p", { class: "query" }, el("span", { class: "soft" }, "query: "), el("span", { dir: "auto" }, step.query)),
     step.passages.length ? null : el("p", { class: "soft" }, "Nothing was found."),
     step.passages.map((passage, at) => passageView(passage, at)),
     (step.skipped ?? []).map((each) => el("p", { class: "soft", dir: "auto" }, `not read: ${each.skipped}: ${each.why}`)),
-    el("p", { class: "soft" }, step.retriever),
+    el("p", { class: "soft", dir: "auto" }, `found by ${step.retriever}`),
   ],
   execute: (step) => [
     el("p", {}, el("b", {}, step.execution.verdict), " ", el("span", { dir: "auto" }, step.execution.detail)),
@@ -93,10 +100,10 @@ function pairView(pair) {
     [el("dt", {}, name), el("dd", { dir: "auto" }, short(plainValue(value), 600))]));
 }
 
-function replyView(reply, number) {
+function replyView(reply, number, whole = false) {
   const about = [
     number !== null && `sample ${number}`,
-    reply.logprob !== null && `mean log-probability ${decimals(reply.logprob)}`,
+    whole && reply.logprob !== null && `mean log-probability ${decimals(reply.logprob)}`,
     reply.finish_reason !== "stop" && `ended by ${reply.finish_reason}`,
   ].filter(Boolean).join(" · ");
   const same = reply.changes?.every(([taken, put]) => !taken && !put);
@@ -109,13 +116,33 @@ function replyView(reply, number) {
 
 function passageView(passage, at) {
   const supports = passage.parts.some(([, marks]) => marks.includes("s"));
-  return el("details", { class: "passage", open: supports || at < 3 },
+  return el("details", { class: "passage", open: supports || at === 0 },
     el("summary", { "data-stop": true }, el("b", { dir: "auto" }, passage.title || passage.id), " ",
-      el("span", { class: "soft" }, decimals(passage.score)),
-      supports && [" ", el("span", { class: "badge good" }, "supports the answer")]),
-    el("div", { class: "text", dir: "auto" }, passage.parts.map(([text, marks]) =>
-      marks ? el("mark", { class: marks, title: marks.includes("s") ? "supports the answer" : "word of the query" }, text) : text)),
+      el("span", { class: "soft" }, decimals(passage.score)), " ",
+      supports && [el("span", { class: "badge good" }, "supports the answer"), " "],
+      el("span", { class: "gist", dir: "auto" }, excerpt(passage.parts).map(marked))),
+    el("div", { class: "text", dir: "auto" }, passage.parts.map(marked)),
     el("p", {}, address(passage.url || passage.id)));
+}
+
+const marked = ([text, marks]) =>
+  marks ? el("mark", { class: marks, title: marks.includes("s") ? "supports the answer" : "word of the query" }, text) : text;
+
+// The part of a passage with the most words of the query: about two lines.
+function excerpt(parts) {
+  const most = 200;
+  let best = [];
+  let found = -1;
+  for (let start = 0; start < parts.length; start += 1) {
+    if (!parts[start][1]) continue;
+    let size = 0;
+    let end = start;
+    while (end < parts.length && size + parts[end][0].length <= most) size += parts[end++][0].length;
+    const count = parts.slice(start, end).filter(([, marks]) => marks).length;
+    if (count > found) [best, found] = [parts.slice(start, Math.max(end, start + 1)), count];
+  }
+  if (found < 0) return [[short(parts.map(([text]) => text).join(""), most), ""]];
+  return [["… ", ""], ...best.map(([text, marks]) => [text.slice(0, most), marks]), [" …", ""]];
 }
 
 function candidate(each, chosen) {
@@ -145,7 +172,7 @@ function callPage(item, told, at, params) {
       el("div", { class: "message", tabindex: "-1", "data-stop": true }, el("h3", {}, message.role), block(message.content)))),
     section(step.replies.length > 1 ? "Replies" : "Reply", step.replies.map((reply, number) =>
       el("div", { class: "message", tabindex: "-1", "data-stop": true },
-        replyView({ ...reply, changes: undefined }, step.replies.length > 1 ? number + 1 : null),
+        replyView({ ...reply, changes: undefined }, step.replies.length > 1 ? number + 1 : null, true),
         reply.changes && el("details", {}, el("summary", {}, "Against the text before"), difference(reply.changes))))),
     section("Sampling", el("dl", {}, set.map(([name, value]) =>
       [el("dt", {}, name), el("dd", {}, block(plainValue(value)))]))),

@@ -10,7 +10,7 @@ function storyPage(item, told, params) {
     told.answer && answerSection(told.answer),
     told.record && scoresSection(told.record),
     elsewhere(item, params),
-    told.answer?.steps.length > 0 && section("What was corrected", el("ol", { class: "thoughts" },
+    told.answer?.steps.length > 0 && section(told.answer.steps.some((each) => each.changes) ? "What was corrected" : "Reasoning", el("ol", { class: "thoughts" },
       told.answer.steps.map(thought))),
     told.stages.length > 0 && costSection(told.stages),
     stepsSection(item, told, params),
