@@ -187,3 +187,20 @@ def test_a_question_that_is_not_there(tmp_path: Path) -> None:
     (tmp_path / "trace.jsonl").touch()
     with pytest.raises(DataError, match="no question has the number 3"):
         Contents(tmp_path / "trace.jsonl").question(3)
+
+
+async def test_a_line_is_glimpsed_the_same_whatever_its_texts_and_the_order_of_its_fields(tmp_path: Path) -> None:
+    tricky = '],"answer":{"text":"no"},"steps":[{"kind":"note"}],"answer":'
+    asked = (await told()).model_copy(
+        update={"question": tricky, "metadata": {"steps": [1], "a": [2], "answer": tricky}}
+    )
+    data = asked.model_dump(mode="json")
+    backwards = dict(reversed(data.items()))
+    nested = data | {"metadata": {"list": [{"x": [1], "answer": None}], "answer": {"text": "no"}}}
+    path = tmp_path / "trace.jsonl"
+    for separators in ((",", ":"), (", ", ": ")):
+        path.write_text("".join(json.dumps(each, separators=separators) + "\n" for each in (data, backwards, nested)))
+        found = items(read(Contents(path)))
+        assert [item["question"] for item in found] == [tricky] * 3
+        assert len({(item["answer"], item["tokens"], item["calls"], item["method"]) for item in found}) == 1
+        assert found[0]["answer"].startswith("Vienna lies on")

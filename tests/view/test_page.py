@@ -22,6 +22,13 @@ SHOWN = HOSTILE.replace("\x00", "\ufffd").replace("\u202e", "\ufffd")
 """The hostile text as the page shows it: characters that act on the text around them are replaced."""
 
 
+def expect(locator: Any) -> Any:
+    """An assertion that waits. It asks from outside the page, whose policy lets no text become a script."""
+    from playwright.async_api import expect as waiting
+
+    return waiting(locator)
+
+
 async def texts(page: Any, selector: str) -> list[str]:
     found: list[str] = await page.locator(selector).all_inner_texts()
     return found
@@ -39,7 +46,7 @@ async def test_from_the_table_to_one_call_and_back_by_keys(tmp_path: Path) -> No
         page = browsed.page
         await page.goto(url)
         await page.get_by_role("row", name="rat").get_by_role("link", name="0.500").click()
-        await page.wait_for_function("document.querySelectorAll('.row').length === 3")
+        await expect(page.locator(".row")).to_have_count(3)
         assert await texts(page, ".row .score") == ["failed", "0.00", "1.00"]  # sorted by score, of one run
         for key in ("j", "j", "k", "j", "Enter"):
             await page.keyboard.press(key)
@@ -47,7 +54,7 @@ async def test_from_the_table_to_one_call_and_back_by_keys(tmp_path: Path) -> No
         assert "(1)" in await page.inner_text("h1")
         assert await page.evaluate("document.activeElement.tagName") == "H1"
         await page.keyboard.press("n")
-        await page.wait_for_function("document.querySelector('h1').textContent.includes('(0)')")
+        await expect(page.locator("h1")).to_contain_text("(0)")
         await page.get_by_role("link", name="Messages and reply").first.click()
         await page.wait_for_selector(".message")
         assert "Think step by step" in await page.inner_text(".message >> nth=0")
@@ -122,7 +129,7 @@ async def test_a_run_that_goes_on_shows_its_new_questions(tmp_path: Path) -> Non
             await page.focus(".row")
             folder.append_record(record(trajectory, 1.0))
             folder.append(failed("q1~0"))
-            await page.wait_for_function("document.querySelectorAll('.row').length === 2", timeout=10_000)
+            await expect(page.locator(".row")).to_have_count(2, timeout=10_000)
             assert await texts(page, ".row .score") == ["1.00", "failed"]
             assert await page.evaluate("document.activeElement.dataset.n") == "0"
             assert "2 of 10" in await page.inner_text("table")
@@ -184,7 +191,7 @@ async def test_a_tree_opens_node_by_node(tmp_path: Path) -> None:
         await page.click(".tree summary >> nth=0")
         assert not await page.locator(".tree .tree").is_visible()
         await page.get_by_role("button", name="most visited").click()
-        await page.wait_for_function("document.activeElement.innerText.includes('1.000')")
+        await expect(page.locator("summary:focus")).to_contain_text("1.000")
         assert browsed.complaints == []
 
 
@@ -224,7 +231,7 @@ async def test_a_thousand_questions_open_soon(tmp_path: Path) -> None:
         await page.goto(url)
         await page.wait_for_selector(".row")
         first = time.monotonic() - began
-        await page.wait_for_function("document.getElementById('count').textContent === '1000 questions'")
+        await expect(page.locator("#count")).to_have_text("1000 questions", timeout=20_000)
         print(f"first questions after {first:.2f} s, all after {time.monotonic() - began:.2f} s")
         assert time.monotonic() - began < 20  # usually less than one; the machine may be busy
         assert await page.locator(".row").count() == 300

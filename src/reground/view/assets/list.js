@@ -149,7 +149,9 @@ function row(item, params) {
 }
 
 // New questions and scores, without losing the place of the reader.
-function updateList(params) {
+// more: whether the next come at once; then what is full stays as it is until they have come.
+function updateList(params, more) {
+  if (more && document.querySelectorAll("#questions .row").length >= rows) return;
   const focused = document.activeElement?.dataset?.n;
   const table = document.getElementById("runs");
   if (!table.contains(document.activeElement)) table.replaceChildren(...(runsTable(runSources()) ?? []));

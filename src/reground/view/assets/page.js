@@ -86,7 +86,7 @@ async function follow() {
   try {
     const { changed, more } = await readNews();
     pause = more ? 0 : EVERY;
-    if (changed) onNews();
+    if (changed) onNews(more);
     say(alone ? "" : more ? "reading…" : "live");
   } catch (error) {
     say(error instanceof TypeError ? "the viewer has ended; what is shown stays" : error.message);
@@ -94,10 +94,10 @@ async function follow() {
   if (!alone) setTimeout(follow, pause);
 }
 
-function onNews() {
+function onNews(more) {
   document.getElementById("place").textContent = state.place;
   if (current.page === "none" || current.failed) show();
-  else if (current.page === "list") updateList(current.params);
+  else if (current.page === "list") updateList(current.params, more);
 }
 
 function say(text) {
