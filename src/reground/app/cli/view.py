@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import typer
 
 from reground.app.cli import _common as common
-from reground.app.cli.config import ConfigFile
 from reground.app.cli.flags import flattened
 from reground.app.options_serving import View
 
@@ -21,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @flattened
-def view(order: View, config: ConfigFile = None) -> None:
+def view(order: View) -> None:
     """Read runs, trajectories and search trees in the browser, question by question, also while a run goes on.
 
     Example:  reground view runs/rar   ·   reground view trace.jsonl --no-open   ·   reground view runs --export r.html
