@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import socket
@@ -25,10 +26,11 @@ from tests.view.samples import failed, run_folder
 
 
 @contextmanager
-def viewing(*arguments: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def viewing(*arguments: str, browser: str = "") -> Iterator[tuple[subprocess.Popen[str], str]]:
     """The command as a process, and the address that it says."""
-    command = [sys.executable, "-m", "reground", "view", *arguments, "--no-open"]
-    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed_ctrl_c)
+    command = [sys.executable, "-m", "reground", "view", "--no-open", *arguments]
+    surroundings = os.environ | {"BROWSER": browser}
+    child = subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heed_ctrl_c, env=surroundings)
     try:
         assert child.stderr is not None
         line = child.stderr.readline()
@@ -53,6 +55,18 @@ def test_it_says_its_address_serves_and_ends_at_ctrl_c(tmp_path: Path) -> None:
         assert child.returncode == 130 and "Traceback" not in err
         with pytest.raises(urllib.error.URLError):
             urllib.request.urlopen(url, timeout=5)
+
+
+def test_it_opens_the_browser_that_the_user_has(tmp_path: Path) -> None:
+    write_trajectories(tmp_path / "t.jsonl", [failed("a")])
+    opened, browser = tmp_path / "opened", tmp_path / "browser"
+    browser.write_text(f'#!/bin/sh\necho "$1" > {opened}.part; mv {opened}.part {opened}\n')
+    browser.chmod(0o755)
+    with viewing(str(tmp_path / "t.jsonl"), "--open", browser=f"{browser} %s") as (_, url):
+        deadline = time.monotonic() + 30
+        while not opened.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert opened.read_text().strip() == url
 
 
 def test_a_port_that_is_taken_is_told_of(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -167,6 +167,13 @@ def test_what_cannot_be_seen_is_refused(tmp_path: Path, name: str, content: str 
         Contents(tmp_path / name)
 
 
+async def test_one_damaged_line_at_the_beginning_keeps_nobody_out(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    write_trajectories(path, [failed("a")])
+    path.write_bytes(b"[1]\n\n" + path.read_bytes())
+    assert [item["id"] for item in items(read(Contents(path)))] == ["a"]
+
+
 def test_an_empty_folder_is_refused_and_a_broken_run_too(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="holds no run, no trajectories and no search trees"):
         Contents(tmp_path)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
@@ -24,6 +25,8 @@ from reground.view.growing import Growing, Line, Replaced
 from reground.view.story import story
 from reground.view.trees import flat_tree, said, tree_files
 
+_TRIED = 20
+"""Lines of a file of which one has to be a trajectory; the others may be damaged."""
 _LONGEST = 300
 """Characters of a question or an answer in a list."""
 
@@ -75,14 +78,17 @@ class Trace:
         self._file = Growing(path)
 
     def check(self) -> None:
-        """Raise DataError if the file cannot be read or does not begin with a trajectory."""
-        for line in Growing(self.path).new():
-            if line.data.strip():
-                try:
-                    parse_trajectory(without_sum(line.data))
-                except ValueError as error:
-                    raise DataError(str(error), path=self.path, line=line.number) from None
+        """Raise DataError if the file cannot be read, or has no trajectory among its first lines."""
+        wrong: DataError | None = None
+        filled = (line for line in Growing(self.path).new() if line.data.strip())
+        for line in islice(filled, _TRIED):
+            try:
+                parse_trajectory(without_sum(line.data))
                 return
+            except ValueError as error:
+                wrong = wrong or DataError(str(error), path=self.path, line=line.number)
+        if wrong is not None:
+            raise wrong
 
     def about(self) -> dict[str, Any]:
         """What the page shows of the source."""
@@ -126,17 +132,25 @@ class RunSource(Trace):
         self._entries: dict[str, Entry] = {}
         self._scores = Growing(folder.scores)
         self._summary = _Summary(folder)
+        self._changes = 0
+        self._told: tuple[object, dict[str, Any]] = (None, {})
 
     def about(self) -> dict[str, Any]:
         """What the page shows of the run: its configuration, and its results so far."""
+        summary = self._summary.of(len(self.records))
+        state = (self._changes, id(summary))
+        if state != self._told[0]:
+            self._told = (state, self._results(summary))
+        return {**super().about(), **self._told[1], "done": len(self._entries)}
+
+    def _results(self, summary: Summary | None) -> dict[str, Any]:
         config, records = self.folder.config, self.records.values()
-        summary = self._summary.of(len(records))
+        questions = config.limit or (None if config.ids is None else len(config.ids))
         primary = summary.metrics[config.primary] if summary is not None and config.primary in summary.metrics else None
         values = list(question_scores(config.primary, records).values()) if primary is None else []
         runs = max(1, len(records))
         usage = sum((record.usage for record in records), Usage())
         return {
-            **super().about(),
             "task": config.task,
             "method": config.method,
             "budget": budget_label(config.budget.tokens),
@@ -145,8 +159,7 @@ class RunSource(Trace):
             "score": primary.mean if primary is not None else fmean(values) if values else None,
             "low": None if primary is None else primary.low,
             "high": None if primary is None else primary.high,
-            "done": len(self._entries),
-            "expected": None if config.limit is None else config.limit * config.repeats,
+            "expected": None if questions is None else questions * config.repeats,
             "finished": summary is not None and summary.finished,
             "failed": sum(record.failure is not None for record in records),
             "calls": usage.calls / runs,
@@ -166,6 +179,7 @@ class RunSource(Trace):
                     self.notices.append(f"{self.folder.scores.name}:{line.number} cannot be read: {_reason(error)}")
                 continue
             self.records[record.id] = record
+            self._changes += 1
             if (entry := self._entries.get(record.id)) is not None:
                 entry.told |= self._scored(record)
                 yield entry
