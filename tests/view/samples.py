@@ -26,7 +26,7 @@ async def told(id: str = "q0", question: str = QUESTION) -> Trajectory:
     """RAT on a question about rivers: drafts, queries, revisions, and an answer with one supported sentence."""
     trajectory = (await solve(rat(), question, Run(run_id="r", question_id=id), id=id, name="rat")).trajectory
     assert trajectory.answer is not None
-    support = Citation.of(1, PASSAGES[0], "The Seine is 775 km long and flows through Paris.")
+    support = Citation.of(1, PASSAGES[1], PASSAGES[1].text)
     sentences = (
         Sentence(text="Vienna lies on the Danube river. ", score=0.9, supports=(support,)),
         Sentence(text="The Danube has 2850 km. ", score=0.1),

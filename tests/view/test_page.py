@@ -13,7 +13,7 @@ from reground.core.trajectory import append_trajectory, write_trajectories
 from reground.evaluation.results import open_run
 from reground.view.contents import Contents
 from reground.view.page import exported
-from tests.browser import browser_page
+from tests.browser import Browsed, browser_page
 from tests.training.hand_made import planted
 from tests.view.samples import HOSTILE, config, failed, hostile, record, run_folder, told
 from tests.view.test_server import viewing
@@ -27,6 +27,11 @@ def expect(locator: Any) -> Any:
     from playwright.async_api import expect as waiting
 
     return waiting(locator)
+
+
+def wrong(browsed: Browsed) -> list[str]:
+    """What the page complained of. A request for news that ended with its page, by a reload, is no fault."""
+    return [each for each in browsed.complaints if "/news?" not in each]
 
 
 async def texts(page: Any, selector: str) -> list[str]:
@@ -64,7 +69,7 @@ async def test_from_the_table_to_one_call_and_back_by_keys(tmp_path: Path) -> No
         await page.keyboard.press("Escape")
         await page.wait_for_selector("#questions")
         assert await page.evaluate("document.activeElement.innerText.includes('(0)')")  # back where it was
-        assert browsed.complaints == []
+        assert wrong(browsed) == []
 
 
 async def test_the_story_shows_what_changed_and_what_supports_it(tmp_path: Path) -> None:
@@ -75,10 +80,11 @@ async def test_the_story_shows_what_changed_and_what_supports_it(tmp_path: Path)
         await page.wait_for_selector(".steps")
         assert await texts(page, ".answer .supported") == ["Vienna lies on the Danube river."]
         assert await texts(page, ".answer .unsupported") == ["The Danube has 2850 km."]
-        assert await page.inner_text("blockquote") == "The Seine is 775 km long and flows through Paris."
+        assert await page.inner_text("blockquote") == "The Danube is 2850 km long and flows through Vienna."
         assert (await texts(page, ".steps del"))[:2] == [" Danube.", " 2000 km."]
         assert (await texts(page, ".steps ins"))[:2] == [" Danube river.", " 2850 km [1]."]
-        assert "Danube" in await texts(page, ".steps mark.q")
+        assert (await texts(page, ".steps mark.qs"))[:2] == ["Danube", "Vienna"]
+        assert "Rhine" in await texts(page, ".steps mark.q")
         assert await page.inner_text(".candidates .chosen .text") == "Look the Danube up."
         summary = page.locator(".of-note > details > summary").last
         await summary.focus()
@@ -86,7 +92,7 @@ async def test_the_story_shows_what_changed_and_what_supports_it(tmp_path: Path)
         assert "the tokens" in await page.inner_text(".of-note dl")
         await page.get_by_role("button", name="Close all").click()
         assert await page.locator(".steps > li > details[open]").count() == 0
-        assert browsed.complaints == []
+        assert wrong(browsed) == []
 
 
 async def test_the_filter_the_order_and_a_reload_keep_the_place(tmp_path: Path) -> None:
@@ -114,7 +120,7 @@ async def test_the_filter_the_order_and_a_reload_keep_the_place(tmp_path: Path) 
         await page.goto(f"{url}/#/q/99")
         await page.wait_for_selector(".failure")
         assert "no such question" in await page.inner_text(".failure")
-        assert browsed.complaints == []
+        assert wrong(browsed) == []
 
 
 async def test_a_run_that_goes_on_shows_its_new_questions(tmp_path: Path) -> None:
@@ -133,7 +139,7 @@ async def test_a_run_that_goes_on_shows_its_new_questions(tmp_path: Path) -> Non
             assert await texts(page, ".row .score") == ["1.00", "failed"]
             assert await page.evaluate("document.activeElement.dataset.n") == "0"
             assert "2 of 10" in await page.inner_text("table")
-            assert browsed.complaints == []
+            assert wrong(browsed) == []
 
 
 async def test_hostile_text_is_shown_as_text(tmp_path: Path) -> None:
@@ -155,7 +161,7 @@ async def test_hostile_text_is_shown_as_text(tmp_path: Path) -> None:
             assert SHOWN in await page.text_content(".message >> nth=0")
             assert await page.locator("main img, main script, main b:has-text('bold')").count() == 0
             assert await page.title() != "broken"
-        assert browsed.complaints == []
+        assert wrong(browsed) == []
 
 
 async def test_one_file_has_everything_and_needs_no_server(tmp_path: Path) -> None:
@@ -178,7 +184,7 @@ async def test_one_file_has_everything_and_needs_no_server(tmp_path: Path) -> No
         await page.wait_for_selector(".tree")
         assert "It sails on the river Danube." in await page.inner_text(".tree .tree")
         assert all(url.startswith(("file:", "data:")) for url in asked)
-        assert browsed.complaints == []
+        assert wrong(browsed) == []
 
 
 async def test_a_tree_opens_node_by_node(tmp_path: Path) -> None:
@@ -192,7 +198,7 @@ async def test_a_tree_opens_node_by_node(tmp_path: Path) -> None:
         assert not await page.locator(".tree .tree").is_visible()
         await page.get_by_role("button", name="most visited").click()
         await expect(page.locator("summary:focus")).to_contain_text("1.000")
-        assert browsed.complaints == []
+        assert wrong(browsed) == []
 
 
 @pytest.mark.parametrize(("width", "dark"), [(1200, False), (1200, True), (400, False), (400, True)])
@@ -215,7 +221,7 @@ async def test_everyone_can_use_it(tmp_path: Path, width: int, dark: bool) -> No
                 await page.wait_for_selector(wait)
                 assert await browsed.unusable() == [], address
                 assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth"), address
-        assert browsed.complaints == []
+        assert wrong(browsed) == []
 
 
 async def test_a_thousand_questions_open_soon(tmp_path: Path) -> None:
@@ -238,4 +244,4 @@ async def test_a_thousand_questions_open_soon(tmp_path: Path) -> None:
         await page.locator(".row").last.focus()
         await page.keyboard.press("j")
         assert await page.locator(".row").count() == 600
-        assert browsed.complaints == []
+        assert wrong(browsed) == []
