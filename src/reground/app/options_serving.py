@@ -77,3 +77,24 @@ class Serve(Offering):
 
     grace: float = field(default=30.0, metadata={"min": 0, "metavar": "SECONDS"})
     """After SIGTERM, how long questions in work may take to their end; then they are cancelled."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """The options of `view`."""
+
+    place: Path = field(kw_only=False, metadata={"argument": True})
+    """A run folder or a folder of runs, a trajectory file (JSONL), or a search tree (JSON) or the folder of a
+    training."""
+
+    host: str = "127.0.0.1"
+    """The address to listen at; by default this machine alone can reach it."""
+
+    port: int = field(default=0, metadata={"min": 0})
+    """The port; 0 takes a free one."""
+
+    open: bool = field(default=True, metadata={"name": "--open/--no-open"})
+    """Open the page in the browser."""
+
+    export: Path | None = None
+    """Write the page with all questions to this HTML file, which needs no server, and end."""

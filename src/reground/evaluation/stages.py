@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from reground.core.language import Value
-from reground.core.trajectory import ExecuteStep, GenerateStep, RetrieveStep, Trajectory
+from reground.core.trajectory import ExecuteStep, GenerateStep, RetrieveStep, Step, Trajectory
 
 
 class Stage(Value):
@@ -32,20 +32,25 @@ def stages_of(trajectory: Trajectory) -> dict[str, Stage]:
     concurrent calls share their total time.
     """
     found: dict[str, Stage] = {}
-    began = 0.0
-    for step in trajectory.steps:
-        if not isinstance(step, GenerateStep | RetrieveStep | ExecuteStep):
-            continue
+    for step, seconds in timed(trajectory.steps):
         usages = [reply.usage for reply in step.replies] if isinstance(step, GenerateStep) else []
         cost = Stage(
             calls=1,
             prompt=sum(usage.prompt for usage in usages),
             completion=sum(usage.completion for usage in usages),
-            seconds=max(0.0, step.elapsed - began),
+            seconds=seconds,
         )
         found[step.name] = found.get(step.name, Stage()) + cost
-        began = max(began, step.elapsed)
     return found
+
+
+def timed(steps: Iterable[Step]) -> Iterator[tuple[GenerateStep | RetrieveStep | ExecuteStep, float]]:
+    """The steps that cost time, each with the seconds between the end of the one before and its own."""
+    began = 0.0
+    for step in steps:
+        if isinstance(step, GenerateStep | RetrieveStep | ExecuteStep):
+            yield step, max(0.0, step.elapsed - began)
+            began = max(began, step.elapsed)
 
 
 def add_stages(several: Iterable[Mapping[str, Stage]]) -> dict[str, Stage]:

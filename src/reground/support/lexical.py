@@ -29,7 +29,7 @@ _WORD = re.compile(r"\w+")
 _WRAPPED = re.compile(r"(?<=[^\s:|])[^\S\n]*\n[^\S\n]*(?=[^\W\d_]|[(\"'“‘\d](?!\d*[.)]\s))")
 """A line's end inside a paragraph: the next line begins neither a list nor a table, a heading or a quotation."""
 _NOT = re.compile(r"\b(?:not|no|never|none|neither|nor|cannot|without)\b|n['’]t\b", re.IGNORECASE)
-_FUNCTION_WORDS = frozenset(
+FUNCTION_WORDS = frozenset(
     _WORD.findall(
         "a about after all also am an and any are as at be because been before being both but by can could did do does "
         "during each for from had has have he her here him his how i if in into is it its just may me might more most "
@@ -200,7 +200,7 @@ class Lexical:
         """The terms of a text. The first word's capital makes no name."""
         words = _Words()
         for number, word in enumerate(_WORD.findall(self._segment(text))):
-            if word.casefold() in _FUNCTION_WORDS:
+            if word.casefold() in FUNCTION_WORDS:
                 continue
             terms = self._analyzer.analyze(word)
             if any(map(str.isdigit, word)):

@@ -25,6 +25,7 @@ from reground.app.cli import (
     train_reader,
     train_retriever,
     train_rewriter,
+    view,
 )
 from reground.app.cli import eval as evaluation
 
@@ -63,6 +64,7 @@ chat.register(app)
 demo.register(app)
 library.register(app)
 look.register(app)
+view.register(app)
 evaluation.register(app)
 judge.register(app)
 arena.register(app)

@@ -6,8 +6,6 @@ the cursor are removed.
 
 from __future__ import annotations
 
-import re
-from difflib import SequenceMatcher
 from typing import TYPE_CHECKING
 
 from rich.padding import Padding
@@ -29,9 +27,10 @@ from reground.core.trajectory import (
     Step,
     Trajectory,
 )
+from reground.text.changes import changes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     from rich.console import Console
 
@@ -39,10 +38,6 @@ if TYPE_CHECKING:
     from reground.core.answers import Citation, Thought
     from reground.core.evidence import Skipped
     from reground.core.language import Usage
-
-_WORDS = re.compile(r"\s*\S+|\s+")
-_FEW = 3
-"""Words between two changes from which on they are shown as unchanged."""
 
 
 def plain(text: str, style: str = "") -> Text:
@@ -161,28 +156,14 @@ def _show_thought(console: Console, number: int, step: Thought) -> None:
 
 def corrected(draft: str, final: str) -> Text:
     """Both versions in one text, word by word: [-what was taken out-] and {+what was put in+}, as git shows them."""
-    old, new = _WORDS.findall(draft), _WORDS.findall(final)
     parts: list[Text] = []
-    for taken, put, kept in _changes(old, new):
+    for taken, put, kept in changes(draft, final):
         if taken:
             parts.append(plain(f"[-{taken}-]", "red strike"))
         if put:
             parts.append(plain(f"{{+{put}+}}", "green"))
         parts.append(plain(kept))
     return Text.assemble(*parts)
-
-
-def _changes(old: Sequence[str], new: Sequence[str]) -> Iterator[tuple[str, str, str]]:
-    """What was taken out, what was put in, and what stays after it. Few words between two changes count as changed."""
-    blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
-    ends = {(0, 0), (len(old), len(new))}
-    a = b = 0
-    for block in blocks:
-        edge = (block.a, block.b) in ends or (block.a + block.size, block.b + block.size) in ends
-        if block.size >= _FEW or edge:
-            kept = "".join(new[block.b : block.b + block.size])
-            yield "".join(old[a : block.a]), "".join(new[b : block.b]), kept
-            a, b = block.a + block.size, block.b + block.size
 
 
 def cost_line(usage: Usage, seconds: float, replayed_calls: int = 0) -> str:

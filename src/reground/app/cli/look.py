@@ -15,9 +15,6 @@ if TYPE_CHECKING:
 
     from reground.core.trajectory import Trajectory
 
-_HEAD = 64  # bytes, in which a tree's file says what it is
-_NAMES = ("trajectories.jsonl", "trajectory.jsonl")
-
 
 def show(
     place: Annotated[
@@ -44,9 +41,10 @@ def show(
     Example:  reground show trace.jsonl -n 1   ·   reground show runs/rar q12~0   ·   reground show runs/critics q7
     """
     from reground.app.cli.display import show_line, show_trajectory
+    from reground.view.trees import tree_files
 
     console, _ = common.consoles()
-    if trees := _trees(place):
+    if trees := tree_files(place):
         _show_trees(console, place, trees, id, number, depth=depth, full=full)
         return
     seen: list[str] = []
@@ -60,18 +58,6 @@ def show(
             shown += 1
     if not seen or (not shown and not (id is None and number is None)):
         raise _absent(place, seen, id)
-
-
-def _trees(place: Path) -> list[Path]:
-    """The tree files of a path: the file itself, or those of a training's folder."""
-    from reground.treesearch.files import FORMAT
-
-    if place.is_dir():
-        return sorted((place if place.name == "trees" else place / "trees").glob("*.json"))
-    if place.suffix != ".json" or not place.is_file():
-        return []
-    with place.open("rb") as file:
-        return [place] if FORMAT.encode() in file.read(_HEAD) else []
 
 
 def _show_trees(
@@ -117,11 +103,12 @@ def trajectories(place: Path) -> Iterator[Trajectory]:
 def _files(place: Path) -> list[Path]:
     """The trajectory files of a path: the file itself, the file of a run folder, or those of a comparison's runs."""
     from reground.core.errors import DataError
+    from reground.view.contents import TRACES
 
     if not place.is_dir():
         return [place]
-    own = [place / name for name in _NAMES if (place / name).is_file()]
-    found = own[:1] or sorted(file for name in _NAMES for file in place.glob(f"*/{name}"))
+    own = [place / name for name in TRACES if (place / name).is_file()]
+    found = own[:1] or sorted(file for name in TRACES for file in place.glob(f"*/{name}"))
     if not found:
         raise DataError("not a run folder: it has no trajectories", path=place)
     return found

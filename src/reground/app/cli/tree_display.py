@@ -9,7 +9,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from reground.app.cli.display import plain
-from reground.treesearch.mcts import ucb1
+from reground.view.trees import priority, said
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -35,7 +35,7 @@ def show_tree(console: Console, tree: Tree[Any], *, depth: int | None = DEPTH, f
         if depth is not None and level >= depth and node.children:
             console.print(Text(f"{_indent(level + 1)}... {_below(node)} nodes below", style="dim"), soft_wrap=True)
             continue
-        ordered = sorted(node.children, key=lambda child: -_ucb(child, node.visits, tree.settings.c))
+        ordered = sorted(node.children, key=lambda child: -priority(child, node.visits, tree.settings.c))
         waiting += [(level + 1, child) for child in reversed(ordered)]
 
 
@@ -43,7 +43,7 @@ def tree_line(console: Console, name: str, tree: Tree[Any]) -> None:
     """Print one tree in one line."""
     root = tree.root
     head = f"{name}  {root.visits} visits, mean {root.mean or 0.0:.3f}  "
-    console.print(plain(head + _cut(_said(root), max(_LEAST, console.width - len(head)))), soft_wrap=True)
+    console.print(plain(head + _cut(said(root), max(_LEAST, console.width - len(head)))), soft_wrap=True)
 
 
 def _show_node(console: Console, level: int, node: Node[Any], *, full: bool) -> None:
@@ -53,11 +53,11 @@ def _show_node(console: Console, level: int, node: Node[Any], *, full: bool) -> 
     style = "dim" if node.mean is None else ""
     if full:
         console.print(plain(head.rstrip(), "bold"), soft_wrap=True)
-        console.print(Padding(plain(_said(node), style), (0, 0, 0, len(_indent(level)) + 2), expand=False))
+        console.print(Padding(plain(said(node), style), (0, 0, 0, len(_indent(level)) + 2), expand=False))
         return
     room = max(_LEAST, console.width - len(head))
     console.print(
-        Text.assemble(plain(head, "cyan" if node.children else ""), plain(_cut(_said(node), room), style)),
+        Text.assemble(plain(head, "cyan" if node.children else ""), plain(_cut(said(node), room), style)),
         soft_wrap=True,
     )
 
@@ -66,27 +66,12 @@ def _indent(level: int) -> str:
     return "  " * min(level, _DEEPEST)
 
 
-def _ucb(node: Node[Any], above: int, c: float) -> float:
-    return ucb1(node.value, node.visits, max(above, 1), c) if node.visits else -1e300  # those never tried come last
-
-
 def _below(node: Node[Any]) -> int:
     count, waiting = 0, list(node.children)
     while waiting:
         count += 1
         waiting += waiting.pop().children
     return count
-
-
-def _said(node: Node[Any]) -> str:
-    """What a state says: an observation's text with a document's title, or the question at the root."""
-    state = node.state
-    if not isinstance(state, dict):
-        return str(state)
-    passage = state.get("passage")
-    title = passage.get("title") if isinstance(passage, dict) else None
-    texts = (title, state.get("question") or state.get("text"))
-    return ": ".join(str(text) for text in texts if text)
 
 
 def _cut(text: str, width: int) -> str:

@@ -1,0 +1,77 @@
+"""`reground view`: runs, trajectories and search trees on a page in the browser, or in one HTML file."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import typer
+
+from reground.app.cli import _common as common
+from reground.app.cli.flags import flattened
+from reground.app.options_serving import View
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from rich.console import Console
+
+    from reground.view.contents import Contents
+
+
+@flattened
+def view(order: View) -> None:
+    """Read runs, trajectories and search trees in the browser, question by question, also while a run goes on.
+
+    Example:  reground view runs/rar   ·   reground view trace.jsonl --no-open   ·   reground view runs --export r.html
+    """
+    from reground.core.places import expanded
+    from reground.view.contents import Contents
+
+    _, err = common.consoles()
+    contents = Contents(expanded(order.place))
+    if order.export is not None:
+        _export(contents, expanded(order.export), err)
+    else:
+        asyncio.run(_serve(contents, order, err))
+
+
+def _export(contents: Contents, out: Path, err: Console) -> None:
+    from reground.core.lines import replace_lines
+    from reground.view.page import exported
+
+    with err.status(f"writing {out}"):
+        replace_lines(out, exported(contents))
+    size = out.stat().st_size / 1e6
+    err.print(f"{len(contents)} questions in {out} ({size:.1f} MB); it opens in a browser without a server")
+
+
+async def _serve(contents: Contents, order: View, err: Console) -> None:
+    import webbrowser
+
+    from aiohttp import web
+
+    from reground.core.daemons import in_daemon
+    from reground.core.errors import ConfigurationError
+    from reground.view.server import service
+
+    runner = web.AppRunner(service(contents, host=order.host), access_log=None, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        await web.TCPSite(runner, order.host, order.port).start()
+        host, port = runner.addresses[0][:2]
+        url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
+        common.say(err, f"{order.place} is at {url}; Ctrl-C ends it")
+        if order.open:
+            await in_daemon(lambda: webbrowser.open(url), name="browser")
+        await asyncio.Event().wait()
+    except OSError as error:
+        why = (error.strerror or str(error)).lower()
+        raise ConfigurationError(f"cannot listen at {order.host}:{order.port}: {why}") from None
+    finally:
+        await runner.cleanup()
+
+
+def register(cli: typer.Typer) -> None:
+    """Add the commands of this file."""
+    cli.command()(view)

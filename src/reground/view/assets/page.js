@@ -1,0 +1,110 @@
+// Which page is shown, and what is new every two seconds.
+
+const EVERY = 2000; // milliseconds
+const main = document.getElementById("main");
+let current = { page: "none", params: new URLSearchParams() };
+let last = null; // the question that was open, to come back to its row
+
+// The address of a page, with the filter that the list has.
+function link(path, params) {
+  const query = params.toString();
+  return `#${path}${query ? `?${query}` : ""}`;
+}
+
+function place() {
+  const [path, query = ""] = location.hash.replace(/^#/, "").split("?");
+  const params = new URLSearchParams(query);
+  const found = /^\/q\/(\d+)(?:\/call\/(\d+))?$/.exec(path);
+  if (!found) return { page: "list", params };
+  return { page: found[2] === undefined ? "story" : "call", params, n: Number(found[1]), call: Number(found[2]) };
+}
+
+function setQuery(params) {
+  history.replaceState(null, "", link("/", params));
+  current.params = params;
+}
+
+async function show() {
+  const wanted = (current = place());
+  if (wanted.page === "list") {
+    main.replaceChildren(...listPage(wanted.params).flat(9).filter(Boolean));
+    fillList(wanted.params);
+    document.title = "reground view";
+    focusList();
+    return;
+  }
+  const item = state.items[wanted.n];
+  last = wanted.n;
+  try {
+    if (item === undefined) throw new Error("There is no such question, or it has not been read yet.");
+    const told = await readStory(wanted.n);
+    if (current !== wanted) return; // another page was opened meanwhile
+    const parts = wanted.page === "call" ? callPage(item, told, wanted.call, wanted.params) : storyPage(item, told, wanted.params);
+    main.replaceChildren(...parts.flat(9).filter(Boolean));
+    document.title = `${short(told.question, 60)} – reground view`;
+  } catch (error) {
+    wanted.failed = true;
+    main.replaceChildren(el("h1", { tabindex: "-1" }, "This question cannot be shown"),
+      el("p", { class: "failure", dir: "auto" }, error.message), el("p", {}, el("a", { href: link("/", wanted.params) }, "Questions")));
+  }
+  scrollTo(0, 0);
+  main.querySelector("h1").focus({ preventScroll: true });
+}
+
+function focusList() {
+  const row = last === null ? null : document.querySelector(`[data-n="${last}"]`);
+  last = null;
+  if (row) {
+    row.focus({ preventScroll: true });
+    row.scrollIntoView({ block: "center" });
+  } else scrollTo(0, 0);
+}
+
+function goUp() {
+  if (current.page === "call") location.hash = link(`/q/${current.n}`, current.params);
+  else if (current.page === "story") location.hash = link("/", current.params);
+}
+
+// The question before or after this one in the list.
+function goBeside(by) {
+  if (current.page === "list") return;
+  const list = shown(current.params);
+  const other = list[list.findIndex((each) => each.n === current.n) + by];
+  if (other) location.hash = link(`/q/${other.n}`, current.params);
+}
+
+function goToFilter() {
+  if (current.page !== "list") {
+    last = null;
+    location.hash = link("/", current.params);
+    addEventListener("hashchange", () => document.getElementById("filter")?.focus(), { once: true });
+  } else document.getElementById("filter").focus();
+}
+
+async function follow() {
+  let pause = EVERY;
+  try {
+    const { changed, more } = await readNews();
+    pause = more ? 0 : EVERY;
+    if (changed) onNews(more);
+    say(alone ? "" : more ? "reading…" : "live");
+  } catch (error) {
+    say(error instanceof TypeError ? "the viewer has ended; what is shown stays" : error.message);
+  }
+  if (!alone) setTimeout(follow, pause);
+}
+
+function onNews(more) {
+  document.getElementById("place").textContent = state.place;
+  if (current.page === "none" || current.failed) show();
+  else if (current.page === "list") updateList(current.params, more);
+}
+
+function say(text) {
+  const status = document.getElementById("status");
+  if (status.textContent !== text) status.textContent = text;
+  status.className = text === "live" ? "live" : "";
+}
+
+addEventListener("hashchange", show);
+follow();

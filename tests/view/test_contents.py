@@ -1,0 +1,213 @@
+"""What there is to see at a path, also while it changes."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reground.core.errors import DataError
+from reground.core.trajectory import append_trajectory, write_trajectories
+from reground.evaluation.results import open_run
+from reground.view.contents import Contents
+from tests.training.hand_made import planted
+from tests.view.samples import config, failed, record, run_folder, told
+
+
+def read(contents: Contents) -> Contents:
+    while contents.read():
+        pass
+    return contents
+
+
+def items(contents: Contents, since: int = 0) -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = contents.news(contents.epoch, since)["items"]
+    return found
+
+
+async def test_a_run_has_a_line_of_the_table_and_its_questions(tmp_path: Path) -> None:
+    await run_folder(tmp_path / "rat")
+    contents = read(Contents(tmp_path / "rat"))
+    (run,) = contents.news()["sources"]
+    assert (run["method"], run["primary"], run["score"], run["failed"], run["finished"]) == ("rat", "em", 0.5, 1, True)
+    assert run["low"] is not None and run["tokens"] > 0
+    first, second, last = items(contents)
+    assert (first["n"], first["score"], first["answer"], first["example"]) == (0, 1.0, "the Danube", "q0")
+    assert second["score"] == 0.0 and last["failure"] == "ModelError: the server said nothing"
+    whole = contents.question(0)
+    assert whole["record"]["scores"]["em"] == {"value": 1.0, "why": "as the judge said"}
+    assert whole["question"].endswith("(0)") and len(contents) == 3
+
+
+async def test_the_runs_of_a_comparison_are_found_and_new_ones_too(tmp_path: Path) -> None:
+    await run_folder(tmp_path / "rat")
+    contents = read(Contents(tmp_path))
+    assert [source["method"] for source in contents.news()["sources"]] == ["rat"]
+    await run_folder(tmp_path / "direct", "direct", finished=False)
+    read(contents)
+    sources = contents.news()["sources"]
+    assert [(source["method"], source["finished"], source["done"]) for source in sources] == [
+        ("rat", True, 3),
+        ("direct", False, 3),
+    ]
+    assert sources[1]["score"] == 0.5 and sources[1]["low"] is None
+
+
+async def test_a_run_that_goes_on_gives_only_what_is_new(tmp_path: Path) -> None:
+    trajectory = await told("q0~0")
+    with open_run(tmp_path / "run", config()) as folder:
+        contents = read(Contents(folder.path))
+        assert items(contents) == []
+        folder.append(trajectory)
+        (item,) = items(read(contents))
+        assert "score" not in item
+        seen = contents.news()["change"]
+        assert items(read(contents), seen) == []
+        folder.append_record(record(trajectory, 1.0))
+        (item,) = items(read(contents), seen)
+        assert (item["n"], item["score"]) == (0, 1.0)
+        seen = contents.news()["change"]
+        folder.append(failed("q1~0"))
+        assert [each["n"] for each in items(read(contents), seen)] == [1]
+        assert len(items(contents)) == 2
+
+
+async def test_a_line_that_is_being_written_waits(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    append_trajectory(path, failed("a"))
+    line = path.read_bytes()
+    path.write_bytes(line + line[:50])
+    contents = read(Contents(path))
+    assert len(items(contents)) == 1 and contents.news()["sources"][0]["notices"] == []
+    with path.open("ab") as file:
+        file.write(line[50:-1])  # whole, without its line end
+    assert len(items(read(contents))) == 2
+    assert len(items(read(contents))) == 2
+    with path.open("ab") as file:
+        file.write(b"\n" + line)
+    assert len(items(read(contents))) == 3
+
+
+async def test_a_damaged_line_is_told_of_and_the_others_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    write_trajectories(path, [failed("a"), failed("b"), failed("c")])
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(lines[0] + lines[1].replace(b"answer", b"amswer") + b"\n[1]\n" + lines[2])
+    contents = read(Contents(path))
+    assert [item["id"] for item in items(contents)] == ["a", "c"]
+    notices = contents.news()["sources"][0]["notices"]
+    assert "trace.jsonl:2 cannot be read: its checksum does not match" in notices[0]
+    assert "trace.jsonl:4" in notices[1]
+
+
+async def test_a_file_that_was_replaced_is_read_again(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    write_trajectories(path, [failed("a"), failed("b")])
+    contents = read(Contents(path))
+    before = contents.epoch
+    write_trajectories(path, [failed("c")])
+    read(contents)
+    assert contents.epoch != before
+    assert [item["id"] for item in contents.news(before, 2)["items"]] == ["c"]
+    path.unlink()
+    read(contents)
+    assert items(contents) == []
+
+
+async def test_an_answered_question_s_folder_is_a_trace(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "ask-1"
+    folder.mkdir(parents=True)
+    (folder / "config.json").write_text('{"question": "q"}')
+    (tmp_path / "runs" / "ask-2").mkdir()
+    (tmp_path / "runs" / "ask-2" / "config.json").write_text('{"question": "q"}')  # in work: no trajectory yet
+    write_trajectories(folder / "trajectory.jsonl", [failed("ask-1")])
+    assert [item["id"] for item in items(read(Contents(folder)))] == ["ask-1"]
+    several = read(Contents(tmp_path / "runs"))
+    assert [item["id"] for item in items(several)] == ["ask-1"]
+    assert "ask-2" in several.news()["notices"][0]
+
+
+def test_trees_are_listed_and_opened(tmp_path: Path) -> None:
+    planted(tmp_path / "out", 3)
+    contents = read(Contents(tmp_path / "out"))
+    first = items(contents)[0]
+    assert (first["id"], first["score"], first["visits"]) == ("q0", 0.5, 8)
+    nodes = contents.question(0)["tree"]["nodes"]
+    assert [(node["parent"], node["mean"], node["visits"]) for node in nodes] == [
+        (None, 0.5, 8),
+        (0, 1.0, 4),
+        (0, 0.0, 4),
+    ]
+    assert nodes[1]["priority"] > nodes[2]["priority"]
+    alone = read(Contents(tmp_path / "out" / "trees" / "q1.json"))
+    assert [item["id"] for item in items(alone)] == ["q1"]
+    broken = tmp_path / "out" / "trees" / "q9.json"
+    broken.write_text(json.dumps({"format": "reground.tree", "version": 9}))
+    assert len(items(read(contents))) == 3
+    assert "q9.json: version 9" in contents.news()["sources"][0]["notices"][0]
+    with pytest.raises(DataError, match="version 9"):
+        Contents(broken)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "why"),
+    [
+        ("nothing.jsonl", None, "there is no such file or folder"),
+        ("words.jsonl", "hello\n", "words.jsonl:1: not a trajectory"),
+        ("list.json", "[1]", "list.json:1: not a trajectory"),
+    ],
+)
+def test_what_cannot_be_seen_is_refused(tmp_path: Path, name: str, content: str | None, why: str) -> None:
+    if content is not None:
+        (tmp_path / name).write_text(content)
+    with pytest.raises(DataError, match=why):
+        Contents(tmp_path / name)
+
+
+async def test_one_damaged_line_at_the_beginning_keeps_nobody_out(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    write_trajectories(path, [failed("a")])
+    path.write_bytes(b"[1]\n\n" + path.read_bytes())
+    assert [item["id"] for item in items(read(Contents(path)))] == ["a"]
+
+
+def test_an_empty_folder_is_refused_and_a_broken_run_too(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="holds no run, no trajectories and no search trees"):
+        Contents(tmp_path)
+    (tmp_path / "config.json").write_text("{}")
+    with pytest.raises(DataError, match=r"config\.json"):
+        Contents(tmp_path)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may read everything")
+def test_a_file_that_may_not_be_read_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "trace.jsonl"
+    path.touch(mode=0)
+    with pytest.raises(DataError, match="cannot be read"):
+        Contents(path)
+
+
+def test_a_question_that_is_not_there(tmp_path: Path) -> None:
+    (tmp_path / "trace.jsonl").touch()
+    with pytest.raises(DataError, match="no question has the number 3"):
+        Contents(tmp_path / "trace.jsonl").question(3)
+
+
+async def test_a_line_is_glimpsed_the_same_whatever_its_texts_and_the_order_of_its_fields(tmp_path: Path) -> None:
+    tricky = '],"answer":{"text":"no"},"steps":[{"kind":"note"}],"answer":'
+    asked = (await told()).model_copy(
+        update={"question": tricky, "metadata": {"steps": [1], "a": [2], "answer": tricky}}
+    )
+    data = asked.model_dump(mode="json")
+    backwards = dict(reversed(data.items()))
+    nested = data | {"metadata": {"list": [{"x": [1], "answer": None}], "answer": {"text": "no"}}}
+    path = tmp_path / "trace.jsonl"
+    for separators in ((",", ":"), (", ", ": ")):
+        path.write_text("".join(json.dumps(each, separators=separators) + "\n" for each in (data, backwards, nested)))
+        found = items(read(Contents(path)))
+        assert [item["question"] for item in found] == [tricky] * 3
+        assert len({(item["answer"], item["tokens"], item["calls"], item["method"]) for item in found}) == 1
+        assert found[0]["answer"].startswith("Vienna lies on")
