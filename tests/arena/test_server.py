@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from reground.arena.server import is_ours
 from reground.evaluation.results import RunFolder
 from tests.arena.runs import three_runs, write_run
 from tests.arena.serving import Arena, Client, asked
@@ -162,18 +161,3 @@ async def test_every_reply_has_a_strict_policy(tmp_path: Path) -> None:
                 assert "default-src 'none'" in policy and "unsafe" not in policy
                 assert "frame-ancestors 'none'" in policy
                 assert reply.headers["X-Content-Type-Options"] == "nosniff"
-
-
-@pytest.mark.parametrize(
-    ("named", "listening", "found"),
-    [
-        ("localhost:8766", "127.0.0.1", True),
-        ("[::1]:8766", "::1", True),
-        ("10.0.0.5:8766", "127.0.0.1", False),
-        ("10.0.0.5:8766", "0.0.0.0", True),
-        ("evil.example", "0.0.0.0", False),
-        ("arena.lan:80", "arena.lan", True),
-    ],
-)
-def test_a_host_is_an_address_or_this_machine(named: str, listening: str, found: bool) -> None:
-    assert is_ours(named, listening) is found

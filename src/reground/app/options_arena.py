@@ -32,11 +32,11 @@ class Arena:
     host: str = field(default="127.0.0.1", metadata=_SERVER)
     """The address to listen at; by default this machine alone can reach it."""
 
-    port: int = field(default=8766, metadata={"min": 0, **_SERVER})
+    port: int = field(default=8767, metadata={"min": 0, **_SERVER})
     """The port; 0 takes a free one."""
 
-    no_open: bool = field(default=False, metadata=_SERVER)
-    """Do not open the page in a browser."""
+    open: bool = field(default=True, metadata={"name": "--open/--no-open", **_SERVER})
+    """Open the page in the browser."""
 
     results: bool = field(default=False, metadata=_RESULTS)
     """Print what the votes say, and serve nothing."""

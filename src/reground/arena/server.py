@@ -7,12 +7,9 @@ this server's own page.
 
 from __future__ import annotations
 
-import ipaddress
-import socket
 from collections.abc import Awaitable, Callable
 from importlib.resources import files
 from typing import Annotated, Any
-from urllib.parse import urlsplit
 
 from aiohttp import web
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
@@ -20,6 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from reground.arena.booth import Booth, Said, Stale
 from reground.arena.votes import judge_name
 from reground.core.errors import StorageError
+from reground.core.hosts import names_this
 
 _LARGEST = 16 * 1024
 """Bytes of a request's body."""
@@ -128,7 +126,7 @@ def _guard(host: str) -> Any:
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         try:
-            if not is_ours(request.headers.get("Host", ""), host):
+            if not names_this(request.headers.get("Host", ""), host):
                 response: web.StreamResponse = _refused(421, "this is not the address of the arena")
             elif request.method == "POST" and not _is_own_page(request):
                 response = _refused(403, "only the arena's own page may post here")
@@ -140,32 +138,6 @@ def _guard(host: str) -> Any:
         return response
 
     return guard
-
-
-def is_ours(named: str, listening: str) -> bool:
-    """Whether a request's Host header names this server.
-
-    A name that a foreign site owns can be made to lead here, an address cannot. So only addresses, localhost and the
-    machine's own name are taken, and where the server listens to this machine alone, only loopback addresses.
-    """
-    try:
-        name = (urlsplit(f"//{named}").hostname or "").lower()
-    except ValueError:
-        return False
-    if name in ("localhost", listening.lower()):
-        return True
-    try:
-        address = ipaddress.ip_address(name)
-    except ValueError:
-        return not _is_loopback(listening) and name in {socket.gethostname().lower(), socket.getfqdn().lower()}
-    return address.is_loopback or not _is_loopback(listening)
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def _is_own_page(request: web.Request) -> bool:

@@ -6,13 +6,13 @@ requests whose Host is a name that it does not know, which is how a web page wou
 
 from __future__ import annotations
 
-import ipaddress
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
 
 from reground.core.errors import RegroundError
+from reground.core.hosts import names_this
 from reground.view.contents import Contents
 from reground.view.page import POLICY, as_json, html, script, style
 
@@ -32,7 +32,7 @@ def service(contents: Contents, *, host: str = "127.0.0.1") -> web.Application:
 
     @web.middleware
     async def guarded(request: web.Request, handler: _Handler) -> web.StreamResponse:
-        if not _is_known(request.host, host):
+        if not names_this(request.headers.get("Host", ""), host):
             return web.json_response({"error": "this name is not the viewer's"}, status=403, headers=_HEADERS)
         try:
             response = await handler(request)
@@ -66,19 +66,6 @@ def service(contents: Contents, *, host: str = "127.0.0.1") -> web.Application:
     app.router.add_get("/news", news)
     app.router.add_get(r"/question/{number:\d{1,9}}", question)
     return app
-
-
-def _is_known(asked: str, host: str) -> bool:
-    """Whether a Host header names this server: an address, localhost, or the name that the user gave."""
-    name = asked.rpartition(":")[0] if asked.rpartition(":")[2].isdecimal() else asked
-    name = name.strip("[]").lower()
-    if name in ("localhost", host.lower()):
-        return True
-    try:
-        ipaddress.ip_address(name)
-    except ValueError:
-        return False
-    return True
 
 
 def _number(request: web.Request, name: str) -> int:

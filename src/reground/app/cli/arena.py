@@ -133,37 +133,16 @@ def _print(order: Arena, found: Contest, votes: Votes, console: Console, *, as_j
 
 
 async def _serve(order: Arena, found: Contest, votes: Votes, err: Console) -> None:
-    from aiohttp import web
-
+    from reground.app.cli.local_pages import serve_until_interrupted
     from reground.arena.booth import Booth
     from reground.arena.server import application
-    from reground.core.errors import ConfigurationError
+
+    def ready(url: str) -> None:
+        common.say(err, f"{len(found.pairs)} pairs on {found.questions} questions; votes go to {votes.path}")
+        common.say(err, f"the arena is open at {url}/; Ctrl-C ends it, and --results prints what was voted")
 
     app = application(Booth(found, votes), host=order.host)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, order.host, order.port).start()
-        host, port = runner.addresses[0][:2]
-        url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
-        common.say(err, f"{len(found.pairs)} pairs on {found.questions} questions; votes go to {votes.path}")
-        common.say(err, f"the arena is open at {url}; Ctrl-C ends it, and --results prints what was voted")
-        if not order.no_open:
-            _open(url)
-        await asyncio.Event().wait()
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise ConfigurationError(f"cannot listen at {order.host}:{order.port}: {why}") from None
-    finally:
-        await runner.cleanup()
-
-
-def _open(url: str) -> None:
-    """Open the page in the user's browser; where there is none, the address is on the terminal."""
-    import threading
-    import webbrowser
-
-    threading.Thread(target=webbrowser.open, args=(url,), name="browser", daemon=True).start()
+    await serve_until_interrupted(app, order.host, order.port, ready, opens=order.open)
 
 
 def register(cli: typer.Typer) -> None:

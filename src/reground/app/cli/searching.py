@@ -181,24 +181,16 @@ def serve_retrieval(order: ServeRetrieval, config: ConfigFile = None) -> None:
 
 
 async def _serve(order: ServeRetrieval, err: Console) -> None:
-    from aiohttp import web
-
+    from reground.app.cli.local_pages import serve_until_interrupted
     from reground.app.retrieval_service import service
-    from reground.core.errors import ConfigurationError
 
     async with opened(order, err, quiet=False) as retriever:
-        runner = web.AppRunner(service(retriever, concurrency=order.concurrency), access_log=None, shutdown_timeout=1)
-        await runner.setup()
-        try:
-            await web.TCPSite(runner, order.host, order.port).start()
-            host, port = runner.addresses[0][:2]
-            err.print(f"serving {retriever.name} at http://{host}:{port}/retrieve; Ctrl-C ends it", soft_wrap=True)
-            await asyncio.Event().wait()
-        except OSError as error:
-            why = (error.strerror or str(error)).lower()
-            raise ConfigurationError(f"cannot listen at {order.host}:{order.port}: {why}") from None
-        finally:
-            await runner.cleanup()
+
+        def ready(url: str) -> None:
+            err.print(f"serving {retriever.name} at {url}/retrieve; Ctrl-C ends it", soft_wrap=True)
+
+        app = service(retriever, concurrency=order.concurrency)
+        await serve_until_interrupted(app, order.host, order.port, ready)
 
 
 def register(cli: typer.Typer) -> None:

@@ -47,29 +47,13 @@ def _export(contents: Contents, out: Path, err: Console) -> None:
 
 
 async def _serve(contents: Contents, order: View, err: Console) -> None:
-    import webbrowser
-
-    from aiohttp import web
-
-    from reground.core.daemons import in_daemon
-    from reground.core.errors import ConfigurationError
+    from reground.app.cli.local_pages import serve_until_interrupted
     from reground.view.server import service
 
-    runner = web.AppRunner(service(contents, host=order.host), access_log=None, shutdown_timeout=0.1)
-    await runner.setup()
-    try:
-        await web.TCPSite(runner, order.host, order.port).start()
-        host, port = runner.addresses[0][:2]
-        url = f"http://{f'[{host}]' if ':' in host else host}:{port}/"
-        common.say(err, f"{order.place} is at {url}; Ctrl-C ends it")
-        if order.open:
-            await in_daemon(lambda: webbrowser.open(url), name="browser")
-        await asyncio.Event().wait()
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
-        raise ConfigurationError(f"cannot listen at {order.host}:{order.port}: {why}") from None
-    finally:
-        await runner.cleanup()
+    def ready(url: str) -> None:
+        common.say(err, f"{order.place} is at {url}/; Ctrl-C ends it")
+
+    await serve_until_interrupted(service(contents, host=order.host), order.host, order.port, ready, opens=order.open)
 
 
 def register(cli: typer.Typer) -> None:

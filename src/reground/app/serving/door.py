@@ -8,7 +8,6 @@ import time
 from collections.abc import Collection, Mapping, MutableMapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlsplit
 
 from starlette.exceptions import HTTPException
 
@@ -16,6 +15,7 @@ from reground.app.serving.engine import Busy, UnknownName
 from reground.app.serving.refusals import Gone, Refusal, refusal_of
 from reground.app.serving.sending import send_json
 from reground.core.errors import BudgetExceeded
+from reground.core.hosts import names_this
 from reground.core.secrets import redacted
 
 if TYPE_CHECKING:
@@ -30,7 +30,6 @@ log = logging.getLogger("reground.serve")
 SEEN = "reground.seen"
 """The key in a request's scope under which `Seen` lies."""
 _OPEN = frozenset(("/healthz", "/openapi.json"))
-_HERE = frozenset(("localhost", "127.0.0.1", "::1"))
 _GONE = 499
 """The status in the log of a request whose client went away, as other servers write it."""
 
@@ -115,18 +114,10 @@ class Door:
 
     def _check_host(self, headers: Mapping[str, str]) -> None:
         host, origin = headers.get("host", ""), headers.get("origin")
-        if self._here and _name(host) not in _HERE:
+        if self._here and not names_this(host, "localhost"):
             raise Refusal(403, "this server is asked as localhost or 127.0.0.1 alone", code="wrong_host")
         if origin is None or "*" in self._origins or origin in self._origins or origin.partition("://")[2] == host:
             return
         raise Refusal(
             403, "pages of this origin may not ask; the server's --allow-origin lets them", code="wrong_origin"
         )
-
-
-def _name(host: str) -> str | None:
-    """The name in a Host header, without the port."""
-    try:
-        return urlsplit(f"//{host}").hostname
-    except ValueError:
-        return None

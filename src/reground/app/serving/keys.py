@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import ipaddress
 import json
 import secrets
 from contextlib import suppress
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reground.core.errors import ConfigurationError, DataError
+from reground.core.hosts import is_loopback
 from reground.core.lines import append_line, read_lines, without_sum
 from reground.core.places import expanded, keys_file
 
@@ -106,16 +106,8 @@ def checked_keys(order: Serve) -> Keys | None:
         keys = Keys(path)
         if keys:
             return keys
-    if not is_here(order.host):
+    if not is_loopback(order.host):
         raise ConfigurationError(
             f"others may reach {order.host}: make a key with reground serve --new-key NAME, or say --no-keys"
         )
     return None
-
-
-def is_here(host: str) -> bool:
-    """Whether an address is of this machine alone."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -12,8 +12,9 @@ from typing import TYPE_CHECKING
 import uvicorn
 
 from reground.app.serving.api import application
-from reground.app.serving.keys import Keys, is_here
+from reground.app.serving.keys import Keys
 from reground.core.errors import ConfigurationError
+from reground.core.hosts import is_loopback
 
 if TYPE_CHECKING:
     from reground.app.options_serving import Serve
@@ -53,7 +54,7 @@ async def serve(engine: Engine, order: Serve, keys: Keys | None, on_ready: Calla
 
     After SIGTERM no connection is accepted any more, and questions in work have `grace` seconds to their end.
     """
-    app = application(engine, order, keys, here=is_here(order.host))
+    app = application(engine, order, keys, here=is_loopback(order.host))
     config = uvicorn.Config(
         app,
         access_log=False,

@@ -106,7 +106,7 @@ def opened(path: Path | None, *, resume: bool) -> Transcript:
     if path is None:
         folder = conversations_dir()
         if not resume:
-            return Transcript(folder / f"{datetime.now():%Y-%m-%dT%H%M%S}-{os.getpid()}.jsonl")
+            return Transcript(folder / f"{datetime.now():%Y-%m-%dT%H%M%S.%f}-{os.getpid()}.jsonl")
         kept = sorted(folder.glob("*.jsonl"), key=lambda file: file.stat().st_mtime)
         if not kept:
             raise ConfigurationError("there is no conversation to take up: begin one without --resume")

@@ -1,0 +1,35 @@
+"""Which hosts are this machine, and whether a request's Host header means a server of ours."""
+
+from __future__ import annotations
+
+import ipaddress
+import socket
+from urllib.parse import urlsplit
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address or a name is of this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def names_this(asked: str, listening: str) -> bool:
+    """Whether a Host header names the server that listens at this host.
+
+    A name that a foreign site owns can be made to lead here (DNS rebinding), an address cannot. So only addresses,
+    localhost and the machine's own name are taken, and where the server listens to this machine alone, only loopback
+    addresses.
+    """
+    try:
+        name = (urlsplit(f"//{asked}").hostname or "").lower()
+    except ValueError:
+        return False
+    if name in ("localhost", listening.lower()):
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return not is_loopback(listening) and name in {socket.gethostname().lower(), socket.getfqdn().lower()}
+    return address.is_loopback or not is_loopback(listening)
