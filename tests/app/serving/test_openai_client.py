@@ -60,6 +60,21 @@ def test_a_chat_completion_has_its_answer_its_sources_its_steps_and_its_cost(
     assert found.reground["faithfulness"] is not None
 
 
+def test_an_answer_that_the_documents_do_not_give_says_so_in_its_text(tmp_path: Path) -> None:
+    invented = "Cheese grows on Jupiter every winter."
+    with (
+        served(tmp_path, Slow(lambda messages, sampling: invented)) as server,
+        openai.OpenAI(base_url=f"{server.url}/v1", api_key="none", max_retries=0) as client,
+    ):
+        whole = client.chat.completions.create(model="rag/m@docs", messages=ASKED).choices[0].message.content
+        chunks = client.chat.completions.create(model="rag/m@docs", messages=ASKED, stream=True)
+        streamed = "".join(chunk.choices[0].delta.content or "" for chunk in chunks)
+        other = client.responses.create(model="rag/m@docs", input=ASKED[0]["content"]).output_text
+    assert whole == streamed == other
+    assert whole.startswith(invented)
+    assert whole.splitlines()[-1].startswith("*Your documents do not say this: ")
+
+
 def test_a_stream_of_chunks_adds_up_to_the_whole(client: openai.OpenAI) -> None:
     whole = client.chat.completions.create(model="rat/m@docs", messages=ASKED)
     chunks = list(

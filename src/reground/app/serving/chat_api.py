@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from reground.app.serving.citing import url_citations
-from reground.app.serving.reports import chat_usage, report, was_cut
+from reground.app.serving.reports import chat_usage, content, report, was_cut
 from reground.app.serving.requests import ChatRequest
 from reground.app.serving.steps import words_of
 
@@ -30,7 +30,7 @@ class ChatReply:
         """The reply of a request without `stream`."""
         message = {
             "role": "assistant",
-            "content": result.text,
+            "content": content(result),
             "refusal": None,
             "annotations": _annotations(result),
             "reasoning_content": reasoning,
@@ -54,7 +54,7 @@ class ChatReply:
             elif words := words_of(event):
                 yield self._chunk({"reasoning_content": words, "reasoning": words})
         result = await work.result()
-        yield self._chunk({"content": result.text})
+        yield self._chunk({"content": content(result)})
         if cited := _annotations(result):
             yield self._chunk({"annotations": cited})
         yield self._chunk({}, _reason(result)) | {"reground": report(result)}

@@ -29,6 +29,16 @@ def report(result: Result) -> dict[str, Any]:
     }
 
 
+def content(result: Result) -> str:
+    """The answer, and behind it a line that says so where the documents do not give it.
+
+    Most clients show the text alone, and a text that rests on nothing looks like any other.
+    """
+    if result.ungrounded is None:
+        return result.text
+    return f"{result.text}\n\n*Your documents do not say this: {result.ungrounded}.*"
+
+
 def was_cut(result: Result) -> bool:
     """Whether a limit ended the answer before the method did."""
     return result.stopped is not None or result.trajectory.is_cut

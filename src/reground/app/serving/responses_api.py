@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
 from reground.app.serving.citing import url_citations
-from reground.app.serving.reports import report, responses_usage, was_cut
+from reground.app.serving.reports import content, report, responses_usage, was_cut
 from reground.app.serving.requests import ResponsesRequest
 from reground.app.serving.steps import words_of
 
@@ -60,7 +60,7 @@ class ResponsesReply:
             **self._head,
             "status": "incomplete" if cut else "completed",
             "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
-            "output": [self._reasoning(reasoning), self._message(_part(result.text, url_citations(result)))],
+            "output": [self._reasoning(reasoning), self._message(_part(content(result), url_citations(result)))],
             "usage": responses_usage(result),
             "reground": report(result),
         }
@@ -92,7 +92,7 @@ class ResponsesReply:
     def _answer(self, result: Result) -> list[Item]:
         place = {"item_id": self._saying, "output_index": 1, "content_index": 0}
         cited = url_citations(result)
-        whole = _part(result.text, cited)
+        whole = _part(content(result), cited)
         added = (
             self._event("response.output_text.annotation.added", **place, annotation_index=number, annotation=each)
             for number, each in enumerate(cited)
@@ -100,9 +100,9 @@ class ResponsesReply:
         return [
             self._event("response.output_item.added", output_index=1, item=self._message(None)),
             self._event("response.content_part.added", **place, part=_part("", [])),
-            self._event("response.output_text.delta", **place, delta=result.text, logprobs=[]),
+            self._event("response.output_text.delta", **place, delta=content(result), logprobs=[]),
             *added,
-            self._event("response.output_text.done", **place, text=result.text, logprobs=[]),
+            self._event("response.output_text.done", **place, text=content(result), logprobs=[]),
             self._event("response.content_part.done", **place, part=whole),
             self._event("response.output_item.done", output_index=1, item=self._message(whole)),
         ]
