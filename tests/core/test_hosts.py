@@ -1,4 +1,4 @@
-"""Which hosts are this machine, and which names mean a server of ours."""
+"""Which hosts are this machine, and which names a server may be asked by."""
 
 from __future__ import annotations
 

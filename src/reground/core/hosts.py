@@ -1,4 +1,4 @@
-"""Which hosts are this machine, and whether a request's Host header means a server of ours."""
+"""Which hosts are this machine, and whether a request's Host header names the server it reached."""
 
 from __future__ import annotations
 
