@@ -221,7 +221,8 @@ def _lock(out: Path) -> None:
     """Lock a fit's folder, by a file beside it, because the folder itself may be discarded."""
     import fcntl
 
-    file = out.resolve().with_name(f".{out.name}.lock")
+    place = out.resolve()
+    file = place.with_name(f".{place.name}.lock")
     if file in _locks:
         return
     file.parent.mkdir(parents=True, exist_ok=True)
