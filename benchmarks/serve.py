@@ -109,7 +109,7 @@ def question(number: int, **more: object) -> dict[str, object]:
 
 
 async def many(one: Callable[[int], Awaitable[None]], count: int, at_once: int) -> None:
-    """Do `one` so many times, so many at once."""
+    """Do `one` `count` times, at most `at_once` at the same time."""
     numbers = iter(range(count))
 
     async def worker() -> None:

@@ -130,9 +130,9 @@ class Engine:
         """Answer the last question of a conversation.
 
         budget: the request's own; it holds up to the template's. What one budget cut is not replayed under another, so
-        each has its runs in a folder of its own. The usage is that of all calls, also of those that
-        make a follow-up a question of its own. A question that was answered before is replayed, whoever asks it; with
-        another seed it is answered again. Raises UnknownName, Busy, or what kept the method from an answer.
+        each has its runs in a folder of its own. The usage is that of all calls, also of those that make a follow-up a
+        question of its own. A question that was answered before is replayed, whoever asks it; with another seed it is
+        answered again. Raises UnknownName, Busy, or what kept the method from an answer.
         """
         offer = self.offer(name)
         question_of(turns)  # refused before it waits for a place

@@ -84,27 +84,26 @@ class ResponsesReply:
         yield self._event("response.reasoning_summary_text.done", **place, text=reasoning)
         yield self._event("response.reasoning_summary_part.done", **place, part=_summary(reasoning))
         yield self._event("response.output_item.done", output_index=0, item=self._reasoning(reasoning))
-        for answering in self._answer(result):
-            yield answering
         ended = self.whole(result, reasoning)
+        for answering in self._answer(ended["output"][1]):
+            yield answering
         yield self._event(f"response.{ended['status']}", response=ended)
 
-    def _answer(self, result: Result) -> list[Item]:
+    def _answer(self, message: Item) -> list[Item]:
         place = {"item_id": self._saying, "output_index": 1, "content_index": 0}
-        cited = url_citations(result)
-        whole = _part(content(result), cited)
+        whole = message["content"][0]
         added = (
             self._event("response.output_text.annotation.added", **place, annotation_index=number, annotation=each)
-            for number, each in enumerate(cited)
+            for number, each in enumerate(whole["annotations"])
         )
         return [
             self._event("response.output_item.added", output_index=1, item=self._message(None)),
             self._event("response.content_part.added", **place, part=_part("", [])),
-            self._event("response.output_text.delta", **place, delta=content(result), logprobs=[]),
+            self._event("response.output_text.delta", **place, delta=whole["text"], logprobs=[]),
             *added,
-            self._event("response.output_text.done", **place, text=content(result), logprobs=[]),
+            self._event("response.output_text.done", **place, text=whole["text"], logprobs=[]),
             self._event("response.content_part.done", **place, part=whole),
-            self._event("response.output_item.done", output_index=1, item=self._message(whole)),
+            self._event("response.output_item.done", output_index=1, item=message),
         ]
 
     def failed(self, error: Item) -> list[Item]:
