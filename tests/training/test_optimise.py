@@ -23,11 +23,11 @@ from reground.training.metrics import METRICS
 from reground.training.ppo import equations as ppo
 from reground.training.ppo.judging import Judged
 from reground.training.ppo.optimise import Optimiser
-from reground.training.ppo.policy import Policy
+from reground.training.ppo.policy import Policy, Scored
 from reground.training.ppo.rollout import Metrics, batches
 from reground.training.ppo.settings import Optimising
 from reground.training.ppo.tokens import Prompts, Replies
-from reground.training.weights import load_base, lora
+from reground.training.weights import load_base, lora, train_upper
 from tests.training.tiny import tiny_llama, tiny_t5
 
 WANTED = {"a": "c", "b": "d"}
@@ -44,10 +44,18 @@ async def right(question: str, text: str) -> Judged:
 
 
 def optimiser(
-    out: Path, settings: Optimising = SETTINGS, *, make=tiny_llama, judge=right, rank: int = 0, family=Policy
+    out: Path,
+    settings: Optimising = SETTINGS,
+    *,
+    make=tiny_llama,
+    judge=right,
+    rank: int = 0,
+    layers: int = 0,
+    family=Policy,
 ) -> Optimiser[str]:
     model, tokenizer = load_base(str(make(out / "base")))
     torch.manual_seed(0)
+    train_upper(model, layers)
     if rank:
         from peft import get_peft_model
 
@@ -101,6 +109,21 @@ def test_how_hard_a_question_is_says_nothing_beside_other_replies_to_it(tmp_path
     assert made.state.best == 51.0  # every reply is right: the mean of 101 and 1
     with pytest.raises(ConfigurationError, match="64 of 5"):
         changed(replies=5)
+
+
+@pytest.mark.parametrize("layers", [0, 1])
+def test_replies_that_all_score_the_same_are_not_learnt_from(layers: int, tmp_path: Path) -> None:
+    """Every reply to `a` is as good as the others, so only those to `b` are scored and trained on."""
+
+    async def uneven(question: str, text: str) -> Judged:
+        return {"score": (await right(question, text))["score"] if question == "b" else 5.0}
+
+    made = optimiser(tmp_path, changed(iterations=20, replies=8), judge=uneven, layers=layers)
+    made.train()
+    rows = curve(tmp_path)
+    assert {row["used"] for row in rows} - {0.125, 0.25, 0.375, 0.5} <= {1.0}  # all, where there is nothing to learn
+    assert min(row["used"] for row in rows) <= 0.5
+    assert made.state.best == 3.0  # the mean of 5 and 1
 
 
 def test_the_same_seed_gives_the_same_curve_and_another_one_another(tmp_path: Path) -> None:
@@ -228,13 +251,10 @@ def test_scores_become_rewards_and_advantages_as_in_the_equations(tmp_path: Path
     replies = Replies(torch.ones(2, 3, dtype=torch.long), mask, torch.tensor([True, False]))
     one = torch.ones(2, 1, dtype=torch.long)
     prompts = Prompts(one, one, one[0, :0])
-    columns = {
-        "logprobs": torch.full((2, 3), -1.0), "reference": torch.full((2, 3), -2.0),
-        "entropy": torch.full((2, 3), 0.5), "values": torch.zeros(2, 4),
-    }  # fmt: skip
-    found = made._weighed(
-        prompts, replies, None, columns, [{"score": 1.0, "invalid": 1.0}, {"score": 9.0}], torch.arange(2)
-    )
+    scored = Scored(torch.full((2, 3), -1.0), torch.full((2, 3), 0.5), torch.zeros(2, 4))
+    parts, judged = [(scored, torch.full((2, 3), -2.0))], [{"score": 1.0, "invalid": 1.0}, {"score": 9.0}]
+    scores = made._scores(replies, judged)
+    found = made._weighed(prompts, replies, parts, scores, made._told(replies, judged, scores))
     # each token costs beta * 1 nat, and the score is paid at the last one; later rewards count half
     assert found.returns[0].tolist() == pytest.approx([-0.1 + 0.5 * 0.9, 0.9, 0, 0])
     assert found.returns[1].tolist() == pytest.approx([-0.1 + 0.5 * (-0.1 + 0.5 * -1.1), -0.1 + 0.5 * -1.1, -1.1, 0])
@@ -244,7 +264,7 @@ def test_scores_become_rewards_and_advantages_as_in_the_equations(tmp_path: Path
     told = {"reward": 0.0, "kl": 2.5, "length": 2.5, "ended": 0.5, "empty": 0.5, "invalid": 1.0, "entropy": 0.5}
     assert {name: found.metrics[name] for name in told} == pytest.approx(told)
     white = optimiser(tmp_path, changed(**{**vars(settings), "whiten_rewards": True}))
-    shifted = white._weighed(prompts, replies, None, columns, [{"score": 1.0}, {"score": 9.0}], torch.arange(2)).returns
+    shifted = white._weighed(prompts, replies, parts, scores, {}).returns
     rewards = torch.tensor([-0.1, 0.9, -0.1, -0.1, -1.1])
     wanted = rewards.mean() + (rewards - rewards.mean()) / rewards.std(unbiased=False)
     assert shifted[1, 2].item() == pytest.approx(wanted[4].item(), abs=1e-4)

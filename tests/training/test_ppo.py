@@ -156,3 +156,12 @@ def test_a_score_counts_by_how_far_it_is_above_the_other_replies_to_its_question
     #  1 - (4 + 0) / 2, 9 - 9, 4 - (1 + 0) / 2, alone, 9 - 9, 0 - (1 + 4) / 2
     assert ppo.above_the_others(scores, groups).tolist() == [-1.0, 0.0, 3.5, 2.0, 0.0, -2.5]
     assert ppo.above_the_others(scores, torch.arange(6)).tolist() == scores.tolist()
+
+
+@given(st.lists(st.tuples(st.integers(0, 4), st.sampled_from([-1.0, 0.5, 2.0])), min_size=1, max_size=24))
+def test_replies_tell_where_another_one_to_the_question_scores_otherwise(replies: list[tuple[int, float]]) -> None:
+    groups, scores = (torch.tensor(column) for column in zip(*replies, strict=True))
+    scored = [{score for group, score in replies if group == number} for number, _ in replies]
+    alone = [sum(group == number for group, _ in replies) == 1 for number, _ in replies]
+    wanted = [row for row, _ in enumerate(replies) if alone[row] or len(scored[row]) > 1]
+    assert ppo.telling(scores, groups).tolist() == (wanted or list(range(len(replies))))

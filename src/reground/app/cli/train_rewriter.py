@@ -50,6 +50,7 @@ _TOLD = frozenset(
         "validation",
         "collapsed",
         "seconds",
+        "used",
     ]
 )
 """Metrics of an iteration that are no parts of the reward."""
@@ -296,13 +297,14 @@ def _line(number: int, total: int, metrics: Metrics) -> str:
     parts = f" ({', '.join(f'{name} {metrics[name]:.3f}' for name in sorted(names))})" if names else ""
     checked = f", validation {metrics['validation']:.3f}" if "validation" in metrics else ""
     explained = f" explaining {metrics['explained_variance']:.0%}" if "explained_variance" in metrics else ""
+    used = f", {metrics['used']:.0%} learnt from" if metrics["used"] < 1 else ""
     back = ", collapsed: back to the best weights" if metrics.get("collapsed") else ""
     return (
         f"iteration {number} of {total}: reward {metrics['reward']:.3f}{parts}{checked}, divergence "
         f"{metrics['kl']:.2f}, entropy {metrics['entropy']:.2f}, {metrics['length']:.0f} tokens, "
-        f"{metrics['ended']:.0%} ended, {metrics['empty']:.0%} empty, {metrics['invalid']:.0%} unusable, value loss "
-        f"{metrics['value_loss']:.3f}{explained}, {metrics['clipped']:.0%} clipped, {metrics['seconds']:.0f} s, "
-        f"{common.human_time((total - number) * metrics['seconds'])} left{back}"
+        f"{metrics['ended']:.0%} ended, {metrics['empty']:.0%} empty, {metrics['invalid']:.0%} unusable{used}, "
+        f"value loss {metrics['value_loss']:.3f}{explained}, {metrics['clipped']:.0%} clipped, "
+        f"{metrics['seconds']:.0f} s, {common.human_time((total - number) * metrics['seconds'])} left{back}"
     )
 
 

@@ -63,6 +63,19 @@ def above_the_others(scores: Tensor, groups: Tensor) -> Tensor:
     return torch.where(count > 1, scores - (total - scores) / (count - 1).clamp(min=1), scores)
 
 
+def telling(scores: Tensor, groups: Tensor) -> Tensor:
+    """The rows of the replies that say which reply to their question is better, in order.
+
+    Those of a group with several replies that all score the same are left out: above the others they are zero. Where no
+    group would be left, all rows are kept (dynamic sampling, Yu et al. 2025, "DAPO", section 3.2, without the refill).
+    """
+    count = torch.bincount(groups)
+    most = scores.new_full(count.shape, -torch.inf).scatter_reduce(0, groups, scores, "amax")
+    least = scores.new_full(count.shape, torch.inf).scatter_reduce(0, groups, scores, "amin")
+    told = ((count == 1) | (most > least))[groups]
+    return (told if told.any() else torch.ones_like(told)).nonzero()[:, 0]
+
+
 def token_rewards(scores: Tensor, logprobs: Tensor, reference: Tensor, mask: Tensor, *, beta: float) -> Tensor:
     """Equation 4, [B, T]: at each token -beta (log pi(a|s) - log pi_0(a|s)), and at the last one also the score.
 

@@ -11,7 +11,7 @@ import json
 import math
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
@@ -32,12 +32,13 @@ from reground.training.ppo.rollout import (
     batches,
     hash_of,
     joined_below,
-    joined_parts,
+    joined_columns,
+    joined_replies,
     order_of,
     slices,
 )
 from reground.training.ppo.settings import Optimising
-from reground.training.ppo.tokens import Below, Prompts, Replies
+from reground.training.ppo.tokens import Prompts, Replies
 
 Q = TypeVar("Q")
 
@@ -166,7 +167,7 @@ class Optimiser(Generic[Q]):
         order = every.mask.sum(-1).argsort(stable=True)  # prompts of like length together: less padding to compute
         prompts, asked = every.at(order), [asked[place] for place in order.tolist()]
         groups = order // settings.replies
-        parts: list[Part] = []
+        drawn: list[Replies] = []
         waiting: list[Future[Judged]] = []
         how: dict[str, Any] = {
             "most": settings.reply_tokens,
@@ -174,19 +175,42 @@ class Optimiser(Generic[Q]):
             "beams": settings.beams,
         }
         sampler = policy.in_bfloat16() if self.half else None
-        for sampled in slices(len(asked), settings.sample_batch):
-            replies = policy.sample(prompts.at(sampled), **how, model=sampler)
-            waiting += map(judging.submit, asked[sampled], policy.texts(replies))
-            asking = prompts.at(sampled)
-            pieces = slices(len(replies.tokens), settings.batch)
-            parts += [self._scored(asking.at(rows), replies.at(rows)) for rows in pieces]
-        replies, columns = joined_parts(parts, policy.pad)
+        for rows in slices(len(asked), settings.sample_batch):
+            drawn.append(policy.sample(prompts.at(rows), **how, model=sampler))
+            waiting += map(judging.submit, asked[rows], policy.texts(drawn[-1]))
+        replies = joined_replies(drawn, policy.pad)
         judged = [each.result() for each in waiting]
-        below = joined_below(parts, prompts.ids.shape[1])
-        return self._weighed(prompts, replies, below, columns, judged, groups)
+        scores = self._scores(replies, judged)
+        kept = ppo.telling(scores, groups)
+        parts = [self._scored(prompts.at(rows), replies.at(rows)) for rows in kept.split(settings.batch)]
+        metrics = {"used": len(kept) / len(asked), **self._told(replies, judged, scores)}
+        counted = ppo.above_the_others(scores, groups)[kept]
+        return self._weighed(prompts.at(kept), replies.at(kept), parts, counted, metrics)
+
+    def _scores(self, replies: Replies, judged: list[Judged]) -> torch.Tensor:
+        """R_lm of each reply, [B]; a fixed penalty for one without an end."""
+        scores = torch.tensor([each["score"] for each in judged], device=replies.mask.device)
+        if not torch.isfinite(scores).all():
+            raise TrainingFailed(f"the reward of a reply in iteration {self.state.done + 1} is not a finite number")
+        penalty = self.settings.no_end
+        return scores if penalty is None else torch.where(replies.ended, scores, torch.full_like(scores, penalty))
+
+    def _told(self, replies: Replies, judged: Sequence[Judged], scores: torch.Tensor) -> Metrics:
+        """What is measured of all replies of an iteration."""
+        empty = torch.tensor([each.get("invalid", 0.0) for each in judged], device=scores.device).bool()
+        invalid = empty if self.settings.no_end is None else empty | ~replies.ended
+        names = sorted({name for each in judged for name in each} - {"score", "invalid"})
+        return {
+            "reward": float(scores.mean()),
+            "length": float(replies.lengths.float().mean()),
+            "ended": float(replies.ended.float().mean()),
+            "empty": float(empty.float().mean()),
+            "invalid": float(invalid.float().mean()),
+            **{name: _mean([each[name] for each in judged if name in each]) for name in names},
+        }
 
     def _scored(self, prompts: Prompts, replies: Replies) -> Part:
-        """Replies with what the policy says of them, and the reference's log-probabilities.
+        """What the policy says of replies, and the reference's log-probabilities.
 
         They are computed here, by the pass that also trains, even though the sampler knew them: another engine's, or a
         beam search's, would be those of another policy.
@@ -194,48 +218,27 @@ class Optimiser(Generic[Q]):
         with torch.no_grad(), self.accelerator.autocast():
             scored = self.policy(prompts, replies, self.settings.temperature, measured=True)
             reference = self._plain.reference_logprobs(prompts, replies, self.settings.temperature, below=scored.below)
-        return replies, scored, reference
+        return scored, reference
 
     def _weighed(
-        self,
-        prompts: Prompts,
-        replies: Replies,
-        below: Below | None,
-        columns: Mapping[str, Any],
-        judged: list[Judged],
-        groups: torch.Tensor,
+        self, prompts: Prompts, replies: Replies, parts: Sequence[Part], scores: torch.Tensor, metrics: Metrics
     ) -> Rollout:
-        """Equations 3 and 4 for the whole iteration."""
+        """Equations 3 and 4 for the whole iteration. metrics: what is known of it already."""
         settings, mask = self.settings, replies.mask
-        scores = torch.tensor([each["score"] for each in judged], device=mask.device)
-        if not torch.isfinite(scores).all():
-            raise TrainingFailed(f"the reward of a reply in iteration {self.state.done + 1} is not a finite number")
-        empty = torch.tensor([each.get("invalid", 0.0) for each in judged], device=mask.device).bool()
-        invalid = empty
-        if settings.no_end is not None:
-            scores = torch.where(replies.ended, scores, torch.full_like(scores, settings.no_end))
-            invalid = empty | ~replies.ended
+        columns = joined_columns(parts, mask.shape[1])
+        below = joined_below(parts, prompts.ids.shape[1], mask.shape[1])
         logprobs, reference, values = columns["logprobs"], columns["reference"], columns["values"]
-        counted = ppo.above_the_others(scores, groups)
-        rewards = ppo.token_rewards(counted, logprobs, reference, mask, beta=self.state.beta)
+        rewards = ppo.token_rewards(scores, logprobs, reference, mask, beta=self.state.beta)
         if settings.whiten_rewards:
             rewards = ppo.whiten(rewards, mask, shift_mean=False)
         advantages, returns = ppo.advantages_and_returns(rewards, values, mask, gamma=settings.gamma, lam=settings.lam)
-        metrics = {
-            "reward": float(scores.mean()),
+        metrics |= {
             "kl": float(((logprobs - reference) * mask).sum(-1).mean()),
             "beta": self.state.beta,
             "entropy": float(ppo.masked_mean(columns["entropy"], mask)),
-            "length": float(mask.sum(-1).float().mean()),
-            "ended": float(replies.ended.float().mean()),
-            "empty": float(empty.float().mean()),
-            "invalid": float(invalid.float().mean()),
             "explained_variance": ppo.explained_variance(values[:, :-1], returns[:, :-1], mask),
         }
-        names = sorted({name for each in judged for name in each} - {"score", "invalid"})
-        metrics |= {name: _mean([each[name] for each in judged if name in each]) for name in names}
-        advantages = ppo.whiten(advantages, mask)
-        return Rollout(prompts, replies, logprobs, values, advantages, returns, below, metrics)
+        return Rollout(prompts, replies, logprobs, values, ppo.whiten(advantages, mask), returns, below, metrics)
 
     def _improve(self, rollout: Rollout) -> Metrics:
         """Equation 5, for some epochs over the iteration's episodes in another order each."""

@@ -64,38 +64,41 @@ def slices(total: int, size: int) -> Iterator[slice]:
         yield slice(start, min(total, start + size))
 
 
-Part = tuple[Replies, Scored, torch.Tensor]
-"""Replies, what the policy says of them, and the reference's log-probabilities."""
-
-
-def joined_parts(parts: Sequence[Part], pad: int) -> tuple[Replies, dict[str, torch.Tensor]]:
+def joined_replies(parts: Sequence[Replies], pad: int) -> Replies:
     """The batches as one, padded to the longest reply."""
-    longest = max(replies.tokens.shape[1] for replies, _, _ in parts)
-
-    def joined(columns: Sequence[torch.Tensor], fill: float, width: int) -> torch.Tensor:
-        return torch.cat([torch.nn.functional.pad(each, (0, width - each.shape[1]), value=fill) for each in columns])
-
-    replies = Replies(
-        joined([each.tokens for each, _, _ in parts], pad, longest),
-        joined([each.mask for each, _, _ in parts], False, longest),
-        torch.cat([each.ended for each, _, _ in parts]),
+    longest = max(each.tokens.shape[1] for each in parts)
+    return Replies(
+        _joined([each.tokens for each in parts], pad, longest),
+        _joined([each.mask for each in parts], False, longest),
+        torch.cat([each.ended for each in parts]),
     )
-    return replies, {
-        "logprobs": joined([scored.logprobs for _, scored, _ in parts], 0.0, longest),
-        "entropy": joined([scored.entropy for _, scored, _ in parts if scored.entropy is not None], 0.0, longest),
-        "values": joined([scored.values for _, scored, _ in parts], 0.0, longest + 1),
-        "reference": joined([reference for _, _, reference in parts], 0.0, longest),
+
+
+Part = tuple[Scored, torch.Tensor]
+"""What the policy says of replies, and the reference's log-probabilities."""
+
+
+def joined_columns(parts: Sequence[Part], width: int) -> dict[str, torch.Tensor]:
+    """The batches as one, padded to a width of this many tokens."""
+    return {
+        "logprobs": _joined([scored.logprobs for scored, _ in parts], 0.0, width),
+        "entropy": _joined([scored.entropy for scored, _ in parts if scored.entropy is not None], 0.0, width),
+        "values": _joined([scored.values for scored, _ in parts], 0.0, width + 1),
+        "reference": _joined([reference for _, reference in parts], 0.0, width),
     }
 
 
-def joined_below(parts: Sequence[Part], prompt_width: int) -> Below | None:
-    """What is below the trained layers in all batches, padded to the longest prompt and reply."""
-    longest = max(replies.tokens.shape[1] for replies, _, _ in parts)
-    found = [(scored.below, replies.tokens.shape[1]) for replies, scored, _ in parts]
+def joined_below(parts: Sequence[Part], prompt_width: int, reply_width: int) -> Below | None:
+    """What is below the trained layers in all batches, padded to these widths of prompt and reply."""
+    found = [(scored.below, scored.logprobs.shape[1]) for scored, _ in parts]
     rows = [
-        torch.nn.functional.pad(below.rows, (0, 0, prompt_width + length - below.rows.shape[1], longest - length))
+        torch.nn.functional.pad(below.rows, (0, 0, prompt_width + length - below.rows.shape[1], reply_width - length))
         for below, length in found
         if below is not None
     ]
     first = found[0][0]
     return None if first is None else Below(first.prefix, torch.cat(rows))
+
+
+def _joined(columns: Sequence[torch.Tensor], fill: float, width: int) -> torch.Tensor:
+    return torch.cat([torch.nn.functional.pad(each, (0, width - each.shape[1]), value=fill) for each in columns])

@@ -24,7 +24,8 @@ class Optimising(Precise):
 
     replies: int = 1
     """Replies to each question of an iteration. With more than 1, a reply's score counts by how far it is above the
-    mean of the others to its question: how hard a question is then says nothing, and less noise is learnt from."""
+    mean of the others to its question: how hard a question is then says nothing, and less noise is learnt from. The
+    replies to a question that all score the same are left out of the update."""
 
     batch: int = 16
     """Replies of one optimizer step; 16 in the official configuration."""
