@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
@@ -20,8 +21,13 @@ from typing import Any
 import pytest
 
 from reground.app.cli import run
+from reground.core.places import models_dir
 from reground.testing.openai_server import MockOpenAI
+from tests.models.hub import KEPT, NAME, Hub, hub
 from tests.servers import serving
+from tests.training.tiny import tiny_gguf
+
+__all__ = ["hub"]
 
 QUESTION = {"messages": [{"role": "user", "content": "Which river flows through Prague?"}], "model": "rat/mock@docs"}
 
@@ -37,8 +43,8 @@ def docs(tmp_path: Path) -> Path:
 class Process:
     """A running `reground serve`."""
 
-    def __init__(self, process: subprocess.Popen[str], url: str) -> None:
-        self.process, self.url = process, url
+    def __init__(self, process: subprocess.Popen[str], url: str, said: str) -> None:
+        self.process, self.url, self.said = process, url, said
 
     def post(self, body: object, path: str = "/v1/chat/completions", key: str | None = None) -> Any:
         headers = {"Content-Type": "application/json"} | ({} if key is None else {"Authorization": f"Bearer {key}"})
@@ -69,9 +75,17 @@ def process(home: Path, docs: Path, model: MockOpenAI, *arguments: str) -> Itera
                 line = running.stderr.readline()
                 assert line, said
                 said += line
-            yield Process(running, found.group())
+            yield Process(running, found.group(), said)
         finally:
             running.kill()
+
+
+def test_its_models_are_downloaded_before_it_serves(hub: Hub, tmp_path: Path, docs: Path) -> None:
+    hub.body = tiny_gguf(tmp_path / "tiny.gguf").read_bytes()
+    hub.sha256 = hashlib.sha256(hub.body).hexdigest()
+    with serving(MockOpenAI()) as model, process(tmp_path, docs, model, "--model", f"gguf/{NAME}") as server:
+        assert "downloading tiny.gguf" in server.said
+        assert (models_dir() / KEPT).read_bytes() == hub.body
 
 
 def ask_aside(server: Process) -> tuple[threading.Thread, list[Any]]:

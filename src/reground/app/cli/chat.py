@@ -89,26 +89,20 @@ def _offering(order: Chat) -> Offering:
 @contextmanager
 def _talk(order: Chat, runner: asyncio.Runner, *, as_json: bool, quiet: bool) -> Iterator[_Talk]:
     """Open the model and the documents, and close them at the end."""
-    from reground.app.asking import critic_models
-    from reground.app.cli.preparing import bring_model
-    from reground.app.cli.progress import AskProgress
+    from reground.app.cli.preparing import opened_engine
     from reground.app.options import Ask
-    from reground.app.serving.engine import names, open_engine
+    from reground.app.serving.engine import names
     from reground.app.serving.transcript import opened
 
     offering = _offering(order)
-    names(offering)  # wrong names are refused before a model is downloaded
+    names(offering)  # wrong names are refused before a conversation's file is opened
     transcript = opened(order.conversation, resume=order.resume)
     template = Ask(question="", rewriter=order.rewriter, trace=order.trace, support_threshold=order.support_threshold)
     _, err = common.consoles()
     shown = not quiet and not as_json
-    with AskProgress(err, shown=shown) as progress:
-        for spec in (order.model, order.rewriter, *critic_models(order.settings or {})):
-            if isinstance(spec, str):
-                bring_model(spec, progress.on_pull)
-        stack = AsyncExitStack()
-        opening = open_engine(offering, template=template, on_index=progress.on_index, on_report=progress.on_report)
-        engine = runner.run(stack.enter_async_context(opening))
+    stack = AsyncExitStack()
+    opening = opened_engine(offering, err, shown=shown, template=template)
+    engine = runner.run(stack.enter_async_context(opening))
     try:
         yield _Talk(order, engine, transcript, runner, as_json=as_json, shown=shown)
     finally:

@@ -71,16 +71,11 @@ async def _serve(order: Mcp, err: Console, *, quiet: bool) -> None:
 async def _open(
     order: Mcp, places: Mapping[str, Path | None], opened: AsyncExitStack, err: Console, *, quiet: bool
 ) -> Tools:
-    from reground.app.cli.preparing import bring_model
-    from reground.app.cli.progress import AskProgress
-    from reground.app.serving.engine import open_engine
+    from reground.app.cli.preparing import opened_engine
     from reground.app.serving.tools import Tools
 
-    with AskProgress(err, shown=not quiet) as progress:
-        for spec in order.model:
-            await asyncio.to_thread(bring_model, spec, progress.on_pull)
-        engine = open_engine(order, on_index=progress.on_index, on_report=progress.on_report)
-        return Tools(await opened.enter_async_context(engine), order.result_tokens, places)
+    engine = await opened.enter_async_context(opened_engine(order, err, shown=not quiet))
+    return Tools(engine, order.result_tokens, places)
 
 
 def register(cli: typer.Typer) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,9 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from reground.app.evaluating import Bench
-    from reground.app.options import Benchmark
+    from reground.app.options import Ask, Benchmark
+    from reground.app.options_serving import Offering
+    from reground.app.serving.engine import Engine
     from reground.core.language import LanguageModel
     from reground.evaluation.task import Task
     from reground.models.options import ModelOptions
@@ -50,6 +53,34 @@ async def opened_model(name: str, options: ModelOptions, err: Console, *, quiet:
         yield model
     finally:
         await close(model)
+
+
+@asynccontextmanager
+async def opened_engine(
+    order: Offering, err: Console, *, shown: bool, template: Ask | None = None
+) -> AsyncIterator[Engine]:
+    """The engine of what the options offer, its models downloaded if need be, closed at the end of the block.
+
+    shown: whether progress is. template: what all questions have in common beside the options, such as a rewriter.
+    """
+    from reground.app import catalogue
+    from reground.app.asking import critic_models
+    from reground.app.cli.progress import AskProgress
+    from reground.app.evaluating import settings_by_method
+    from reground.app.serving.engine import names, open_engine
+    from reground.core.daemons import in_daemon
+
+    names(order)  # wrong names are refused before a model is downloaded
+    rewriter = None if template is None else template.rewriter
+    settings = settings_by_method(order.settings, [catalogue.named(each) for each in order.method])
+    async with AsyncExitStack() as opened:
+        with AskProgress(err, shown=shown) as progress:
+            for spec in (*order.model, rewriter, *chain.from_iterable(map(critic_models, settings.values()))):
+                if isinstance(spec, str):
+                    await in_daemon(partial(bring_model, spec, progress.on_pull), name="download")
+            opening = open_engine(order, template=template, on_index=progress.on_index, on_report=progress.on_report)
+            engine = await opened.enter_async_context(opening)
+        yield engine
 
 
 async def open_benches(

@@ -50,8 +50,7 @@ def serve(
 
 
 async def _serve(order: Serve, keys: Keys | None, err: Console, *, quiet: bool) -> None:
-    from reground.app.cli.progress import AskProgress
-    from reground.app.serving.engine import open_engine
+    from reground.app.cli.preparing import opened_engine
     from reground.core.errors import MissingExtra
 
     try:
@@ -59,18 +58,13 @@ async def _serve(order: Serve, keys: Keys | None, err: Console, *, quiet: bool) 
     except ModuleNotFoundError as error:
         raise MissingExtra("reground serve", "serve") from error
 
-    with AskProgress(err, shown=not quiet) as progress:
-        opening = open_engine(order, on_index=progress.on_index)
-        engine = await opening.__aenter__()
+    async with opened_engine(order, err, shown=not quiet) as engine:
 
-    def ready(address: str) -> None:
-        asked = f"{len(keys)} keys" if keys is not None else "no keys"
-        common.say(err, f"serving {len(engine.offers)} models at {address}/v1, {asked}; Ctrl-C ends it")
+        def ready(address: str) -> None:
+            asked = f"{len(keys)} keys" if keys is not None else "no keys"
+            common.say(err, f"serving {len(engine.offers)} models at {address}/v1, {asked}; Ctrl-C ends it")
 
-    try:
         await served(engine, order, keys, ready)
-    finally:
-        await opening.__aexit__(None, None, None)
 
 
 def _log_to(err: Console, *, quiet: bool) -> None:
