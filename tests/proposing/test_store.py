@@ -8,7 +8,7 @@ import pytest
 from reground.core.errors import ConfigurationError, DataError
 from reground.evaluation.tasks import load_task
 from reground.proposing.propose import Proposal
-from reground.proposing.store import ProposalFile
+from reground.proposing.store import ProposalFile, open_proposals
 
 
 def proposal(number: int) -> Proposal:
@@ -19,10 +19,9 @@ def proposal(number: int) -> Proposal:
 
 
 def test_the_file_can_be_read_by_people_and_given_to_compare(tmp_path: Path) -> None:
-    file = ProposalFile(tmp_path / "questions.jsonl")
-    file.open()
-    file.write([proposal(1)])
-    file.write([proposal(1), proposal(2)])
+    with open_proposals(tmp_path / "questions.jsonl") as file:
+        file.write([proposal(1)])
+        file.write([proposal(1), proposal(2)])
     lines = file.path.read_text(encoding="utf-8").splitlines()
     assert [list(json.loads(line)) for line in lines] == [
         ["id", "question", "answer", "passages", "link", "evidence"]
@@ -32,46 +31,56 @@ def test_the_file_can_be_read_by_people_and_given_to_compare(tmp_path: Path) -> 
     assert (one.id, one.golden_answers, one.metadata["gold_ids"]) == ("q001", ("1",), ["a.md#1", "b.md"])
 
 
+def opened(path: Path, *, fresh: bool = False) -> ProposalFile:
+    with open_proposals(path, fresh=fresh) as file:
+        return file
+
+
 def test_what_a_person_edited_is_never_replaced(tmp_path: Path) -> None:
-    file = ProposalFile(tmp_path / "q.jsonl")
-    file.open()
+    file = opened(tmp_path / "q.jsonl")
     file.write([proposal(1)])
-    ProposalFile(file.path).open()
+    opened(file.path)
     file.path.write_text(file.path.read_text() + "\n")
     for fresh in (False, True):
         with pytest.raises(ConfigurationError, match="was edited"):
-            ProposalFile(file.path).open(fresh=fresh)
+            opened(file.path, fresh=fresh)
     (tmp_path / "theirs.jsonl").write_text("mine")
     with pytest.raises(ConfigurationError, match="not of this command"):
-        ProposalFile(tmp_path / "theirs.jsonl").open()
+        opened(tmp_path / "theirs.jsonl")
     with pytest.raises(ConfigurationError, match="is a folder"):
-        ProposalFile(tmp_path).open()
+        opened(tmp_path)
+
+
+def test_one_process_at_a_time_writes_the_file(tmp_path: Path) -> None:
+    with open_proposals(tmp_path / "q.jsonl") as file:
+        file.journal.write_text("in use")
+        with pytest.raises(ConfigurationError, match=r"another process is writing .*q\.jsonl"):
+            opened(file.path, fresh=True)
+        assert file.journal.exists()
+    opened(file.path)
 
 
 def test_an_end_between_the_two_files_leaves_both_usable(tmp_path: Path) -> None:
-    file = ProposalFile(tmp_path / "q.jsonl")
-    file.open()
+    file = opened(tmp_path / "q.jsonl")
     file.write([proposal(1)])
     before = file.path.read_bytes()
     file.write([proposal(1), proposal(2)])
     file.path.write_bytes(before)  # as if the process had ended before the second file
-    ProposalFile(file.path).open()
+    opened(file.path)
 
 
 def test_a_fresh_start_forgets_what_was_recorded(tmp_path: Path) -> None:
-    file = ProposalFile(tmp_path / "q.jsonl")
-    file.open()
+    file = opened(tmp_path / "q.jsonl")
     file.journal.write_text("old")
-    file.open()
+    opened(file.path)
     assert file.journal.exists()
-    file.open(fresh=True)
+    opened(file.path, fresh=True)
     assert not file.journal.exists()
 
 
 def test_a_broken_note_of_what_was_written_is_named(tmp_path: Path) -> None:
-    file = ProposalFile(tmp_path / "q.jsonl")
-    file.open()
+    file = opened(tmp_path / "q.jsonl")
     file.write([proposal(1)])
     (file.work / "written.json").write_text("{")
     with pytest.raises(DataError, match=r"written\.json"):
-        ProposalFile(file.path).open()
+        opened(file.path)

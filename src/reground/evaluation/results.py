@@ -28,6 +28,7 @@ from pydantic import JsonValue, ValidationError
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.language import Value
 from reground.core.lines import append_line, read_lines, replace_lines, set_aside, with_sum, without_sum
+from reground.core.locks import locked
 from reground.core.storable import storable_text
 from reground.core.trajectory import (
     Trajectory,
@@ -136,7 +137,7 @@ def open_run(path: Path, config: RunConfig) -> Iterator[RunFolder]:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise ConfigurationError(f"cannot make the run folder {path}: {error.strerror}") from error
-    with _lock(path):
+    with locked(path / ".lock", "running in", path):
         stored = path / "config.json"
         if stored.exists():
             config = _agree(path, _read_config(stored), config)
@@ -273,16 +274,3 @@ def _grown(name: str, old: JsonValue, new: JsonValue) -> bool:
 def _brief(value: JsonValue) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 120 else text[:117] + "..."
-
-
-@contextmanager
-def _lock(path: Path) -> Iterator[None]:
-    """Lock the folder for this process. The lock ends with the process."""
-    import fcntl
-
-    with (path / ".lock").open("a") as handle:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise ConfigurationError(f"another process is running in {path}: wait for it or stop it") from error
-        yield

@@ -21,6 +21,7 @@ from pydantic import JsonValue
 
 from reground.core.errors import ConfigurationError, MissingExtra, TrainingFailed
 from reground.core.lines import replace_lines, writing
+from reground.core.locks import locked
 from reground.training.metrics import append_metrics, forget_after
 
 if TYPE_CHECKING:
@@ -219,20 +220,12 @@ _locks: dict[Path, IO[str]] = {}
 
 def _lock(out: Path) -> None:
     """Lock a fit's folder, by a file beside it, because the folder itself may be discarded."""
-    import fcntl
-
     place = out.resolve()
     file = place.with_name(f".{place.name}.lock")
     if file in _locks:
         return
     file.parent.mkdir(parents=True, exist_ok=True)
-    handle = file.open("a")
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError as error:
-        handle.close()
-        raise ConfigurationError(f"another process is training in {out}: wait for it or stop it") from error
-    _locks[file] = handle
+    _locks[file] = locked(file, "training in", out)
 
 
 @contextmanager

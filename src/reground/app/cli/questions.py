@@ -39,14 +39,13 @@ def questions(order: Propose, output: Json, voice: Quiet, config: ConfigFile = N
     """
     from reground.app import catalogue
     from reground.core.places import expanded
-    from reground.proposing.store import ProposalFile
+    from reground.proposing.store import open_proposals
 
     console, err = common.consoles()
     catalogue.check_price(order.model, order.model_options, order.budget)
-    file = ProposalFile(expanded(order.out))
     quiet = voice.quiet or output.as_json
-    file.open(fresh=order.fresh)
-    found = asyncio.run(_proposed(order, file, err, quiet=quiet))
+    with open_proposals(expanded(order.out), fresh=order.fresh) as file:
+        found = asyncio.run(_proposed(order, file, err, quiet=quiet))
     if output.as_json:
         from reground.app.cli.terminal import json_text, say
 
