@@ -1,8 +1,8 @@
 """Fetching pages: throughput beside bare aiohttp, and whether one slow host holds back the others.
 
-A process of its own serves pages on several ports, each a host, after a fixed latency. Both clients keep to one request
-a host and to so many in flight. reground also checks addresses and limits what it reads, and asks each host for its
-robots.txt once. The hosts come in turn, so that all are busy.
+A process of its own serves pages on several ports, each a host, after a fixed latency. Both clients send a host one
+request at a time, and have at most --in-flight requests open. The hosts come in turn, so that all are busy. reground
+also checks addresses, limits what it reads, and asks each host for its robots.txt once.
 
     python -m benchmarks.web [--pages 200] [--hosts 20] [--in-flight 16] [--latency 0.05] [--slow 2] [--json FILE]
 """
