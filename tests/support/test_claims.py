@@ -26,7 +26,7 @@ QUESTION = "When was the tower completed?"
     ],
 )
 def test_what_a_sentence_claims(text: str, said: str, alone: bool) -> None:
-    (claim,) = claims(text, QUESTION, passages=3)
+    (claim,) = claims(text, QUESTION)
     assert (claim.said, claim.asked, claim.alone) == (said, QUESTION, alone)
 
 
@@ -34,14 +34,9 @@ def test_what_a_sentence_claims(text: str, said: str, alone: bool) -> None:
     "text", ["Which tower is it?", "# The tower", "These are the facts:", "...", "[1]", ABSTENTION, "どの塔ですか？"]
 )
 def test_what_claims_nothing(text: str) -> None:
-    assert [claim.said for claim in claims(text, QUESTION, passages=1)] == [""]
-
-
-def test_a_claim_knows_what_it_cites() -> None:
-    found = claims("The tower is in Paris [2][1]. It was completed in the year 1889 [7].", QUESTION, passages=3)
-    assert [claim.markers for claim in found] == [(2, 1), ()]
+    assert [claim.said for claim in claims(text, QUESTION)] == [""]
 
 
 @given(st.text(max_size=300))
 def test_together_the_claims_are_the_text(text: str) -> None:
-    assert "".join(claim.text for claim in claims(text, QUESTION, passages=2)) == text
+    assert "".join(claim.text for claim in claims(text, QUESTION)) == text

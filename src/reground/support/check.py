@@ -104,7 +104,7 @@ def _compared(answer: Answer, question: str, steps: Sequence[Step], language: st
     if not shown:
         return None
     markers = [marker for marker, _ in shown]
-    found = claims(answer.text, question, passages=max(markers))
+    found = claims(answer.text, question)
     units = evidence([passage for _, passage in shown])
     lexical = Lexical(units, language=language)
     scored = [Compared(each, lexical, lexical.scores(each) if each.said else []) for each in found]

@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass
 
 from reground.core.answers import abstains
-from reground.core.markers import cited_markers, without_unknown
+from reground.core.markers import without_unknown
 from reground.text.sentences import sentences
 
 _LABEL = re.compile(
@@ -25,30 +25,28 @@ class Claim:
 
     text: as it stands, with the white space around it. said: what it claims, without markers and markup; empty if it
     claims nothing. asked: the question. alone: whether it answers the question without stating what it answers.
-    markers: the passages that it cites.
     """
 
     text: str
     said: str
     asked: str = ""
     alone: bool = False
-    markers: tuple[int, ...] = ()
 
 
-def claims(text: str, question: str, *, passages: int = 0) -> list[Claim]:
-    """The sentences of an answer; together their texts are the answer. passages: the highest marker there is.
+def claims(text: str, question: str) -> list[Claim]:
+    """The sentences of an answer; together their texts are the answer.
 
     Questions, headings, sentences without a letter or a digit, and the statement that the documents do not say it
     claim nothing.
     """
-    return [_claim(part, question, passages) for part in sentences(text)]
+    return [_claim(part, question) for part in sentences(text)]
 
 
-def _claim(part: str, question: str, passages: int) -> Claim:
+def _claim(part: str, question: str) -> Claim:
     bare = _BULLET.sub("", without_unknown(part, ())[0])
     said = _MARKUP.sub("", _LABEL.sub("", bare)).strip()
     heading = part.lstrip().startswith("#") or said.endswith((":", "："))
     if not any(map(str.isalnum, said)) or said.endswith(("?", "？")) or heading or abstains(said):
         return Claim(part, "")
     alone = _LABEL.match(bare) is not None or (len(said.split()) < _SHORT_WORDS and len(said) < _SHORT_LETTERS)
-    return Claim(part, said, question, alone, tuple(cited_markers(part, most=passages)))
+    return Claim(part, said, question, alone)
