@@ -225,12 +225,16 @@ def test_a_conversation_in_a_terminal(options, terminal) -> None:
     assert person.ends() == 0
 
 
-def test_ctrl_c_stops_the_question_within_a_second_and_then_the_conversation(options, terminal, server) -> None:
+def test_ctrl_c_stops_the_question_within_a_second_and_then_the_conversation(
+    options, terminal, server: MockOpenAI
+) -> None:
     server.misbehave("stall")
     person = terminal(options)
     person.waits_for("> ")
     person.type(f"{FIRST}\n")
     person.waits_for("answer")
+    while not server.received:  # else the second question would be the one that stalls
+        time.sleep(0.02)
     person.process.send_signal(signal.SIGINT)
     began = time.monotonic()
     person.waits_for("stopped; Ctrl-C again ends", 2.0)

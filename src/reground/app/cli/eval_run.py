@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
@@ -45,7 +44,6 @@ def go(job: Job) -> None:
         console.print(estimate_table(found))
         return
     confirm(err, found, sure=order.yes)
-    _spare_the_collector()
     _finish(console, err, job, asyncio.run(run_job(tasks, job, err)))
 
 
@@ -59,17 +57,6 @@ def _tuning_task(job: Job) -> list[Task]:
     own = job.order.task + SUFFIX
     name = job.tune_task or (own if own in task_names() else job.order.task)
     return [load_training_task(name, job.order.data)]
-
-
-def _spare_the_collector() -> None:
-    """Make the garbage collector run less often.
-
-    Thousands of calls make many objects but few cycles. With the default thresholds, collection took a fifth of the
-    client's time.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
 
 
 async def run_job(tasks: Sequence[Task], job: Job, err: Console) -> CompareResult:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
@@ -80,6 +81,7 @@ async def opened_engine(
                     await in_daemon(partial(bring_model, spec, progress.on_pull), name="download")
             opening = open_engine(order, template=template, on_index=progress.on_index, on_report=progress.on_report)
             engine = await opened.enter_async_context(opening)
+        _spare_the_collector()
         yield engine
 
 
@@ -125,4 +127,16 @@ async def open_benches(
             )
             opened.push_async_callback(close, bench.retriever)
             benches.append(bench)
+    _spare_the_collector()
     return benches
+
+
+def _spare_the_collector() -> None:
+    """Make the garbage collector run less often.
+
+    Thousands of calls make many objects but few cycles. With the default thresholds, collection took a fifth of the
+    client's time.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
