@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -52,6 +53,13 @@ def test_a_reply_ends_with_its_end_token(policy: Policy) -> None:
             ended, cut = ended + bool(has_end), cut + (not has_end)
     assert ended
     assert cut
+
+
+def test_no_name_is_used_that_a_later_transformers_lacks(policy: Policy) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", FutureWarning)
+        prompts, replies = sampled(policy, asked=["a b c d e f", "a b g", "a b"])
+        policy(prompts, replies, 1.3, measured=True)
 
 
 @pytest.mark.parametrize("asked", [ASKED, ["a b c d e f", "a b g", "a b"]])

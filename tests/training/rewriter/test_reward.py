@@ -12,6 +12,7 @@ from reground.evaluation.tasks.qa import QuestionAnswering
 from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
 from reground.models.scripted import ScriptedModel
 from reground.training.rewriter.reward import (
+    GAIN,
     RANK,
     RETRIEVAL,
     PipelineReward,
@@ -74,6 +75,14 @@ async def test_a_reward_of_what_is_retrieved_alone(rewriting: str, hit: float, r
     assert judged["score"] == pytest.approx(hit + rank)
     assert judged["invalid"] == float(not rewriting)
     assert not model.calls
+
+
+async def test_the_gain_is_what_the_question_itself_does_not_bring() -> None:
+    reward = PipelineReward(without_reader(method()), TASK, RETRIEVAL)
+    found, lost = await reward(EXAMPLE, EXAMPLE.question), await reward(EXAMPLE, "Paris")
+    assert found[GAIN] == 0
+    assert lost[GAIN] == pytest.approx(lost["score"] - found["score"])
+    assert GAIN not in await PipelineReward(method(), TASK, {"exact match": 1.0})(EXAMPLE, "Paris")
 
 
 async def test_yes_and_no_are_no_phrases_that_a_passage_holds() -> None:

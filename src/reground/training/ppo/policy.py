@@ -18,7 +18,7 @@ from torch import nn
 
 from reground.core.errors import ConfigurationError
 from reground.training.ppo.equations import entropy, token_logprobs
-from reground.training.ppo.sampling import draw
+from reground.training.ppo.sampling import cache_name, draw
 from reground.training.ppo.settings import ValueModel
 from reground.training.ppo.tokens import Below, Prompts, Replies
 from reground.training.ppo.upper import frozen_layers, upper
@@ -238,9 +238,10 @@ class Policy(nn.Module):  # type: ignore[misc]
         """The last layer, [B, P + T, width], computed from the first trained layer on."""
         decoder, cached = upper(model, self._frozen), dict[str, Any](use_cache=False)
         if len(below.prefix):
-            cache = decoder(inputs_embeds=below.prefix[None], use_cache=True).past_key_values
+            named = cache_name(decoder)
+            cache = decoder(inputs_embeds=below.prefix[None], use_cache=True)[named]
             cache.batch_repeat_interleave(len(below.rows))
-            cached = {"past_key_values": cache, "use_cache": True}
+            cached = {named: cache, "use_cache": True}
         states: Tensor = decoder(inputs_embeds=below.rows, **places, **cached).last_hidden_state
         return states
 
@@ -251,8 +252,9 @@ class Policy(nn.Module):  # type: ignore[misc]
         if not len(prompts.prefix):
             return {"use_cache": False}, self.head.weight.new_zeros(0, self.head.in_features)
         out = model(input_ids=prompts.prefix[None], use_cache=True, output_hidden_states=True, **self._keep(1))
-        out.past_key_values.batch_repeat_interleave(len(prompts.ids))
-        return {"past_key_values": out.past_key_values, "use_cache": True}, out.hidden_states[self._frozen][0].detach()
+        named = cache_name(model)
+        out[named].batch_repeat_interleave(len(prompts.ids))
+        return {named: out[named], "use_cache": True}, out.hidden_states[self._frozen][0].detach()
 
     def _keep(self, last: int) -> dict[str, int]:
         """Compute logits for the last positions alone, where a model can."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import Any
 
@@ -11,6 +12,15 @@ from reground.training.ppo.tokens import Prompts
 
 _HELD = 7 / 8
 """The share of the computed rows that must still go on; below it, the ended ones are taken out of the cache."""
+
+
+def cache_name(model: Any) -> str:
+    """What a model calls its keys and values, as an argument and in its output.
+
+    Since transformers 5.24 it is `cache`, before that `past_key_values`.
+    """
+    plain = model.get_base_model() if hasattr(model, "get_base_model") else model  # peft's own takes any argument
+    return "cache" if "cache" in inspect.signature(plain.forward).parameters else "past_key_values"
 
 
 def draw(
@@ -35,12 +45,12 @@ def draw(
     stops = torch.tensor(ends, device=device)
     mask = torch.cat([prompts.mask.new_ones(len(tokens), len(prompts.prefix)), prompts.mask], dim=1)
     places = (mask.cumsum(-1) - 1).clamp(min=0)[:, len(prompts.prefix) :]
-    read, cache = prompts.ids, start.get("past_key_values")
+    named = cache_name(model)
+    read, cache = prompts.ids, start.get(named)
     for place in range(most):
-        out = model(
-            input_ids=read, attention_mask=mask, position_ids=places, past_key_values=cache, use_cache=True, **keep
-        )
-        cache = out.past_key_values
+        cached = {named: cache, "use_cache": True}
+        out = model(input_ids=read, attention_mask=mask, position_ids=places, **cached, **keep)
+        cache = out[named]
         written = _chosen(out.logits[:, -1].float(), temperature)
         tokens[rows[going], place] = written[going]
         going &= ~torch.isin(written, stops)

@@ -25,6 +25,10 @@ from reground.training.ppo.judging import Judged
 RANK = "reciprocal rank"
 """1 / the place of the first passage that holds the answer, 0 where none does. It grows before a hit is lost."""
 
+GAIN = "gain"
+"""The reward less that of the question itself as the query. It is told where no reader is needed: how hard the
+questions of an iteration are moves the reward, and not the gain."""
+
 PAPER: dict[str, dict[str, float]] = {
     "exact match": {"exact match": 1.0, "token F1": 1.0, "hit": 1.0},
     "option F1": {"exact match": 1.0, "option F1": 1.0},
@@ -95,6 +99,7 @@ class PipelineReward:
     patience: float = 3600.0
     pause: float = field(default=1.0, repr=False)
     _streak: _Streak = field(default_factory=_Streak, init=False, repr=False, compare=False)
+    _plain: dict[str, float] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         if self.method.total is None:
@@ -110,9 +115,20 @@ class PipelineReward:
         measured = await self.measure(example, text)
         self._streak.count(measured.error)
         parts = {name: _signed(name, measured.values.get(name)) for name in self.weights}
-        score = sum(self.weights[name] * value for name, value in parts.items())
+        score = self._weighed(parts)
+        if retriever_only(self.weights):
+            parts[GAIN] = score - await self._of_the_question(example)
         failed = float(measured.error is not None)
         return {"score": score, "invalid": float(not measured.queries), "failed": failed, **parts}
+
+    def _weighed(self, values: Mapping[str, float]) -> float:
+        return sum(weight * values[name] for name, weight in self.weights.items())
+
+    async def _of_the_question(self, example: Example) -> float:
+        if example.id not in self._plain:
+            values = (await self.measure(example, None)).values
+            self._plain[example.id] = self._weighed({name: _signed(name, values.get(name)) for name in self.weights})
+        return self._plain[example.id]
 
     async def measure(self, example: Example, text: str | None) -> Measured:
         """Every metric of what the pipeline makes of a rewriting, and the queries in it.
