@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
@@ -37,9 +39,13 @@ def cited(result: Result) -> Cited:
     places = list(dict.fromkeys(map(_address, named)))
     written = {marker: places.index(_address(source)) + 1 for marker, source in known.items()}
     changes = [(start, end, _rewritten(result.text[start:end], run, written)) for start, end, run in runs]
+    # a place of the text moves by what the changes before it add or take away
+    ends = [end for _, end, _ in changes]
+    shifts = [0, *accumulate(len(new) - (end - start) for start, end, new in changes)]
     annotations = []
-    for start, end, sources in claims:
-        claim = {"start_index": _moved(start, changes), "end_index": _moved(end, changes)}
+    for *span, sources in claims:
+        start, end = (place + shifts[bisect_right(ends, place)] for place in span)
+        claim = {"start_index": start, "end_index": end}
         titles = dict.fromkeys((_address(source), source.title) for source in sources)
         annotations += [{**claim, "url": url, "title": title or url} for url, title in titles]
     return Cited(_changed(result.text, changes), annotations)
@@ -53,13 +59,15 @@ def _claims(result: Result, runs: _Runs, known: Mapping[int, Citation]) -> Itera
     """The begin and the end of each sentence without the white space around it, and its sources."""
     checked = result.sentences if "".join(each.text for each in result.sentences) == result.text else ()
     texts = [each.text for each in checked] or sentences(result.text)
+    begins = [begin for begin, _, _ in runs]
     at = 0
     for number, text in enumerate(texts):
         start, at = at, at + len(text)
         if checked:
             sources = list(checked[number].supports)
         else:
-            sources = [known[each] for begin, _, run in runs if start <= begin < at for each in run if each in known]
+            within = runs[bisect_left(begins, start) : bisect_left(begins, at)]
+            sources = [known[each] for _, _, run in within for each in run if each in known]
         lead = len(text) - len(text.lstrip())
         yield start + lead, start + max(lead, len(text.rstrip())), sources
 
@@ -79,11 +87,6 @@ def _changed(text: str, changes: _Changes) -> str:
         parts += [text[done:start], new]
         done = end
     return "".join([*parts, text[done:]])
-
-
-def _moved(place: int, changes: _Changes) -> int:
-    """Where a place of the text is after the changes."""
-    return place + sum(len(new) - (end - start) for start, end, new in changes if end <= place)
 
 
 def _address(citation: Citation) -> str:
