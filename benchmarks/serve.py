@@ -4,7 +4,7 @@ The server runs in a process of its own over a scripted model that replies at on
 request. "the method's own" is the same question asked of the engine without a server: journal, trajectory and
 checks. Bare starlette reads a body of the same size and answers with one.
 
-    python -m benchmarks.serve [--requests 500] [--at-once 8]
+    python -m benchmarks.serve [--requests 200] [--at-once 8]
     python -m benchmarks.serve --soak MINUTES
 """
 
@@ -19,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,8 @@ from reground.retrieval.scripted import ScriptedRetriever
 TEXT = "The Vltava flows through Prague [1]. It is 430 kilometres long. "
 PASSAGES = [Passage(id=f"{n}.md", title=f"River {n}", text=f"{TEXT} River {n}.") for n in range(5)]
 CHAT = "/v1/chat/completions"
+METHOD, BARE = "the method's own", "bare starlette"
+ROUNDS = 5
 
 
 class Forgetful(ScriptedModel):
@@ -119,16 +122,6 @@ async def many(one: Callable[[int], Awaitable[None]], count: int, at_once: int) 
     await asyncio.gather(*(worker() for _ in range(at_once)))
 
 
-async def best(one: Callable[[int], Awaitable[None]], count: int, at_once: int, clock: Callable[[], float]) -> float:
-    """The processor time of the best of three rounds, each of questions that were not asked before."""
-    found = []
-    for number in range(1, 4):
-        before = clock()
-        await many(lambda each, first=number * count + 100: one(first + each), count, at_once)  # type: ignore[misc]
-        found.append(clock() - before)
-    return min(found)
-
-
 def cpu_seconds(process: psutil.Process) -> float:
     """The processor time of a process."""
     times = process.cpu_times()
@@ -136,36 +129,37 @@ def cpu_seconds(process: psutil.Process) -> float:
 
 
 async def measure(requests: int, at_once: int) -> None:
-    """Print the table."""
-    rows: list[tuple[str, float]] = []
-    with tempfile.TemporaryDirectory() as home:
-        async with opened(Path(home)) as engine:
+    """Print the processor time of each kind of request: its best round, of rounds that take turns."""
+    with tempfile.TemporaryDirectory() as home, served() as (url, process):
+        async with opened(Path(home)) as engine, aiohttp.ClientSession() as session:
 
             async def direct(number: int) -> None:
                 said = [Message(role="user", content=str(question(number)["messages"]))]
                 await engine.ask("", said, observer=lambda event: None)
 
-            await many(direct, 20, at_once)
-            rows.append(("the method's own", await best(direct, requests, at_once, time.process_time)))
-    with served() as (url, process):
-        async with aiohttp.ClientSession() as session:
-            cases: Sequence[tuple[str, str, dict[str, object]]] = (
-                ("bare starlette", "/bare", {}),
-                ("reground serve", CHAT, {"seed": 1}),
-                ("reground serve, stream", CHAT, {"seed": 2, "stream": True}),
-            )
-            for name, path, more in cases:
+            async def post(path: str, number: int, **more: object) -> None:
+                async with session.post(url + path, json=question(number, **more)) as reply:
+                    assert reply.status == 200
+                    await reply.read()
 
-                async def post(number: int, path: str = path, more: dict[str, object] = more) -> None:
-                    async with session.post(url + path, json=question(number, **more)) as reply:
-                        assert reply.status == 200
-                        await reply.read()
-
-                await many(lambda number, post=post: post(-1 - number), 20, at_once)  # type: ignore[misc]
-                rows.append((name, await best(post, requests, at_once, lambda: cpu_seconds(process))))
-    print("| what | CPU ms a request |\n|---|---:|")
-    for name, seconds in rows:
-        print(f"| {name} | {1000 * seconds / requests:.2f} |")
+            there = partial(cpu_seconds, process)
+            cases: dict[str, tuple[Callable[[int], Awaitable[None]], Callable[[], float]]] = {
+                METHOD: (direct, time.process_time),
+                BARE: (partial(post, "/bare"), there),
+                "reground serve": (partial(post, CHAT, seed=1), there),
+                "reground serve, stream": (partial(post, CHAT, seed=2, stream=True), there),
+            }
+            found: dict[str, list[float]] = {name: [] for name in cases}
+            for number in range(ROUNDS + 1):
+                for name, (one, clock) in cases.items():
+                    before = clock()
+                    await many(lambda each, one=one, first=number * requests: one(first + each), requests, at_once)  # type: ignore[misc]
+                    found[name].append(clock() - before)
+    best = {name: 1000 * min(seconds[1:]) / requests for name, seconds in found.items()}  # the first round warms up
+    print("| what | CPU ms a request | beyond the method and bare starlette |\n|---|---:|---:|")
+    for name, spent in best.items():
+        beyond = "" if name in (METHOD, BARE) else f"{spent - best[METHOD] - best[BARE]:.2f}"
+        print(f"| {name} | {spent:.2f} | {beyond} |")
 
 
 async def soak(minutes: float) -> None:
@@ -190,7 +184,7 @@ async def soak(minutes: float) -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
-    parser.add_argument("--requests", type=int, default=500, help="requests of each kind")
+    parser.add_argument("--requests", type=int, default=200, help="requests of each kind in each round")
     parser.add_argument("--at-once", type=int, default=8, help="requests at once")
     parser.add_argument("--soak", type=float, metavar="MINUTES", help="watch the server's memory for so long instead")
     parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)

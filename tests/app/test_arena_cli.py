@@ -21,8 +21,9 @@ from reground.arena.pairs import contest
 from reground.arena.votes import Vote, Votes
 from reground.evaluation.results import find_runs
 from reground.testing.openai_server import MockOpenAI
-from tests.arena.runs import three_runs
+from tests.arena.runs import three_runs, write_run
 from tests.arena.serving import Client
+from tests.minecraft.small import write_recipes
 from tests.servers import serving
 from tests.signals import heed_ctrl_c
 
@@ -118,6 +119,33 @@ def test_a_model_votes_in_both_orders_and_resumes(runs: Path, capfd) -> None:
     data = json.loads(capfd.readouterr().out)
     assert [each["judges"] for each in data["groups"]] == ["people", "models"]
     assert data["agreement"][0]["between"] == "openai/mock and people"
+
+
+@pytest.fixture
+def plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The data of a small Minecraft, and runs of two methods with a plan each."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
+    for name, item in (("one", "Oak Log"), ("other", "Birch Log")):
+        text = f"**STEP 1:** Chop.\n- Minecraft items: 1x {item}"
+        write_run(tmp_path / "runs" / name, name, {"q": text}, task="minecraft")
+    return write_recipes(tmp_path / "data", items=[{"name": "oak_log"}])
+
+
+@pytest.mark.parametrize("found", [True, False])
+def test_plans_are_judged_as_people_read_them(plans: Path, found: bool, capfd) -> None:
+    """Where the task cannot be loaded, this is said: judges would see, and vote on, other texts."""
+    asked: list[str] = []
+
+    def say(body):
+        asked.append(body["messages"][-1]["content"].rpartition("question = ")[2])
+        return 'verdict = "tie"'
+
+    with serving(MockOpenAI(say, models=("mock",))) as server:
+        order = ["arena", "runs", "--judge", "openai/mock", "--base-url", server.url]
+        assert run([*order, "--data", str(plans) if found else "hub"]) == 0, capfd.readouterr().err
+    assert ("STEP 1: Chop. - Minecraft items: 1x Oak Log" in asked[0]) is found
+    assert ("note: answers to minecraft are shown as they were written" in capfd.readouterr().err) is not found
 
 
 @asynccontextmanager

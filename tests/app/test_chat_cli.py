@@ -225,6 +225,23 @@ def test_a_conversation_in_a_terminal(options, terminal) -> None:
     assert person.ends() == 0
 
 
+def test_steps_are_told_while_the_question_is_in_work(options, terminal, server: MockOpenAI) -> None:
+    """And the last one, which is the answer, is not told twice."""
+    server.misbehave("ok", "ok", "stall")  # the draft and the query, then nothing more
+    person = terminal([*options, "--method", "rat"])
+    person.waits_for("> ")
+    person.type(f"{FIRST}\n")
+    for told in ("draft: It was finished in 1402", "query: It was finished", "found: Bridges"):
+        person.waits_for(told)
+    while len(server.received) < 3:
+        time.sleep(0.02)
+    person.process.send_signal(signal.SIGINT)
+    person.waits_for("stopped; Ctrl-C again ends")
+    person.waits_for("> ")
+    person.type(f"{FIRST}\n")
+    assert "revise: " not in person.waits_for("Supported by")
+
+
 def test_ctrl_c_stops_the_question_within_a_second_and_then_the_conversation(
     options, terminal, server: MockOpenAI
 ) -> None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from reground.app.options import Data
 from reground.core.errors import ConfigurationError
 from reground.models.options import ModelOptions
 
@@ -13,7 +14,7 @@ _SERVER, _RESULTS, _MODEL = ({"panel": title} for title in ("Server", "Results",
 
 
 @dataclass(frozen=True, kw_only=True)
-class Arena:
+class Arena(Data):
     """The options of `arena`."""
 
     folders: list[Path] = field(metadata={"argument": True})

@@ -7,7 +7,7 @@ a list after "is" or "range", and numbers that no passage has ([0], [2019]).
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 
 _BRACKET = r"\[\d+(?:[ \t]*[,;][ \t]*\d+)*\]"
 _RUN = re.compile(rf"{_BRACKET}(?:(?:[ \t]*[,;&]|[ \t]+and)?[ \t]*{_BRACKET})*")
@@ -32,14 +32,19 @@ _PASSES = 8
 
 def cited_markers(text: str, *, most: int) -> list[int]:
     """The passage numbers that a text cites, each once, in order. most: the highest existing number."""
-    cited: list[int] = []
+    cited = (number for _, _, numbers in marker_runs(text, most=most) for number in numbers)
+    return list(dict.fromkeys(number for number in cited if number <= most))
 
-    def see(run: str) -> str:
-        cited.extend(number for number in _numbers(run) if number <= most)
-        return run
 
-    _each_run(text, see, most)
-    return list(dict.fromkeys(cited))
+def marker_runs(text: str, *, most: int) -> Iterator[tuple[int, int, list[int]]]:
+    """Where markers stand side by side, such as [1][2]: the begin, the end, and the numbers."""
+    at = 0
+    for place, part in enumerate(_CODE.split(text)):
+        for found in _RUN.finditer(part) if place % 2 == 0 else ():
+            start, end = found.span()
+            if _cites(found.group(), part[max(0, start - _NEAR) : start], part[end : end + _NEAR], most):
+                yield at + start, at + end, _numbers(found.group())
+        at += len(part)
 
 
 def without_unknown(text: str, known: Collection[int]) -> tuple[str, list[int]]:

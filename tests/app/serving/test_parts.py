@@ -10,7 +10,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from reground.app.asking import Result
-from reground.app.serving.citing import url_citations
+from reground.app.serving.citing import cited
 from reground.app.serving.engine import Offer
 from reground.app.serving.steps import words_of
 from reground.app.serving.tracing import Trace
@@ -30,7 +30,8 @@ def result(text: str, *, sentences: tuple[Sentence, ...] = (), citations: tuple[
 
 
 def claims(found: Result) -> list[tuple[str, str]]:
-    return [(found.text[each["start_index"] : each["end_index"]], each["url"]) for each in url_citations(found)]
+    said = cited(found)
+    return [(said.text[each["start_index"] : each["end_index"]], each["url"]) for each in said.annotations]
 
 
 def test_a_checked_sentence_has_the_sources_that_support_it() -> None:
@@ -52,6 +53,32 @@ def test_without_a_check_the_markers_say_which_sentence_is_meant() -> None:
         ("Two is [2], and [1].", "a%20b.md"),
     ]
     assert claims(result("")) == []
+
+
+def passage(marker: int, url: str) -> Citation:
+    return Citation(marker=marker, passage_id=f"{url}#{marker}", title=url, url=url)
+
+
+def test_a_marker_is_the_number_of_its_source_among_the_annotations() -> None:
+    """Open WebUI shows [2] as the second source that it was told of; a method numbers the passages that it read."""
+    river, again, city = passage(3, "river"), passage(5, "river"), passage(14, "city")
+    text = "It flows [3][5]. In `x[3]` it is old [14, 5]. See [14] and [3]."
+    said = cited(result(text, citations=(river, again, city)))
+    assert said.text == "It flows [1]. In `x[3]` it is old [2, 1]. See [2] and [1]."
+    found = [(said.text[each["start_index"] : each["end_index"]], each["url"]) for each in said.annotations]
+    assert found[0] == ("It flows [1].", "river")
+    assert {each[0] for each in found[1:]} == {"In `x[3]` it is old [2, 1].", "See [2] and [1]."}
+
+
+def test_a_source_that_supports_nothing_has_no_number_of_another() -> None:
+    sentences = (
+        Sentence(text="It flows [1]. ", score=0.9, supports=(passage(2, "river"),)),
+        Sentence(text="It is old [1].", score=0.1),
+    )
+    text = "".join(each.text for each in sentences)
+    said = cited(result(text, sentences=sentences, citations=(passage(1, "city"),)))
+    assert said.text == "It flows [2]. It is old [2]."
+    assert [each["url"] for each in said.annotations] == ["river"]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -44,7 +43,7 @@ def arena(order: Arena, output: Json, voice: Quiet, config: ConfigFile = None) -
 
     console, err = common.consoles()
     runs = find_runs([expanded(folder) for folder in order.folders])
-    found = contest(runs, limit=order.limit, seed=order.seed, read=_reading(runs))
+    found = contest(runs, limit=order.limit, seed=order.seed, read=_reading(runs, order.data, err))
     if order.dry_run:
         methods, calls = len(found.methods), 2 * len(found.pairs)
         text = f"{len(found.pairs)} pairs of {methods} methods on {found.questions} questions"
@@ -62,16 +61,18 @@ def arena(order: Arena, output: Json, voice: Quiet, config: ConfigFile = None) -
         votes.close()
 
 
-def _reading(runs: Sequence[RunFolder]) -> Read:
-    """How the tasks have their answers read. A task that cannot be loaded here leaves them as they are."""
+def _reading(runs: Sequence[RunFolder], data: Path | None, err: Console) -> Read:
+    """How the tasks have their answers read. A task that cannot be loaded here leaves them as they were written."""
     from reground.core.errors import RegroundError
     from reground.evaluation.task import as_read
     from reground.evaluation.tasks import load_task
 
     tasks = {}
     for name in {run.config.task for run in runs}:
-        with suppress(RegroundError):
-            tasks[name] = load_task(name)
+        try:
+            tasks[name] = load_task(name, data)
+        except RegroundError as error:
+            common.say(err, f"note: answers to {name} are shown as they were written: {error}")
     return lambda run, text: as_read(tasks[run.config.task], text) if run.config.task in tasks else text
 
 

@@ -29,7 +29,10 @@ if TYPE_CHECKING:
     from reground.app.options_serving import Offering
     from reground.app.serving.engine import Engine
     from reground.app.serving.transcript import Transcript
+    from reground.core.events import Event, Observer
 
+_STEP = 400
+"""Characters of a step that are shown while a question is in work; /steps shows all of the last answer's."""
 _COMMAND = re.compile(r"/[a-z?]+$")
 _HELP = """\
 /sources  what the last answer rests on, and what else was read
@@ -210,9 +213,8 @@ class _Talk:
         turns = self._transcript.ask(question)
         try:
             with AskProgress(self._err, shown=self._shown) as progress:
-                work = self._engine.ask(
-                    "", turns, observer=progress.on_event, seed=self._order.seed, form=self._order.form
-                )
+                observer = self._telling(progress.on_event)
+                work = self._engine.ask("", turns, observer=observer, seed=self._order.seed, form=self._order.form)
                 result = self._runner.run(work)
         except RegroundError as error:
             self._transcript.stop(str(error))
@@ -224,6 +226,24 @@ class _Talk:
         self._last = result
         self._print(question, result)
         return result
+
+    def _telling(self, observer: Observer) -> Observer:
+        """An observer that, on a terminal, also prints each step when the next one begins. So the last one, which is
+        the answer, is printed as the answer alone."""
+        from reground.app.serving.steps import words_of
+
+        ended: list[str] = []
+
+        def see(event: Event) -> None:
+            if event.type == "begin":
+                for words in ended if self._err.is_terminal else ():
+                    self._remark(words if len(words) <= _STEP else f"{words[: _STEP - 1]}…")
+                ended.clear()
+            elif words := words_of(event).strip():
+                ended.append(words)
+            observer(event)
+
+        return see
 
     def _failed(self, question: str, why: str) -> None:
         from reground.app.cli.terminal import json_text, say

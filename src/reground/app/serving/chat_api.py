@@ -7,13 +7,13 @@ import time
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from reground.app.serving.citing import url_citations
 from reground.app.serving.reports import chat_usage, content, report, was_cut
 from reground.app.serving.requests import ChatRequest
 from reground.app.serving.steps import words_of
 
 if TYPE_CHECKING:
     from reground.app.asking import Result
+    from reground.app.serving.citing import Cited
     from reground.app.serving.work import Work
 
 
@@ -28,11 +28,12 @@ class ChatReply:
 
     def whole(self, result: Result, reasoning: str) -> dict[str, Any]:
         """The reply of a request without `stream`."""
+        said = content(result)
         message = {
             "role": "assistant",
-            "content": content(result),
+            "content": said.text,
             "refusal": None,
-            "annotations": _annotations(result),
+            "annotations": _annotations(said),
             "reasoning_content": reasoning,
             "reasoning": reasoning,
         }
@@ -54,9 +55,10 @@ class ChatReply:
             elif words := words_of(event):
                 yield self._chunk({"reasoning_content": words, "reasoning": words})
         result = await work.result()
-        yield self._chunk({"content": content(result)})
-        if cited := _annotations(result):
-            yield self._chunk({"annotations": cited})
+        said = content(result)
+        yield self._chunk({"content": said.text})
+        if said.annotations:
+            yield self._chunk({"annotations": _annotations(said)})
         yield self._chunk({}, _reason(result)) | {"reground": report(result)}
         if self._with_usage:
             yield self._chunk({}) | {"choices": [], "usage": chat_usage(result)}
@@ -71,8 +73,8 @@ class ChatReply:
         return {**self._head, "object": "chat.completion.chunk", "choices": [choice], **usage}
 
 
-def _annotations(result: Result) -> list[dict[str, Any]]:
-    return [{"type": each.pop("type"), "url_citation": each} for each in url_citations(result)]
+def _annotations(said: Cited) -> list[dict[str, Any]]:
+    return [{"type": "url_citation", "url_citation": each} for each in said.annotations]
 
 
 def _reason(result: Result) -> str:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
+
+from reground.app.serving.citing import Cited, cited
 
 if TYPE_CHECKING:
     from reground.app.asking import Result
@@ -29,14 +32,15 @@ def report(result: Result) -> dict[str, Any]:
     }
 
 
-def content(result: Result) -> str:
+def content(result: Result) -> Cited:
     """The answer, and behind it a line that says so where the documents do not give it.
 
     Most clients show the text alone, and a text that rests on nothing looks like any other.
     """
+    said = cited(result)
     if result.ungrounded is None:
-        return result.text
-    return f"{result.text}\n\n*Your documents do not say this: {result.ungrounded}.*"
+        return said
+    return replace(said, text=f"{said.text}\n\n*Your documents do not say this: {result.ungrounded}.*")
 
 
 def was_cut(result: Result) -> bool:

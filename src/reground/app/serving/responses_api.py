@@ -7,7 +7,6 @@ import time
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Any
 
-from reground.app.serving.citing import url_citations
 from reground.app.serving.reports import content, report, responses_usage, was_cut
 from reground.app.serving.requests import ResponsesRequest
 from reground.app.serving.steps import words_of
@@ -55,12 +54,13 @@ class ResponsesReply:
 
     def whole(self, result: Result, reasoning: str) -> Item:
         """The reply of a request without `stream`."""
-        cut = was_cut(result)
+        cut, said = was_cut(result), content(result)
+        cited = [{"type": "url_citation", **each} for each in said.annotations]
         return {
             **self._head,
             "status": "incomplete" if cut else "completed",
             "incomplete_details": {"reason": "max_output_tokens"} if cut else None,
-            "output": [self._reasoning(reasoning), self._message(_part(content(result), url_citations(result)))],
+            "output": [self._reasoning(reasoning), self._message(_part(said.text, cited))],
             "usage": responses_usage(result),
             "reground": report(result),
         }
