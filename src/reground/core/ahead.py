@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class Guessing:
-    """The part of a method in which calls may be made before their turn: `async with Guessing(run, on=...) as guessing`.
+    """The part of a method in which calls may be made before their turn, for use in an async with statement.
 
     When the block ends, guesses still in flight are ended too. Notes say which guesses were used and which were not.
 
@@ -155,9 +155,7 @@ class _Twin(Run):
     ) -> None:
         """Nor part of the trajectory, which is the method's."""
 
-    def _admitted(
-        self, messages: tuple[Message, ...], wanted: Sampling, least: int
-    ) -> tuple[Sampling, Reservation]:
+    def _admitted(self, messages: tuple[Message, ...], wanted: Sampling, least: int) -> tuple[Sampling, Reservation]:
         return wanted, self._shared.meter.admit_beside(messages, wanted, self._guess.rest)
 
     async def _made(
@@ -190,9 +188,7 @@ class _Twin(Run):
         _settle(made, result, adapter)
         return result, None
 
-    def _known(
-        self, guesses: Guesses, key: Key, adapter: TypeAdapter[T], name: str
-    ) -> tuple[T, float | None] | None:
+    def _known(self, guesses: Guesses, key: Key, adapter: TypeAdapter[T], name: str) -> tuple[T, float | None] | None:
         """What the journal has for this request, as the method's effect or as a guess."""
         place, ordinal, mark = key
         real = self._shared.recorded.get((place, ordinal))

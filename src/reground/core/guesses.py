@@ -37,7 +37,7 @@ class Made:
     name: str
     guessed: bool
     used: bool = False
-    usage: Usage = Usage()
+    usage: Usage = field(default_factory=Usage)
     _result: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
     async def result(self) -> Any:

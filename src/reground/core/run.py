@@ -232,9 +232,7 @@ class Run(Recording):
             meter.settle(reserved, usage)
         return replies
 
-    def _admitted(
-        self, messages: tuple[Message, ...], wanted: Sampling, least: int
-    ) -> tuple[Sampling, Reservation]:
+    def _admitted(self, messages: tuple[Message, ...], wanted: Sampling, least: int) -> tuple[Sampling, Reservation]:
         """Reserve a call in the budget, with its sampling cut to what is left."""
         return self._shared.meter.admit(messages, wanted, least=least)
 

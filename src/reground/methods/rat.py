@@ -73,8 +73,8 @@ class RAT:
     passage_tokens: maximum length of a passage in tokens; pages had at most 2000 tokens (appendix A.3).
     temperature: sampling temperature; 0 is greedy. max_tokens: maximum tokens of a draft, a revision or an answer.
     query_tokens: maximum tokens of a query.
-    speculate: begins the rounds after the present one at once, as if no revision changed the text, and begins them again
-        where one did. The answer is the same, sooner on a server that answers many calls at once, for more tokens.
+    speculate: begins the later rounds at once, as if no revision changed the text, and begins them again where one did.
+        The answer is the same, sooner on a server that answers many calls at once, for more tokens.
     """
 
     model: LanguageModel
