@@ -96,7 +96,7 @@ class Guess:
         """The twin of a span as it stands now, for guesses of its next effects."""
         twin = object.__new__(_Twin)
         twin._shared = run._shared
-        twin._path = f"{self._base}{self._name}{run._path[len(self._base) :]}"
+        twin._path = f"{self._base}{self._name}{run._place[len(self._base) :]}"
         twin._ordinal = run._ordinal
         twin._children = dict(run._children)
         twin._guess = self
