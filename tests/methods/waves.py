@@ -31,6 +31,11 @@ class Waves:
         self._waiting: list[tuple[int, asyncio.Future[None]]] = []
         self._task: asyncio.Task[None] | None = None
 
+    @property
+    def waiting(self) -> bool:
+        """Whether a call is in flight."""
+        return any(not done.done() for _, done in self._waiting)
+
     async def wait(self, delay: int) -> None:
         """Return `delay` waves later."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()

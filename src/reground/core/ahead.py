@@ -20,9 +20,9 @@ from pydantic import JsonValue, TypeAdapter
 
 from reground.core.answers import Answer
 from reground.core.budget import Reservation
-from reground.core.effects import REPLIES, usage_of
+from reground.core.effects import usage_of, usage_of_ended
 from reground.core.guesses import AHEAD, GuessEnded, Guesses, Key, Made
-from reground.core.language import Message, Prompt, Reply, Sampling
+from reground.core.language import LanguageModel, Message, Prompt, Reply, Sampling, Usage
 from reground.core.optional import Optional
 from reground.core.run import Run
 from reground.core.trajectory import Step
@@ -85,11 +85,11 @@ class Guess:
     def __init__(self, run: Run, guesses: Guesses, rest: Longest) -> None:
         self.rest = rest
         self.closed = False
-        self.flying: set[asyncio.Future[Any]] = set()
         self.made: list[tuple[Made, str]] = []
         self._tasks: list[asyncio.Task[Any]] = []
         self._base = run._path
-        self._name = f"/{AHEAD}.{guesses.next_round(run._path)}"
+        self.number = guesses.next_round(run._path)
+        self._name = f"/{AHEAD}.{self.number}"
         self.run = self.of(run)
 
     def of(self, run: Run) -> Run:
@@ -115,8 +115,8 @@ class Guess:
     def stop(self) -> None:
         """End the calls in flight and begin no others."""
         self.closed = True
-        for call in self.flying:
-            call.cancel()
+        for made, _ in self.made:
+            made.end()
 
     async def end(self) -> None:
         """Wait until nothing runs. What is recorded is still read, so that its cost counts."""
@@ -170,23 +170,39 @@ class _Twin(Run):
         guesses = cast(Guesses, self._shared.guesses)
         place = (self._place, ordinal)
         key = (*place, mark)
-        if key in guesses.made:
+        known = self._ended_before(ordinal, mark, adapter, name)
+        if known is None and key in guesses.made:
             return await guesses.made[key].result(), None
-        known = self._known(guesses, key, adapter, name)
+        known = known or self._known(guesses, key, adapter, name)
         if known is not None:
             return known
         if self._guess.closed or place in self._shared.recorded or place in guesses.begun:
             raise GuessEnded(f"nobody waits for {name}")
+        guesses.contradict(key, by=self._guess.number)
         made = self._enter(guesses, key, name)
         try:
-            result = await self._flown(make)
+            result = await self._flown(made, make)
+            made.usage = _usage(result)
             if keep():
-                await self._write(ordinal, mark, adapter, result)
+                await self._write(ordinal, _ended(mark) if _is_ended(result) else mark, adapter, result)
         except (Exception, asyncio.CancelledError) as error:
             guesses.forget(key)
             raise GuessEnded(str(error)) from error
-        _settle(made, result, adapter)
+        if _is_ended(result):
+            guesses.forget(key)
+        else:
+            made.settle(result)
         return result, None
+
+    def _ended_before(
+        self, ordinal: int, mark: str, adapter: TypeAdapter[T], name: str
+    ) -> tuple[T, float | None] | None:
+        """What this guess cost when it was ended in flight in an earlier attempt."""
+        ended = self._replay(ordinal, _ended(mark), adapter, name)
+        if ended is not None:
+            made = Made(name, round=self._guess.number, usage=_usage(ended[0]))
+            self._guess.made.append((made, self._place))
+        return ended
 
     def _known(self, guesses: Guesses, key: Key, adapter: TypeAdapter[T], name: str) -> tuple[T, float | None] | None:
         """What the journal has for this request, as the method's effect or as a guess."""
@@ -199,26 +215,52 @@ class _Twin(Run):
         if key in guesses.recorded:
             known = self._parsed(guesses.recorded[key], adapter, name)
             if known is not None:
-                _settle(self._enter(guesses, key, name), known[0], adapter)
+                made = self._enter(guesses, key, name)
+                made.usage = _usage(known[0])
+                made.settle(known[0])
                 return known
         return None
 
+    async def generate(self, model: LanguageModel, prompt: Prompt, /, **wanted: Any) -> list[Reply]:
+        replies = await super().generate(model, prompt, **wanted)
+        if _is_ended(tuple(replies)):
+            raise GuessEnded("others know by now that it is wrong")
+        return replies
+
+    async def _pay(
+        self, model: LanguageModel, messages: tuple[Message, ...], wanted: Sampling, name: str, least: int
+    ) -> tuple[Reply, ...]:
+        """As ever. A call that is ended in flight has cost its prompt, and is recorded with that."""
+        try:
+            return await super()._pay(model, messages, wanted, name, least)
+        except asyncio.CancelledError:
+            return (Reply(text="", finish_reason=_ENDED, usage=usage_of_ended(messages, model)),)
+
     def _enter(self, guesses: Guesses, key: Key, name: str) -> Made:
-        made = guesses.made[key] = Made(name, guessed=True)
+        made = guesses.made[key] = Made(name, round=self._guess.number)
         self._guess.made.append((made, key[0]))
         return made
 
-    async def _flown(self, make: Callable[[], Awaitable[T]]) -> T:
-        """The call's result. The end of the block may cancel the call."""
-        call = asyncio.ensure_future(make())
-        self._guess.flying.add(call)
+    async def _flown(self, made: Made, make: Callable[[], Awaitable[T]]) -> T:
+        """The call's result. Others may end the call."""
+        made.call = asyncio.ensure_future(make())
         try:
-            return await call
+            return await made.call
         finally:
-            self._guess.flying.discard(call)
+            made.call = None
 
 
-def _settle(made: Made, result: object, adapter: TypeAdapter[T]) -> None:
-    if adapter is REPLIES:
-        made.usage = usage_of(cast(Sequence[Reply], result))
-    made.settle(result)
+_ENDED = "ended"
+
+
+def _ended(mark: str) -> str:
+    """The fingerprint under which the journal has what an ended call cost, and no result."""
+    return f"{mark} {_ENDED}"
+
+
+def _is_ended(result: object) -> bool:
+    return isinstance(result, tuple) and any(isinstance(r, Reply) and r.finish_reason == _ENDED for r in result)
+
+
+def _usage(result: object) -> Usage:
+    return usage_of([each for each in result if isinstance(each, Reply)]) if isinstance(result, tuple) else Usage()

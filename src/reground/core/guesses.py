@@ -32,11 +32,16 @@ class GuessEnded(Exception):
 
 @dataclass
 class Made:
-    """One effect of the table. name: the call's. guessed: made before its turn. used: the method made this request."""
+    """One effect of the table.
+
+    name: the call's. round: the round of guesses that made it, None for the method itself. used: the method made this
+    request. call: what runs until it has a result, for a guess that is not in the journal.
+    """
 
     name: str
-    guessed: bool
+    round: int | None = None
     used: bool = False
+    call: asyncio.Future[Any] | None = None
     usage: Usage = field(default_factory=Usage)
     _result: asyncio.Future[Any] = field(default_factory=lambda: asyncio.get_running_loop().create_future())
 
@@ -56,9 +61,19 @@ class Made:
         self._result.cancel()
 
     @property
+    def guessed(self) -> bool:
+        """Whether it was made before its turn."""
+        return self.round is not None
+
+    @property
     def thrown_away(self) -> bool:
-        """Whether it is a guess whose result nobody used."""
-        return self.guessed and not self.used and self._result.done() and not self._result.cancelled()
+        """Whether it is a guess whose result nobody used, or one that was ended in flight."""
+        return self.guessed and not self.used and (self.usage.calls > 0 or not self._result.cancelled())
+
+    def end(self) -> None:
+        """End the call in flight, if there is one."""
+        if self.call is not None:
+            self.call.cancel()
 
 
 class Guesses:
@@ -79,6 +94,22 @@ class Guesses:
         """The number of the next round of guesses in this span."""
         self._rounds[path] += 1
         return self._rounds[path] - 1
+
+    def contradict(self, key: Key, *, by: int | None) -> None:
+        """End the calls in flight of guesses that expected another request here, for they expect a wrong history.
+
+        by: the round that makes the request, which says nothing about later rounds; None for the method, which does.
+        """
+        span, ordinal, mark = key
+        older = [
+            (at, made)
+            for at, made in self.made.items()
+            if at[0] == span and made.round is not None and (by is None or made.round < by)
+        ]
+        if any(at[1] == ordinal and at[2] != mark for at, _ in older):
+            for at, made in older:
+                if at[1] >= ordinal and at != key:
+                    made.end()
 
     def forget(self, key: Key) -> None:
         """Take out an effect that gave no result, so that it can be made again."""

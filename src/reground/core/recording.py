@@ -148,7 +148,7 @@ class Recording:
         elif key in guesses.recorded:
             found = self._parsed(guesses.recorded[key], adapter, name)
             if found is not None:
-                made = guesses.made[key] = Made(name, guessed=True)
+                made = guesses.made[key] = Made(name, round=0)
                 made.settle(found[0])
         if found is not None and made is not None:
             made.used = True
@@ -161,7 +161,8 @@ class Recording:
     async def _shown(self, guesses: Guesses, key: Key, name: str, make: Callable[[], Awaitable[T]]) -> T:
         """Make the effect where guesses see it, because what comes after it may be guessed."""
         guesses.begun.add(key[:2])
-        made = guesses.made[key] = Made(name, guessed=False)
+        guesses.contradict(key, by=None)
+        made = guesses.made[key] = Made(name)
         try:
             result = await make()
         except BaseException:
