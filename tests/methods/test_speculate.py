@@ -38,7 +38,7 @@ async def answered(name, model, *, speculate, budget=None, journal=None, seed=No
 
 
 @given(names, st.integers(1, 5), changes, st.integers(0, 99), st.sampled_from([0.0, 0.8]))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 async def test_whatever_changes_the_method_asks_and_says_the_same(name, count, changes, mixed, temperature):
     given = {"seed": 7, "temperature": temperature}
     plain, plainly = await answered(name, slow(count, changes, mixed), speculate=False, **given)
@@ -106,7 +106,7 @@ async def test_a_model_that_writes_one_sentence_leaves_ircot_nothing_to_guess():
 
 
 @given(names, changes, st.integers(0, 60))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 async def test_a_limit_of_calls_gives_the_answer_that_it_gives_without(name, changes, calls):
     plain, plainly = await answered(name, slow(COUNT, changes), speculate=False, budget=Budget(calls=calls))
     early, run = await answered(name, slow(COUNT, changes), speculate=True, budget=Budget(calls=calls))
@@ -121,7 +121,7 @@ async def test_a_limit_of_calls_gives_the_answer_that_it_gives_without(name, cha
     st.sampled_from(["tokens", "completion"]),
     st.integers(1, 40).map(lambda n: 100 * n) | st.integers(4, 60).map(lambda n: 1000 * n),
 )
-@settings(max_examples=80, deadline=None)
+@settings(max_examples=40, deadline=None)
 async def test_a_limit_of_tokens_gives_the_answer_that_it_gives_without(name, changes, limit, tokens):
     short = {"max_tokens": 64, "passage_tokens": 100}
     budget = Budget(**{limit: tokens})
@@ -150,7 +150,7 @@ def calls_guessed(run):
 
 
 @given(names, changes, st.integers(0, 99), st.floats(0, 1))
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 async def test_whatever_was_in_flight_when_it_was_killed_the_answer_is_the_same(name, changes, mixed, part):
     journal, cut = MemoryJournal(), MemoryJournal()
     whole, run = await answered(name, slow(COUNT, changes, mixed), speculate=True, journal=journal)

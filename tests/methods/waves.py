@@ -19,7 +19,7 @@ from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES
 
 QUESTION = "Which is longer, the river of Vienna or that of Cologne?"
-_IDLE = 100
+_IDLE = 50
 """Turns of the event loop after which nothing more begins until a call returns."""
 
 
@@ -45,7 +45,7 @@ class Waves:
         await done
 
     async def _release(self) -> None:
-        while self._waiting:
+        while self.waiting:
             for _ in range(_IDLE):
                 await asyncio.sleep(0)
             self.count += 1

@@ -44,7 +44,6 @@ class Guessing:
     def __init__(self, run: Run, *, on: bool) -> None:
         self._run = run
         self._on = on and run.foresees
-        self._guess: Guess | None = None
         self._rounds: list[Guess] = []
 
     async def __aenter__(self) -> Guessing:

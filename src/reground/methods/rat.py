@@ -145,16 +145,17 @@ class _Solving:
         return await self._final()
 
     async def _causal(self) -> None:
-        text = ""
+        text, changed = "", True
         async with Guessing(self.run, on=self.config.speculate) as guessing:
             for i, thought in enumerate(self.thoughts):
-                text = join_steps([text, thought])
-                if guess := guessing.restart(self._rest(i)):
+                before = text = join_steps([text, thought])
+                if changed and (guess := guessing.restart(self._rest(i))):
                     self._guess(guess, i, text)
                 with self.run.span("step", step=i + 1) as run:
                     query, found = await self._search(i, text, run)
                     self.queries.append(query)
                     text = await self._revise_with(text, found, run, rounds=len(self.thoughts) - i)
+                changed = text != before
                 self.text = join_steps([text, *self.thoughts[i + 1 :]])
                 self.run.propose(self._answer(self.text))
 

@@ -163,8 +163,10 @@ class _Solving:
         async with Guessing(self.run, on=self.config.speculate) as guessing:
             for i, step in enumerate(steps):
                 verified = join_steps([done.text for done in steps[:i]])
-                if guess := guessing.restart(rest(self.config, f"{self.question}{self._parts()}", len(steps) - i)):
-                    guess.begin(refine_ahead(guess, self._fork(guess), i, raw))
+                if i == 0 or steps[i - 1].text != steps[i - 1].draft:
+                    left = rest(self.config, f"{self.question}{self._parts()}", len(steps) - i)
+                    if guess := guessing.restart(left):
+                        guess.begin(refine_ahead(guess, self._fork(guess), i, raw))
                 if self.config.queries == "sequential":
                     self._hold(step, await self._search(step, join_steps([verified, step.draft])))
                 step.text = await self._refine_step(step, verified, raw if i == len(steps) - 1 else None)
