@@ -89,13 +89,12 @@ def script(share: float, steps: int) -> Callable[[dict[str, Any]], str]:
     return reply
 
 
-def methods(model: LanguageModel, steps: int) -> dict[str, Callable[[bool], Method]]:
+def methods(model: LanguageModel) -> dict[str, Callable[[bool], Method]]:
     """The three methods, each by the switch. RaR is shown with its first phase alone, which the switch is for."""
     retriever = ScriptedRetriever(PASSAGES)
-    most = {"max_contents": None}
     return {
-        "RAT": lambda on: RAT(model=model, retriever=retriever, form=PHRASE, speculate=on, **most),
-        "RaR, phase 1": lambda on: RaR(model=model, retriever=retriever, max_rounds=0, speculate=on, **most),
+        "RAT": lambda on: RAT(model=model, retriever=retriever, form=PHRASE, max_contents=None, speculate=on),
+        "RaR, phase 1": lambda on: RaR(model=model, retriever=retriever, max_contents=None, max_rounds=0, speculate=on),
         "IRCoT": lambda on: IRCoT(model=model, retriever=retriever, form=PHRASE, k=2, speculate=on),
     }
 
@@ -105,7 +104,7 @@ async def measure(share: float, *, questions: int, steps: int, latency: float) -
     async with MockOpenAI(script(share, steps), latency=latency) as server:
         options = ModelOptions(base_url=server.url)
         model = wrap(OpenAIModel("mock", options), options)
-        rows = [await _row(name, make, share, questions) for name, make in methods(model, steps).items()]
+        rows = [await _row(name, make, share, questions) for name, make in methods(model).items()]
         await model.aclose()
     return rows
 
@@ -151,8 +150,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--steps", type=int, default=5, help="steps of a draft, sentences of a chain")
     parser.add_argument("--json", type=Path, help="write the rows to this file too")
     settings = parser.parse_args(arguments)
-    sizes = {"questions": settings.questions, "steps": settings.steps, "latency": settings.latency}
-    rows = [row for share in SHARES for row in asyncio.run(measure(share, **sizes))]
+    questions, steps, latency = settings.questions, settings.steps, settings.latency
+    rows = [
+        row
+        for share in SHARES
+        for row in asyncio.run(measure(share, questions=questions, steps=steps, latency=latency))
+    ]
     print(table(rows))
     if settings.json is not None:
         settings.json.write_text(json.dumps([asdict(row) for row in rows], indent=1) + "\n", encoding="utf-8")
