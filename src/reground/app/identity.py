@@ -67,7 +67,7 @@ def resolved(method: Method) -> dict[str, JsonValue]:
     Prompts and demonstrations are fingerprints.
     """
     settings: dict[str, JsonValue] = {}
-    for name in sorted(field_names(type(method)) - ONLY_SPEED):
+    for name in sorted({*field_names(type(method))} - ONLY_SPEED):
         value = getattr(method, name)
         if name in {"prompts", "demonstrations"}:
             settings[name] = fingerprint(name, repr(value))

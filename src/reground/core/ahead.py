@@ -233,7 +233,9 @@ class _Twin(Run):
         try:
             return await super()._pay(model, messages, wanted, name, least)
         except asyncio.CancelledError:
-            return (Reply(text="", finish_reason=_ENDED, usage=usage_of_ended(messages, model)),)
+            usage = usage_of_ended(messages, model)
+            self._shared.meter.usage += usage
+            return (Reply(text="", finish_reason=_ENDED, usage=usage),)
 
     def _enter(self, guesses: Guesses, key: Key, name: str) -> Made:
         made = guesses.made[key] = Made(name, round=self._guess.number)
@@ -242,9 +244,9 @@ class _Twin(Run):
 
     async def _flown(self, made: Made, make: Callable[[], Awaitable[T]]) -> T:
         """The call's result. Others may end the call."""
-        made.call = asyncio.ensure_future(make())
+        made.call = call = asyncio.ensure_future(make())
         try:
-            return await made.call
+            return await call
         finally:
             made.call = None
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
@@ -225,7 +224,7 @@ class Run(Recording):
         try:
             replies = tuple(separate(reply) for reply in await meter.within(model.generate(messages, sampling)))
             usage = usage_of(replies)
-        except (BudgetExceeded, asyncio.CancelledError):
+        except BudgetExceeded:
             usage = usage_of_ended(messages, model)
             raise
         finally:
