@@ -9,13 +9,17 @@ import pytest
 
 import reground
 from reground.app.cli import run
-from reground.app.identity import files_fingerprint, model_settings
+from reground.app.identity import files_fingerprint, model_settings, resolved
 from reground.core.budget import Budget
 from reground.core.errors import EmptyAnswer
 from reground.core.language import Reply
 from reground.core.trajectory import read_trajectories
+from reground.methods.ircot import IRCoT
+from reground.methods.rar import RaR
+from reground.methods.rat import RAT
 from reground.models.options import ModelOptions, Price
 from reground.models.scripted import ScriptedModel
+from reground.retrieval.scripted import ScriptedRetriever
 from reground.testing.openai_server import MockOpenAI
 from tests.servers import in_order, serving
 
@@ -85,6 +89,13 @@ def test_another_server_is_another_run_also_where_the_environment_names_it(monke
         with serving(in_order(said)) as server:
             monkeypatch.setenv("OPENAI_BASE_URL", server.url)
             assert reground.ask("Why?", method="direct", model="openai/mock").text == said
+
+
+def test_a_setting_that_changes_the_speed_alone_is_the_same_run() -> None:
+    parts = {"model": ScriptedModel([]), "retriever": ScriptedRetriever([])}
+    for method in (RAT, RaR, IRCoT):
+        assert resolved(method(**parts, speculate=True)) == resolved(method(**parts))
+        assert resolved(method(**parts, k=2)) != resolved(method(**parts, k=3))
 
 
 def test_another_content_of_an_adapters_folder_is_another_run(tmp_path: Path) -> None:

@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 PARTS = frozenset({"model", "retriever", "sandbox", "rewriter", "form"})
 """The fields of a method that are parts, not settings."""
+ONLY_SPEED = frozenset({"speculate"})
+"""Settings that change no answer, so a run is the same with and without them."""
 _OPENAI = "https://api.openai.com/v1"
 
 
@@ -60,9 +62,12 @@ def identity(
 
 
 def resolved(method: Method) -> dict[str, JsonValue]:
-    """All settings of a method as plain data, including defaults; prompts and demonstrations as fingerprints."""
+    """All settings that a method's answers depend on, as plain data, including defaults.
+
+    Prompts and demonstrations are fingerprints.
+    """
     settings: dict[str, JsonValue] = {}
-    for name in sorted(field_names(type(method))):
+    for name in sorted({*field_names(type(method))} - ONLY_SPEED):
         value = getattr(method, name)
         if name in {"prompts", "demonstrations"}:
             settings[name] = fingerprint(name, repr(value))

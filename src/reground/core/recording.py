@@ -12,6 +12,7 @@ from pydantic import JsonValue, TypeAdapter, ValidationError
 from reground.core.answers import Answer
 from reground.core.budget import Meter
 from reground.core.events import Event, Observer
+from reground.core.guesses import GuessEnded, Guesses, Key, Made
 from reground.core.journal import Effect, Journal
 from reground.core.language import Usage
 from reground.core.trajectory import Candidate, ChooseStep, NoteStep, Step
@@ -38,6 +39,8 @@ class Shared:
     """Models, and what optional wish each has refused."""
     hidden: frozenset[str] = frozenset()
     """The ids of documents that this question must not find."""
+    guesses: Guesses | None = None
+    """Calls made before their turn, as soon as a method has made any."""
 
 
 class Recording:
@@ -92,16 +95,81 @@ class Recording:
     ) -> tuple[T, bool]:
         """An effect without tokens. Returns its result, and whether it was replayed."""
         meter = self._shared.meter
-        recorded = self._replay(ordinal, mark, adapter, name)
-        if recorded is not None:
-            meter.carry(recorded[1])
-            return recorded[0], True
-        meter.check_time()
-        self._begin(name)
-        result = await meter.within(effect())
+
+        async def make() -> T:
+            meter.check_time()
+            self._begin(name)
+            return await meter.within(effect())
+
+        result, recorded_at = await self._made(ordinal, mark, name, adapter, make, keep)
+        if recorded_at is not None:
+            meter.carry(recorded_at)
+        return result, recorded_at is not None
+
+    async def _made(
+        self,
+        ordinal: int,
+        mark: str,
+        name: str,
+        adapter: TypeAdapter[T],
+        make: Callable[[], Awaitable[T]],
+        keep: Callable[[], bool] = lambda: True,
+    ) -> tuple[T, float | None]:
+        """An effect's result, recorded, guessed or made now; and when it ended, if its cost is to be counted again."""
+        key = (self._path, ordinal, mark)
+        guesses = self._shared.guesses
+        found: tuple[T, float | None] | None = self._replay(ordinal, mark, adapter, name)
+        if found is not None:
+            if guesses is not None and key in guesses.recorded:
+                self._note_used(name)
+            return found
+        if guesses is None:
+            found = await make(), None
+        else:
+            found = await self._guessed(guesses, key, name, adapter)
+            if found is None:
+                found = await self._shown(guesses, key, name, make), None
         if keep():
-            await self._write(ordinal, mark, adapter, result)
-        return result, False
+            await self._write(ordinal, mark, adapter, found[0])
+        return found
+
+    async def _guessed(
+        self, guesses: Guesses, key: Key, name: str, adapter: TypeAdapter[T]
+    ) -> tuple[T, float | None] | None:
+        """The result of a guess of this very request, made or recorded; None if there is none."""
+        found: tuple[T, float | None] | None = None
+        made = guesses.made.get(key)
+        if made is not None and made.guessed:
+            self._begin(name)
+            try:
+                found = await self._shared.meter.within(made.result()), None
+            except GuessEnded:
+                return None
+        elif key in guesses.recorded:
+            found = self._parsed(guesses.recorded[key], adapter, name)
+            if found is not None:
+                made = guesses.made[key] = Made(name, round=0)
+                made.settle(found[0])
+        if found is not None and made is not None:
+            made.used = True
+            self._note_used(name)
+        return found
+
+    def _note_used(self, name: str) -> None:
+        self.note("guess used", of=name)
+
+    async def _shown(self, guesses: Guesses, key: Key, name: str, make: Callable[[], Awaitable[T]]) -> T:
+        """Make the effect where guesses see it, because what comes after it may be guessed."""
+        guesses.begun.add(key[:2])
+        guesses.contradict(key, by=None)
+        made = guesses.made[key] = Made(name)
+        try:
+            result = await make()
+        except BaseException:
+            guesses.forget(key)
+            raise
+        made.settle(result)
+        return result
 
     async def _write(self, ordinal: int, mark: str, adapter: TypeAdapter[T], result: T) -> None:
         """Put the result of an effect into the journal."""
@@ -117,8 +185,9 @@ class Recording:
     def _replay(self, ordinal: int, mark: str, adapter: TypeAdapter[T], name: str) -> tuple[T, float] | None:
         """The recorded result of this request and when it ended; None if nothing readable is recorded."""
         effect = self._shared.recorded.get((self._path, ordinal))
-        if effect is None or effect.fingerprint != mark:
-            return None
+        return None if effect is None or effect.fingerprint != mark else self._parsed(effect, adapter, name)
+
+    def _parsed(self, effect: Effect, adapter: TypeAdapter[T], name: str) -> tuple[T, float] | None:
         try:
             return adapter.validate_json(effect.result), effect.elapsed
         except ValidationError as error:

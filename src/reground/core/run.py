@@ -5,12 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import Literal, TypeVar
+from typing import ClassVar, Literal, TypeVar
 
 from pydantic import JsonValue
 
 from reground.core.answers import Answer
-from reground.core.budget import Budget, Meter
+from reground.core.budget import Budget, Meter, Reservation
 from reground.core.effects import EXECUTION, FOUND, REPLIES, SCORES, harmless, priced, usage_of, usage_of_ended
 from reground.core.errors import BudgetExceeded, CapabilityError, ModelError, ParseError
 from reground.core.events import Observer
@@ -52,9 +52,12 @@ class Run(Recording):
     A span is a child run with its own ordinals. Each concurrent branch takes one, opened in a fixed order, so that
     replay finds the same keys.
 
+    foresees: whether guesses can be made for it (`core.ahead`).
     seed: base seed. Each sampled call without its own seed derives one from this and its position, so a resumed run
     draws the same samples. None leaves seeds to the model.
     """
+
+    foresees: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -74,6 +77,11 @@ class Run(Recording):
         self._path = ""
         self._ordinal = 0
         self._children: dict[str, int] = {}
+
+    @property
+    def _place(self) -> str:
+        """The span whose effects these are; a guess has another span for its records."""
+        return self._path
 
     @property
     def best(self) -> Answer | None:
@@ -158,17 +166,17 @@ class Run(Recording):
         texts = [text for m in messages for text in (m.role, m.content)]
         mark = fingerprint("generate", model.name, wanted.model_dump_json(), *texts)
         asked = self._seeded(wanted, ordinal)
-        recorded = self._replay(ordinal, mark, REPLIES, name)
-        if recorded is None:
-            optional = {"logprobs": logprobs == "welcome", "grammar": grammar == "welcome"}
-            replies = await self._paid(model, messages, asked, name, least, optional=optional)
-            await self._write(ordinal, mark, REPLIES, replies)
-        else:
-            replies, at = recorded
-            self._shared.meter.replay(priced(usage_of(replies), model), at, messages)
+        optional = {"logprobs": logprobs == "welcome", "grammar": grammar == "welcome"}
+
+        async def pay() -> tuple[Reply, ...]:
+            return await self._paid(model, messages, asked, name, least, optional=optional)
+
+        replies, recorded_at = await self._made(ordinal, mark, name, REPLIES, pay)
+        if recorded_at is not None:
+            self._shared.meter.replay(priced(usage_of(replies), model), recorded_at, messages)
         replies = unfence(replies, messages)  # the journal keeps the originals
         found = {"model": model.name, "messages": messages, "sampling": asked, "replies": replies}
-        self._record(GenerateStep, ordinal, name, replayed=recorded is not None, **found)
+        self._record(GenerateStep, ordinal, name, replayed=recorded_at is not None, **found)
         self._shared.meter.see(wanted, replies)
         if wanted.logprobs and logprobs == "needed" and any(reply.token_logprobs is None for reply in replies):
             raise CapabilityError(
@@ -181,7 +189,7 @@ class Run(Recording):
         shared = self._shared
         if shared.seed is None or wanted.seed is not None or wanted.temperature == 0:
             return wanted
-        place = fingerprint("seed", str(shared.seed), shared.question_id, self._path, str(ordinal))
+        place = fingerprint("seed", str(shared.seed), shared.question_id, self._place, str(ordinal))
         return wanted.model_copy(update={"seed": int(place[:8], 16) % 2**31})
 
     async def _paid(
@@ -210,7 +218,7 @@ class Run(Recording):
         self, model: LanguageModel, messages: tuple[Message, ...], wanted: Sampling, name: str, least: int
     ) -> tuple[Reply, ...]:
         meter = self._shared.meter
-        sampling, reserved = meter.admit(messages, wanted, least=least)
+        sampling, reserved = self._admitted(messages, wanted, least)
         self._begin(name)
         usage: Usage | None = None
         try:
@@ -222,6 +230,10 @@ class Run(Recording):
         finally:
             meter.settle(reserved, usage)
         return replies
+
+    def _admitted(self, messages: tuple[Message, ...], wanted: Sampling, least: int) -> tuple[Sampling, Reservation]:
+        """Reserve a call in the budget, with its sampling cut to what is left."""
+        return self._shared.meter.admit(messages, wanted, least=least)
 
     async def ask(
         self,

@@ -39,6 +39,7 @@ class DryRun(Run):
     length, in steps; short ones up to half.
     """
 
+    foresees = False  # a guess takes nothing that the method needs, so no limit has to cover any
     usual: dict[str, str]
     _count: itertools.count[int]
 

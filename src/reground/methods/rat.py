@@ -7,9 +7,12 @@ Generation", algorithm 1 and section 2.2; prompts after appendix B, part by part
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Literal
 
+from reground.core.ahead import Guess, Guessing, Longest
 from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.branches import gather
 from reground.core.evidence import Passage, Retriever
@@ -70,6 +73,8 @@ class RAT:
     passage_tokens: maximum length of a passage in tokens; pages had at most 2000 tokens (appendix A.3).
     temperature: sampling temperature; 0 is greedy. max_tokens: maximum tokens of a draft, a revision or an answer.
     query_tokens: maximum tokens of a query.
+    speculate: begins the later rounds at once, as if no revision changed the text, and begins them again where one did.
+        The answer is the same, sooner on a server that answers many calls at once, for more tokens.
     """
 
     model: LanguageModel
@@ -85,6 +90,7 @@ class RAT:
     temperature: float = 0.0
     max_tokens: int = 1024
     query_tokens: int = 64
+    speculate: bool = False
 
     def __post_init__(self) -> None:
         require(self.k >= 1, "k must be at least 1")
@@ -139,24 +145,63 @@ class _Solving:
         return await self._final()
 
     async def _causal(self) -> None:
-        text = ""
-        for i, thought in enumerate(self.thoughts):
-            text = join_steps([text, thought])
-            with self.run.span("step", step=i + 1) as run:
-                query = await self._to_query(self._source(i, text), run)
-                self.queries.append(query)
-                found = await find(run, self.config.retriever, query, k=self.config.k)
-                text = await self._revise_with(text, found, run, rounds=len(self.thoughts) - i)
-            self.text = join_steps([text, *self.thoughts[i + 1 :]])
-            self.run.propose(self._answer(self.text))
+        text, changed = "", True
+        async with Guessing(self.run, on=self.config.speculate) as guessing:
+            for i, thought in enumerate(self.thoughts):
+                before = text = join_steps([text, thought])
+                if changed and (guess := guessing.restart(self._rest(i))):
+                    self._guess(guess, i, text)
+                with self.run.span("step", step=i + 1) as run:
+                    query, found = await self._search(i, text, run)
+                    self.queries.append(query)
+                    text = await self._revise_with(text, found, run, rounds=len(self.thoughts) - i)
+                changed = text != before
+                self.text = join_steps([text, *self.thoughts[i + 1 :]])
+                self.run.propose(self._answer(self.text))
+
+    async def _search(self, i: int, text: str, run: Run) -> tuple[str, list[Passage]]:
+        query = await self._to_query(self._source(i, text), run)
+        return query, await find(run, self.config.retriever, query, k=self.config.k)
+
+    def _guess(self, guess: Guess, i: int, text: str) -> None:
+        """Begin the rounds after i, as if no revision changed the text; round i itself is under way."""
+        texts = list(accumulate([text, *self.thoughts[i + 1 :]], lambda before, thought: join_steps([before, thought])))
+        runs = [guess.run.span("step") for _ in texts]
+        searches = [guess.begin(self._search(i + n, texts[n], run)) for n, run in enumerate(runs)]
+        fork = self._fork(guess.run)
+
+        async def revise() -> None:
+            state = fork
+            for n, search in enumerate(searches):
+                _, found = await search
+                state = state._fork(guess.run)
+                state.evidence.add(found)
+                if n > 0:
+                    guess.begin(state._revise_with(texts[n], found, runs[n], rounds=len(self.thoughts) - i - n))
+
+        guess.begin(revise())
+
+    def _fork(self, run: Run) -> _Solving:
+        """A copy for a guess, which leaves this state as it is."""
+        fork = copy(self)
+        fork.run, fork.evidence, fork.shown = run, self.evidence.copy(), [*self.shown]
+        return fork
+
+    def _rest(self, i: int) -> Longest:
+        """The calls of the rounds from i on and of the answer, each as long as it can get."""
+        config = self.config
+        text = tokens_of(f"{config.prompts.revise}{self.question}{self.text}") + config.max_tokens
+        revisions = config.k if config.passes == "each" else 1
+        round_ = [(text, config.query_tokens)]
+        round_ += [(text + config.k * config.passage_tokens, config.max_tokens)] * revisions
+        return [*round_ * (len(self.thoughts) - i), (text, config.max_tokens)]
 
     async def _non_causal(self) -> None:
         draft = join_steps(self.thoughts)
 
         async def search(i: int, run: Run) -> tuple[str | None, list[Passage]]:
             with run.optional():
-                query = await self._to_query(self._source(i, join_steps(self.thoughts[: i + 1])), run)
-                return query, await find(run, self.config.retriever, query, k=self.config.k)
+                return await self._search(i, join_steps(self.thoughts[: i + 1]), run)
             return None, []
 
         def revising() -> str:

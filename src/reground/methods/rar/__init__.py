@@ -8,14 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import ExitStack
+from copy import copy
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
+from reground.core.ahead import Guess, Guessing
 from reground.core.answers import TEXT, Answer, AnswerForm
 from reground.core.branches import gather
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LEAST_REPLY, LanguageModel, Reply, Sampling, tokens_of
 from reground.core.run import Run
+from reground.methods.rar.guessing import refine_ahead, rest
 from reground.methods.rar.prompts import Prompts
 from reground.methods.rar.rounds import Idle, Rounds
 from reground.methods.rar.steps import Step
@@ -57,6 +60,8 @@ class RaR:
     passage_tokens: maximum length of a passage in tokens; pages had at most 2000 tokens (appendix A.3).
     temperature: sampling temperature; 0 is greedy. max_tokens: maximum tokens of a draft, a refined step or an answer.
     reflection_tokens, query_tokens: maximum tokens of a reflection and of a query.
+    speculate: begins the later steps of phase 1 at once, as if no refinement changed a step, and begins them again
+        where one did. The answer is the same, sooner on a server that answers many calls at once, for more tokens.
     """
 
     model: LanguageModel
@@ -79,6 +84,7 @@ class RaR:
     max_tokens: int = 1024
     reflection_tokens: int = 256
     query_tokens: int = 64
+    speculate: bool = False
 
     def __post_init__(self) -> None:
         require(self.k >= 1, "k must be at least 1")
@@ -154,13 +160,25 @@ class _Solving:
             await self._search_at_once()
         if self.config.reflections == "parallel":
             await self._reflect_at_once()
-        for i, step in enumerate(steps):
-            verified = join_steps([done.text for done in steps[:i]])
-            if self.config.queries == "sequential":
-                self._hold(step, await self._search(step, join_steps([verified, step.draft])))
-            step.text = await self._refine_step(step, verified, raw if i == len(steps) - 1 else None)
-            self._propose(join_steps([*(s.text or s.draft for s in steps), raw if i < len(steps) - 1 else ""]))
+        async with Guessing(self.run, on=self.config.speculate) as guessing:
+            for i, step in enumerate(steps):
+                verified = join_steps([done.text for done in steps[:i]])
+                if i == 0 or steps[i - 1].text != steps[i - 1].draft:
+                    left = rest(self.config, f"{self.question}{self._parts()}", len(steps) - i)
+                    if guess := guessing.restart(left):
+                        guess.begin(refine_ahead(guess, self._fork(guess), i, raw))
+                if self.config.queries == "sequential":
+                    self._hold(step, await self._search(step, join_steps([verified, step.draft])))
+                step.text = await self._refine_step(step, verified, raw if i == len(steps) - 1 else None)
+                self._propose(join_steps([*(s.text or s.draft for s in steps), raw if i < len(steps) - 1 else ""]))
         return join_steps([step.text for step in steps]) or raw
+
+    def _fork(self, guess: Guess) -> _Solving:
+        """A copy for a guess, which leaves this state as it is. Steps that are not refined yet are their drafts."""
+        fork = copy(self)
+        fork.run, fork.evidence, fork.support = guess.of(self.run), self.evidence.copy(), [*self.support]
+        fork.steps = [replace(step, run=guess.of(step.run), text=step.text or step.draft) for step in self.steps]
+        return fork
 
     async def _search_at_once(self) -> None:
         """q_i ~ p(. | x*, y_1..i^thought): no query needs another step's refinement, so all run together."""
