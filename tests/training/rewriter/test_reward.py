@@ -18,6 +18,7 @@ from reground.training.rewriter.reward import (
     PipelineReward,
     paper_weights,
     retriever_only,
+    teaches,
     without_reader,
 )
 
@@ -89,6 +90,15 @@ async def test_yes_and_no_are_no_phrases_that_a_passage_holds() -> None:
     asked = EXAMPLE.model_copy(update={"golden_answers": ("yes",)})
     judged = await PipelineReward(without_reader(method()), TASK, RETRIEVAL)(asked, "river of Vienna")
     assert judged["score"] == 0
+
+
+def test_what_a_reward_learns_nothing_from() -> None:
+    yes = EXAMPLE.model_copy(update={"golden_answers": ("yes",)})
+    assert teaches(EXAMPLE, RETRIEVAL)
+    assert not teaches(yes, RETRIEVAL)
+    assert teaches(yes, {"exact match": 1.0, "hit": 1.0})
+    assert teaches(yes, {"hit": 1.0, "gold recall": 1.0})
+    assert not teaches(EXAMPLE.model_copy(update={"golden_answers": ()}), {"exact match": 1.0})
 
 
 async def test_a_reader_that_is_away_for_a_while_is_waited_for() -> None:

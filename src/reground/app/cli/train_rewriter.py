@@ -175,7 +175,7 @@ def ppo(order: RewriterPpo, voice: Quiet, config: ConfigFile = None) -> None:
     console, err = common.consoles()
     task = load_training_task(order.task, order.data)
     weights = _weights(order.reward, task)
-    questions, validation = _divided(order, task)
+    questions, validation = _divided(order, task, weights)
     if order.dry_run:
         replies = order.iterations * order.episodes
         common.say(console, f"ppo: {replies} replies to {len(questions)} questions, {len(validation)} for validation")
@@ -184,17 +184,18 @@ def ppo(order: RewriterPpo, voice: Quiet, config: ConfigFile = None) -> None:
     common.say(console, f"the rewriter is in {place}: --rewriter hf/{place}")
 
 
-def _divided(order: RewriterPpo, task: Task) -> tuple[list[Example], list[Example]]:
-    """The questions to learn from, and those for validation. Those without a gold answer teach nothing."""
+def _divided(order: RewriterPpo, task: Task, weights: dict[str, float]) -> tuple[list[Example], list[Example]]:
+    """The questions to learn from, and those for validation, without those that the reward learns nothing from."""
     from reground.core.errors import DataError
     from reground.evaluation.runner import EvalSettings, choose
+    from reground.training.rewriter.reward import teaches
 
-    every = [
-        each for each in choose(task, EvalSettings(METHOD, "", limit=None, seed=order.seed)) if each.golden_answers
-    ]
+    drawn = choose(task, EvalSettings(METHOD, "", limit=None, seed=order.seed))
+    every = [each for each in drawn if teaches(each, weights)]
     if len(every) <= order.validation:
         raise DataError(
-            f"{task.name} has {len(every)} questions with answers, too few for --validation {order.validation}"
+            f"{task.name} has {len(every)} questions whose answers {order.reward} can reward, "
+            f"too few for --validation {order.validation}"
         )
     rest = every[order.validation :]
     return rest[: order.limit or None], every[: order.validation]

@@ -182,6 +182,16 @@ def retriever_only(weights: Mapping[str, float]) -> bool:
     return set(weights) <= {*RETRIEVAL, "gold recall"}
 
 
+def teaches(example: Example, weights: Mapping[str, float]) -> bool:
+    """Whether a reward can tell rewritings of a question apart.
+
+    It cannot without a gold answer, nor by hits alone where the answer is no phrase that a passage could hold.
+    """
+    if not example.golden_answers:
+        return False
+    return not set(weights) <= set(RETRIEVAL) or hit(example.golden_answers, [""]) is not None
+
+
 def paper_weights(task: Task) -> dict[str, float]:
     """The paper's reward for a task. Raises ConfigurationError for a task that it has none for."""
     known = metrics_of(task)
