@@ -140,7 +140,9 @@ class Weights:
         ranks = [await search.rank(row, [_weighted(words, each)]) for each in drawn]
         scores = np.array([2 * (rank > 0) + rank for rank in ranks])
         above = scores - (scores.sum() - scores) / (_SAMPLES - 1)
-        return told.T @ sum(worth * (np.eye(3)[each] - chance) for worth, each in zip(above, drawn, strict=True))
+        moves = [worth * (np.eye(3)[each] - chance) for worth, each in zip(above, drawn, strict=True)]
+        gradient: np.ndarray = told.T @ np.sum(moves, axis=0)
+        return gradient
 
 
 def _weighted(words: Sequence[str], weights: Iterable[int]) -> str:
