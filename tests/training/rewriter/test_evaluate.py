@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -79,6 +80,10 @@ async def test_rewriters_are_compared_in_pairs_and_shown_beside_the_question(tmp
     assert table([own, better], metrics, "found").rows[0][-1] == "100%"
     shown = rewritings_table([own, better]).rows
     assert len(shown) == 20
+    away = replace(better, name="prompted gguf//models/small.gguf"), replace(better, name="runs/one/model")
+    assert [row[0] for row in table(away, metrics, "found").rows] == ["prompted small.gguf", "model"]
+    same = replace(better, name="runs/one/model"), replace(better, name="runs/two/model")
+    assert [row[0] for row in table(same, metrics, "found").rows] == ["runs/one/model", "runs/two/model"]
     assert shown[0] == ["river of Vienna", "2", "river of Vienna", "2"]
     assert shown[1] == ["unknown 0", "–", "river of Vienna", "2"]
 

@@ -5,6 +5,8 @@ Every question's measurement is kept as it is made, so an interrupted measuring 
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
@@ -140,23 +142,32 @@ def record(rewriters: Sequence[Rewriter], metrics: Sequence[str]) -> dict[str, J
     return said
 
 
+def _labels(rewriters: Sequence[Rewriter]) -> dict[str, str]:
+    """Their names in tables: folders and files by their last part, where that is enough to tell them apart."""
+    short = {each.name: re.sub(r"\S*/", "", each.name) for each in rewriters}
+    count = Counter(short.values())
+    return {name: label if count[label] == 1 else name for name, label in short.items()}
+
+
 def table(rewriters: Sequence[Rewriter], metrics: Sequence[str], title: str) -> Table:
     """A rewriter a line, with the mean of each metric and its interval."""
+    labels = _labels(rewriters)
     return Table(
         title=title,
         headers=["query", "questions", *metrics, "queries", "left as it is"],
-        rows=[_row(each, metrics) for each in rewriters],
+        rows=[[labels[each.name], *_row(each, metrics)] for each in rewriters],
         words=1,
     )
 
 
 def difference_table(rewriters: Sequence[Rewriter], metrics: Sequence[str]) -> Table:
     """Every rewriter against each of those before it, on the same questions."""
+    labels = _labels(rewriters)
     return Table(
         title="Paired differences, with 95 % intervals",
         headers=["query", "minus", *metrics],
         rows=[
-            [each.name, other.name, *(difference(each.against(other, metric)) for metric in metrics)]
+            [labels[each.name], labels[other.name], *(difference(each.against(other, metric)) for metric in metrics)]
             for other, each in sorted(combinations(rewriters, 2), key=lambda pair: rewriters.index(pair[1]))
         ],
         words=2,
@@ -166,9 +177,10 @@ def difference_table(rewriters: Sequence[Rewriter], metrics: Sequence[str]) -> T
 def rewritings_table(rewriters: Sequence[Rewriter], count: int = SHOWN) -> Table:
     """What each wrote for the first questions, and the place of the first passage that holds the answer."""
     first, *others = rewriters
+    labels = _labels(rewriters)
     return Table(
         title="Rewritings, and the place of the first passage with the answer",
-        headers=["question", "place", *(header for each in others for header in (each.name, "place"))],
+        headers=["question", "place", *(header for each in others for header in (labels[each.name], "place"))],
         rows=[
             [cell for each in rewriters for cell in (_one_line(each.rows[name].text), _place(each.rows[name]))]
             for name in [*first.rows][:count]
@@ -192,7 +204,6 @@ def _row(each: Rewriter, metrics: Sequence[str]) -> list[str]:
     total = max(1, len(each.rows))
     same = sum(row.text == row.question for row in each.rows.values())
     return [
-        each.name,
         str(len(each.rows)),
         *(_mean(each.interval(metric)) for metric in metrics),
         f"{sum(len(row.queries) for row in each.rows.values()) / total:.2f}",
