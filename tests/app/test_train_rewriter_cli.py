@@ -94,7 +94,7 @@ def test_queries_are_measured_on_what_is_reranked(data: Path, docs: Path, tmp_pa
         (["ppo", "--task", "nq_open_train", "--reward", "hit=x"], "--reward is retrieval, paper or METRIC=WEIGHT"),
         (
             ["ppo", "--task", "nq_open_train", "--validation", "99"],
-            "with answers, too few for --validation 99",
+            "whose answers retrieval can reward, too few for --validation 99",
         ),
         (["warmup"], "cannot read scores"),
     ],

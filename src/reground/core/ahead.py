@@ -53,7 +53,7 @@ class Guessing:
         return self
 
     def restart(self, rest: Longest) -> Guess | None:
-        """Guess anew from where the method is now; guesses before it begin no further calls. None where none are made.
+        """Guess again from where the method is now; guesses before it begin no further calls. None where none are made.
 
         rest: everything that the method still has to do, without guesses.
         """

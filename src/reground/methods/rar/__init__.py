@@ -1,24 +1,23 @@
 """RaR: reflect on every step, and then on the whole answer, with retrieved evidence, and refine it.
 
-"Optimizing Inference-Time Reasoning in LLMs via Retrieval-Augmented Reflection", section 3.2: equations 3 to 6
-and algorithm 1.
+"Optimizing Inference-Time Reasoning in LLMs via Retrieval-Augmented Reflection", section 3.2, Eq. 3-6, algorithm 1.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from contextlib import ExitStack
 from copy import copy
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Any, Literal
 
-from reground.core.ahead import Guess, Guessing
+from reground.core.ahead import Guess, Guessing, Longest
 from reground.core.answers import TEXT, Answer, AnswerForm
 from reground.core.branches import gather
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LEAST_REPLY, LanguageModel, Reply, Sampling, tokens_of
 from reground.core.run import Run
-from reground.methods.rar.guessing import refine_ahead, rest
+from reground.methods.rar.guessing import refine_ahead
 from reground.methods.rar.prompts import Prompts
 from reground.methods.rar.rounds import Idle, Rounds
 from reground.methods.rar.steps import Step
@@ -148,10 +147,8 @@ class _Solving:
         return join_steps([*thoughts, raw]), raw
 
     def _most_steps(self) -> int:
-        config = self.config
-        if config.max_contents is None:
-            return config.max_steps
-        return min(config.max_steps, max(1, config.max_contents // config.k - 1))
+        most, contents = self.config.max_steps, self.config.max_contents
+        return most if contents is None else min(most, max(1, contents // self.config.k - 1))
 
     async def _phase_one(self, raw: str) -> str:
         """Reflection on intermediate steps: equations 4 and 5."""
@@ -163,10 +160,9 @@ class _Solving:
         async with Guessing(self.run, on=self.config.speculate) as guessing:
             for i, step in enumerate(steps):
                 verified = join_steps([done.text for done in steps[:i]])
-                if i == 0 or steps[i - 1].text != steps[i - 1].draft:
-                    left = rest(self.config, f"{self.question}{self._parts()}", len(steps) - i)
-                    if guess := guessing.restart(left):
-                        guess.begin(refine_ahead(guess, self._fork(guess), i, raw))
+                changed = i == 0 or steps[i - 1].text != steps[i - 1].draft
+                if changed and (guess := guessing.restart(self._rest(len(steps) - i))):
+                    guess.begin(self._fork(guess)._refine_ahead(guess, i, raw))
                 if self.config.queries == "sequential":
                     self._hold(step, await self._search(step, join_steps([verified, step.draft])))
                 step.text = await self._refine_step(step, verified, raw if i == len(steps) - 1 else None)
@@ -180,6 +176,23 @@ class _Solving:
         fork.steps = [replace(step, run=guess.of(step.run), text=step.text or step.draft) for step in self.steps]
         return fork
 
+    def _refine_ahead(self, guess: Guess, i: int, raw: str) -> Coroutine[Any, Any, None]:
+        def refine(j: int, before: str) -> Coroutine[Any, Any, str]:
+            own = copy(self)  # what one refinement holds is not another's
+            own.evidence, own.support = self.evidence.copy(), []
+            return own._refine_step(self.steps[j], before, raw if j == len(self.steps) - 1 else None)
+
+        search = self._search if self.config.queries == "sequential" else None
+        return refine_ahead(guess, self.steps, i, search=search, hold=self._hold, refine=refine)
+
+    def _rest(self, steps: int) -> Longest:
+        """The calls of this many steps, of the text and of phase 2, each as long as it can get."""
+        config = self.config
+        text = tokens_of(f"{config.prompts.refine}{self.question}{self._parts()}") + config.max_tokens
+        read = text + config.k * config.passage_tokens + config.reflection_tokens
+        step = [(text, config.query_tokens), (read, config.reflection_tokens), (read, config.max_tokens)]
+        return [*step * steps, (text, config.max_tokens), *step * config.max_rounds]
+
     async def _search_at_once(self) -> None:
         """q_i ~ p(. | x*, y_1..i^thought): no query needs another step's refinement, so all run together."""
         drafts = [step.draft for step in self.steps]
@@ -189,8 +202,7 @@ class _Solving:
                 return await self._search(step, join_steps(drafts[: i + 1]))
             return []
 
-        first = self._first_refinement if self.steps else None
-        reply = self.config.form.usual
+        first, reply = self._first_refinement if self.steps else None, self.config.form.usual
         with self.run.keeping(first, reply=reply), self.run.keeping(first, reply=reply):  # two calls
             found = await gather(*(search(i, step) for i, step in enumerate(self.steps)))
         for step, passages in zip(self.steps, found, strict=True):
@@ -355,9 +367,8 @@ class _Solving:
         if self.config.form.draft_is_query:
             return source
         prompt = render(template, question=self.question, **values)
-        reply = await run.ask(
-            self.config.model, prompt, name="query", sampling=self._sampling(self.config.query_tokens)
-        )
+        sampling = self._sampling(self.config.query_tokens)
+        reply = await run.ask(self.config.model, prompt, name="query", sampling=sampling)
         return clean_query(reply, fallback=source)
 
     async def _reflect(self, prompt: str, run: Run) -> str:
