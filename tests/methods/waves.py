@@ -75,7 +75,7 @@ class Slow(ScriptedModel):
 
 
 Changes = dict[int, set[int]]
-"""For the i-th step of a method, which steps its revision writes anew."""
+"""For the i-th step of a method, which steps its revision changes."""
 
 
 def claim(i: int, at: int | None = None) -> str:
@@ -83,7 +83,7 @@ def claim(i: int, at: int | None = None) -> str:
 
 
 def script(count: int, changes: Changes) -> Callable[[Sequence[Message], Sampling], str]:
-    """A draft of so many claims, and revisions that change what is said of `changes`.
+    """A draft of that many claims, and revisions that change what is said of `changes`.
 
     A sampled reply names its seed, so that another seed gives another text.
     """
