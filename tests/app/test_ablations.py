@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from reground.app.cli import run
+from reground.core.errors import SandboxUnavailable
+from reground.sandbox import find_sandbox
 from tests.app.test_eval_cli import QUESTIONS, Server, data, server
 
 __all__ = ["data", "server"]
@@ -98,6 +100,11 @@ def critic(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize("command", commands(), ids=lambda command: command.partition("my-model ")[2])
 def test_every_command_runs(command: str, tasks: None, critic: Path, data: Path, server: Server, capfd) -> None:
+    if "usaco" in command:
+        try:
+            find_sandbox()
+        except SandboxUnavailable as reason:
+            pytest.skip(str(reason))
     Path("CRITICS").symlink_to(critic)
     words = shlex.split(command)[1:]
     words += [] if "--out" in words else ["--out", "RUN"]

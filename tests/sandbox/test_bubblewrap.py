@@ -264,7 +264,7 @@ async def test_packages_are_seen_only_when_asked_for(sandbox: Sandbox) -> None:
     assert (await valued(find_sandbox(packages=True), source, limits=Limits(memory_mib=1024))).value == 6
 
 
-async def test_programs_run_beside_each_other_but_not_too_many() -> None:
+async def test_programs_run_beside_each_other_but_not_too_many(sandbox: Sandbox) -> None:
     sandbox = find_sandbox(concurrency=2)
     programs = [Program(source=f"print({number})") for number in range(6)]
     found = await asyncio.gather(*map(sandbox.execute, programs))
