@@ -5,7 +5,6 @@ Every question's measurement is kept as it is made, so an interrupted measuring 
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -144,7 +143,7 @@ def record(rewriters: Sequence[Rewriter], metrics: Sequence[str]) -> dict[str, J
 
 def _labels(rewriters: Sequence[Rewriter]) -> dict[str, str]:
     """Their names in tables: folders and files by their last part, where that is enough to tell them apart."""
-    short = {each.name: re.sub(r"\S*/", "", each.name) for each in rewriters}
+    short = {each.name: " ".join(word.rpartition("/")[2] for word in each.name.split(" ")) for each in rewriters}
     count = Counter(short.values())
     return {name: label if count[label] == 1 else name for name, label in short.items()}
 
