@@ -22,6 +22,9 @@ types:
 layers:
 	$(BIN)/lint-imports
 
+docs:
+	$(BIN)/zensical build --strict
+
 # A file's tests stay in one process: its fixtures are made once. Tracing doubles their time before Python 3.12, so
 # coverage is measured where it is asked for, as CI does: make test COVERAGE=yes
 tests:
