@@ -1,10 +1,11 @@
 """What a rewriting of a question could find at best, without a model: the room that a query rewriter has.
 
-    python -m benchmarks.rewriting TRAIN FRESH --corpus FOLDER_OR_FILE [--passages 3] [--seed 0]
+    python -m benchmarks.rewriting TRAIN FRESH --corpus PASSAGES [--passages 3] [--seed 0]
 
-TRAIN, FRESH: JSONL files of questions with `question`, `golden_answers` and, where known, `metadata.type`. Rewritings
-are made of the question's own words: its names together or apart, beside the question or alone, and random parts of
-it. Shown is the share of the questions whose answer is in the first passages:
+TRAIN, FRESH: JSONL files of questions with `question`, `golden_answers` and, where known, `metadata.type`. PASSAGES: a
+JSONL file of passages with `title` and `text`. Rewritings are made of the question's own words: its names together or
+apart, beside the question or alone, and random parts of it. Shown is the share of the questions whose answer is in the
+first passages:
 
 - by the question itself, also with more passages;
 - by each form, and by the form that was best for each type of question on TRAIN;

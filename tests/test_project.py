@@ -119,7 +119,7 @@ def test_no_tracked_file_is_large_or_binary_data() -> None:
 
 def test_every_command_of_the_makefile_has_a_rule() -> None:
     """A name without a rule, such as `docs` once was, ends with success and does nothing."""
-    lines = (Path(__file__).parents[1] / "Makefile").read_text(encoding="utf-8").splitlines()
+    lines = (ROOT / "Makefile").read_text(encoding="utf-8").splitlines()
     (named,) = (line.partition(":")[2].split() for line in lines if line.startswith(".PHONY:"))
     ruled = {line.partition(":")[0] for line in lines if line[:1].isalpha()}
     assert set(named) <= ruled

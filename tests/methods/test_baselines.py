@@ -24,7 +24,7 @@ from reground.evaluation import scaling
 from reground.methods.chain_of_knowledge import ChainOfKnowledge, agreement
 from reground.methods.few_shot import FewShot
 from reground.methods.flare import FLARE, masked, next_sentence, unsure
-from reground.methods.ircot import IRCoT, first_sentence
+from reground.methods.ircot import IRCoT, new_sentences
 from reground.methods.react import ReAct, parse_action
 from reground.methods.reflexion import Reflexion, asserts, called, feedback
 from reground.methods.self_refine import SelfRefine
@@ -231,7 +231,7 @@ async def test_ircot_ends_when_it_repeats_itself_or_says_nothing() -> None:
     ],
 )
 def test_the_first_sentence(text: str, sentence: str) -> None:
-    assert first_sentence(text) == sentence
+    assert next(iter(new_sentences(text)), "") == sentence
 
 
 # FLARE

@@ -172,11 +172,6 @@ def _joined(thoughts: Sequence[Thought]) -> str:
     return " ".join(thought.text for thought in thoughts)
 
 
-def first_sentence(text: str) -> str:
-    """The first sentence that says something, its white space squeezed; "" where there is none."""
-    return next(iter(new_sentences(text)), "")
-
-
 def new_sentences(text: str, *, before: Sequence[str] = ()) -> list[str]:
     """The sentences that say something new, their white space squeezed.
 

@@ -114,20 +114,22 @@ class PipelineReward:
         """The reward of a rewriting and its parts. `invalid` is 1 for one that holds no query."""
         measured = await self.measure(example, text)
         self._streak.count(measured.error)
-        parts = {name: _signed(name, measured.values.get(name)) for name in self.weights}
+        parts = self._parts(measured)
         score = self._weighed(parts)
         if retriever_only(self.weights):
             parts[GAIN] = score - await self._of_the_question(example)
         failed = float(measured.error is not None)
         return {"score": score, "invalid": float(not measured.queries), "failed": failed, **parts}
 
-    def _weighed(self, values: Mapping[str, float]) -> float:
-        return sum(weight * values[name] for name, weight in self.weights.items())
+    def _parts(self, measured: Measured) -> dict[str, float]:
+        return {name: _signed(name, measured.values.get(name)) for name in self.weights}
+
+    def _weighed(self, parts: Mapping[str, float]) -> float:
+        return sum(weight * parts[name] for name, weight in self.weights.items())
 
     async def _of_the_question(self, example: Example) -> float:
         if example.id not in self._plain:
-            values = (await self.measure(example, None)).values
-            self._plain[example.id] = self._weighed({name: _signed(name, values.get(name)) for name in self.weights})
+            self._plain[example.id] = self._weighed(self._parts(await self.measure(example, None)))
         return self._plain[example.id]
 
     async def measure(self, example: Example, text: str | None) -> Measured:
