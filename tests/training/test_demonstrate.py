@@ -50,6 +50,27 @@ async def test_a_model_learns_to_say_what_was_shown(make, rank: int, tmp_path: P
         assert (reply.text.strip(), reply.finish_reason) == (said, "stop")
 
 
+@pytest.mark.parametrize("rank", [0, 8])
+def test_the_loss_is_the_mean_over_the_tokens_of_the_replies(rank: int, tmp_path: Path) -> None:
+    """Also where the gradients of several batches are added up."""
+    base = str(tiny_llama(tmp_path / "base"))
+    model, tokenizer = load_base(base)
+    lost, count = 0.0, 0
+    for row in ROWS:
+        prompt, said = tokenised(tokenizer, row, most=64, apart=False)
+        whole = torch.tensor([prompt + said])
+        with torch.no_grad():
+            logprobs = model(whole).logits[0, len(prompt) - 1 : -1].log_softmax(-1)
+        lost -= float(logprobs.gather(-1, whole[0, len(prompt) :, None]).sum())
+        count += len(said)
+    for batch in (4, 2):
+        steps: list[Step] = []
+        settings = Fitting(batch=batch, accumulate=4 // batch, lora_rank=rank, max_length=64, threads=1)
+        out = tmp_path / f"{rank}-{batch}"
+        fit_demonstrations(ROWS, base, settings, out / "fit", out / "model", on_step=steps.append)
+        assert [step.loss for step in steps] == [pytest.approx(lost / count, rel=1e-4)]
+
+
 def test_an_adapter_of_an_encoder_decoder_lowers_the_loss_and_loads(tmp_path: Path) -> None:
     """The tiny model's random output layer stays, so an adapter alone cannot make it right."""
     settings = Fitting(epochs=40, batch=4, learning_rate=0.05, max_length=64, threads=1)

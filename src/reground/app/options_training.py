@@ -34,6 +34,9 @@ class FineTuning(Precise):
     batch: int = field(default=8, metadata={"min": 1})
     """Rows that are computed together."""
 
+    accumulate: int = field(default=1, metadata={"min": 1})
+    """Batches whose gradients are added up before a step: small batches of long rows need less memory."""
+
     max_length: int = field(default=2048, metadata={"min": 16})
     """The most tokens of a row; what is longer loses the beginning of the prompt."""
 

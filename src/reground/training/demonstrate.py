@@ -171,7 +171,7 @@ def _decoder(
         "input_ids": [prompt + said for prompt, said in pairs],
         "completion_mask": [[0] * len(prompt) + [1] * len(said) for prompt, said in pairs],
     }
-    return SFTTrainer(
+    return (_on_processor() if given["use_cpu"] else SFTTrainer)(
         model=model,
         args=SFTConfig(
             **given, max_length=None, completion_only_loss=True, gradient_checkpointing=not given["use_cpu"]
@@ -180,6 +180,31 @@ def _decoder(
         processing_class=tokenizer,
         peft_config=adapter,
     )
+
+
+def _on_processor() -> Any:
+    """SFTTrainer with the same loss, computed at the replies' tokens alone.
+
+    Off a GPU, TRL scores the whole vocabulary for each token of the prompt too, which takes longer than the model.
+    """
+    import torch
+    from trl import SFTTrainer
+
+    class OnReplies(SFTTrainer):  # type: ignore[misc]
+        def compute_loss(
+            self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+        ) -> Any:
+            bare = self.accelerator.unwrap_model(model)
+            bare = bare.get_base_model() if hasattr(bare, "get_base_model") else bare
+            wanted = inputs["labels"][:, 1:]
+            counts = wanted != -100
+            with self.accelerator.autocast():
+                read = bare.base_model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"])
+                logits = bare.get_output_embeddings()(read.last_hidden_state[:, :-1][counts]).float()
+            loss = torch.nn.functional.cross_entropy(logits, wanted[counts], reduction="sum")
+            return loss / (counts.sum() if num_items_in_batch is None else num_items_in_batch)
+
+    return OnReplies
 
 
 def _seq2seq(

@@ -72,7 +72,7 @@ def lora(rank: int, *, head: Head = "lm", seq2seq: bool = False) -> Any:
     from peft import LoraConfig
 
     kind = "SEQ_CLS" if head == "score" else "SEQ_2_SEQ_LM" if seq2seq else "CAUSAL_LM"
-    return LoraConfig(r=rank, lora_alpha=2 * rank, lora_dropout=0.05, target_modules="all-linear", task_type=kind)
+    return LoraConfig(r=rank, lora_alpha=2 * rank, target_modules="all-linear", task_type=kind)
 
 
 def context_of(config: Any) -> int:
