@@ -48,7 +48,7 @@ def main(nodes: int) -> None:
     cluster = Cluster(shutdown_at_exit=True)
 
     def add(cpus: int) -> object:
-        shared = {"object_store_memory": _STORE, "include_log_monitor": False, "node_ip_address": HOST}
+        shared = {"object_store_memory": _STORE, "include_log_monitor": False}
         if cluster.head_node is None:
             shared |= {"include_dashboard": False, "no_monitor": True}
         for attempt in range(_ATTEMPTS):

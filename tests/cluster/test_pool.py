@@ -42,9 +42,7 @@ async def configured(given: Evaluate) -> AsyncIterator[tuple[Task, Cell, Configu
     """What the command builds."""
     async with AsyncExitStack() as opened:
         task = load_task(given.task)
-        (bench,) = await open_benches(
-            given, [task], [given.method], Path("."), Console(quiet=True), opened, quiet=True
-        )
+        (bench,) = await open_benches(given, [task], [given.method], Path(), Console(quiet=True), opened, quiet=True)
         cell = Cell(method=given.method, tokens=None)
         base = EvalSettings(given.method, given.model, limit=None, concurrency=given.concurrency)
         yield task, cell, bench.configure(cell, base, given.budget)
@@ -221,10 +219,10 @@ async def test_a_worker_with_other_settings_is_refused(tmp_path: Path) -> None:
     async with MockOpenAI(lambda body: "Answer: 1") as server:
         given = order(tmp_path, server.url, 2)
         other = changed(given, settings={"steps": 2})
-        with pytest.raises(ConfigurationError, match="worker 0: its settings would be .*'steps': 2"):
+        with pytest.raises(ConfigurationError, match=r"worker 0: its settings would be .*'steps': 2"):
             await run(given, tmp_path / "run", lambda: Near(spec(other)), workers=1)
         older = replace(spec(given), version="0.0.1")
-        with pytest.raises(ConfigurationError, match="worker 0: reground .* is installed there, and 0.0.1 here"):
+        with pytest.raises(ConfigurationError, match=r"worker 0: reground .* is installed there, and 0.0.1 here"):
             await run(given, tmp_path / "run", lambda: Near(older), workers=1)
     assert server.received == []
 

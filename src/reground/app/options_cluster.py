@@ -12,7 +12,7 @@ class Cluster:
     """Where questions are answered."""
 
     ray: str | None = field(default=None, metadata={"metavar": "ADDRESS", **_CLUSTER})
-    """Answer the questions in workers of Ray (extra [ray]): local starts them on this machine, auto takes the cluster
+    """Answer the questions in workers of Ray (the extra ray): local starts them on this machine, auto takes the cluster
     that runs here or that RAY_ADDRESS names, HOST:PORT the one there. --concurrency and the limits on what is asked of
     a server are shared out over the workers."""
 

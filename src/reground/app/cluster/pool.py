@@ -154,6 +154,13 @@ class Pool:
         for remote in (*self._starting, *(hand.remote for hand in self._hands)):
             remote.kill()
 
+    async def ready(self) -> None:
+        """Return when every worker has begun. Raises the error that stops the run."""
+        async with self._changed:
+            await self._changed.wait_for(lambda: self._error is not None or len(self._hands) == self._workers)
+        if self._error is not None:
+            raise self._error
+
     def at(self, place: Place, identity: Mapping[str, object]) -> At:
         """The port for one method. identity: what a worker must take it to be."""
         return At(self, place, identity)

@@ -40,10 +40,10 @@ _SENT = (
 """Errors that stop a run and keep their class on the way."""
 
 
-O = TypeVar("O", bound="Benchmark")
+Order = TypeVar("Order", bound="Benchmark")
 
 
-def changed(order: O, **values: Any) -> O:
+def changed(order: Order, **values: Any) -> Order:
     """An order with other values. Where it names a file of questions, its task is made from that again."""
     own_questions = getattr(order, "questions", None) is not None
     return replace(order, **({"task": ""} if own_questions else {}), **values)
