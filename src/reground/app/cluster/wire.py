@@ -45,8 +45,9 @@ Order = TypeVar("Order", bound="Benchmark")
 
 def changed(order: Order, **values: Any) -> Order:
     """An order with other values. Where it names a file of questions, its task is made from that again."""
-    own_questions = getattr(order, "questions", None) is not None
-    return replace(order, **({"task": ""} if own_questions else {}), **values)
+    if getattr(order, "questions", None) is not None:
+        values["task"] = ""
+    return replace(order, **values)
 
 
 @dataclass(frozen=True)
