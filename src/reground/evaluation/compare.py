@@ -13,6 +13,7 @@ from reground.core.errors import CapabilityError, ConfigurationError, SandboxUna
 from reground.core.language import Value
 from reground.core.method import Method
 from reground.core.programs import Sandbox
+from reground.evaluation.asked import Elsewhere
 from reground.evaluation.progress import Progress
 from reground.evaluation.results import check_run, read_stored, write_text
 from reground.evaluation.runner import EvalSettings, RunResult, configuration, evaluate
@@ -37,10 +38,11 @@ class Cell(Value):
 
 @dataclass(frozen=True)
 class Configured:
-    """A cell's method, ready to run, and the run's settings for it."""
+    """A cell's method, ready to run, and the run's settings for it. elsewhere: where it runs, if not here."""
 
     method: Method
     settings: EvalSettings
+    elsewhere: Elsewhere | None = None
 
 
 class Refusal(Value):
@@ -129,7 +131,15 @@ async def compare(
         watch = None if observer is None else partial(observer, index)
         folder = out / cell.label
         try:
-            run = await evaluate(task, ready.method, ready.settings, folder, sandbox=sandbox, observer=watch)
+            run = await evaluate(
+                task,
+                ready.method,
+                ready.settings,
+                folder,
+                sandbox=sandbox,
+                observer=watch,
+                elsewhere=ready.elsewhere,
+            )
             result.runs[cell.label] = run
         except (CapabilityError, SandboxUnavailable) as error:
             result.refused.append(Refusal(cell=cell, why=str(error)))

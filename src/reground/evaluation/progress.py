@@ -47,9 +47,13 @@ class Tracker:
 
     def watch(self, id: str, event: Event) -> None:
         """Count an event of one question."""
-        self._begun[id] = event.usage
-        if event.type == "end" and isinstance(event.step, GenerateStep) and not event.step.replayed:
-            self._paid = sum((reply.usage for reply in event.step.replies), self._paid)
+        self.count(id, event.usage, paid_by(event))
+
+    def count(self, id: str, usage: Usage, paid: Usage | None) -> None:
+        """Count what a question has cost so far, and what of it was paid now."""
+        self._begun[id] = usage
+        if paid is not None:
+            self._paid += paid
         self._tell()
 
     def finish(self, record: Record) -> None:
@@ -78,6 +82,13 @@ class Tracker:
                 left=elapsed / mine * (self._total - self._done) if mine else None,
             )
         )
+
+
+def paid_by(event: Event) -> Usage | None:
+    """What the event's call has cost; None for other events, and for replayed calls, which cost nothing now."""
+    if event.type == "end" and isinstance(event.step, GenerateStep) and not event.step.replayed:
+        return sum((reply.usage for reply in event.step.replies), Usage())
+    return None
 
 
 def _unscored(record: Record) -> bool:

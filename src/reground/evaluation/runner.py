@@ -29,10 +29,10 @@ from reground.core.errors import (
 from reground.core.journal import SqliteJournal, fingerprint
 from reground.core.method import Method
 from reground.core.programs import Sandbox
-from reground.core.run import Run
-from reground.core.solve import Solved, solve
+from reground.core.solve import Solved
 from reground.core.trajectory import Trajectory
 from reground.evaluation import before_checks, faithfulness
+from reground.evaluation.asked import Asked, Elsewhere, solve_here
 from reground.evaluation.progress import Progress, Tracker
 from reground.evaluation.questions import Questions
 from reground.evaluation.records import Record, RunConfig, Summary
@@ -42,7 +42,6 @@ from reground.evaluation.stages import stages_of
 from reground.evaluation.summary import summarise
 from reground.evaluation.task import Example, Score, Task, hidden_documents
 
-RUN_ID = "eval"
 ANSWER_CHARACTERS = 300
 LABEL_CHARACTERS = 80
 FATAL = (
@@ -136,8 +135,11 @@ async def evaluate(
     *,
     sandbox: Sandbox | None = None,
     observer: Callable[[Progress], None] | None = None,
+    elsewhere: Elsewhere | None = None,
 ) -> RunResult:
     """Run a method on a task, or resume an interrupted run.
+
+    elsewhere: answers the questions in place of `method`, in other processes; they are scored and recorded here.
 
     A failed question is recorded as failed and the others continue. An error of the run itself (see FATAL) stops the
     run. Raises ConfigurationError when `out` contains another run, DataError when a file in it is broken.
@@ -146,7 +148,7 @@ async def evaluate(
         raise ConfigurationError("limit, repeats and concurrency must be at least 1")
     jobs = [_Job(example, repeat) for repeat in range(settings.repeats) for example in choose(task, settings)]
     with open_run(out, configuration(task, settings)) as folder:
-        session = _Session(task, method, settings, folder, sandbox)
+        session = _Session(task, method, settings, folder, sandbox, elsewhere)
         try:
             await session.run(jobs, observer)
         finally:
@@ -168,10 +170,16 @@ class _Session:
     """One process's work on a run folder."""
 
     def __init__(
-        self, task: Task, method: Method, settings: EvalSettings, folder: RunFolder, sandbox: Sandbox | None
+        self,
+        task: Task,
+        method: Method,
+        settings: EvalSettings,
+        folder: RunFolder,
+        sandbox: Sandbox | None,
+        elsewhere: Elsewhere | None,
     ) -> None:
         self._task, self._method, self._settings = task, method, settings
-        self._folder, self._sandbox = folder, sandbox
+        self._folder, self._sandbox, self._elsewhere = folder, sandbox, elsewhere
         self._journal = SqliteJournal(folder.journal)
         self._fatal: Exception | None = None
         self.records: dict[str, Record] = {}
@@ -254,16 +262,12 @@ class _Session:
 
     async def _solve(self, job: _Job, tracker: Tracker) -> Solved:
         settings = self._settings
-        run = Run(
-            run_id=RUN_ID,
-            question_id=job.id,
-            journal=self._journal,
-            budget=settings.budget,
-            observer=partial(tracker.watch, job.id),
-            seed=settings.seed,
-            hidden=hidden_documents(self._task, job.example),
-        )
-        solved = await solve(self._method, job.example.question, run, id=job.id, name=settings.method)
+        hidden = hidden_documents(self._task, job.example)
+        asked = Asked(job.id, job.example.question, settings.method, settings.budget, settings.seed, hidden)
+        if self._elsewhere is None:
+            solved = await solve_here(self._method, asked, self._journal, partial(tracker.watch, job.id))
+        else:
+            solved = await self._elsewhere.solve(asked, self._journal, partial(tracker.count, job.id))
         about: dict[str, JsonValue] = {"task": self._task.name, "example": job.example.id, "repeat": job.repeat}
         return Solved(solved.trajectory.model_copy(update={"metadata": about}), solved.error)
 

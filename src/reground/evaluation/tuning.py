@@ -161,7 +161,15 @@ async def _try(
 
     settings = replace(candidate.settings, ids="", limit=questions, repeats=1)
     folder = out / FOLDER / cell.label / str(index)
-    run = await evaluate(task, candidate.method, settings, folder, sandbox=sandbox, observer=watch)
+    run = await evaluate(
+        task,
+        candidate.method,
+        settings,
+        folder,
+        sandbox=sandbox,
+        observer=watch,
+        elsewhere=candidate.elsewhere,
+    )
     summary = run.summary
     return Trial(
         settings=settings.method_settings,

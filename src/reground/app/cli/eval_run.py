@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,7 @@ from reground.app.cli.eval_job import Job
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from reground.app.cluster.pool import Pool
     from reground.app.evaluating import Bench
     from reground.app.options_evaluation import Results
     from reground.evaluation.compare import Cell, CompareResult, Configured
@@ -49,34 +51,50 @@ def go(job: Job) -> None:
 
 def _tuning_task(job: Job) -> list[Task]:
     """The training split for tuning: the named one, else the task's own. Its questions never count as results."""
-    from reground.evaluation.splits import SUFFIX
-    from reground.evaluation.tasks import load_training_task, task_names
+    from reground.evaluation.tasks import load_training_task
 
-    if not job.tune:
-        return []
+    return [load_training_task(_training_name(job), job.order.data)] if job.tune else []
+
+
+def _training_name(job: Job) -> str:
+    from reground.evaluation.splits import SUFFIX
+    from reground.evaluation.tasks import task_names
+
     own = job.order.task + SUFFIX
-    name = job.tune_task or (own if own in task_names() else job.order.task)
-    return [load_training_task(name, job.order.data)]
+    return job.tune_task or (own if own in task_names() else job.order.task)
 
 
 async def run_job(tasks: Sequence[Task], job: Job, err: Console) -> CompareResult:
     """Open what a job needs and run its cells. tasks: its own, and the one to tune on if it tunes."""
     from reground.app.cli.preparing import open_benches
+    from reground.app.cluster.opening import opened_pool, placed
 
     async with AsyncExitStack() as opened:
         bench, *tuning = await open_benches(job.order, tasks, job.methods, job.out, err, opened, quiet=job.quiet)
+        pool = await opened.enter_async_context(opened_pool(job.order, job.methods, partial(common.say, err)))
         for other in tuning:
-            bench = replace(bench, tuned=await _tune(other, job, err))
-        ready = {cell: bench.configure(cell, job.base, job.order.budget) for cell in job.cells}
+            bench = replace(bench, tuned=await _tune(other, job, err, pool))
+        ready = {
+            cell: placed(bench.configure(cell, job.base, job.order.budget), pool, job.order.task, cell, bench.tuned)
+            for cell in job.cells
+        }
         return await _run_cells(bench, ready, job, err)
 
 
-async def _tune(bench: Bench, job: Job, err: Console) -> dict[Cell, int]:
+async def _tune(bench: Bench, job: Job, err: Console, pool: Pool | None) -> dict[Cell, int]:
     """Find the size of each method that does best on the tuning questions, and show progress."""
     from reground.app.cli.eval_progress import EvalProgress, Work
+    from reground.app.cluster.opening import placed
     from reground.evaluation.tuning import planned, tune
 
-    candidates = {cell: bench.candidates(cell, job.base, job.order.budget) for cell in job.cells}
+    name = _training_name(job)
+    candidates = {
+        cell: [
+            replace(each, configured=placed(each.configured, pool, name, cell, {cell: index}))
+            for index, each in enumerate(bench.candidates(cell, job.base, job.order.budget))
+        ]
+        for cell in job.cells
+    }
     plans = {cell: planned(cell, several) for cell, several in candidates.items() if len(several) > 1}
     questions = min(job.tune, len(bench.task.examples()))
 
@@ -127,6 +145,7 @@ async def _run_cells(bench: Bench, ready: Mapping[Cell, Configured], job: Job, e
             job.out,
             sandbox=bench.sandbox,
             observer=lambda now: progress.on_progress(0, now),
+            elsewhere=one.elsewhere,
         )
         return CompareResult({cell.label: run})
 

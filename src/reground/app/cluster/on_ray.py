@@ -1,0 +1,139 @@
+"""Workers as Ray actors: joining a cluster, or starting one on this machine for the time of a command."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import math
+import os
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
+from functools import partial
+from typing import Any
+
+from reground.app.cluster.pool import Lost, Remote
+from reground.app.cluster.wire import Done, Parcel, Question, Spec, Trouble
+from reground.app.cluster.worker import Worker
+from reground.app.options_cluster import Cluster
+from reground.core.daemons import in_daemon
+from reground.core.errors import ConfigurationError, MissingExtra, RegroundError
+
+HERE, FOUND = "local", "auto"
+_STORE = 128 * 2**20
+"""Bytes of Ray's object store for a cluster of this machine alone; only large parcels go through it."""
+_ANSWER_SECONDS = 5.0
+_BESIDE = 8
+"""Calls of a worker beside its questions: exchanging, opening, closing."""
+
+
+@asynccontextmanager
+async def joined(order: Cluster, concurrency: int) -> AsyncIterator[tuple[Any, int]]:
+    """Ray itself, connected as the options say, and the number of workers; disconnected at the end of the block.
+
+    Raises MissingExtra, and ConfigurationError where no cluster answers.
+    """
+    if importlib.util.find_spec("ray") is None:
+        raise MissingExtra("--ray", "ray")
+    address = order.ray or HERE
+    if address not in (HERE, FOUND):
+        await _check(address)
+    # Ctrl-C need not wait for Ray, which takes seconds to start or to give up
+    ray = await in_daemon(partial(_connect, address, _asked(order, concurrency), order.ray_cpus), name="reground-ray")
+    try:
+        cores = ray.cluster_resources().get("CPU", 0)
+        workers = order.ray_workers or max(1, min(concurrency, int(cores / order.ray_cpus)))
+        yield ray, min(workers, concurrency)
+    finally:
+        ray.shutdown()
+
+
+def _asked(order: Cluster, concurrency: int) -> int:
+    """The number of workers on this machine alone."""
+    return order.ray_workers or min(concurrency, os.cpu_count() or 1)
+
+
+async def _check(address: str) -> None:
+    """Refuse an address where nothing answers; Ray itself would try for a minute."""
+    host, colon, port = address.rpartition("://")[2].rpartition(":")
+    if not colon or not port.isdecimal():
+        raise ConfigurationError(f"--ray takes local, auto or an address HOST:PORT, not {address!r}")
+    try:
+        _, writer = await asyncio.wait_for(asyncio.open_connection(host.strip("[]"), int(port)), _ANSWER_SECONDS)
+    except (OSError, TimeoutError, OverflowError) as error:
+        why = getattr(error, "strerror", None) or "no answer"
+        raise ConfigurationError(
+            f"no Ray cluster answers at {address} ({why}): start one there with `ray start --head`, or give --ray local"
+        ) from None
+    writer.close()
+
+
+def _connect(address: str, workers: int, cpus: float) -> Any:
+    os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
+    os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
+    import ray
+
+    quiet = {"log_to_driver": False, "logging_level": "ERROR"}
+    own = {"num_cpus": math.ceil(workers * cpus), "include_dashboard": False, "object_store_memory": _STORE}
+    try:
+        ray.init(address=address, **quiet, **(own if address == HERE else {}))
+    except Exception as error:  # Ray raises the bare class where a node does not start in time
+        raise ConfigurationError(f"Ray does not connect to {address}: {_line(str(error), 0)}") from None
+    return ray
+
+
+def starter(ray: Any, spec: Spec, capacity: int, cpus: float) -> Callable[[], Remote]:
+    """What begins a worker: an actor on the machine that has the fewest."""
+    kind = ray.remote(Worker).options(
+        num_cpus=cpus,
+        max_restarts=0,  # the pool begins another one, and knows which questions were lost
+        max_task_retries=0,
+        max_concurrency=capacity + _BESIDE,
+        scheduling_strategy="SPREAD",
+    )
+    return lambda: _Actor(ray, kind.remote(spec))
+
+
+class _Actor:
+    """A worker that is a Ray actor."""
+
+    def __init__(self, ray: Any, actor: Any) -> None:
+        self._ray, self._actor = ray, actor
+
+    async def _call(self, name: str, *arguments: object) -> Any:
+        errors = self._ray.exceptions
+        try:
+            return await getattr(self._actor, name).remote(*arguments)
+        except errors.RayTaskError as error:
+            raise RegroundError(f"a worker failed in {name}: {_line(str(error), -1)}") from None
+        except errors.RayError as error:
+            raise Lost(_line(str(error), -1 if "creation task" in str(error) else 0)) from None
+
+    async def open(self, task: str) -> Trouble | None:
+        """As Worker.open."""
+        trouble: Trouble | None = await self._call("open", task)
+        return trouble
+
+    async def solve(self, question: Question) -> Done | Trouble:
+        """As Worker.solve."""
+        done: Done | Trouble = await self._call("solve", question)
+        return done
+
+    async def exchange(self, confirmed: int) -> Parcel:
+        """As Worker.exchange."""
+        parcel: Parcel = await self._call("exchange", confirmed)
+        return parcel
+
+    async def close(self) -> None:
+        """As Worker.close."""
+        await self._call("close")
+
+    def kill(self) -> None:
+        """End the actor's process."""
+        with suppress(Exception):  # it may be gone, and Ray too
+            self._ray.kill(self._actor)
+
+
+def _line(text: str, place: int) -> str:
+    """The first or the last line of a message of Ray's."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[place] if lines else "no reason was given"

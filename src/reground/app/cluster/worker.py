@@ -1,0 +1,127 @@
+"""A worker: builds what the command would build, from the same options, and answers the questions that it is sent."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from reground.app.cluster.outbox import Outbox, SentJournal
+from reground.app.cluster.wire import Done, Parcel, Place, Question, Spec, Trouble, changed
+from reground.core.budget import Budget
+from reground.core.errors import ConfigurationError
+from reground.evaluation.asked import solve_here
+from reground.evaluation.runner import FATAL, EvalSettings
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from reground.app.evaluating import Bench
+    from reground.core.method import Method
+
+_JUDGES = frozenset({"judge", "judge_weights"})
+
+
+class Worker:
+    """One event loop with models, documents and methods of its own. It has no file of the run.
+
+    An error is returned as Trouble, for what is raised here would have to be pickled.
+    """
+
+    def __init__(self, spec: Spec) -> None:
+        self._spec = spec
+        self._opened = AsyncExitStack()
+        self._benches: dict[str, asyncio.Task[Bench]] = {}
+        self._methods: dict[Place, Method] = {}
+        self._outbox = Outbox()
+
+    async def open(self, task: str) -> Trouble | None:
+        """Open the parts for a task, so that the first questions need not wait for them."""
+        from reground import __version__
+
+        try:
+            if self._spec.folder.is_dir():
+                os.chdir(self._spec.folder)
+            if __version__ != self._spec.version:
+                raise ConfigurationError(f"reground {__version__} is installed there, and {self._spec.version} here")
+            await self._bench(task)
+        except Exception as error:
+            return Trouble.of(error)
+        return None
+
+    async def solve(self, question: Question) -> Done | Trouble:
+        """Answer a question."""
+        try:
+            return await self._solve(question)
+        except Exception as error:
+            return Trouble.of(error)
+
+    async def exchange(self, confirmed: int) -> Parcel:
+        """What there is to write and to tell; see Outbox."""
+        return await self._outbox.exchange(confirmed)
+
+    async def close(self) -> None:
+        """Close models and documents."""
+        await self._opened.aclose()
+
+    async def _solve(self, question: Question) -> Done:
+        method = await self._method(question.place, question.identity)
+        journal = SentJournal(self._outbox, question.ticket, question.recorded)
+        solved = await solve_here(method, question.asked, journal, journal.observe)
+        told = await self._outbox.end(question.ticket)
+        fatal = Trouble.of(solved.error) if isinstance(solved.error, FATAL) else None
+        return Done(solved.trajectory, told, fatal)
+
+    async def _method(self, place: Place, wanted: Mapping[str, object]) -> Method:
+        """A place's method. Raises ConfigurationError where it is not the one that the command takes it to be."""
+        bench = await self._bench(place.task)
+        if place not in self._methods:
+            sized = bench if place.size is None else replace(bench, tuned={place.cell: place.size})
+            ready = sized.configure(place.cell, EvalSettings(place.cell.method, self._spec.order.model), Budget())
+            _compare(identity_of(ready.settings), wanted)
+            self._methods[place] = ready.method
+        return self._methods[place]
+
+    async def _bench(self, task: str) -> Bench:
+        """The bench of a task, opened once for all questions that wait for it."""
+        if task not in self._benches:
+            self._benches[task] = asyncio.create_task(self._open_bench(task))
+        return await asyncio.shield(self._benches[task])
+
+    async def _open_bench(self, task: str) -> Bench:
+        from rich.console import Console
+
+        from reground.app.cli.preparing import open_benches
+        from reground.app.options_evaluation import Measuring
+        from reground.evaluation.tasks import load_task
+
+        order = self._spec.order
+        if isinstance(order, Measuring):
+            order = changed(order, judge=None)  # answers are rated where the run folder is
+        silent, nowhere = Console(quiet=True), self._spec.folder
+        parts = await open_benches(
+            order, [load_task(task, order.data)], self._spec.methods, nowhere, silent, self._opened, quiet=True
+        )
+        return parts[0]
+
+
+def identity_of(settings: EvalSettings) -> dict[str, object]:
+    """What has to be equal for a method to be the same at the command and at a worker."""
+    model = {key: value for key, value in settings.model_settings.items() if key not in _JUDGES}
+    return {
+        "method": settings.method,
+        "settings": settings.method_settings,
+        "model": settings.model,
+        "model settings": model,
+        "documents": settings.retriever,
+    }
+
+
+def _compare(own: Mapping[str, object], wanted: Mapping[str, object]) -> None:
+    for name, value in wanted.items():
+        if own[name] != value:
+            raise ConfigurationError(
+                f"its {name} would be {own[name]!r}, and here {value!r}: give every machine the same files and packages"
+            )

@@ -1,0 +1,60 @@
+"""One question of a run, answered in this process or in another one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol
+
+from reground.core.budget import Budget
+from reground.core.events import Observer
+from reground.core.journal import Journal
+from reground.core.language import Usage
+from reground.core.method import Method
+from reground.core.run import Run
+from reground.core.solve import Solved, solve
+
+RUN_ID = "eval"
+
+Told = Callable[[Usage, Usage | None], None]
+"""Called with what a question has cost so far, and with what of it this session has paid since the last call."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question and repeat with all that its run depends on, beside the method; small enough to be sent.
+
+    id: of the trajectory and in the journal. method: its name, for the record. hidden: documents it must not find.
+    """
+
+    id: str
+    question: str
+    method: str
+    budget: Budget
+    seed: int
+    hidden: frozenset[str] = frozenset()
+
+
+class Elsewhere(Protocol):
+    """Answers questions in other processes."""
+
+    async def solve(self, asked: Asked, journal: Journal, told: Told, /) -> Solved:
+        """As `solve_here`, with every effect in `journal` before the method sees its result.
+
+        Raises the errors of a run, as opposed to those of a question, which are in the trajectory.
+        """
+        ...
+
+
+async def solve_here(method: Method, asked: Asked, journal: Journal, observer: Observer | None = None) -> Solved:
+    """Answer a question in this process. What the journal has recorded of it is replayed."""
+    run = Run(
+        run_id=RUN_ID,
+        question_id=asked.id,
+        journal=journal,
+        budget=asked.budget,
+        observer=observer,
+        seed=asked.seed,
+        hidden=asked.hidden,
+    )
+    return await solve(method, asked.question, run, id=asked.id, name=asked.method)

@@ -1,0 +1,121 @@
+"""Workers in this process, for tests of what needs no Ray: all that they get and give is pickled on the way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import pickle
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import TypeVar
+
+from reground import __version__
+from reground.app.cluster.pool import Lost
+from reground.app.cluster.wire import Done, Parcel, Question, Spec, Trouble
+from reground.app.cluster.worker import Worker
+from reground.app.options_evaluation import Evaluate
+from reground.models.options import ModelOptions
+
+T = TypeVar("T")
+
+CHAIN = '''"""Asks three times, one after the other; each prompt has the reply before it."""
+
+import dataclasses
+import os
+from pathlib import Path
+
+from reground.core.answers import PHRASE, Answer, AnswerForm
+from reground.core.language import LanguageModel, Sampling
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class Chain:
+    """Three calls. steps: how many."""
+
+    model: LanguageModel
+    form: AnswerForm = PHRASE
+    steps: int = 3
+    pids: str = ""
+
+    async def solve(self, question, run, /):
+        if self.pids:
+            (Path(self.pids) / str(os.getpid())).touch()
+        text = ""
+        for number in range(self.steps):
+            sampling = Sampling(temperature=0.7)
+            text = await run.ask(self.model, f"{question} step {number} after {text}", name="ask", sampling=sampling)
+            run.propose(Answer(text=text))
+        return Answer(text=text)
+
+
+METHOD = Chain
+'''
+
+
+def written(folder: Path, questions: int) -> tuple[Path, Path]:
+    """The files of the method above and of questions."""
+    method, asked = folder / "chain.py", folder / "questions.jsonl"
+    method.write_text(CHAIN)
+    lines = ({"id": f"q{i}", "question": f"what is {i}", "answer": str(i)} for i in range(questions))
+    asked.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return method, asked
+
+
+def order(folder: Path, url: str, questions: int, **options: object) -> Evaluate:
+    """What `eval` would be given."""
+    method, asked = written(folder, questions)
+    return Evaluate(
+        method=str(method), questions=asked, model="openai/mock", model_options=ModelOptions(base_url=url), **options
+    )
+
+
+def spec(given: Evaluate) -> Spec:
+    """What its workers would be given."""
+    return Spec(given, (given.method,), Path.cwd(), __version__)
+
+
+def sent(value: T) -> T:
+    """The value after its way."""
+    return pickle.loads(pickle.dumps(value))
+
+
+class Near:
+    """A worker in this process."""
+
+    def __init__(self, spec: Spec) -> None:
+        self._worker = Worker(sent(spec))
+        self._running: set[asyncio.Task[object]] = set()
+        self.dead = False
+        self.questions: list[str] = []
+
+    async def _call(self, work: Awaitable[T]) -> T:
+        if self.dead:
+            raise Lost("killed")
+        task = asyncio.ensure_future(work)
+        self._running.add(task)
+        try:
+            return sent(await asyncio.shield(task))
+        except asyncio.CancelledError:
+            if self.dead:
+                raise Lost("killed") from None
+            raise
+        finally:
+            self._running.discard(task)
+
+    async def open(self, task: str) -> Trouble | None:
+        return await self._call(self._worker.open(task))
+
+    async def solve(self, question: Question) -> Done | Trouble:
+        self.questions.append(question.asked.id)
+        return await self._call(self._worker.solve(sent(question)))
+
+    async def exchange(self, confirmed: int) -> Parcel:
+        return await self._call(self._worker.exchange(confirmed))
+
+    async def close(self) -> None:
+        await self._call(self._worker.close())
+
+    def kill(self) -> None:
+        self.dead = True
+        for task in self._running:
+            task.cancel()

@@ -1,0 +1,295 @@
+"""The pool and its workers without Ray: what is written before it is seen, and what is lost with a worker."""
+
+from __future__ import annotations
+
+import asyncio
+import sqlite3
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager, closing
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from reground.app.cli.preparing import open_benches
+from reground.app.cluster.opening import share_of
+from reground.app.cluster.outbox import Outbox, SentJournal
+from reground.app.cluster.pool import MOST_LOSSES, Lost, Pool
+from reground.app.cluster.wire import Parcel, Place, Told, Trouble, changed
+from reground.app.cluster.worker import identity_of
+from reground.app.options_evaluation import Evaluate
+from reground.core.budget import Budget
+from reground.core.errors import BudgetExceeded, ConfigurationError, JournalError, MissingExtra, RegroundError
+from reground.core.journal import Effect, MemoryJournal
+from reground.core.language import Usage
+from reground.core.trajectory import Trajectory, read_trajectories
+from reground.evaluation.asked import Asked
+from reground.evaluation.compare import Cell, Configured
+from reground.evaluation.progress import Progress
+from reground.evaluation.records import Record
+from reground.evaluation.runner import EvalSettings, RunResult, evaluate
+from reground.evaluation.task import Task
+from reground.evaluation.tasks import load_task
+from reground.models.options import ModelOptions
+from reground.testing.openai_server import MockOpenAI
+from tests.cluster.near import Near, order, sent, spec
+from tests.killing import effects
+
+
+@asynccontextmanager
+async def configured(given: Evaluate) -> AsyncIterator[tuple[Task, Cell, Configured]]:
+    """What the command builds."""
+    async with AsyncExitStack() as opened:
+        task = load_task(given.task)
+        (bench,) = await open_benches(given, [task], [given.method], Path(), Console(quiet=True), opened, quiet=True)
+        cell = Cell(method=given.method, tokens=None)
+        base = EvalSettings(given.method, given.model, limit=None, concurrency=given.concurrency)
+        yield task, cell, bench.configure(cell, base, given.budget)
+
+
+async def run(
+    given: Evaluate,
+    out: Path,
+    start: Callable[[], Near] | None,
+    *,
+    workers: int = 2,
+    observer: Callable[[Progress], None] | None = None,
+) -> RunResult:
+    """Evaluate in this process, or with workers."""
+    async with configured(given) as (task, cell, ready), AsyncExitStack() as opened:
+        elsewhere = None
+        if start is not None:
+            capacity = -(-given.concurrency // workers)
+            pool = await opened.enter_async_context(Pool(start, given.task, workers=workers, capacity=capacity))
+            elsewhere = pool.at(Place(given.task, cell), identity_of(ready.settings))
+        return await evaluate(task, ready.method, ready.settings, out, observer=observer, elsewhere=elsewhere)
+
+
+def timeless(record: Record) -> Record:
+    """A record without the seconds that it took."""
+    stages = {name: stage.model_copy(update={"seconds": 0.0}) for name, stage in record.stages.items()}
+    return record.model_copy(update={"seconds": 0.0, "stages": stages})
+
+
+def said(trajectory: Trajectory) -> object:
+    """What a trajectory tells, without the seconds."""
+    steps = [step.model_copy(update={"elapsed": 0.0}) for step in trajectory.steps]
+    return trajectory.id, trajectory.answer, steps, trajectory.usage, trajectory.metadata
+
+
+async def test_the_result_is_that_of_a_run_in_one_process(tmp_path: Path) -> None:
+    async with MockOpenAI(lambda body: f"Answer: {body['seed']}") as server:
+        given = order(tmp_path, server.url, 9, concurrency=4)
+        near: list[Near] = []
+        seen: list[Progress] = []
+
+        def start() -> Near:
+            near.append(Near(spec(given)))
+            return near[-1]
+
+        here = await run(given, tmp_path / "here", None)
+        there = await run(given, tmp_path / "there", start, observer=seen.append)
+    assert here.config == there.config
+
+    def by_id(result: RunResult) -> list[Record]:
+        return sorted(map(timeless, result.records), key=lambda record: record.id)
+
+    assert by_id(here) == by_id(there)
+    assert here.summary.metrics == there.summary.metrics
+    assert here.summary.usage == there.summary.usage
+    ones, others = (
+        sorted(map(said, read_trajectories(tmp_path / name / "trajectories.jsonl")), key=lambda each: each[0])
+        for name in ("here", "there")
+    )
+    assert ones == others
+    assert sorted(place for place, _ in effects(tmp_path / "here" / "journal.sqlite")) == sorted(
+        place for place, _ in effects(tmp_path / "there" / "journal.sqlite")
+    )
+    assert (seen[-1].done, seen[-1].paid) == (9, there.summary.usage)
+    assert [bool(each.questions) for each in near] == [True, True]
+
+
+async def test_a_killed_workers_questions_go_on_elsewhere_from_what_was_recorded(tmp_path: Path) -> None:
+    async with MockOpenAI(lambda body: "Answer: 1", latency=0.02) as server:
+        given = order(tmp_path, server.url, 12, concurrency=4)
+        near: list[Near] = []
+
+        def start() -> Near:
+            near.append(Near(spec(given)))
+            return near[-1]
+
+        killed: list[str] = []
+
+        def watch(now: Progress) -> None:
+            if now.paid.calls >= 8 and not killed:
+                killed.append("once")
+                near[0].kill()
+
+        result = await run(given, tmp_path / "run", start, observer=watch)
+    assert killed and len(near) == 3
+    assert result.summary.finished
+    assert result.summary.failed == 0
+    assert result.summary.usage.calls == 36
+    # two calls at most were in flight at the worker, and only those were made again
+    again = len(server.received) - 36
+    assert 0 <= again <= 2
+    places = [place for place, _ in effects(tmp_path / "run" / "journal.sqlite")]
+    assert len(places) == len(set(places)) == 36
+
+
+class Held(MemoryJournal):
+    """A journal whose disk is slow: what is to be written waits for `writing`."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.writing = asyncio.Event()
+        self.waiting = asyncio.Event()
+
+    async def append(self, run: str, question: str, effect: Effect) -> None:
+        self.waiting.set()
+        await self.writing.wait()
+        await super().append(run, question, effect)
+
+
+async def test_an_effect_is_written_before_the_method_sees_it(tmp_path: Path) -> None:
+    async with MockOpenAI(lambda body: "Answer: 1") as server:
+        given = order(tmp_path, server.url, 1)
+        async with (
+            configured(given) as (_, cell, ready),
+            Pool(lambda: Near(spec(given)), given.task, workers=1, capacity=1) as pool,
+        ):
+            at, journal = pool.at(Place(given.task, cell), identity_of(ready.settings)), Held()
+            asked = Asked("q0~0", "what is 0", given.method, Budget(), 0)
+            solving = asyncio.create_task(at.solve(asked, journal, lambda usage, paid: None))
+            await journal.waiting.wait()
+            await asyncio.sleep(0.1)
+            assert len(server.received) == 1
+            journal.writing.set()
+            solved = await solving
+    assert len(server.received) == 3
+    assert solved.trajectory.failure is None
+    assert len(journal.effects["eval", "q0~0"]) == 3
+
+
+class Full(MemoryJournal):
+    """A journal on a full disk."""
+
+    async def append(self, run: str, question: str, effect: Effect) -> None:
+        raise JournalError("cannot write the journal: the disk is full")
+
+
+async def test_a_journal_that_cannot_be_written_stops_the_run(tmp_path: Path) -> None:
+    async with MockOpenAI(lambda body: "Answer: 1") as server:
+        given = order(tmp_path, server.url, 1)
+        async with (
+            configured(given) as (_, cell, ready),
+            Pool(lambda: Near(spec(given)), given.task, workers=1, capacity=1) as pool,
+        ):
+            at = pool.at(Place(given.task, cell), identity_of(ready.settings))
+            asked = Asked("q0~0", "what is 0", given.method, Budget(), 0)
+            with pytest.raises(JournalError, match="the disk is full"):
+                await at.solve(asked, Full(), lambda usage, paid: None)
+
+
+async def test_a_question_that_ends_every_worker_stops_the_run(tmp_path: Path) -> None:
+    class Fragile(Near):
+        async def solve(self, question):  # type: ignore[no-untyped-def]
+            if question.asked.id == "q1~0":
+                self.kill()
+            return await super().solve(question)
+
+    async with MockOpenAI(lambda body: "Answer: 1") as server:
+        given = order(tmp_path, server.url, 3, concurrency=1)
+        with pytest.raises(RegroundError, match=f"{MOST_LOSSES} workers were lost with the question q1~0"):
+            await run(given, tmp_path / "run", lambda: Fragile(spec(given)), workers=1)
+
+
+async def test_workers_that_never_begin_stop_the_run(tmp_path: Path) -> None:
+    class Stillborn(Near):
+        async def open(self, task: str) -> Trouble | None:
+            raise Lost("no module is named reground")
+
+    given = order(tmp_path, "http://127.0.0.1:9/v1", 3)
+    with pytest.raises(ConfigurationError, match="ended 5 times without an answer: no module is named reground"):
+        await run(given, tmp_path / "run", lambda: Stillborn(spec(given)), workers=1)
+
+
+async def test_a_worker_with_other_settings_is_refused(tmp_path: Path) -> None:
+    async with MockOpenAI(lambda body: "Answer: 1") as server:
+        given = order(tmp_path, server.url, 2)
+        other = changed(given, settings={"steps": 2})
+        with pytest.raises(ConfigurationError, match=r"worker 0: its settings would be .*'steps': 2"):
+            await run(given, tmp_path / "run", lambda: Near(spec(other)), workers=1)
+        older = replace(spec(given), version="0.0.1")
+        with pytest.raises(ConfigurationError, match=r"worker 0: reground .* is installed there, and 0.0.1 here"):
+            await run(given, tmp_path / "run", lambda: Near(older), workers=1)
+    assert server.received == []
+
+
+async def test_an_error_of_the_run_keeps_its_class_on_the_way(tmp_path: Path) -> None:
+    async with MockOpenAI(lambda body: "Answer: 1", key="right") as server:
+        given = order(tmp_path, server.url, 2)
+        with pytest.raises(RegroundError, match="worker 0: ") as raised:
+            await run(given, tmp_path / "run", lambda: Near(spec(given)), workers=1)
+    assert type(raised.value).__name__ == "AuthenticationError"
+    with closing(sqlite3.connect(tmp_path / "run" / "journal.sqlite")) as db:
+        assert db.execute("SELECT COUNT(*) FROM effects").fetchone() == (0,)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"),
+    [
+        (MissingExtra("gguf/x", "local"), ConfigurationError),
+        (BudgetExceeded("tokens", "no tokens are left"), RegroundError),
+        (KeyError("x"), RegroundError),
+    ],
+)
+def test_every_error_can_be_sent(error: Exception, kind: type[RegroundError]) -> None:
+    arrived = sent(Trouble.of(error)).error("worker 3")
+    assert type(arrived) is kind
+    assert str(arrived).startswith("worker 3: ")
+
+
+def effect(ordinal: int) -> Effect:
+    return Effect("", ordinal, "f", "{}", 0.0)
+
+
+async def test_effects_that_wait_together_share_a_parcel_and_go_on_together() -> None:
+    outbox = Outbox()
+    journal = SentJournal(outbox, 7, [effect(0)])
+    assert [*journal.load("eval", "q")] == [("", 0)]
+    puts = [asyncio.create_task(journal.append("eval", "q", effect(n))) for n in (1, 2)]
+    await asyncio.sleep(0)
+    first = await outbox.exchange(0)
+    assert first == Parcel(1, ((7, effect(1)), (7, effect(2))), {})
+    await asyncio.sleep(0)
+    assert not any(put.done() for put in puts)
+    following = asyncio.create_task(outbox.exchange(1))
+    await asyncio.gather(*puts)
+    assert not following.done()
+    outbox.tell(7, Told(Usage(calls=1), Usage(calls=1)))
+    outbox.tell(7, Told(Usage(calls=2), Usage(calls=1)))
+    assert (await following).told == {7: Told(Usage(calls=2), Usage(calls=2))}
+
+
+async def test_an_effect_whose_method_no_longer_waits_is_still_written_before_the_question_ends() -> None:
+    outbox = Outbox()
+    put = asyncio.create_task(outbox.put(1, effect(0)))
+    await asyncio.sleep(0)
+    put.cancel()
+    ending = asyncio.create_task(outbox.end(1))
+    parcel = await outbox.exchange(0)
+    await asyncio.sleep(0)
+    assert [each for each, _ in parcel.effects] == [1]
+    assert not ending.done()
+    following = asyncio.create_task(outbox.exchange(parcel.number))
+    assert await ending is None
+    following.cancel()
+
+
+def test_limits_on_a_server_are_shared_out() -> None:
+    given = ModelOptions(connections=10, requests_per_minute=60, tokens_per_minute=None)
+    share = share_of(given, 4)
+    assert (share.connections, share.requests_per_minute, share.tokens_per_minute) == (2, 15, None)
+    assert share_of(given, 100).connections == 1
