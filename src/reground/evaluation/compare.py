@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import Literal
 
 from reground.core.errors import CapabilityError, ConfigurationError, SandboxUnavailable
+from reground.core.journals import Journals
 from reground.core.language import Value
 from reground.core.method import Method
 from reground.core.programs import Sandbox
 from reground.evaluation.progress import Progress
 from reground.evaluation.results import check_run, read_stored, write_text
-from reground.evaluation.runner import EvalSettings, RunResult, configuration, evaluate
+from reground.evaluation.runner import IN_FOLDERS, EvalSettings, RunResult, configuration, evaluate
 from reground.evaluation.task import Task
 
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*([km]?)")
@@ -115,6 +116,7 @@ async def compare(
     baseline: str,
     sandbox: Sandbox | None = None,
     observer: CellObserver | None = None,
+    journals: Journals = IN_FOLDERS,
 ) -> CompareResult:
     """Run every cell, or resume the unfinished ones.
 
@@ -129,7 +131,9 @@ async def compare(
         watch = None if observer is None else partial(observer, index)
         folder = out / cell.label
         try:
-            run = await evaluate(task, ready.method, ready.settings, folder, sandbox=sandbox, observer=watch)
+            run = await evaluate(
+                task, ready.method, ready.settings, folder, sandbox=sandbox, observer=watch, journals=journals
+            )
             result.runs[cell.label] = run
         except (CapabilityError, SandboxUnavailable) as error:
             result.refused.append(Refusal(cell=cell, why=str(error)))

@@ -26,7 +26,8 @@ from reground.core.errors import (
     SandboxUnavailable,
     StorageError,
 )
-from reground.core.journal import SqliteJournal, fingerprint
+from reground.core.journal import fingerprint
+from reground.core.journals import InFolders, Journals, Kept
 from reground.core.method import Method
 from reground.core.programs import Sandbox
 from reground.core.run import Run
@@ -36,13 +37,14 @@ from reground.evaluation import before_checks, faithfulness
 from reground.evaluation.progress import Progress, Tracker
 from reground.evaluation.questions import Questions
 from reground.evaluation.records import Record, RunConfig, Summary
-from reground.evaluation.results import RunFolder, open_run
+from reground.evaluation.results import MAY_GROW, RunFolder, open_run
 from reground.evaluation.selection import select
 from reground.evaluation.stages import stages_of
 from reground.evaluation.summary import summarise
 from reground.evaluation.task import Example, Score, Task, hidden_documents
 
 RUN_ID = "eval"
+IN_FOLDERS = InFolders()
 ANSWER_CHARACTERS = 300
 LABEL_CHARACTERS = 80
 FATAL = (
@@ -136,22 +138,31 @@ async def evaluate(
     *,
     sandbox: Sandbox | None = None,
     observer: Callable[[Progress], None] | None = None,
+    journals: Journals = IN_FOLDERS,
 ) -> RunResult:
     """Run a method on a task, or resume an interrupted run.
 
     A failed question is recorded as failed and the others continue. An error of the run itself (see FATAL) stops the
     run. Raises ConfigurationError when `out` contains another run, DataError when a file in it is broken.
+
+    journals: where the run's journal is; by default in `out`.
     """
     if settings.repeats < 1 or settings.concurrency < 1 or (settings.limit is not None and settings.limit < 1):
         raise ConfigurationError("limit, repeats and concurrency must be at least 1")
     jobs = [_Job(example, repeat) for repeat in range(settings.repeats) for example in choose(task, settings)]
     with open_run(out, configuration(task, settings)) as folder:
-        session = _Session(task, method, settings, folder, sandbox)
+        kept = await journals.open(folder.journal, RUN_ID, identity(folder.config))
+        session = _Session(task, method, settings, folder, kept, sandbox)
         try:
             await session.run(jobs, observer)
         finally:
             summary = session.close(len(jobs))
         return RunResult(out, folder.config, list(session.records.values()), summary, folder.notices)
+
+
+def identity(config: RunConfig) -> str:
+    """What tells a run from others of the same name in a shared journal. Limit and repeats may grow."""
+    return fingerprint("run", config.model_dump_json(exclude=set(MAY_GROW)))
 
 
 @dataclass(frozen=True)
@@ -168,11 +179,17 @@ class _Session:
     """One process's work on a run folder."""
 
     def __init__(
-        self, task: Task, method: Method, settings: EvalSettings, folder: RunFolder, sandbox: Sandbox | None
+        self,
+        task: Task,
+        method: Method,
+        settings: EvalSettings,
+        folder: RunFolder,
+        kept: Kept,
+        sandbox: Sandbox | None,
     ) -> None:
         self._task, self._method, self._settings = task, method, settings
         self._folder, self._sandbox = folder, sandbox
-        self._journal = SqliteJournal(folder.journal)
+        self._journal, self._run = kept.journal, kept.run
         self._fatal: Exception | None = None
         self.records: dict[str, Record] = {}
 
@@ -255,9 +272,10 @@ class _Session:
     async def _solve(self, job: _Job, tracker: Tracker) -> Solved:
         settings = self._settings
         run = Run(
-            run_id=RUN_ID,
+            run_id=self._run,
             question_id=job.id,
             journal=self._journal,
+            recorded=await self._journal.read(self._run, job.id),
             budget=settings.budget,
             observer=partial(tracker.watch, job.id),
             seed=settings.seed,
