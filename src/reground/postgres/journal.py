@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from reground.core.errors import JournalError
@@ -130,7 +130,7 @@ class PostgresJournal:
         effects: dict[tuple[str, int], Effect] = {}
         damaged: dict[tuple[str, int], int] = {}
         for row, mark, values in rows:
-            effect = Effect(*values, f"{self.place}, row {row}")
+            effect = replace(Effect(*values), where=f"{self.place}, row {row}")
             place = effect.span, effect.ordinal
             if mark == checksum(run, question, *values):
                 effects[place] = effect

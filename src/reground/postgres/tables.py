@@ -61,6 +61,7 @@ def prepare(db: Connection[Any], place: str) -> str:
     ((there,),) = db.execute("SELECT to_regclass('reground_journal') IS NOT NULL")
     if not there:
         with db.transaction():
+            db.execute("SET LOCAL synchronous_commit TO on")  # run folders keep the id
             db.execute("SELECT pg_advisory_xact_lock(%s::bigint)", (_LOCK,))
             db.execute(_MAKE)
             db.execute(
