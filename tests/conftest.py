@@ -1,8 +1,12 @@
 """Settings of all tests."""
 
+from collections.abc import Iterator
+
+import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.adversarial import THOROUGH
+from tests.postgres_server import Postgres, running
 
 # A property is about what is computed; how long that takes on a busy machine says nothing about it.
 # The same examples on every run: a check of a change judges the change. REGROUND_THOROUGH=1 looks for new ones.
@@ -10,3 +14,10 @@ settings.register_profile(
     "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=not THOROUGH
 )
 settings.load_profile("patient")
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    """A PostgreSQL server; a test of it skips where there is none."""
+    with running() as server:
+        yield server

@@ -1,5 +1,6 @@
 import asyncio
 import sqlite3
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from reground.core.errors import JournalError
 from reground.core.journal import Effect, MemoryJournal, SqliteJournal, fingerprint
+from reground.core.journals import KeptJournal
 from reground.core.run import Run
 from reground.models.scripted import ScriptedModel
 from tests.core.strategies import text
@@ -23,14 +25,35 @@ effects = st.builds(
 entries = st.lists(st.tuples(st.sampled_from(["run", "other"]), st.sampled_from(["q1", "q2"]), effects), max_size=20)
 
 
+Place = Callable[[], KeptJournal]
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgres"])
+def new_place(request, tmp_path_factory) -> Callable[[], Place]:
+    """Makes places for a journal; each opens the journal that is there."""
+    if request.param == "postgres":
+        from reground.postgres.journal import PostgresJournal
+
+        server = request.getfixturevalue("postgres")
+
+    def made() -> Place:
+        if request.param == "sqlite":
+            path = tmp_path_factory.mktemp("journal") / "sub" / "j.db"
+            return lambda: SqliteJournal(path)
+        url = server.fresh()
+        return lambda: PostgresJournal(url)
+
+    return made
+
+
 @settings(max_examples=40)
-@given(entries)
-def test_what_was_appended_is_there_after_opening_again(tmp_path_factory, entries):
-    path = tmp_path_factory.mktemp("journal") / "sub" / "j.db"
+@given(entries=entries)
+def test_what_was_appended_is_there_after_opening_again(new_place, entries):
+    opened = new_place()
     memory = MemoryJournal()
 
     async def write():
-        journal = SqliteJournal(path)
+        journal = opened()
         for run, question, effect in entries:
             await memory.append(run, question, effect)
         half = len(entries) // 2
@@ -40,25 +63,26 @@ def test_what_was_appended_is_there_after_opening_again(tmp_path_factory, entrie
         journal.close()
 
     asyncio.run(write())
-    again = SqliteJournal(path)
+    again = opened()
     for run in ("run", "other"):
         for question in ("q1", "q2", "never"):
             assert again.load(run, question) == memory.load(run, question)
     again.close()
 
 
-async def test_an_append_is_committed_when_it_returns(tmp_path):
-    path = tmp_path / "j.db"
-    journal = SqliteJournal(path)
+async def test_an_append_is_committed_when_it_returns(new_place):
+    opened = new_place()
+    journal = opened()
     await journal.append("r", "q", Effect("", 0, "f", "result", 1.0))
-    other = sqlite3.connect(path)
-    assert other.execute("SELECT result FROM effects").fetchall() == [("result",)]
+    other = opened()
+    assert [effect.result for effect in other.load("r", "q").values()] == ["result"]
+    assert await other.read("r", "q") == other.load("r", "q")
     other.close()
     journal.close()
 
 
-async def test_a_cancelled_append_is_written_all_the_same(tmp_path):
-    journal = SqliteJournal(tmp_path / "j.db")
+async def test_a_cancelled_append_is_written_all_the_same(new_place):
+    journal = new_place()()
     task = asyncio.create_task(journal.append("r", "q", Effect("", 0, "f", "paid", 1.0)))
     await asyncio.sleep(0)
     task.cancel()
@@ -69,19 +93,40 @@ async def test_a_cancelled_append_is_written_all_the_same(tmp_path):
     journal.close()
 
 
-async def test_what_waits_is_written_on_closing(tmp_path):
-    journal = SqliteJournal(tmp_path / "j.db")
+async def test_what_waits_is_written_on_closing(new_place):
+    opened = new_place()
+    journal = opened()
     task = asyncio.create_task(journal.append("r", "q", Effect("", 0, "f", "paid", 1.0)))
     await asyncio.sleep(0)
     journal.close()
     await task
-    again = SqliteJournal(tmp_path / "j.db")
+    again = opened()
     assert ("", 0) in again.load("r", "q")
     again.close()
 
 
-async def test_one_run_can_be_forgotten(tmp_path):
-    journal = SqliteJournal(tmp_path / "j.db")
+async def test_of_two_records_of_one_place_the_later_one_counts(new_place):
+    journal = new_place()()
+    await asyncio.gather(*(journal.append("r", "q", Effect("", 0, "f", str(n), 1.0)) for n in range(30)))
+    assert journal.load("r", "q")["", 0].result == "29"
+    await journal.append("r", "q", Effect("", 0, "f", "last", 1.0))
+    assert journal.load("r", "q")["", 0].result == "last"
+    journal.close()
+
+
+async def test_names_and_texts_of_any_length_with_any_character(new_place):
+    journal = new_place()()
+    names = ["q" * 5000, "q" * 5000 + "!", "", "a\0b", "a\1b", "a\1\0\1\2", "é語🎈"]
+    for name in names:
+        await journal.append(name, name, Effect(name, 0, name, name * 100, 1.0))
+    for name in names:
+        assert journal.load(name, name) == {(name, 0): Effect(name, 0, name, name * 100, 1.0)}
+    assert journal.notices == []
+    journal.close()
+
+
+async def test_one_run_can_be_forgotten(new_place):
+    journal = new_place()()
     for run in ("old", "new"):
         await journal.append(run, "q", Effect("", 0, "f", run, 1.0))
     journal.forget("old")
@@ -90,8 +135,9 @@ async def test_one_run_can_be_forgotten(tmp_path):
     journal.close()
 
 
-async def test_two_processes_may_write_one_journal(tmp_path):
-    journals = [SqliteJournal(tmp_path / "j.db") for _ in range(2)]
+async def test_two_processes_may_write_one_journal(new_place):
+    opened = new_place()
+    journals = [opened() for _ in range(2)]
     for number in range(10):
         await asyncio.gather(
             *(journal.append(f"r{n}", "q", Effect("", number, "f", "", 0.0)) for n, journal in enumerate(journals))

@@ -48,7 +48,11 @@ async def test_a_trajectory_without_checks_has_no_such_metric() -> None:
 
 async def test_an_answer_that_the_checks_left_alone_is_judged_once() -> None:
     model = ScriptedModel(["# so\nimplied = True"])
-    task = JudgedTask(task=TASK, judge=Judge(model=model), open_run=lambda example, trajectory: Run())
+
+    async def open_run(example, trajectory):
+        return Run()
+
+    task = JudgedTask(task=TASK, judge=Judge(model=model), open_run=open_run)
     found = await score(task, EXAMPLE, answered("In Ghent.", noted("In Ghent.")), None)
     assert found["auto-eval"] == found["before checks: auto-eval"] == Score(value=1.0)
     assert len(model.calls) == 1

@@ -155,9 +155,11 @@ async def test_a_judged_task_adds_the_judge_to_the_tasks_own_metrics() -> None:
     example = Example(id="1", question="Q?", golden_answers=("Ghent",))
     inner = QuestionAnswering("bamboogle", "cover-EM", (example,))
     model = ScriptedModel([YES, NO, "x", "x", "x", "x"])
-    task = JudgedTask(
-        task=inner, judge=Judge(model=model, ratings=2, temperature=0.5), open_run=lambda e, t: Run(question_id=e.id)
-    )
+
+    async def open_run(example: Example, trajectory: object) -> Run:
+        return Run(question_id=example.id)
+
+    task = JudgedTask(task=inner, judge=Judge(model=model, ratings=2, temperature=0.5), open_run=open_run)
     assert isinstance(task, Task)
     assert (task.name, task.form, task.primary) == ("bamboogle", TEXT, "auto-eval")
     assert (task.examples(), task.demonstrations(), task.solutions()) == ((example,), (), ["Q?"])

@@ -159,7 +159,11 @@ async def test_judges_of_plausibility_read_one_step_a_line_and_need_no_reference
     shown = "STEP 1: Chop a tree. - Minecraft items: 1x Oak Log\nSTEP 2: Craft. - Minecraft items: 4x Oak Planks"
     assert as_read(task, text) == shown
     judge = Judge(model=ScriptedModel(["# it stops too early\nmark = 2"]))
-    judged = JudgedTask(task=task, judge=judge, open_run=lambda example, trajectory: Run())
+
+    async def open_run(example, trajectory):
+        return Run()
+
+    judged = JudgedTask(task=task, judge=judge, open_run=open_run)
     assert judged.form is task.form
     trajectory = Trajectory(id="x", question="q", method="m", answer=Answer(text=text))
     scores = await judged.score(example_of(task, "stick"), trajectory, None)

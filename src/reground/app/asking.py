@@ -18,6 +18,7 @@ from reground.app.corpora import check_reranker, corpus_retriever, reranked
 from reground.app.empty import nothing_said
 from reground.app.identity import identity, plain
 from reground.app.inputs import as_budget, as_corpus, as_model, as_options
+from reground.app.journals import journals_of
 from reground.app.keywords import spread
 from reground.app.options import Ask
 from reground.app.searching import other_retriever
@@ -25,7 +26,6 @@ from reground.app.supporting import Check, check_support, open_check, with_suppo
 from reground.core.answers import FORMS, Citation, Sentence, Thought, abstains
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
-from reground.core.journal import SqliteJournal
 from reground.core.language import LanguageModel, Usage
 from reground.core.lines import replace_lines
 from reground.core.method import Method
@@ -247,6 +247,7 @@ def _checked(order: Ask) -> Ask:
     catalogue.check_rewriter(rewriter, [method])
     check_reranker(order)
     check_support(order)
+    journals_of(order)
     _check_trace(order.trace)
     return order
 
@@ -271,13 +272,14 @@ async def _solved(
     run_id = "ask-" + hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
     folder = (order.home if order.home is not None else runs_dir()) / run_id
     _write_config(folder, config, budget)
-    journal = SqliteJournal(folder / "journal.sqlite")
+    kept = await journals_of(order).open(folder / "journal.sqlite", run_id, run_id)
     try:
         if order.fresh:
-            journal.forget(run_id)
+            kept.journal.forget(kept.run)
         run = Run(
-            run_id=run_id, question_id="0", journal=journal, budget=budget, observer=order.observer, seed=order.seed
-        )
+            run_id=kept.run, question_id="0", journal=kept.journal, budget=budget, observer=order.observer,
+            seed=order.seed, recorded=await kept.journal.read(kept.run, "0"),
+        )  # fmt: skip
         from reground.evaluation.scaling import scaled
 
         fitted = scaled(method, None if budget is None else budget.tokens, keep=order.settings or {})
@@ -287,7 +289,7 @@ async def _solved(
         if order.support != "none":
             solved = await with_support(solved, fitted, order, check, run)
     finally:
-        journal.close()
+        kept.journal.close()
     return _result(solved, folder / "trajectory.jsonl", order)
 
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from reground.app.options_documents import Documents
     from reground.core.budget import Budget
     from reground.core.evidence import Retriever
+    from reground.core.journals import Journals, Kept
     from reground.core.language import LanguageModel
     from reground.core.method import Method
     from reground.core.programs import Sandbox
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from reground.models.options import ModelOptions
     from reground.retrieval.settings import IndexReport, Progress
 
+JUDGE = "judge"
+"""The name of the judge's run in its journal."""
 RUNS_CODE = frozenset({"program", "pal"})
 
 
@@ -182,29 +185,32 @@ def _check_corpus(corpus: Path | None) -> None:
 
 
 @contextmanager
-def judged(task: Task, judge: LanguageModel | None, out: Path) -> Iterator[Task]:
-    """The task, with answers rated by a judge model. The ratings have their own journal in the run's folder.
+def judged(task: Task, judge: LanguageModel | None, out: Path, journals: Journals) -> Iterator[Task]:
+    """The task, with answers rated by a judge model. The ratings have their own journal, beside the run's.
 
     Without a judge, the task itself.
     """
-    from reground.core.journal import SqliteJournal
     from reground.core.run import Run
     from reground.evaluation.tasks.longform import Judge, JudgedTask
 
-    journals: list[SqliteJournal] = []
+    opened: list[Kept] = []
+    opening = asyncio.Lock()  # several answers are judged at once
 
-    def open_run(example: Example, trajectory: Trajectory) -> Run:
-        if not journals:
-            journals.append(SqliteJournal(out / "judge.sqlite"))
+    async def open_run(example: Example, trajectory: Trajectory) -> Run:
+        async with opening:
+            if not opened:
+                opened.append(await journals.open(out / "judge.sqlite", JUDGE, JUDGE))
+        (kept,) = opened
         said = "" if trajectory.answer is None else trajectory.answer.text
         question = fingerprint("judged", trajectory.method, trajectory.id, said)
-        return Run(run_id="judge", question_id=question, journal=journals[0])
+        recorded = await kept.journal.read(kept.run, question)
+        return Run(run_id=kept.run, question_id=question, journal=kept.journal, recorded=recorded)
 
     try:
         yield task if judge is None else JudgedTask(task=task, judge=Judge(model=judge), open_run=open_run)
     finally:
-        for journal in journals:
-            journal.close()
+        for kept in opened:
+            kept.journal.close()
 
 
 def takes(method: str, part: str) -> bool:

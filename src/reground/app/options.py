@@ -26,8 +26,10 @@ if TYPE_CHECKING:  # types of options that exist only in Python
 
 DEFAULT_MODEL = "gguf/smollm2"
 DEFAULT_METHOD = "rar"
+SQLITE = "sqlite"
+"""The journal that is a file in the run's folder."""
 
-_MODEL, _SEARCH = ({"panel": title} for title in ("Model", "Search"))
+_MODEL, _SEARCH, _JOURNAL = ({"panel": title} for title in ("Model", "Search", "Journal"))
 _PYTHON = {"python_only": True}
 
 AnyModel = str | LanguageModel | Callable[[str], str | Awaitable[str]]
@@ -70,6 +72,20 @@ class Fresh:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Recorded:
+    """Where the calls of a run are recorded."""
+
+    journal: str | None = field(default=None, repr=False, metadata={"metavar": "URL", **_JOURNAL})
+    """Where every call is recorded: sqlite, a file in the run's folder, or postgresql://USER@HOST:PORT/DATABASE, which
+    runs on many machines share (extra postgres); by default REGROUND_JOURNAL, then sqlite. Leave the password to
+    PGPASSWORD or ~/.pgpass."""
+
+    journal_run: str | None = field(default=None, metadata={"metavar": "NAME", **_JOURNAL})
+    """The run's name in PostgreSQL, by which another folder or machine takes it up; by default one that no other folder
+    has, kept in the run's folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Work(ModelName, Language, Reranking):
     """The model, the documents, the settings and the budget."""
 
@@ -106,7 +122,7 @@ class Planning(Work):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask(MethodName, Planning, Rewriter, Fresh, Web):
+class Ask(MethodName, Planning, Rewriter, Fresh, Web, Recorded):
     """The options of `ask`."""
 
     question: str = field(kw_only=False, metadata={"argument": True})

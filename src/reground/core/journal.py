@@ -62,6 +62,10 @@ class Journal(Protocol):
         """Everything recorded for one question."""
         ...
 
+    async def read(self, run: str, question: str) -> dict[tuple[str, int], Effect]:
+        """What `load` gives; where it has to wait for another machine, the event loop goes on meanwhile."""
+        ...
+
     async def append(self, run: str, question: str, effect: Effect) -> None:
         """Return when the effect would survive the process."""
         ...
@@ -76,6 +80,10 @@ class MemoryJournal:
     def load(self, run: str, question: str) -> dict[tuple[str, int], Effect]:
         """Everything recorded for one question."""
         return dict(self.effects.get((run, question), {}))
+
+    async def read(self, run: str, question: str) -> dict[tuple[str, int], Effect]:
+        """What `load` gives."""
+        return self.load(run, question)
 
     async def append(self, run: str, question: str, effect: Effect) -> None:
         """Keep the effect for as long as this object lives."""
@@ -141,6 +149,10 @@ class SqliteJournal:
             return effects
         except sqlite3.Error as error:
             raise JournalError(f"cannot read the journal {self.path}: {error}") from error
+
+    async def read(self, run: str, question: str) -> dict[tuple[str, int], Effect]:
+        """What `load` gives; a file on this machine makes nobody wait."""
+        return self.load(run, question)
 
     def _name(self, damaged: Iterable[int]) -> None:
         for row in damaged:

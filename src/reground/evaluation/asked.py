@@ -8,13 +8,11 @@ from typing import Protocol
 
 from reground.core.budget import Budget
 from reground.core.events import Observer
-from reground.core.journal import Journal
+from reground.core.journal import Effect, Journal
 from reground.core.language import Usage
 from reground.core.method import Method
 from reground.core.run import Run
 from reground.core.solve import Solved, solve
-
-RUN_ID = "eval"
 
 Told = Callable[[Usage, Usage | None], None]
 """Called with what a question has cost so far, and with what of it this session has paid since the last call."""
@@ -25,6 +23,7 @@ class Asked:
     """A question and repeat with all that its run depends on, beside the method; small enough to be sent.
 
     id: of the trajectory and in the journal. method: its name, for the record. hidden: documents it must not find.
+    run: the run's name in the journal.
     """
 
     id: str
@@ -33,6 +32,7 @@ class Asked:
     budget: Budget
     seed: int
     hidden: frozenset[str] = frozenset()
+    run: str = "eval"
 
 
 class Elsewhere(Protocol):
@@ -46,15 +46,26 @@ class Elsewhere(Protocol):
         ...
 
 
-async def solve_here(method: Method, asked: Asked, journal: Journal, observer: Observer | None = None) -> Solved:
-    """Answer a question in this process. What the journal has recorded of it is replayed."""
+async def solve_here(
+    method: Method,
+    asked: Asked,
+    journal: Journal,
+    observer: Observer | None = None,
+    *,
+    recorded: dict[tuple[str, int], Effect] | None = None,
+) -> Solved:
+    """Answer a question in this process. What the journal has recorded of it is replayed.
+
+    recorded: that, where it has been read already.
+    """
     run = Run(
-        run_id=RUN_ID,
+        run_id=asked.run,
         question_id=asked.id,
         journal=journal,
         budget=asked.budget,
         observer=observer,
         seed=asked.seed,
         hidden=asked.hidden,
+        recorded=recorded,
     )
     return await solve(method, asked.question, run, id=asked.id, name=asked.method)

@@ -26,7 +26,8 @@ from reground.core.errors import (
     SandboxUnavailable,
     StorageError,
 )
-from reground.core.journal import SqliteJournal, fingerprint
+from reground.core.journal import fingerprint
+from reground.core.journals import InFolders, Journals, Kept
 from reground.core.method import Method
 from reground.core.programs import Sandbox
 from reground.core.solve import Solved
@@ -36,12 +37,14 @@ from reground.evaluation.asked import Asked, Elsewhere, solve_here
 from reground.evaluation.progress import Progress, Tracker
 from reground.evaluation.questions import Questions
 from reground.evaluation.records import Record, RunConfig, Summary
-from reground.evaluation.results import RunFolder, open_run
+from reground.evaluation.results import MAY_GROW, RunFolder, open_run
 from reground.evaluation.selection import select
 from reground.evaluation.stages import stages_of
 from reground.evaluation.summary import summarise
 from reground.evaluation.task import Example, Score, Task, hidden_documents
 
+RUN_ID = "eval"
+IN_FOLDERS = InFolders()
 ANSWER_CHARACTERS = 300
 LABEL_CHARACTERS = 80
 FATAL = (
@@ -136,6 +139,7 @@ async def evaluate(
     sandbox: Sandbox | None = None,
     observer: Callable[[Progress], None] | None = None,
     elsewhere: Elsewhere | None = None,
+    journals: Journals = IN_FOLDERS,
 ) -> RunResult:
     """Run a method on a task, or resume an interrupted run.
 
@@ -143,17 +147,25 @@ async def evaluate(
 
     A failed question is recorded as failed and the others continue. An error of the run itself (see FATAL) stops the
     run. Raises ConfigurationError when `out` contains another run, DataError when a file in it is broken.
+
+    journals: where the run's journal is; by default in `out`.
     """
     if settings.repeats < 1 or settings.concurrency < 1 or (settings.limit is not None and settings.limit < 1):
         raise ConfigurationError("limit, repeats and concurrency must be at least 1")
     jobs = [_Job(example, repeat) for repeat in range(settings.repeats) for example in choose(task, settings)]
     with open_run(out, configuration(task, settings)) as folder:
-        session = _Session(task, method, settings, folder, sandbox, elsewhere)
+        kept = await journals.open(folder.journal, RUN_ID, identity(folder.config))
+        session = _Session(task, method, settings, folder, kept, sandbox, elsewhere)
         try:
             await session.run(jobs, observer)
         finally:
             summary = session.close(len(jobs))
         return RunResult(out, folder.config, list(session.records.values()), summary, folder.notices)
+
+
+def identity(config: RunConfig) -> str:
+    """What tells a run from others of the same name in a shared journal. Limit and repeats may grow."""
+    return fingerprint("run", config.model_dump_json(exclude=set(MAY_GROW)))
 
 
 @dataclass(frozen=True)
@@ -175,12 +187,13 @@ class _Session:
         method: Method,
         settings: EvalSettings,
         folder: RunFolder,
+        kept: Kept,
         sandbox: Sandbox | None,
         elsewhere: Elsewhere | None,
     ) -> None:
         self._task, self._method, self._settings = task, method, settings
         self._folder, self._sandbox, self._elsewhere = folder, sandbox, elsewhere
-        self._journal = SqliteJournal(folder.journal)
+        self._journal, self._run = kept.journal, kept.run
         self._fatal: Exception | None = None
         self.records: dict[str, Record] = {}
 
@@ -263,9 +276,12 @@ class _Session:
     async def _solve(self, job: _Job, tracker: Tracker) -> Solved:
         settings = self._settings
         hidden = hidden_documents(self._task, job.example)
-        asked = Asked(job.id, job.example.question, settings.method, settings.budget, settings.seed, hidden)
+        asked = Asked(
+            job.id, job.example.question, settings.method, settings.budget, settings.seed, hidden, run=self._run
+        )
         if self._elsewhere is None:
-            solved = await solve_here(self._method, asked, self._journal, partial(tracker.watch, job.id))
+            watch, recorded = partial(tracker.watch, job.id), await self._journal.read(self._run, job.id)
+            solved = await solve_here(self._method, asked, self._journal, watch, recorded=recorded)
         else:
             solved = await self._elsewhere.solve(asked, self._journal, partial(tracker.count, job.id))
         about: dict[str, JsonValue] = {"task": self._task.name, "example": job.example.id, "repeat": job.repeat}

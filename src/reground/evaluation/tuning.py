@@ -14,12 +14,13 @@ from pathlib import Path
 from pydantic import Field, JsonValue, model_validator
 
 from reground.core.errors import CapabilityError, SandboxUnavailable
+from reground.core.journals import Journals
 from reground.core.language import Value
 from reground.core.programs import Sandbox
 from reground.evaluation.compare import Cell, Configured
 from reground.evaluation.progress import Progress
 from reground.evaluation.results import read_stored, write_text
-from reground.evaluation.runner import evaluate
+from reground.evaluation.runner import IN_FOLDERS, evaluate
 from reground.evaluation.task import Task
 
 FOLDER = "tuning"
@@ -95,6 +96,7 @@ async def tune(
     sandbox: Sandbox | None = None,
     observer: Callable[[Cell, int, Progress], None] | None = None,
     on_plan: Callable[[Cell, Sequence[int]], None] = lambda cell, sizes: None,
+    journals: Journals = IN_FOLDERS,
 ) -> dict[Cell, int]:
     """Run candidates on `questions` questions of the task. Returns each cell's index of the best one.
 
@@ -115,9 +117,8 @@ async def tune(
             while len(trials) < len(order):
                 on_plan(cell, order)
                 index = order[len(trials)]
-                trials.append(
-                    await _try(task, cell, index, several[index].configured, out, questions, sandbox, observer)
-                )
+                ready = several[index].configured
+                trials.append(await _try(task, cell, index, ready, out, questions, sandbox, observer, journals))
                 used = trials[-1].tokens / max(1, several[index].expected)
                 order = max(order[: len(trials)], planned(cell, several, used), key=len)  # both begin alike
         except (CapabilityError, SandboxUnavailable):
@@ -154,6 +155,7 @@ async def _try(
     questions: int,
     sandbox: Sandbox | None,
     observer: Callable[[Cell, int, Progress], None] | None,
+    journals: Journals,
 ) -> Trial:
     def watch(progress: Progress) -> None:
         if observer is not None:
@@ -169,6 +171,7 @@ async def _try(
         sandbox=sandbox,
         observer=watch,
         elsewhere=candidate.elsewhere,
+        journals=journals,
     )
     summary = run.summary
     return Trial(

@@ -132,7 +132,9 @@ def adapter_of(alias: str) -> Path | None:
     """The adapter that comes with reground for a name in `ALIASES`; None where the weights stand alone."""
     weights = ALIASES.get(alias.lower())
     # reground is never installed as a zip archive, so its data files lie on disk.
-    return Path(str(files("reground.models.adapters").joinpath(weights.adapter))) if weights and weights.adapter else None
+    return (
+        Path(str(files("reground.models.adapters").joinpath(weights.adapter))) if weights and weights.adapter else None
+    )
 
 
 def other_files() -> list[Path]:

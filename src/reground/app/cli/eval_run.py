@@ -32,6 +32,7 @@ def go(job: Job) -> None:
     from reground.app import catalogue
     from reground.app.cli.eval_costs import confirm, estimate_table, estimates
     from reground.app.evaluating import settings_by_method
+    from reground.app.journals import journals_of
     from reground.evaluation.tasks import load_task
 
     order = job.order
@@ -39,6 +40,7 @@ def go(job: Job) -> None:
     for spec in filter(None, (order.model, order.rewriter)):
         catalogue.check_price(spec, order.model_options, order.budget)
     catalogue.check_rewriter(order.rewriter, job.methods)
+    journals_of(order)  # a wrong address is refused before anything is read
     settings_by_method(order.settings, job.methods)
     tasks = [load_task(order.task, order.data), *_tuning_task(job)]
     found = estimates(tasks[0], job)
@@ -118,6 +120,7 @@ async def _tune(bench: Bench, job: Job, err: Console, pool: Pool | None) -> dict
             sandbox=bench.sandbox,
             observer=lambda cell, index, now: progress.on_progress((cell, index), now),
             on_plan=on_plan,
+            journals=job.journals,
         )
 
 
@@ -136,6 +139,7 @@ async def _run_cells(bench: Bench, ready: Mapping[Cell, Configured], job: Job, e
                 baseline=job.baseline,
                 sandbox=bench.sandbox,
                 observer=progress.on_progress,
+                journals=job.journals,
             )
         ((cell, one),) = ready.items()
         run = await evaluate(
@@ -146,6 +150,7 @@ async def _run_cells(bench: Bench, ready: Mapping[Cell, Configured], job: Job, e
             sandbox=bench.sandbox,
             observer=lambda now: progress.on_progress(0, now),
             elsewhere=one.elsewhere,
+            journals=job.journals,
         )
         return CompareResult({cell.label: run})
 

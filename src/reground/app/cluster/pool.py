@@ -15,7 +15,7 @@ from reground.core.branches import gather
 from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.journal import Effect, Journal
 from reground.core.solve import Solved
-from reground.evaluation.asked import RUN_ID, Asked, Told
+from reground.evaluation.asked import Asked, Told
 
 MOST_LOSSES = 5
 """How many workers a question may lose before it stops the run: it may be what ends them."""
@@ -87,7 +87,7 @@ class _Hand:
         one = self.carried.get(ticket)
         if one is None:  # the run was ended; its method must not go on
             raise Lost("its question was taken back")
-        await one.journal.append(RUN_ID, one.asked.id, effect)
+        await one.journal.append(one.asked.run, one.asked.id, effect)
 
     async def solve(self, question: Question) -> Done:
         """Let the worker answer a question. Raises Lost only when all that it had sent is in the journal."""
@@ -173,7 +173,7 @@ class Pool:
             ticket = next(self._tickets)
             hand = await self._free(ticket, _Carried(asked, journal, told))
             try:
-                recorded = tuple(journal.load(RUN_ID, asked.id).values())
+                recorded = tuple((await journal.read(asked.run, asked.id)).values())
                 done = await hand.solve(Question(ticket, place, identity, asked, recorded))
             except Lost as why:
                 lost = why

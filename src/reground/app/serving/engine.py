@@ -15,7 +15,7 @@ from reground.app import catalogue
 from reground.app.asking import Result, answer, close, open_critics
 from reground.app.corpora import check_reranker, corpus_retriever, reranked
 from reground.app.evaluating import settings_by_method
-from reground.app.options import Ask
+from reground.app.options import SQLITE, Ask
 from reground.app.searching import other_retriever
 from reground.app.serving.conversation import condensed, question_of
 from reground.core.budget import Budget
@@ -159,6 +159,7 @@ class Engine:
                 seed=seed,
                 form=form,
                 home=home,
+                journal=SQLITE,
             )
             result = await answer(order)
             self._seconds += 0.2 * (time.monotonic() - began - self._seconds)

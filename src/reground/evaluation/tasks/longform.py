@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from math import isfinite
@@ -236,12 +236,12 @@ class JudgedTask:
 
     The judge compares answers with the references, or marks them by the task's criteria where it has any.
 
-    open_run: opens a new `Run` for the judgement of one answer, with its own journal and costs.
+    open_run: opens, as a coroutine, a new `Run` for the judgement of one answer, with its own journal and costs.
     """
 
     task: Task
     judge: Judge
-    open_run: Callable[[Example, Trajectory], Run]
+    open_run: Callable[[Example, Trajectory], Awaitable[Run]]
     primary: str = METRIC
 
     @property
@@ -273,7 +273,7 @@ class JudgedTask:
     async def _judged(self, example: Example, trajectory: Trajectory) -> Score:
         if trajectory.answer is None or not trajectory.answer.text.strip():
             return Score(value=None, why="there is no answer")
-        run = self.open_run(example, trajectory)
+        run = await self.open_run(example, trajectory)
         said, criteria = as_read(self.task, trajectory.answer.text), criteria_of(self.task)
         found = await self.judge.rate(example.question, example.golden_answers, said, run, criteria=criteria)
         return Score(value=found.mean, why="" if found.mean is not None else "no rating of the judge could be read")

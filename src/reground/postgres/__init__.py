@@ -1,0 +1,1 @@
+"""A journal in PostgreSQL, which the runs of many machines share."""
