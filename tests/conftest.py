@@ -5,8 +5,10 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from reground.core.programs import Sandbox
 from tests.adversarial import THOROUGH
 from tests.postgres_server import Postgres, running
+from tests.sandbox.needed import some_sandbox
 
 # A property is about what is computed; how long that takes on a busy machine says nothing about it.
 # The same examples on every run: a check of a change judges the change. REGROUND_THOROUGH=1 looks for new ones.
@@ -21,3 +23,9 @@ def postgres() -> Iterator[Postgres]:
     """A PostgreSQL server; a test of it skips where there is none."""
     with running() as server:
         yield server
+
+
+@pytest.fixture(scope="module")
+def sandbox() -> Sandbox:
+    """A real sandbox; skips the test where there is none."""
+    return some_sandbox()

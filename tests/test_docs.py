@@ -26,11 +26,11 @@ from typing import Any
 import pytest
 
 from reground.app.cli import run
-from reground.core.errors import SandboxUnavailable
 from reground.core.trajectory import GenerateStep, read_trajectories
 from reground.demo import corpus_path, questions_path
 from reground.testing.openai_server import MockOpenAI
 from tests.data import ROOT
+from tests.sandbox.needed import skipping_without
 from tests.servers import serving
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -187,10 +187,8 @@ def test_a_pages_blocks_run_and_print_what_the_page_shows(page: Path, world: Moc
     shown: list[tuple[Block, str]] = []
     for block in blocks(page):
         if block.runs:
-            try:
+            with skipping_without():
                 printed = executed(block)
-            except SandboxUnavailable as error:
-                pytest.skip(str(error))
         elif block.mark == "output":
             shown.append((block, printed))
     if os.environ.get("REGROUND_REWRITE_DOCS"):

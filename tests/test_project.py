@@ -71,6 +71,49 @@ def test_every_source_file_names_one_subject_and_stays_short() -> None:
         assert ast.get_docstring(ast.parse(text)), path
 
 
+def _own(tree: ast.Module) -> set[str]:
+    """The names that a file gives: to functions, classes and variables, and to attributes of its objects."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                names.add(name)
+            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(ast.Name(id="self" | "cls"), name, ast.Store()):
+                names.add(name)
+    return names
+
+
+def _reached(tree: ast.Module) -> set[str]:
+    """The private names that a file uses of other objects, those of imported modules aside."""
+    modules = {
+        alias.asname or alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
+    }
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.Attribute(ast.Name(id="self" | "cls") | ast.Call(ast.Name(id="super"))):
+                pass
+            case ast.Attribute(ast.Name(id=owner)) if owner in modules:
+                pass
+            case ast.Attribute(attr=name) if re.match("_(?!_)", name):
+                names.add(name)
+    return names
+
+
+def test_no_file_reaches_into_the_private_names_of_another() -> None:
+    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "src").rglob("*.py")}
+    own = {path: _own(tree) for path, tree in trees.items()}
+    known = set[str]().union(*own.values())
+    for path, tree in trees.items():
+        assert not (_reached(tree) & known) - own[path], path
+
+
+def test_one_file_says_what_happens_to_tests_without_a_sandbox() -> None:
+    caught = re.compile(r"^ *except .*SandboxUnavailable.*:\n.*skip", re.MULTILINE)
+    files = [path for path in (ROOT / "tests").rglob("*.py") if caught.search(path.read_text(encoding="utf-8"))]
+    assert files == [ROOT / "tests" / "sandbox" / "needed.py"]
+
+
 NOT_ENGLISH = re.compile(
     r"\breckon|\banew\b|\bof ours\b|\bnone of use\b"
     r"|\b(?:of|after|at most|at least|between|covers?|holds?|takes) so many\b",

@@ -4,22 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import pytest
-
 from reground.core.answers import Answer
-from reground.core.errors import SandboxUnavailable
 from reground.core.programs import Sandbox
 from reground.core.trajectory import Trajectory
 from reground.evaluation.task import Example, Score, Task
-from reground.sandbox import find_sandbox
-
-
-def some_sandbox(*, packages: bool = False) -> Sandbox:
-    """A real sandbox; skips the test where there is none."""
-    try:
-        return find_sandbox(packages=packages)
-    except SandboxUnavailable as reason:
-        pytest.skip(str(reason))
 
 
 def answered(example: Example, text: str) -> Trajectory:

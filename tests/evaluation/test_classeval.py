@@ -12,7 +12,8 @@ import pytest
 from reground.evaluation.tasks.classeval import TASKS, UNSCORABLE, ClassTask, method_lines
 from reground.evaluation.tasks.code import absent_packages, imported
 from tests.data import need_data
-from tests.evaluation.programs import scored, some_sandbox
+from tests.evaluation.programs import scored
+from tests.sandbox.needed import some_sandbox
 
 SOLUTION = """class Till:
     def __init__(self):

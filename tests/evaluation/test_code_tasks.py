@@ -15,7 +15,8 @@ from reground.core.trajectory import Trajectory
 from reground.evaluation.task import Task
 from reground.evaluation.tasks.code import TASKS, CodeTask, complete_function, used_definitions
 from tests.data import need_data
-from tests.evaluation.programs import answered, scored, some_sandbox
+from tests.evaluation.programs import answered, scored
+from tests.sandbox.needed import some_sandbox
 
 PROMPT = (
     "from typing import List\n\n\ndef helper(x):\n    return x + 1\n\n\ndef total(values: List[int]) -> int:\n"

@@ -16,7 +16,7 @@ from reground.evaluation.tasks.gsm import PROGRAM_DEMONSTRATIONS
 from reground.methods.few_shot_cot import shown
 from reground.methods.shared.demonstrations import general
 from tests.data import need_data
-from tests.evaluation.programs import some_sandbox
+from tests.sandbox.needed import some_sandbox
 
 PROGRAMS = [
     *((each, PROGRAM) for each in (*FROM_DOCSTRING, *FROM_TESTS, *general(PROGRAM))),

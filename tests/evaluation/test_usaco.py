@@ -19,7 +19,8 @@ from reground.methods.direct import Direct
 from reground.methods.rag import RAG
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
-from tests.evaluation.programs import scored, some_sandbox
+from tests.evaluation.programs import scored
+from tests.sandbox.needed import some_sandbox
 
 PROBLEMS: list[dict[str, object]] = [
     {

@@ -18,14 +18,6 @@ from reground.sandbox._watch import descendants
 from reground.sandbox.bubblewrap import _Bubblewrap, _find, _refusal
 
 
-@pytest.fixture(scope="module")
-def sandbox() -> Sandbox:
-    try:
-        return find_sandbox()
-    except SandboxUnavailable as reason:
-        pytest.skip(str(reason))
-
-
 async def checked(sandbox: Sandbox, source: str, tests: str, *exports: str) -> Execution:
     return await sandbox.execute(Program(source=source, tests=tests, exports=exports, limits=Limits(seconds=10)))
 

@@ -4,20 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from reground.core.errors import SandboxUnavailable
 from reground.core.programs import Program, Sandbox
-from reground.sandbox import find_sandbox
 from tests.campaign.forging import PATIENT, cases, judged
 from tests.campaign.forging import Case as Hostile
 from tests.sandbox.hostile_families import HONEST, PLAIN, STYLES
-
-
-@pytest.fixture(scope="module")
-def sandbox() -> Sandbox:
-    try:
-        return find_sandbox()
-    except SandboxUnavailable as reason:
-        pytest.skip(str(reason))
 
 
 async def test_an_honest_program_reads_and_prints(sandbox: Sandbox) -> None:

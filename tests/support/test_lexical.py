@@ -53,6 +53,19 @@ def test_what_a_passage_says_of_something_else_supports_nothing() -> None:
     assert best("The Vltava is approximately 430 kilometres long.", check=check)[0] > 0.5
 
 
+def test_one_word_in_common_is_not_enough() -> None:
+    piers = Lexical(evidence([Passage(id="p", title="Bridge", text="The bridge rests on two piers.")]))
+    assert best("I made up the rest.", check=piers)[0] < 0.5, "the stem of one word of two"
+    assert best("That is all that rests there.", check=piers)[0] > 0.5, "the only word that says something"
+    assert best("The bridge stands on piers.", check=piers)[0] > 0.5
+    assert best("It was finished in 1889.")[0] > 0.5, "a number says more than a word"
+
+
+def test_an_answer_without_a_word_that_says_something_is_not_supported() -> None:
+    for said in ("It does.", "So be it.", "He"):
+        assert best(said, "When was the Eiffel Tower completed?")[0] == 0.0, said
+
+
 def test_a_short_answer_is_supported_where_it_stands_among_words_of_the_question() -> None:
     asked = "When was the Eiffel Tower completed?"
     assert best("1889", asked) == (1.0, "It was completed in 1889.")

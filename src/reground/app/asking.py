@@ -21,6 +21,7 @@ from reground.app.inputs import as_budget, as_corpus, as_model, as_options
 from reground.app.journals import journals_of
 from reground.app.keywords import spread
 from reground.app.options import Ask
+from reground.app.run_folder import Hold, in_use
 from reground.app.searching import other_retriever
 from reground.app.supporting import Check, check_support, open_check, with_support
 from reground.core.answers import FORMS, Citation, Sentence, Thought, abstains
@@ -179,8 +180,8 @@ def _finish(work: Coroutine[Any, Any, Result]) -> Result:
             raise
 
 
-async def answer(order: Ask) -> Result:
-    """Answer one question.
+async def answer(order: Ask, *, hold: Hold = in_use) -> Result:
+    """Answer one question. hold: a block around all that is done in the run's folder.
 
     The run's id is a hash of everything that shapes the run. The same order therefore resumes an interrupted run and
     pays for no call twice; a finished run is replayed.
@@ -223,7 +224,7 @@ async def answer(order: Ask) -> Result:
             settings=open_critics(order.settings or {}, options, opened, model),
         )
         named = identity(order.method, method, model, options, retriever=retriever, rewriter=rewriter)
-        result = await _solved(order, method, named, budget, check)
+        result = await _solved(order, method, named, budget, check, hold)
     return replace(
         result,
         skipped=tuple(skipped for report in reports for skipped in report.skipped),
@@ -265,32 +266,38 @@ def _opened(
 
 
 async def _solved(
-    order: Ask, method: Method, named: Mapping[str, Any], budget: Budget | None, check: Check | None
+    order: Ask,
+    method: Method,
+    named: Mapping[str, Any],
+    budget: Budget | None,
+    check: Check | None,
+    hold: Hold,
 ) -> Result:
     config = {"question": order.question, "form": order.form, "seed": order.seed, **named}
     config["settings"] = config.pop("method_settings")  # the name in the config.json of an evaluation
     run_id = "ask-" + hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
     folder = (order.home if order.home is not None else runs_dir()) / run_id
-    _write_config(folder, config, budget)
-    kept = await journals_of(order).open(folder / "journal.sqlite", run_id, run_id)
-    try:
-        if order.fresh:
-            kept.journal.forget(kept.run)
-        run = Run(
-            run_id=kept.run, question_id="0", journal=kept.journal, budget=budget, observer=order.observer,
-            seed=order.seed, recorded=await kept.journal.read(kept.run, "0"),
-        )  # fmt: skip
-        from reground.evaluation.scaling import scaled
+    with hold(folder):
+        _write_config(folder, config, budget)
+        kept = await journals_of(order).open(folder / "journal.sqlite", run_id, run_id)
+        try:
+            if order.fresh:
+                kept.journal.forget(kept.run)
+            run = Run(
+                run_id=kept.run, question_id="0", journal=kept.journal, budget=budget, observer=order.observer,
+                seed=order.seed, recorded=await kept.journal.read(kept.run, "0"),
+            )  # fmt: skip
+            from reground.evaluation.scaling import scaled
 
-        fitted = scaled(method, None if budget is None else budget.tokens, keep=order.settings or {})
-        if fitted is not method:
-            run.note("scaled", why="the token budget", settings=plain(_changed(method, fitted)))
-        solved = await solve(fitted, order.question, run, id=run_id, name=order.method)
-        if order.support != "none":
-            solved = await with_support(solved, fitted, order, check, run)
-    finally:
-        kept.journal.close()
-    return _result(solved, folder / "trajectory.jsonl", order)
+            fitted = scaled(method, None if budget is None else budget.tokens, keep=order.settings or {})
+            if fitted is not method:
+                run.note("scaled", why="the token budget", settings=plain(_changed(method, fitted)))
+            solved = await solve(fitted, order.question, run, id=run_id, name=order.method)
+            if order.support != "none":
+                solved = await with_support(solved, fitted, order, check, run)
+        finally:
+            kept.journal.close()
+        return _result(solved, folder / "trajectory.jsonl", order)
 
 
 def _result(solved: Solved, path: Path, order: Ask) -> Result:

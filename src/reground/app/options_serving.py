@@ -69,6 +69,10 @@ class Serve(Offering):
     allow_origin: list[str] | None = field(default=None, metadata={"metavar": "ORIGIN"})
     """A web page's origin that may ask from a browser, such as https://chat.example.org; or *. May be repeated."""
 
+    keep: float = field(default=90.0, metadata={"min": 0, "metavar": "DAYS"})
+    """Days after which the run of a question that nobody asked again is removed; 0 keeps all. Asked later, it is
+    answered and paid for again. Runs of other commands stay."""
+
     max_body: int = field(default=4, metadata={"min": 1, "metavar": "MIB"})
     """The largest body of a request."""
 

@@ -44,12 +44,12 @@ class Guessing:
     def __init__(self, run: Run, *, on: bool) -> None:
         self._run = run
         self._on = on and run.foresees
+        self._guesses: Guesses | None = None
         self._rounds: list[Guess] = []
 
     async def __aenter__(self) -> Guessing:
-        shared = self._run._shared
-        if self._on and shared.guesses is None:
-            shared.guesses = Guesses(shared.recorded)
+        if self._on:
+            self._guesses = self._run.guessing()
         return self
 
     def restart(self, rest: Longest) -> Guess | None:
@@ -57,12 +57,11 @@ class Guessing:
 
         rest: everything that the method still has to do, without guesses.
         """
-        guesses = self._run._shared.guesses
-        if not self._on or guesses is None:
+        if self._guesses is None:
             return None
         if self._rounds:
             self._rounds[-1].closed = True
-        self._rounds.append(Guess(self._run, guesses, rest))
+        self._rounds.append(Guess(self._run, self._guesses, rest))
         return self._rounds[-1]
 
     async def __aexit__(self, *error: object) -> None:
@@ -86,18 +85,14 @@ class Guess:
         self.closed = False
         self.made: list[tuple[Made, str]] = []
         self._tasks: list[asyncio.Task[Any]] = []
-        self._base = run._path
-        self.number = guesses.next_round(run._path)
+        self._base = run.path
+        self.number = guesses.next_round(run.path)
         self._name = f"/{AHEAD}.{self.number}"
         self.run = self.of(run)
 
     def of(self, run: Run) -> Run:
         """The twin of a span as it stands now, for guesses of its next effects."""
-        twin = object.__new__(_Twin)
-        twin._shared = run._shared
-        twin._path = f"{self._base}{self._name}{run._place[len(self._base) :]}"
-        twin._ordinal = run._ordinal
-        twin._children = dict(run._children)
+        twin = run.twin(_Twin, f"{self._base}{self._name}{run.place[len(self._base) :]}")
         twin._guess = self
         return twin
 
@@ -132,7 +127,7 @@ class _Twin(Run):
     _guess: Guess
 
     @property
-    def _place(self) -> str:
+    def place(self) -> str:
         return self._guess.place(self._path)
 
     def span(self, name: str, **data: JsonValue) -> Run:
@@ -167,7 +162,7 @@ class _Twin(Run):
         keep: Callable[[], bool] = lambda: True,
     ) -> tuple[T, float | None]:
         guesses = cast(Guesses, self._shared.guesses)
-        place = (self._place, ordinal)
+        place = (self.place, ordinal)
         key = (*place, mark)
         known = self._ended_before(ordinal, mark, adapter, name)
         if known is None and key in guesses.made:
@@ -200,7 +195,7 @@ class _Twin(Run):
         ended = self._replay(ordinal, _ended(mark), adapter, name)
         if ended is not None:
             made = Made(name, round=self._guess.number, usage=_usage(ended[0]))
-            self._guess.made.append((made, self._place))
+            self._guess.made.append((made, self.place))
         return ended
 
     def _known(self, guesses: Guesses, key: Key, adapter: TypeAdapter[T], name: str) -> tuple[T, float | None] | None:

@@ -72,6 +72,23 @@ class Recording:
         inside = f"{self._path}/"
         return tuple(step for step in self._shared.steps if f"{step.span}/".startswith(inside))
 
+    @property
+    def path(self) -> str:
+        """The span under which the journal has these effects."""
+        return self._path
+
+    @property
+    def place(self) -> str:
+        """The span whose effects these are; a guess has another path for its records."""
+        return self._path
+
+    def guessing(self) -> Guesses:
+        """The table of the question's guesses. From the first call on, every effect is entered in it."""
+        shared = self._shared
+        if shared.guesses is None:
+            shared.guesses = Guesses(shared.recorded)
+        return shared.guesses
+
     def note(self, name: str, **data: JsonValue) -> None:
         """Record a note, which is not an effect."""
         self._record(NoteStep, self._ordinal, name, data=data)

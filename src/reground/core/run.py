@@ -42,6 +42,7 @@ from reground.core.trajectory import (
 from reground.core.untrusted import neutralise, unfence
 
 T = TypeVar("T")
+Kind = TypeVar("Kind", bound="Run")
 _log = logging.getLogger(__name__)
 _NOT_ASKED: Mapping[str, object] = {"logprobs": False, "grammar": None}
 
@@ -81,11 +82,6 @@ class Run(Recording):
         self._children: dict[str, int] = {}
 
     @property
-    def _place(self) -> str:
-        """The span whose effects these are; a guess has another span for its records."""
-        return self._path
-
-    @property
     def best(self) -> Answer | None:
         """The answer proposed last."""
         return self._shared.best
@@ -106,14 +102,24 @@ class Run(Recording):
         """A child run for one branch, for use in a with statement; `data` is recorded with it."""
         count = self._children.get(name, 0)
         self._children[name] = count + 1
-        child = object.__new__(type(self))
-        child._shared = self._shared
-        child._path = f"{self._path}/{name}.{count}"
-        child._ordinal = 0
-        child._children = {}
+        child = self._under(type(self), f"{self._path}/{name}.{count}", 0, {})
         if data:
             child.note("span", **data)
         return child
+
+    def twin(self, kind: type[Kind], path: str) -> Kind:
+        """This span as it stands, as a run of another kind that keeps its records under another path.
+
+        Its next effects have the ordinals, and its next spans the numbers, that they would have here.
+        """
+        return self._under(kind, path, self._ordinal, dict(self._children))
+
+    def _under(self, kind: type[Kind], path: str, ordinal: int, children: dict[str, int]) -> Kind:
+        """Another span of the question. It has nothing of its kind's own yet."""
+        made = object.__new__(kind)
+        made._shared = self._shared
+        made._path, made._ordinal, made._children = path, ordinal, children
+        return made
 
     def __enter__(self) -> Run:
         return self
@@ -191,7 +197,7 @@ class Run(Recording):
         shared = self._shared
         if shared.seed is None or wanted.seed is not None or wanted.temperature == 0:
             return wanted
-        place = fingerprint("seed", str(shared.seed), shared.question_id, self._place, str(ordinal))
+        place = fingerprint("seed", str(shared.seed), shared.question_id, self.place, str(ordinal))
         return wanted.model_copy(update={"seed": int(place[:8], 16) % 2**31})
 
     async def _paid(

@@ -16,7 +16,7 @@ from reground.retrieval.documents import Document, SourceFile
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.kinds import CODE_SUFFIXES
 from reground.retrieval.ledger import FileEntry, Ledger
-from reground.retrieval.readers import read_documents, read_file
+from reground.retrieval.readers import read_documents, read_file, version
 from reground.retrieval.reading import ocr
 from reground.retrieval.reading.result import Circumstances
 from reground.retrieval.settings import Dropped, IndexSettings, Progress
@@ -194,7 +194,7 @@ class Build:
             FileEntry(
                 id=number, name=file.name, size=file.size, mtime_ns=file.mtime_ns,
                 seen_ns=0 if read.is_passing else seen, digest=read.digest, skipped=read.skipped, kind=read.kind,
-                partly=read.partly, shadowed=self._shadowed, guessed=read.guessed,
+                partly=read.partly, shadowed=self._shadowed, guessed=read.guessed, reader=version(file.typed),
             )
         )  # fmt: skip
 
@@ -313,7 +313,7 @@ def _read(file: SourceFile, entry: FileEntry | None, around: Circumstances) -> _
     try:
         content = file.read()
         digest = hashlib.blake2b(content, digest_size=16).hexdigest()
-        if entry is not None and entry.digest == digest and not entry.shadowed and not _can_be_recognised(entry):
+        if entry is not None and entry.digest == digest and not entry.shadowed and not _reads_better(file, entry):
             return _Read(None, digest, entry.skipped, entry.kind, entry.partly, entry.guessed, is_known=True)
         document = read_file(file, content, around)
     except _PASSING as error:
@@ -330,6 +330,11 @@ def _kind(error: Exception) -> str:
 def _can_be_recognised(entry: FileEntry) -> bool:
     """Whether the file is a scan that was met before tesseract was installed."""
     return entry.kind == "scanned" and ocr.is_available()
+
+
+def _reads_better(file: SourceFile, entry: FileEntry) -> bool:
+    """Whether the same file may give another text by now."""
+    return entry.reader != version(file.typed) or _can_be_recognised(entry)
 
 
 def _reason(error: Exception) -> str:
@@ -350,7 +355,7 @@ def plan(
     """The files that have to be read, and those that are gone.
 
     A file is as it was if its size and its time of change are, and that time was not just before it was read; in
-    another corpus folder (`same_folder` False) nothing is taken for granted.
+    another corpus folder (`same_folder` False) nothing is taken for granted. Its reader must be of the same version.
     """
     names = {file.name for file in files}
     gone = [entry for name, entry in known.items() if name not in names]
@@ -362,6 +367,6 @@ def plan(
 
 
 def _is_as_it_was(file: SourceFile, entry: FileEntry | None) -> bool:
-    if entry is None or _can_be_recognised(entry) or (file.size, file.mtime_ns) != (entry.size, entry.mtime_ns):
+    if entry is None or _reads_better(file, entry) or (file.size, file.mtime_ns) != (entry.size, entry.mtime_ns):
         return False
     return file.mtime_ns < entry.seen_ns - _RACY_NS

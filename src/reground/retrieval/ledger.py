@@ -16,9 +16,11 @@ _TABLES = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT);
 CREATE TABLE IF NOT EXISTS files (
   id INTEGER PRIMARY KEY, name TEXT UNIQUE, size INTEGER, mtime_ns INTEGER, seen_ns INTEGER,
-  digest TEXT, skipped TEXT, kind TEXT, partly TEXT, shadowed INTEGER, guessed TEXT);
+  digest TEXT, skipped TEXT, kind TEXT, partly TEXT, shadowed INTEGER, guessed TEXT, reader INTEGER);
 CREATE TABLE IF NOT EXISTS documents (key INTEGER PRIMARY KEY, file INTEGER, content INTEGER, round INTEGER);
 """
+_UNKNOWN_READER = 1
+"""The version of readers in a ledger from before it kept them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +30,7 @@ class FileEntry:
 
     seen_ns: when it was last looked at; 0 for a file to be looked at again in any case. shadowed: whether a document of
     it was left out because another file has its id; such a file is read again at every update, for the other may be
-    gone.
+    gone. reader: the version of what read it (`readers.version`).
     """
 
     id: int
@@ -42,6 +44,7 @@ class FileEntry:
     partly: str
     shadowed: bool | int
     guessed: str
+    reader: int
 
 
 class Ledger:
@@ -54,6 +57,8 @@ class Ledger:
         self._db.execute("PRAGMA synchronous = OFF")
         self._db.execute("PRAGMA cache_size = -65536")
         self._db.executescript(_TABLES)
+        if not _has_readers(self._db):
+            self._db.execute(f"ALTER TABLE files ADD COLUMN reader INTEGER DEFAULT {_UNKNOWN_READER}")
         self._db.execute("BEGIN")
 
     def save(self) -> None:
@@ -88,10 +93,10 @@ class Ledger:
         """Record what a file was like when it was read."""
         self._db.execute(
             "UPDATE files SET size = ?, mtime_ns = ?, seen_ns = ?, digest = ?, skipped = ?, kind = ?, "
-            "partly = ?, shadowed = ?, guessed = ? WHERE id = ?",
+            "partly = ?, shadowed = ?, guessed = ?, reader = ? WHERE id = ?",
             (
                 entry.size, entry.mtime_ns, entry.seen_ns, entry.digest, entry.skipped, entry.kind, entry.partly,
-                entry.shadowed, entry.guessed, entry.id,
+                entry.shadowed, entry.guessed, entry.reader, entry.id,
             ),
         )  # fmt: skip
 
@@ -136,6 +141,12 @@ def peek(path: Path) -> tuple[str | None, dict[str, FileEntry]]:
 
 
 def _files(db: sqlite3.Connection) -> dict[str, FileEntry]:
-    columns = "id, name, size, mtime_ns, seen_ns, digest, skipped, kind, partly, shadowed, guessed"
+    reader = "reader" if _has_readers(db) else _UNKNOWN_READER
+    columns = f"id, name, size, mtime_ns, seen_ns, digest, skipped, kind, partly, shadowed, guessed, {reader}"
     rows = db.execute(f"SELECT {columns} FROM files")  # noqa: S608
     return {row[1]: FileEntry(*row) for row in rows}
+
+
+def _has_readers(db: sqlite3.Connection) -> bool:
+    """Whether a ledger tells the versions of readers; without it, what other files hold is still good."""
+    return any(column[1] == "reader" for column in db.execute("PRAGMA table_info(files)"))

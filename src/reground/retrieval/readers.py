@@ -61,6 +61,13 @@ def read_file(file: SourceFile, content: bytes, around: Circumstances = PLAIN) -
     )  # fmt: skip
 
 
+def version(name: str) -> int:
+    """The version of what reads a file of this name. It rises when the reader gives another text than before, and an
+    index then reads the files of that kind again."""
+    suffix = PurePosixPath(name).suffix.lower()
+    return next((number for suffixes, number in _VERSIONS.items() if suffix in suffixes), 1)
+
+
 def read_mailbox(file: SourceFile, around: Circumstances = PLAIN) -> Iterator[Document]:
     """The messages of a mailbox. Its name and a message's own id make the id, so that a message keeps it when others
     go; a copy of a message is passed over. Raises Unreadable and OSError."""
@@ -105,6 +112,8 @@ _READERS = (
     (kinds.JSON_SUFFIXES, "data", "read_json"),
     (kinds.NOTEBOOK_SUFFIXES, "data", "read_notebook"),
 )
+_VERSIONS = {kinds.PDF_SUFFIXES: 2}
+"""Versions of readers, where they are not the first. 2 of PDF: by PDFium, and by pypdf before."""
 _MARKUP = (".xml", ".xsl", ".xsd")
 
 

@@ -49,7 +49,11 @@ for a negation on one side only."""
 _SCALE = 2.5
 """Sentences share less of a question's words than of a statement's; this makes half a score mean the same for both."""
 _LEAST = 0.3
-"""What is left for an answer that stands there, but among no word of the question: too little to support it."""
+"""What is left for an answer that stands there, but among no word of the question, and the most for a statement that
+shares a single word: too little to support it."""
+_ENOUGH = 2
+"""Words that a statement and a sentence share at least, unless one is a name or a number. "I made up the rest." has two
+that say something, and "The bridge rests on piers." has the stem of one: half of them, by chance."""
 
 _FIRST, _ADDED, _BETTER = 5, 2, 0.1
 """For two sentences: the best ones that may be the first, the words that the second adds, the gain it must bring."""
@@ -81,6 +85,11 @@ class _Words:
     weights: dict[str, float] = field(default_factory=dict)
     numbers: set[str] = field(default_factory=set)
     names: set[str] = field(default_factory=set)
+
+    def shares_enough(self, here: Set[str]) -> bool:
+        """Whether what the text shares says more than a single word can: a name, a number, or `_ENOUGH` words."""
+        shared = self.weights.keys() & here
+        return len(shared) >= min(_ENOUGH, len(self.weights)) or bool(shared & (self.names | self.numbers))
 
     def without(self, other: _Words) -> _Words:
         """The terms that the other text has not."""
@@ -152,12 +161,13 @@ class Lexical:
         here = set[str]().union(*(self._titled[place] for place in places))
         passages = set[str]().union(*(self._whole[self.found[place].place] for place in places))
         against = self._against(places, said, negated, here, passages)
-        return against * self._share(said.weights, here, passages)
+        share = self._share(said.weights, here, passages)
+        return against * (share if said.shares_enough(here) else min(share, _LEAST))
 
     def _answers(self, place: int, new: _Words, asked: _Words, negated: bool) -> float:
         """How far a sentence says what is new in a claim, among words of the question."""
         own, here = self._own[place], self._titled[place]
-        said = self._share(new.weights, here) if new.weights else 1.0
+        said = self._share(new.weights, here)
         about = (self._share(asked.weights, own) + self._share(asked.weights, here)) / 2 if asked.weights else 1.0
         passage = self._whole[self.found[place].place]
         fits = min(1.0, max(_LEAST, _SCALE * about))

@@ -16,8 +16,11 @@ from reground.app.asking import Result, answer, close, open_critics
 from reground.app.corpora import check_reranker, corpus_retriever, reranked
 from reground.app.evaluating import settings_by_method
 from reground.app.options import SQLITE, Ask
+from reground.app.options_serving import Serve
+from reground.app.run_folder import in_use
 from reground.app.searching import other_retriever
 from reground.app.serving.conversation import condensed, question_of
+from reground.app.serving.keeping import Keeping
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.journal import SqliteJournal, fingerprint
@@ -91,6 +94,7 @@ class Engine:
 
     offers: by name; the first is the default. models and corpora: opened, by the names in the offers. template: the
     options that all questions have in common. concurrency: questions in work at once. waiting: how many more may wait.
+    keep: the days for which runs are kept (`keeping`), None for questions of one's own, which are kept.
     """
 
     def __init__(
@@ -102,6 +106,7 @@ class Engine:
         *,
         concurrency: int = 8,
         waiting: int = 64,
+        keep: float | None = None,
     ) -> None:
         self.offers = {offer.name: offer for offer in offers}
         self.corpora = dict(corpora)
@@ -116,6 +121,7 @@ class Engine:
         self._home = template.home if template.home is not None else runs_dir()
         self._home.mkdir(parents=True, exist_ok=True)
         self._journal = SqliteJournal(self._home / "follow-ups.sqlite")
+        self.keeping = None if keep is None else Keeping(self._home, keep)
 
     async def ask(
         self,
@@ -161,7 +167,7 @@ class Engine:
                 home=home,
                 journal=SQLITE,
             )
-            result = await answer(order)
+            result = await answer(order, hold=in_use if self.keeping is None else self.keeping.asked)
             self._seconds += 0.2 * (time.monotonic() - began - self._seconds)
         return replace(result, usage=run.usage + result.usage)
 
@@ -261,8 +267,14 @@ async def open_engine(
             home=order.home,
             model_options=order.model_options,
         )
-        engine = Engine(offers, models, corpora, template, concurrency=order.concurrency, waiting=order.waiting)
+        keep = order.keep if isinstance(order, Serve) else None
+        engine = Engine(
+            offers, models, corpora, template, concurrency=order.concurrency, waiting=order.waiting, keep=keep
+        )
         opened.push_async_callback(engine.aclose)
+        if engine.keeping is not None:
+            watch = asyncio.create_task(engine.keeping.watch())
+            opened.callback(watch.cancel)
         yield engine
 
 

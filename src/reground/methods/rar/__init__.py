@@ -15,15 +15,16 @@ from reground.core.ahead import Guess, Guessing, Longest
 from reground.core.answers import TEXT, Answer, AnswerForm
 from reground.core.branches import gather
 from reground.core.evidence import Passage, Retriever
-from reground.core.language import LEAST_REPLY, LanguageModel, Reply, Sampling, tokens_of
+from reground.core.language import LanguageModel, tokens_of
 from reground.core.run import Run
+from reground.methods.rar.calls import Calls
 from reground.methods.rar.guessing import refine_ahead
 from reground.methods.rar.prompts import Prompts
 from reground.methods.rar.rounds import Idle, Rounds
 from reground.methods.rar.steps import Step
-from reground.methods.shared.evidence import SHORT_PASSAGE, Evidence, clean_query, find
+from reground.methods.shared.evidence import SHORT_PASSAGE, Evidence, find
 from reground.methods.shared.prompts import cite, concluded, layout, render, require, require_choices, style
-from reground.methods.shared.revision import accepted, errors_of, kept_whole, readable, sound, with_answer
+from reground.methods.shared.revision import errors_of, kept_whole, readable, sound, with_answer
 from reground.methods.shared.steps import align_steps, join_steps, split_answer, split_draft, split_steps
 
 
@@ -116,6 +117,10 @@ class _Solving:
         self.config = config
         self.question = question
         self.run = run
+        self.calls = Calls(
+            model=config.model, form=config.form, question=question, temperature=config.temperature,
+            max_tokens=config.max_tokens, reflection_tokens=config.reflection_tokens, query_tokens=config.query_tokens,
+        )  # fmt: skip
         self.evidence = Evidence()
         self.support: list[int] = []
         self.steps: list[Step] = []
@@ -139,7 +144,7 @@ class _Solving:
         written = style(form) if form.final_pass or self._writes_whole else ""
         stated = "" if self._writes_whole else form.instruction
         prompt = render(config.prompts.draft, question=self.question, layout=layout(form), style=written, form=stated)
-        draft = readable(await self._write(prompt, self.run, name="draft"), form)
+        draft = readable(await self.calls.write(prompt, self.run, name="draft"), form)
         thoughts, raw = split_draft(draft, form, most=max(1, self._most_steps()))
         for i, thought in enumerate(thoughts):
             self.steps.append(Step(thought, spans.enter_context(self.run.span("step", step=i + 1, phase=1))))
@@ -209,7 +214,7 @@ class _Solving:
             self._hold(step, passages)
 
     async def _search(self, step: Step, text: str) -> list[Passage]:
-        step.query = await self._to_query(self.config.prompts.query, text, step.run, text=text)
+        step.query = await self.calls.query(self.config.prompts.query, text, step.run, text=text)
         return await find(step.run, self.config.retriever, step.query, k=self.config.k)
 
     def _first_refinement(self) -> str:
@@ -226,7 +231,7 @@ class _Solving:
 
         async def reflect(i: int, step: Step) -> None:
             prompt = self._about(template, step, before=join_steps(drafts[:i]), step=step.draft)
-            step.reflection = await self._reflect(prompt, step.run)
+            step.reflection = await self.calls.reflect(prompt, step.run)
 
         await gather(*(reflect(i, step) for i, step in enumerate(self.steps) if step.markers))
 
@@ -245,7 +250,7 @@ class _Solving:
         if step.reflection is None:
             prompt = self._about(prompts.reflect, step, verified=verified, step=step.draft)
             with step.run.keeping(lambda: f"{prompt}\n{unrefined}", reply=tokens_of(unrefined)):
-                step.reflection = await self._reflect(prompt, step.run)
+                step.reflection = await self.calls.reflect(prompt, step.run)
         if step.reflection is None or (config.skip_if_sound and sound(step.reflection)):
             return unrefined
         common = {"verified": verified, "reflection": errors_of(step.reflection), "cite": cite(config.form)}
@@ -253,7 +258,7 @@ class _Solving:
             template, common = prompts.refine_last, common | {"step": unrefined, "form": config.form.instruction}
         else:
             template, common = prompts.refine, common | {"step": step.draft}
-        refined = await self._refine(template, self._about(template, step, **common), step.run, unrefined)
+        refined = await self.calls.refine(template, self._about(template, step, **common), step.run, unrefined)
         if refined is None:
             return unrefined
         self._support(self.evidence.held)
@@ -292,7 +297,7 @@ class _Solving:
 
     async def _written(self, parts: str) -> str:
         """The text as a whole, written from its refined parts; the parts where the reply is empty."""
-        reply = await self._write(self._whole_prompt(parts), self.run, name="answer", least=tokens_of(parts))
+        reply = await self.calls.write(self._whole_prompt(parts), self.run, name="answer", least=tokens_of(parts))
         text = readable(reply, self.config.form)
         if not text:
             self.run.note("answer empty", kept="the parts")
@@ -318,7 +323,7 @@ class _Solving:
         return self._propose(answer)
 
     async def _refine_answer(self, answer: str, run: Run) -> str | Idle:
-        query = await self._to_query(self.config.prompts.query_answer, answer, run, answer=answer)
+        query = await self.calls.query(self.config.prompts.query_answer, answer, run, answer=answer)
         markers = self.evidence.add(await self._additional(query, run))
         if not markers:
             return Idle("nothing was retrieved")
@@ -335,14 +340,14 @@ class _Solving:
         prompt = self.evidence.fill(prompts.reflect_answer, common, markers, run, tokens=tokens, uses=2)
         reflection = None
         with run.keeping(lambda: prompt, reply=size):
-            reflection = await self._reflect(prompt, run)
+            reflection = await self.calls.reflect(prompt, run)
         if reflection is None:
             return Idle("there is no room for a refinement")
         if config.skip_if_sound and sound(reflection):
             return Idle("the reflection found no error")
         common |= {"reflection": errors_of(reflection), "cite": cite(config.form), "form": config.form.instruction}
         prompt = self.evidence.fill(prompts.refine_answer, common, markers, run, tokens=tokens, reply=size)
-        refined = await self._refine(prompts.refine_answer, prompt, run, answer)
+        refined = await self.calls.refine(prompts.refine_answer, prompt, run, answer)
         if refined is None:
             return Idle("the refinement was empty or cut")
         text = with_answer(refined, answer, config.form, run)
@@ -362,38 +367,12 @@ class _Solving:
         most = self.config.max_contents
         return most is not None and self.contents + self.config.k > most
 
-    async def _to_query(self, template: str, source: str, run: Run, **values: str) -> str:
-        """A call of the model; for code the draft itself is the query (appendix B)."""
-        if self.config.form.draft_is_query:
-            return source
-        prompt = render(template, question=self.question, **values)
-        sampling = self._sampling(self.config.query_tokens)
-        reply = await run.ask(self.config.model, prompt, name="query", sampling=sampling)
-        return clean_query(reply, fallback=source)
-
-    async def _reflect(self, prompt: str, run: Run) -> str:
-        sampling = self._sampling(self.config.reflection_tokens)
-        replies = await run.generate(self.config.model, prompt, name="reflect", sampling=sampling)
-        return readable(replies[0], self.config.form)
-
-    async def _refine(self, template: str, prompt: str, run: Run, before: str) -> str | None:
-        reply = await self._write(prompt, run, name="refine", least=tokens_of(before))
-        return accepted(reply, run, self.config.form, template=template, before=before)
-
-    async def _write(self, prompt: str, run: Run, *, name: str, least: int = LEAST_REPLY) -> Reply:
-        sampling = self._sampling(self.config.max_tokens)
-        replies = await run.generate(self.config.model, prompt, name=name, sampling=sampling, least=least)
-        return replies[0]
-
     def _support(self, markers: Sequence[int]) -> None:
         self.support += [marker for marker in markers if marker not in self.support]
 
     def _propose(self, text: str) -> Answer:
         steps = [step.thought() for step in self.steps]
         return self.run.propose(self.evidence.answer(text, self.run, self.config.form, shown=self.support, steps=steps))
-
-    def _sampling(self, max_tokens: int) -> Sampling:
-        return Sampling(temperature=self.config.temperature, max_tokens=max_tokens)
 
 
 METHOD = RaR

@@ -1,0 +1,136 @@
+"""A server removes the runs that nobody has asked for long, and no others."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import time
+from pathlib import Path
+
+from reground.app.options import Ask
+from reground.app.run_folder import GONE, in_use
+from reground.app.serving.engine import Engine, Offer
+from reground.app.serving.keeping import MARK
+from reground.core.budget import Budget
+from reground.core.language import Message
+from reground.testing.openai_server import MockOpenAI
+from tests.app.serving.served import Slow
+from tests.app.serving.test_serve_cli import QUESTION, docs, process
+from tests.servers import serving
+
+__all__ = ["docs"]
+
+
+def served(home: Path, model: Slow, *, keep: float | None = 30) -> Engine:
+    return Engine([Offer("direct/m", "direct", "m", None)], {"m": model}, {}, Ask(question="", home=home), keep=keep)
+
+
+def model() -> Slow:
+    return Slow(lambda messages, sampling: "An answer.", seconds=0.01)
+
+
+async def run_of(engine: Engine, text: str, *, budget: Budget | None = None) -> Path:
+    """Ask; the folder of the run."""
+    found = await engine.ask("", [Message(role="user", content=text)], budget=budget)
+    return found.trajectory_path.parent
+
+
+def aged(folder: Path, days: float) -> None:
+    at = time.time() - days * 86400
+    os.utime(folder / MARK, (at, at))
+
+
+def folders(home: Path, pattern: str = "ask-*") -> list[Path]:
+    return [*home.rglob(pattern)]
+
+
+def sweep(engine: Engine) -> int:
+    assert engine.keeping is not None
+    return engine.keeping.sweep()
+
+
+async def test_old_runs_go_and_young_ones_stay(tmp_path: Path) -> None:
+    asked = model()
+    engine = served(tmp_path, asked)
+    old, young = await run_of(engine, "old?"), await run_of(engine, "young?")
+    limited = await run_of(engine, "old?", budget=Budget(calls=9))
+    assert sweep(engine) == 0
+    for folder, days in ((old, 31), (young, 29), (limited, 31)):
+        aged(folder, days)
+    assert sweep(served(tmp_path, model())) == 2, "also of another server over an old home"
+    assert [each.exists() for each in (old, young, limited)] == [False, True, False]
+    assert not folders(tmp_path, f"{GONE}*")
+    assert await run_of(engine, "old?") == old
+    assert asked.ended == 4, "answered again"
+
+
+async def test_a_run_that_is_asked_again_is_kept_longer(tmp_path: Path) -> None:
+    asked = model()
+    engine = served(tmp_path, asked)
+    folder = await run_of(engine, "one?")
+    aged(folder, 31)
+    assert await run_of(engine, "one?") == folder
+    assert sweep(engine) == 0
+    assert asked.ended == 1, "replayed"
+
+
+async def test_a_question_in_work_keeps_its_folder_whatever_its_age(tmp_path: Path) -> None:
+    slow = Slow(lambda messages, sampling: "An answer.", seconds=1)
+    engine = served(tmp_path, slow)
+    working = asyncio.create_task(run_of(engine, "one?"))
+    await asyncio.sleep(0.2)
+    assert slow.begun
+    (folder,) = folders(tmp_path)
+    aged(folder, 31)
+    assert sweep(served(tmp_path, model())) == 0
+    assert await working == folder
+    assert (folder / "trajectory.jsonl").exists()
+    assert sweep(engine) == 1
+
+
+async def test_runs_of_other_commands_stay(tmp_path: Path) -> None:
+    folder = await run_of(served(tmp_path, model(), keep=None), "one?")
+    assert not (folder / MARK).exists()
+    engine = served(tmp_path, model())
+    assert await run_of(engine, "one?") == folder
+    assert not (folder / MARK).exists(), "the server only replayed it"
+    (tmp_path / "ask-of-my-own").mkdir()
+    assert sweep(engine) == 0
+
+
+def test_a_folder_that_goes_while_it_is_wanted_is_made_again(tmp_path: Path) -> None:
+    with in_use(tmp_path / "run") as is_new, in_use(tmp_path / "run") as again:
+        assert (is_new, again) == (True, False)
+    (tmp_path / "file").write_text("")
+    with in_use(tmp_path / "file" / "run"):
+        pass  # nothing to hold; who writes there says why
+
+
+async def test_nothing_is_removed_where_all_is_kept(tmp_path: Path) -> None:
+    engine = served(tmp_path, model(), keep=0)
+    aged(await run_of(engine, "one?"), 10_000)
+    assert engine.keeping is not None
+    await asyncio.wait_for(engine.keeping.watch(), 5)
+    assert len(folders(tmp_path)) == 1
+
+
+def test_the_command_cleans_an_old_home_and_says_so_in_one_line(tmp_path: Path, docs: Path) -> None:
+    runs = tmp_path / "home" / "runs"
+    with serving(MockOpenAI()) as mock:
+        with process(tmp_path / "home", docs, mock) as server:
+            server.post(QUESTION)
+            server.ended(signal.SIGINT, 20)
+        (folder,) = runs.glob("ask-*")
+        aged(folder, 89)
+        with process(tmp_path / "home", docs, mock) as server:
+            time.sleep(0.5)
+            assert folder.exists(), "90 days by default"
+            server.ended(signal.SIGINT, 20)
+        with process(tmp_path / "home", docs, mock, "--keep", "80") as server:
+            deadline = time.monotonic() + 20
+            while folder.exists() and time.monotonic() < deadline:
+                time.sleep(0.05)
+            _, _, said = server.ended(signal.SIGINT, 20)
+    assert not folder.exists()
+    assert f"{server.said}{said}".count("removed 1 run that nobody asked for in 80 days (--keep)") == 1

@@ -1,0 +1,59 @@
+"""A reader of a new version reads the files of its kind again, and no others."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import zlib
+from pathlib import Path
+
+import pytest
+
+from reground.retrieval.index import build_index
+from reground.retrieval.readers import version
+from tests.retrieval.corpora import write
+from tests.retrieval.test_documents import pdf
+
+OLDER = "UPDATE files SET reader = reader - 1 WHERE name LIKE '%.pdf'"
+FROM_BEFORE = "ALTER TABLE files DROP COLUMN reader"
+OTHER_TEXTS = "UPDATE documents SET content = content - 1"
+"""As if every document had been read with another text."""
+
+
+def changed(index: Path, *statements: str) -> None:
+    """Change an index's ledger, and what its manifest says of it."""
+    manifest = json.loads((index / "manifest.json").read_text())
+    ledger = index / manifest["generation"] / "ledger.sqlite"
+    with contextlib.closing(sqlite3.connect(ledger)) as db:
+        for statement in statements:
+            db.execute(statement)
+        db.commit()
+    content = ledger.read_bytes()
+    manifest["files"]["ledger.sqlite"] = {"size": len(content), "crc32": zlib.crc32(content)}
+    (index / "manifest.json").write_text(json.dumps(manifest))
+
+
+@pytest.mark.parametrize("how", [OLDER, FROM_BEFORE], ids=["an older version", "a ledger from before versions"])
+def test_files_of_a_kind_are_read_again_by_a_new_reader(how: str, tmp_path: Path) -> None:
+    write(tmp_path / "notes", {"a.pdf": pdf(["Owls hoot."]), "b.PDF": pdf(["Owls fly."]), "cats.md": "Cats purr."})
+    build_index(tmp_path / "notes", tmp_path / "index")
+    changed(tmp_path / "index", OTHER_TEXTS)
+    assert build_index(tmp_path / "notes", tmp_path / "index").read == 0
+    changed(tmp_path / "index", how)
+    again = build_index(tmp_path / "notes", tmp_path / "index")
+    assert (again.read, again.kept, again.documents) == (2, 1, 3)
+    assert build_index(tmp_path / "notes", tmp_path / "index").read == 0
+
+
+def test_the_same_text_is_not_indexed_again(tmp_path: Path) -> None:
+    write(tmp_path / "notes", {"a.pdf": pdf(["Owls hoot."])})
+    first = build_index(tmp_path / "notes", tmp_path / "index")
+    changed(tmp_path / "index", OLDER)
+    again = build_index(tmp_path / "notes", tmp_path / "index")
+    assert (again.read, again.name) == (0, first.name)
+
+
+def test_a_kind_has_a_version() -> None:
+    assert version("a/b.PDF") == 2
+    assert version("notes.md") == version("Makefile") == 1
