@@ -112,8 +112,6 @@ def _family(config: Any) -> tuple[Any, str]:
 
 def _source(model: str) -> tuple[str, dict[str, str]]:
     """The folder or repository for transformers, and the GGUF file in it, if the model is one."""
-    if pull.adapter_of(model) is not None:
-        raise ConfigurationError(f"{model} has an adapter for llama.cpp: use gguf/{model}, or train another base")
     if model.lower() in pull.ALIASES or model.endswith(".gguf"):
         file = pull.pull(model)
         return str(file.parent), {"gguf_file": file.name}

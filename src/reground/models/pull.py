@@ -7,8 +7,6 @@ import difflib
 import re
 import threading
 from concurrent.futures import Future
-from dataclasses import replace
-from importlib.resources import files
 from pathlib import Path
 
 from reground.core.errors import ConfigurationError
@@ -21,7 +19,6 @@ __all__ = [
     "Fetch",
     "PullError",
     "Weights",
-    "adapter_of",
     "bring",
     "check",
     "is_pulled",
@@ -31,7 +28,7 @@ __all__ = [
     "pulled",
 ]
 
-_ALIASES: dict[str, Weights] = {
+ALIASES: dict[str, Weights] = {
     "smollm2": Weights(
         file="SmolLM2-135M-Instruct.Q4_1.gguf",
         licence="Apache-2.0",
@@ -74,8 +71,6 @@ _ALIASES: dict[str, Weights] = {
         hub="Qwen/Qwen3-4B-GGUF:Qwen3-4B-Q4_K_M.gguf",
     ),
 }
-ALIASES = {"reader": replace(_ALIASES["qwen2.5-coder-0.5b"], adapter="reader.gguf"), **_ALIASES}
-"""Short names. `reader` is a base with the adapter that `reground train reader` made; its card lies beside it."""
 
 
 def pull(alias: str, *, progress: Progress | None = None, fetch: Fetch | None = None) -> Path:
@@ -126,15 +121,6 @@ def check(alias: str) -> None:
     """Raise ConfigurationError for a name that `pull` cannot resolve, before anything is downloaded."""
     if alias.lower() not in ALIASES and _existing(alias) is None:
         _hub_parts(alias)
-
-
-def adapter_of(alias: str) -> Path | None:
-    """The adapter that comes with reground for a name in `ALIASES`; None where the weights stand alone."""
-    weights = ALIASES.get(alias.lower())
-    # reground is never installed as a zip archive, so its data files lie on disk.
-    return (
-        Path(str(files("reground.models.adapters").joinpath(weights.adapter))) if weights and weights.adapter else None
-    )
 
 
 def other_files() -> list[Path]:
