@@ -146,7 +146,8 @@ async def test_a_worker_and_a_node_may_be_killed(nodes: Nodes, tmp_path: Path) -
     async with MockOpenAI(lambda body: "Answer: 1", latency=0.3) as server:
         process = await started(command(tmp_path, server.url, nodes.address), tmp_path)
         await until(process, lambda: server.completed.total() >= 6)
-        os.kill(int(next((tmp_path / "pids").iterdir()).name), signal.SIGKILL)
+        workers = {int(file.name) for file in (tmp_path / "pids").iterdir()} - {process.pid}  # the command is no worker
+        os.kill(min(workers), signal.SIGKILL)
         await until(process, lambda: server.completed.total() >= 14)
         await asyncio.to_thread(nodes.kill, 0)
         code, err = await ended(process)
