@@ -91,8 +91,7 @@ class Worker:
         return await asyncio.shield(self._benches[task])
 
     async def _open_bench(self, task: str) -> Bench:
-        from rich.console import Console
-
+        from reground.app.cli._common import consoles
         from reground.app.cli.preparing import open_benches
         from reground.app.options_evaluation import Measuring
         from reground.evaluation.tasks import load_task
@@ -100,9 +99,15 @@ class Worker:
         order = self._spec.order
         if isinstance(order, Measuring):
             order = changed(order, judge=None)  # answers are rated where the run folder is
-        silent, nowhere = Console(quiet=True), self._spec.folder
+        _, unused = consoles()  # nothing is shown where nobody looks
         parts = await open_benches(
-            order, [load_task(task, order.data)], self._spec.methods, nowhere, silent, self._opened, quiet=True
+            order,
+            [load_task(task, order.data)],
+            self._spec.methods,
+            self._spec.folder,
+            unused,
+            self._opened,
+            quiet=True,
         )
         return parts[0]
 
