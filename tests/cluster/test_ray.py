@@ -159,6 +159,15 @@ async def test_a_worker_and_a_node_may_be_killed(nodes: Nodes, tmp_path: Path) -
 
 
 @needs_ray
+async def test_ray_is_started_for_the_time_of_a_command(tmp_path: Path) -> None:
+    """Its processes were killed when the thread that had begun them ended."""
+    async with MockOpenAI(lambda body: "Answer: 1") as server:
+        code, err = await asyncio.wait_for(ended(await started(command(tmp_path, server.url, "local"), tmp_path)), 300)
+        assert code == 0, err
+    whole(tmp_path)
+
+
+@needs_ray
 @pytest.mark.parametrize(
     ("address", "said"),
     [

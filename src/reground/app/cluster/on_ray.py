@@ -6,16 +6,16 @@ import asyncio
 import importlib.util
 import math
 import os
+import threading
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import Future
 from contextlib import asynccontextmanager, suppress
-from functools import partial
 from typing import Any
 
 from reground.app.cluster.pool import Lost, Remote
 from reground.app.cluster.wire import Done, Parcel, Question, Spec, Trouble
 from reground.app.cluster.worker import Worker
 from reground.app.options_cluster import Cluster
-from reground.core.daemons import in_daemon
 from reground.core.errors import ConfigurationError, MissingExtra, RegroundError
 
 HERE, FOUND = "local", "auto"
@@ -37,14 +37,28 @@ async def joined(order: Cluster, concurrency: int) -> AsyncIterator[tuple[Any, i
     address = order.ray or HERE
     if address not in (HERE, FOUND):
         await _check(address)
+    began: Future[Any] = Future()
+    ended = threading.Event()
+
+    def hold() -> None:
+        """Begin Ray, and stay: what it starts on this machine is killed by the system when this thread ends."""
+        try:
+            began.set_result(_connect(address, _asked(order, concurrency), order.ray_cpus))
+        except BaseException as error:
+            began.set_exception(error)
+        else:
+            ended.wait()
+
     # Ctrl-C need not wait for Ray, which takes seconds to start or to give up
-    ray = await in_daemon(partial(_connect, address, _asked(order, concurrency), order.ray_cpus), name="reground-ray")
+    threading.Thread(target=hold, name="reground-ray", daemon=True).start()
+    ray = await asyncio.wrap_future(began)
     try:
         cores = ray.cluster_resources().get("CPU", 0)
         workers = order.ray_workers or max(1, min(concurrency, int(cores / order.ray_cpus)))
         yield ray, min(workers, concurrency)
     finally:
         ray.shutdown()
+        ended.set()
 
 
 def _asked(order: Cluster, concurrency: int) -> int:
