@@ -143,11 +143,10 @@ async def evaluate(
 ) -> RunResult:
     """Run a method on a task, or resume an interrupted run.
 
-    elsewhere: answers the questions in place of `method`, in other processes; they are scored and recorded here.
-
     A failed question is recorded as failed and the others continue. An error of the run itself (see FATAL) stops the
     run. Raises ConfigurationError when `out` contains another run, DataError when a file in it is broken.
 
+    elsewhere: answers the questions in place of `method`, in other processes; they are scored and recorded here.
     journals: where the run's journal is; by default in `out`.
     """
     if settings.repeats < 1 or settings.concurrency < 1 or (settings.limit is not None and settings.limit < 1):
