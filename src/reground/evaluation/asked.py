@@ -14,6 +14,9 @@ from reground.core.method import Method
 from reground.core.run import Run
 from reground.core.solve import Solved, solve
 
+RUN_ID = "eval"
+"""A run's name in a journal that is its folder's alone."""
+
 Told = Callable[[Usage, Usage | None], None]
 """Called with what a question has cost so far, and with what of it this session has paid since the last call."""
 
@@ -32,7 +35,7 @@ class Asked:
     budget: Budget
     seed: int
     hidden: frozenset[str] = frozenset()
-    run: str = "eval"
+    run: str = RUN_ID
 
 
 class Elsewhere(Protocol):

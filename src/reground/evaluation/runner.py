@@ -33,7 +33,7 @@ from reground.core.programs import Sandbox
 from reground.core.solve import Solved
 from reground.core.trajectory import Trajectory
 from reground.evaluation import before_checks, faithfulness
-from reground.evaluation.asked import Asked, Elsewhere, solve_here
+from reground.evaluation.asked import RUN_ID, Asked, Elsewhere, solve_here
 from reground.evaluation.progress import Progress, Tracker
 from reground.evaluation.questions import Questions
 from reground.evaluation.records import Record, RunConfig, Summary
@@ -43,7 +43,6 @@ from reground.evaluation.stages import stages_of
 from reground.evaluation.summary import summarise
 from reground.evaluation.task import Example, Score, Task, hidden_documents
 
-RUN_ID = "eval"
 IN_FOLDERS = InFolders()
 ANSWER_CHARACTERS = 300
 LABEL_CHARACTERS = 80

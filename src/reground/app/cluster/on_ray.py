@@ -50,6 +50,7 @@ async def joined(order: Cluster, concurrency: int) -> AsyncIterator[tuple[Any, i
             ended.wait()
 
     # Ctrl-C need not wait for Ray, which takes seconds to start or to give up
+    began.set_running_or_notify_cancel()  # so that a cancelled wait does not end it
     threading.Thread(target=hold, name="reground-ray", daemon=True).start()
     ray = await asyncio.wrap_future(began)
     try:

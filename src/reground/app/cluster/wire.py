@@ -7,36 +7,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from reground.core.errors import (
-    AuthenticationError,
-    CapabilityError,
-    ConfigurationError,
-    DataError,
-    IndexRefused,
-    JournalError,
-    RegroundError,
-    SandboxUnavailable,
-    StorageError,
-)
+from reground.core.errors import DataError, RegroundError
 from reground.core.journal import Effect
 from reground.core.language import Usage
 from reground.core.trajectory import Trajectory
 from reground.evaluation.asked import Asked
 from reground.evaluation.compare import Cell
+from reground.evaluation.runner import FATAL
 
 if TYPE_CHECKING:
     from reground.app.options import Benchmark
 
-_SENT = (
-    AuthenticationError,
-    CapabilityError,
-    ConfigurationError,
-    DataError,
-    IndexRefused,
-    JournalError,
-    SandboxUnavailable,
-    StorageError,
-)
+_SENT = (*FATAL, DataError)
 """Errors that stop a run and keep their class on the way."""
 
 
