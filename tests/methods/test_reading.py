@@ -1,4 +1,4 @@
-"""Reading answers from passages: quotes, abstaining, votes, and one passage at a time."""
+"""Reading answers from passages: quotes, phrases, abstaining, votes, and one passage at a time."""
 
 from __future__ import annotations
 
@@ -99,6 +99,18 @@ def test_quotes_are_asked_for_where_the_form_cites(form, quotes: bool) -> None:
     assert ("Plainly." in stated) != quotes
     assert ABSTENTION not in stated
     assert Reading(abstain=True).stated(form, "Plainly.").endswith(ABSTENTION)
+
+
+@pytest.mark.parametrize(("form", "brief"), [(PHRASE, True), (TEXT, True), (NUMBER, False), (PROGRAM, False)])
+def test_a_phrase_is_asked_for_where_one_can_answer(form, brief: bool) -> None:
+    stated = Reading(brief=True).stated(form, "Plainly.")
+    assert stated.startswith("Write only the answer") == brief
+    assert (stated == "Plainly.") != brief
+
+
+def test_quotes_first_and_briefly_exclude_each_other() -> None:
+    with pytest.raises(ConfigurationError, match="quoted first or brief"):
+        Reading(quote=True, brief=True)
 
 
 def test_what_abstains() -> None:

@@ -158,17 +158,16 @@ async def test_prompts_begin_with_what_a_server_has_read_already():
         assert len(re.findall("<passage number", after)) > len(re.findall("<passage number", before))
 
 
-async def test_a_reader_quotes_and_may_abstain_and_stop():
-    scripted = by_job({NAMES: "Nothing.", "": '"The Danube is 2850 km long." [1]\nAnswer: Danube'})
+async def test_a_reader_is_brief_and_may_abstain():
+    scripted = by_job({NAMES: "Rhine", "": "Danube [1]"})
     run = Run()
     method = build_method("reread+reader", model=scripted, retriever=ScriptedRetriever(PASSAGES), form=PHRASE)
     answer = await method.solve(QUESTION, run)
-    draft, names = scripted.prompts
-    assert "First copy the sentences" in draft
+    draft, _, _ = scripted.prompts
+    assert "Write only the answer" in draft
     assert "Not in these passages." in draft
-    assert PHRASE.instruction in draft
-    assert "write only: nothing" in names
-    assert [note.data["why"] for note in notes(run, "rounds ended")] == ["the model has read enough"]
+    assert PHRASE.instruction not in draft
+    assert [note.data["why"] for note in notes(run, "rounds ended")] == ["the answer is the same"]
     assert PHRASE.extract(answer.text) == "Danube"
     assert [cited.passage_id for cited in answer.citations] == [answer.shown[0].passage_id]
 
@@ -197,6 +196,13 @@ async def test_the_same_answer_with_another_quote_ends_the_rounds():
     scripted = by_job({NAMES: "Danube", "": ['"It is long." [1]\nAnswer: Danube', '"Longer." [2]\nAnswer: Danube']})
     run = Run()
     await reread(scripted, quote=True, k=1).solve(QUESTION, run)
+    assert [note.data["why"] for note in notes(run, "rounds ended")] == ["the answer is the same"]
+
+
+async def test_the_same_brief_answer_from_another_passage_ends_the_rounds():
+    scripted = by_job({NAMES: "Danube", "": ["Danube [1]", "Danube [2][1]"]})
+    run = Run()
+    await reread(scripted, brief=True, form=TEXT, k=1).solve(QUESTION, run)
     assert [note.data["why"] for note in notes(run, "rounds ended")] == ["the answer is the same"]
 
 

@@ -4,9 +4,9 @@ This method is the project's own, made for small models; docs/reproduction shows
 from memory misleads the queries, its reflections find no errors, and its refinements keep the faults of the draft. So
 the first answer is written from the passages that the question finds, and a later one is written without seeing it.
 
-Three settings suit a model that `reground train reader` has fitted to these prompts: it quotes before it answers
-(`quote`), says that the passages do not hold the answer (`abstain`), and that nothing else has to be read (`stop`). A
-preset turns them on: `reread+reader`.
+Two settings suit a model that `reground train reader` has fitted to these prompts: it writes a phrase and the numbers
+of its passages (`brief`), or that the passages do not hold the answer (`abstain`). A preset turns them on:
+`reread+reader`.
 """
 
 from __future__ import annotations
@@ -27,28 +27,24 @@ from reground.methods.shared.prompts import QUOTED, render, require, require_cho
 from reground.methods.shared.reading import Reading, short
 from reground.methods.shared.revision import accepted, readable
 
-NOTHING = "nothing"
-"""What a model writes for the names where it has read enough."""
-
 _NAMES = 2
 """Names that a query holds at most, where they are chosen from those in the passages."""
 
 _READ = "{passages}\n\n" + QUOTED + "\n\nQuestion:\n{question}\n\n"
-_STOP = f"If nothing else has to be read, write only: {NOTHING}"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts(shared_prompts.Prompts):
     """What the two calls ask.
 
-    answer: places {passages}, {question} and {form}. names: {passages}, {question} and {stop}.
+    answer: places {passages}, {question} and {form}. names: {passages} and {question}.
     """
 
     answer: str = _READ + "Answer the question with the help of the passages. {form}"
     names: str = (
         _READ
         + "To answer, one must look up other things that the passages name. Write the names of the people, places, "
-        "works or organisations whose pages should be read next, separated by semicolons. Write only the names. {stop}"
+        "works or organisations whose pages should be read next, separated by semicolons. Write only the names."
     )
 
 
@@ -67,7 +63,6 @@ class Reread(Reading):
     can keep to one. Titles that were read are left out.
     sure: mean log-probability of its tokens from which on a first answer stands without another round; none always
     goes on. An abstention never stands.
-    stop: whether the model may end the rounds by writing `NOTHING` for the names.
     """
 
     model: LanguageModel
@@ -82,7 +77,6 @@ class Reread(Reading):
     query_tokens: int = 64
     bridge: Literal["free", "named"] = "free"
     sure: float | None = None
-    stop: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -92,7 +86,7 @@ class Reread(Reading):
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
-        evidence = Evidence()
+        evidence, compared = Evidence(), self.compared(self.form)
         evidence.add(await find(run, self.retriever, question, k=self.k))
         reply = await self._read(question, evidence, run, name="draft", number=0)
         said, best = readable(reply, self.form), reply
@@ -103,16 +97,13 @@ class Reread(Reading):
         for number in range(1, self.max_rounds + 1):
             with run.span("round", round=number) as step:
                 names = await self._names(question, evidence, step)
-                if self.stop and names.strip().rstrip(".").casefold() == NOTHING:
-                    step.note("rounds ended", why="the model has read enough")
-                    break
                 query = clean_query(names, fallback=question if abstains(said) else said)
                 if not evidence.add(await self._more(query, evidence, step)):
                     step.note("rounds ended", why="nothing was retrieved")
                     break
                 reply = await self._read(question, evidence, step, name="refine", number=number)
                 again = accepted(reply, step, self.form, template=self.prompts.answer, before="")
-                if again is None or short(again, self.form) == short(said, self.form):
+                if again is None or short(again, compared) == short(said, compared):
                     step.note("rounds ended", why="the answer is the same" if again else "the answer is empty or cut")
                     break
                 if abstains(again):
@@ -158,15 +149,14 @@ class Reread(Reading):
         """What the model, having read the passages, names to read next."""
         read = evidence.all if self.apart else evidence.held
         passages = evidence.show(read, tokens=self.passage_tokens)
-        prompt = render(self.prompts.names, passages=passages, question=question, stop=_STOP if self.stop else "")
+        prompt = render(self.prompts.names, passages=passages, question=question)
         sampling = Sampling(temperature=self.temperature, max_tokens=self.query_tokens)
         offered = self._offered(evidence)
         if not offered:
             return await run.ask(self.model, prompt, name="query", sampling=sampling)
-        instead = NOTHING if self.stop else ""
-        sampling = sampling.model_copy(update={"grammar": some_of(offered, most=_NAMES, instead=instead)})
+        sampling = sampling.model_copy(update={"grammar": some_of(offered, most=_NAMES)})
         (reply,) = await run.generate(self.model, prompt, name="query", sampling=sampling, grammar="welcome")
-        return "; ".join(read_names(reply.text, [*offered, instead])[:_NAMES])
+        return "; ".join(read_names(reply.text, offered)[:_NAMES])
 
     def _offered(self, evidence: Evidence) -> list[str]:
         """The names that the next query may hold; none where any may."""
@@ -203,5 +193,5 @@ def surer(before: Reply, after: Reply, question: str, run: Run) -> bool:
 
 METHOD = Reread
 PRESETS = {
-    "reader": {"quote": True, "abstain": True, "stop": True, "passage_tokens": 300, "max_tokens": 256},
+    "reader": {"brief": True, "abstain": True, "passage_tokens": 300, "max_tokens": 64},
 }

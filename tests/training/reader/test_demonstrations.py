@@ -1,4 +1,4 @@
-"""What a reader is taught: quotes with their numbers, names that it can know, and to say that it has not found it."""
+"""What a reader is taught: answers with the numbers of their passages, names that it can know, and to say that it has not found it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from reground.core.answers import ABSTENTION
 from reground.core.evidence import Passage
 from reground.evaluation.task import Example
 from reground.evaluation.tasks.qa import QuestionAnswering
-from reground.methods.reread import NOTHING
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.training.reader.data import Lessons, demonstrations
 from reground.training.reader.oracle import support
@@ -36,7 +35,7 @@ COMPARISON = Example(
     golden_answers=("no",),
     metadata={"type": "comparison", "gold_ids": ["curie", "meitner"], "supporting_facts": [["Marie Curie", 1]]},
 )
-NEVER = Reading(unanswerable=0, text_form=0, most_passages=2)
+NEVER = Reading(unanswerable=0, most_passages=2)
 
 
 async def taught(example: Example, *, settings: Reading = NEVER, passages: list[Passage] = PASSAGES) -> Lessons:
@@ -55,14 +54,13 @@ async def test_a_question_of_two_steps_is_abstained_from_followed_and_answered()
     assert said == [
         ("abstain", ABSTENTION),
         ("names", "Warsaw"),
-        ("answer", '"Marie Curie was born in Warsaw." [1]\n"It lies on the Vistula." [3]\nAnswer: the Vistula'),
+        ("answer", "the Vistula [3][1]"),
     ]
 
 
-async def test_who_has_read_everything_names_nothing() -> None:
-    said = replies(await taught(COMPARISON, passages=[PASSAGES[0], PASSAGES[2]]))
-    quoted = '"Marie Curie was born in Warsaw." [1]\n"Lise Meitner was a physicist." [2]\nAnswer: no'
-    assert said == [("answer", quoted), ("nothing", NOTHING)]
+async def test_who_has_read_everything_is_taught_one_of_two_prompts_with_the_answer() -> None:
+    said = replies(await taught(COMPARISON, passages=[*PASSAGES[::2], PASSAGES[3]]))
+    assert said == [("answer", "no [1][2]")]
 
 
 async def test_a_comparison_is_not_answered_from_one_side() -> None:

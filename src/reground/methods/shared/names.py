@@ -45,12 +45,11 @@ def names_in(passages: Iterable[Passage], *, without: Iterable[str] = ()) -> lis
     return list(found.values())[:_MOST]
 
 
-def some_of(names: Sequence[str], *, most: int, instead: str = "") -> Grammar:
-    """A reply of one to `most` of the names, separated by semicolons. instead: another reply that is allowed."""
+def some_of(names: Sequence[str], *, most: int) -> Grammar:
+    """A reply of one to `most` of the names, separated by semicolons."""
     one = " | ".join(json.dumps(name, ensure_ascii=False) for name in names)
-    other = f" | {json.dumps(instead)}" if instead else ""
-    gbnf = f'root ::= names{other}\nnames ::= name ("; " name){{0,{most - 1}}}\nname ::= {one}\n'
-    items = {"type": "string", "enum": [*names, *([instead] if instead else [])]}
+    gbnf = f'root ::= name ("; " name){{0,{most - 1}}}\nname ::= {one}\n'
+    items = {"type": "string", "enum": list(names)}
     schema = {
         "type": "object",
         "properties": {"names": {"type": "array", "items": items}},

@@ -1,4 +1,4 @@
-"""Reading an answer from passages: with quotes, with the right to abstain, by votes, or passage by passage.
+"""Reading an answer from passages: with quotes, briefly, with the right to abstain, by votes, or passage by passage.
 
 Parts of methods that answer from passages; all are off unless a method or its user turns them on. Quotes first: Menick
 et al. 2022. Votes: self-consistency (Wang et al. 2022), here over short answers, weighed by their probability. Passages
@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reground.core.answers import ABSTENTION, AnswerForm, abstains
+from reground.core.answers import ABSTENTION, PHRASE, AnswerForm, abstains
 from reground.core.branches import gather
 from reground.core.language import LanguageModel, Reply, Sampling
 from reground.core.run import Run
@@ -25,7 +25,11 @@ _QUOTE = (
     "First copy the sentences of the passages that hold the answer, in quotation marks, each with the number of its "
     "passage, like [1]."
 )
+_BRIEF = (
+    "Write only the answer, in as few words as possible, and behind it the numbers of the passages that hold it, like [1]."
+)
 _ABSTAIN = f"If the passages do not hold the answer, write only: {ABSTENTION}"
+_PHRASES = frozenset({"text", "phrase"})
 _WARM = 0.7
 """The temperature of samples that vote (Wang et al. 2022, section 3.1)."""
 
@@ -35,23 +39,34 @@ class Reading:
     """How an answer is read from passages.
 
     quote: whether an answer begins with the sentences that hold it, in forms that cite.
+    brief: whether an answer is a phrase with the numbers of its passages, also where the form is prose.
     abstain: whether the model may write `ABSTENTION`; any answer is better than that.
     votes: samples of each prompt, whose short answers vote with their probability; 1 is a single greedy reply.
     apart: whether each passage is read by itself, and the answers vote.
     """
 
     quote: bool = False
+    brief: bool = False
     abstain: bool = False
     votes: int = 1
     apart: bool = False
 
     def __post_init__(self) -> None:
         require(self.votes >= 1, "votes must be at least 1")
+        require(not (self.quote and self.brief), "an answer is either quoted first or brief: set one of the two")
 
     def stated(self, form: AnswerForm, plain: str) -> str:
-        """How a call states its answer. plain: how it does without quotes."""
-        how = f"{_QUOTE} {form.instruction}" if self.quote and form.name in CITING else plain
+        """How a call states its answer. plain: how it does with neither."""
+        how = plain
+        if self.quote and form.name in CITING:
+            how = f"{_QUOTE} {form.instruction}"
+        elif self.brief and form.name in _PHRASES:
+            how = _BRIEF
         return f"{how} {_ABSTAIN}" if self.abstain else how
+
+    def compared(self, form: AnswerForm) -> AnswerForm:
+        """The form by which two replies are the same answer: the numbers behind a brief one do not count."""
+        return PHRASE if self.brief and form.name in _PHRASES else form
 
     async def read(
         self,
@@ -87,7 +102,7 @@ class Reading:
             *(run.generate(model, prompt, name=name, sampling=sampling, logprobs="welcome") for prompt in prompts)
         )
         read = [(reply, group) for replies, group in zip(drawn, held, strict=True) for reply in replies]
-        chosen = elected([reply for reply, _ in read], form) if votes else 0
+        chosen = elected([reply for reply, _ in read], self.compared(form)) if votes else 0
         if votes:
             said = [Candidate(text=reply.text, logprob=reply.mean_logprob) for reply, _ in read]
             run.choose("vote", by="probability", context=question, candidates=said, chosen=chosen, why="most weight")

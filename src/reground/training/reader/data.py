@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from reground.core.answers import TEXT
 from reground.core.evidence import Pages, Retriever
 from reground.core.language import Message
 from reground.core.run import Run
@@ -87,16 +86,20 @@ async def _supports(task: Task, example: Example, pages: Pages) -> list[Support]
 async def _lessons(
     task: Task, example: Example, supports: Sequence[Support], retriever: Retriever, settings: Reading, repeat: int
 ) -> list[Lesson]:
-    """What is to be learnt from one question, in the size, the form and with the gaps that chance draws."""
+    """What is to be learnt from one question, in the size and with the gaps that chance draws.
+
+    Of two prompts with the same answer one is drawn: the second teaches little and is twice as long.
+    """
     draw = random.Random(f"{settings.seed}/{example.id}/{repeat}")
     hidden = hidden_documents(task, example)
     if draw.random() < settings.unanswerable:
         hidden |= frozenset(evidence_of(task, example))
     oracle = Oracle(example, supports)
-    form = TEXT if draw.random() < settings.text_form else task.form
     reader = Reread(
-        model=oracle, retriever=retriever, form=form, k=draw.randint(2, settings.most_passages), max_rounds=1,
-        passage_tokens=settings.passage_tokens, quote=True, abstain=True, stop=True,
+        model=oracle, retriever=retriever, form=task.form, k=draw.randint(2, settings.most_passages), max_rounds=1,
+        passage_tokens=settings.passage_tokens, brief=True, abstain=True,
     )  # fmt: skip
     await reader.solve(example.question, Run(hidden=hidden))
-    return oracle.lessons
+    answers = [lesson for lesson in oracle.lessons if lesson.kind == "answer"]
+    kept = draw.choice(answers) if answers else None
+    return [lesson for lesson in oracle.lessons if lesson.kind != "answer" or lesson is kept]

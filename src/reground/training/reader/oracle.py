@@ -12,7 +12,7 @@ from reground.core.language import Message, Reply, Sampling, Usage
 from reground.core.untrusted import neutralise
 from reground.evaluation.metrics.text import hit
 from reground.evaluation.task import Example
-from reground.methods.reread import NOTHING, Prompts
+from reground.methods.reread import Prompts
 from reground.methods.shared.revision import task_of
 from reground.text.sentences import sentences
 
@@ -31,7 +31,7 @@ class Support:
 
 
 def support(page: Passage, example: Example) -> Support:
-    """The sentence of a gold passage to quote: one with the answer, a supporting one if possible; else a supporting
+    """The sentence of a gold passage that counts: one with the answer, a supporting one if possible; else a supporting
     one; else the first.
 
     Some datasets number their supporting sentences by another splitter, so an answer's words count for more.
@@ -47,7 +47,7 @@ def support(page: Passage, example: Example) -> Support:
 
 @dataclass(frozen=True)
 class Lesson:
-    """A prompt and the reply to learn. kind: `answer`, `abstain`, `names` or `nothing`."""
+    """A prompt and the reply to learn. kind: `answer`, `abstain` or `names`."""
 
     kind: str
     messages: tuple[Message, ...]
@@ -84,16 +84,15 @@ class Oracle:
         enough = len(shown) == len(self._supports) if self._needs_all else any(each.decides for each in shown)
         if not enough:
             return "abstain", ABSTENTION, True
-        first_to_last = sorted(shown, key=lambda each: each.decides and not self._needs_all)
-        quotes = (f'"{each.sentence}" [{_marker(prompt, each.sentence)}]' for each in first_to_last)
-        return "answer", "\n".join([*quotes, f"Answer: {self._answer}"]), True
+        first = sorted(shown, key=lambda each: not each.decides)
+        markers = dict.fromkeys(f"[{_marker(prompt, each.sentence)}]" for each in first)
+        return "answer", f"{self._answer} {''.join(markers)}", True
 
     def _named(self, prompt: str) -> tuple[str, str, bool]:
         missing = [each.title for each in self._supports if each.sentence not in prompt]
-        if not missing:
-            return "nothing", NOTHING, True
         seen = prompt.casefold()
-        return "names", "; ".join(missing), all(_KIND.sub("", title).strip().casefold() in seen for title in missing)
+        known = all(_KIND.sub("", title).strip().casefold() in seen for title in missing)
+        return "names", "; ".join(missing), bool(missing) and known
 
     async def aclose(self) -> None:
         """Nothing is open."""

@@ -23,13 +23,9 @@ class Reading:
     passage_tokens: int = field(default=300, metadata={"min": 16})
     """The most tokens of a passage, as in the preset reread+reader."""
 
-    text_form: float = field(default=0.25, metadata={"min": 0})
-    """The share of questions that ask for an answer in prose, as `ask` does, and not for a phrase."""
-
     seed: int = 0
     """Draws the questions and what is done with each."""
 
     def __post_init__(self) -> None:
-        for name in ("unanswerable", "text_form"):
-            if not 0 <= getattr(self, name) <= 1:
-                raise ConfigurationError(f"{name} is a share between 0 and 1, not {getattr(self, name)}")
+        if not 0 <= self.unanswerable <= 1:
+            raise ConfigurationError(f"unanswerable is a share between 0 and 1, not {self.unanswerable}")
