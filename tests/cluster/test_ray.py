@@ -142,6 +142,31 @@ async def test_an_interrupted_run_goes_on_with_the_same_command(nodes: Nodes, tm
 
 
 @needs_ray
+@pytest.mark.parametrize("stage", [["agent", "grow", "--set", "samples=1"], ["rewriter", "collect"]])
+async def test_what_a_training_learns_from_is_collected_by_workers(
+    nodes: Nodes, tmp_path: Path, stage: list[str]
+) -> None:
+    data, notes = tmp_path / "data" / "nq_open", tmp_path / "notes"
+    data.mkdir(parents=True)
+    notes.mkdir()
+    (notes / "one.txt").write_text("A writer has written a book.")
+    lines = [{"id": f"q{i}", "question": f"who wrote book {i}?", "golden_answers": ["a writer"]} for i in range(4)]
+    (data / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    async with MockOpenAI(lambda body: "a writer") as server:
+        line = [
+            sys.executable, "-m", "reground", "train", *stage, "--task", "nq_open_train", "--data", str(data.parent),
+            "--corpus", str(notes), "--model", "openai/mock", "--base-url", server.url, "--out", str(tmp_path / "out"),
+        ]  # fmt: skip
+        code, err = await ended(await started([*line, "--ray", nodes.address, "--ray-workers", "2"], tmp_path))
+        assert code == 0, err
+        paid = server.completed.total()
+        assert paid >= len(lines)
+        code, err = await ended(await started(line, tmp_path))
+        assert code == 0, err
+        assert server.completed.total() == paid, "what the workers did is found again without them"
+
+
+@needs_ray
 async def test_a_worker_and_a_node_may_be_killed(nodes: Nodes, tmp_path: Path) -> None:
     async with MockOpenAI(lambda body: "Answer: 1", latency=0.3) as server:
         process = await started(command(tmp_path, server.url, nodes.address), tmp_path)

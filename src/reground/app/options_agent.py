@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from reground.app.options import DEFAULT_MODEL, Benchmark, ModelName
+from reground.app.options_cluster import Cluster
 from reground.app.options_training import FineTuning, FitNamed, TrainingFolder
 from reground.models.options import ModelOptions
 
@@ -19,7 +20,7 @@ class AgentFolder(TrainingFolder):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentGrow(AgentFolder, Benchmark):
+class AgentGrow(AgentFolder, Benchmark, Cluster):
     """The options of `train agent grow`."""
 
     limit: int = 160

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from reground.app.options import Benchmark, Fresh
+from reground.app.options_cluster import Cluster
 from reground.app.options_training import TrainingFolder
 from reground.training.fitting import Precise
 from reground.training.ppo.settings import Optimising
@@ -21,7 +22,7 @@ class RewriterFolder(TrainingFolder):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RewriterCollect(RewriterFolder, Benchmark):
+class RewriterCollect(RewriterFolder, Benchmark, Cluster):
     """The options of `train rewriter collect`."""
 
     limit: int = 400

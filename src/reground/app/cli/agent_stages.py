@@ -41,6 +41,7 @@ async def answered_by(order: AgentGrow, task: Task, run: Path, err: Console, *, 
     """Let the agent answer the task's questions, in the run folder `run`."""
     from reground.app.cli.eval_progress import EvalProgress, Work
     from reground.app.cli.preparing import open_benches
+    from reground.app.cluster.opening import opened_pool, placed
     from reground.evaluation.compare import Cell
     from reground.evaluation.runner import EvalSettings, evaluate
 
@@ -52,11 +53,13 @@ async def answered_by(order: AgentGrow, task: Task, run: Path, err: Console, *, 
     total = len(questions_of(order, task)) * order.repeats
     async with AsyncExitStack() as opened:
         (bench,) = await open_benches(order, [task], [METHOD], run, err, opened, quiet=quiet)
-        ready = bench.configure(cell, base, order.budget)
+        pool = await opened.enter_async_context(opened_pool(order, [METHOD], partial(common.say, err)))
+        ready = placed(bench.configure(cell, base, order.budget), pool, order.task, cell, bench.tuned)
         with EvalProgress(err, {run.name: Work(cell, total)}, shown=not quiet) as progress:
             await evaluate(
-                bench.task, ready.method, ready.settings, run, observer=partial(progress.on_progress, run.name)
-            )
+                bench.task, ready.method, ready.settings, run, observer=partial(progress.on_progress, run.name),
+                elsewhere=ready.elsewhere,
+            )  # fmt: skip
 
 
 async def ranked_by(order: AgentRank, err: Console, *, quiet: bool) -> tuple[int, int]:

@@ -74,10 +74,13 @@ def collect(order: RewriterCollect, voice: Quiet, config: ConfigFile = None) -> 
 
     Example:  reground train rewriter collect --task hotpotqa_train --limit 400 --model openai/my-model
     """
+    from reground.core.errors import ConfigurationError
     from reground.evaluation.tasks import load_training_task
 
     console, err = common.consoles()
     task = load_training_task(order.task, order.data)
+    if order.passages_only and order.ray is not None:
+        raise ConfigurationError("--passages-only asks one short call a question, here: leave out --ray")
     if order.dry_run:
         total = min(order.limit or len(task.examples()), len(task.examples()))
         common.say(console, f"collect: {total} questions, at most {(1 if order.passages_only else 3) * total} calls")
@@ -89,23 +92,23 @@ def collect(order: RewriterCollect, voice: Quiet, config: ConfigFile = None) -> 
 async def _collect(order: RewriterCollect, task: Task, err: Console, *, quiet: bool) -> None:
     from reground.app.cli.eval_progress import EvalProgress, Work
     from reground.app.cli.preparing import open_benches
+    from reground.app.cluster.opening import opened_pool, placed
     from reground.evaluation.compare import Cell
     from reground.evaluation.runner import EvalSettings, choose, evaluate
     from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
     from reground.training.rewriter.reward import without_reader
 
     cells = {REWRITTEN: Cell(method=METHOD, tokens=None), PLAIN: Cell(method=f"{METHOD}+retrieve", tokens=None)}
-    chosen = {"total": order.passages, **order.settings}
+    order = replace(order, settings={"total": order.passages, **order.settings})
     base = EvalSettings(METHOD, order.model, limit=order.limit or None, seed=order.seed, concurrency=order.concurrency)
     methods = [cell.method for cell in cells.values()]
     async with AsyncExitStack() as opened:
-        (bench,) = await open_benches(
-            replace(order, settings=chosen), [task], methods, order.out, err, opened, quiet=quiet
-        )
+        (bench,) = await open_benches(order, [task], methods, order.out, err, opened, quiet=quiet)
+        pool = await opened.enter_async_context(opened_pool(order, methods, partial(common.say, err)))
         works = {name: Work(cell, len(choose(task, base))) for name, cell in cells.items()}
         with EvalProgress(err, works, shown=not quiet) as progress:
             for name, cell in cells.items():
-                ready = bench.configure(cell, base, order.budget)
+                ready = placed(bench.configure(cell, base, order.budget), pool, order.task, cell, bench.tuned)
                 method, settings = ready.method, ready.settings
                 assert isinstance(method, RewriteRetrieveRead)
                 if order.passages_only:
@@ -117,6 +120,7 @@ async def _collect(order: RewriterCollect, task: Task, err: Console, *, quiet: b
                     settings,
                     order.out / name,
                     observer=partial(progress.on_progress, name),
+                    elsewhere=ready.elsewhere,
                 )
 
 
