@@ -60,7 +60,7 @@ def test_data_and_fit(data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[s
     assert run([*fit, "--dry-run"]) == 0
     assert "3 demonstrations, 4 passes" in capfd.readouterr().out
     assert run(fit) == 0
-    assert f"--method reread+reader --model hf/{out}/model" in " ".join(capfd.readouterr().out.split())
+    assert f"--method grounded+reader --model hf/{out}/model" in " ".join(capfd.readouterr().out.split())
     steps = [json.loads(line) for line in (out / "fit" / "model" / "metrics.jsonl").read_text().splitlines()]
     assert steps[-1]["loss"] < steps[0]["loss"]
     assert (out / "model" / "adapter_config.json").is_file()

@@ -42,9 +42,7 @@ def test_titles_that_were_read_are_left_out_and_no_name_comes_twice() -> None:
 
 def test_the_grammar_allows_what_is_offered() -> None:
     grammar = some_of(['New "York"', "Wales"], most=2)
-    assert grammar.gbnf == (
-        'root ::= name ("; " name){0,1}\nname ::= "New \\"York\\"" | "Wales"\n'
-    )
+    assert grammar.gbnf == ('root ::= name ("; " name){0,1}\nname ::= "New \\"York\\"" | "Wales"\n')
     items = json.loads(grammar.json_schema)["properties"]["names"]["items"]
     assert items["enum"] == ['New "York"', "Wales"]
 
@@ -76,7 +74,7 @@ QUESTION = "Where does the river of Vienna end?"
 async def test_the_next_query_holds_only_names_that_were_read(said: str) -> None:
     model, found = by_job({"whose pages": said, "": "Black Sea"}), ScriptedRetriever(PASSAGES)
     method = build_method(
-        "reread", model=model, retriever=found, form=PHRASE, settings={"bridge": "named", "k": 1, "max_rounds": 1}
+        "grounded", model=model, retriever=found, form=PHRASE, settings={"bridge": "named", "k": 1, "max_rounds": 1}
     )
     await method.solve(QUESTION, Run())
     assert found.queries == [QUESTION, "Danube"]
@@ -92,7 +90,7 @@ async def test_a_model_without_grammars_is_asked_for_any_and_those_that_were_rea
 
     found = ScriptedRetriever(PASSAGES)
     method = build_method(
-        "reread", model=ScriptedModel(reply), retriever=found, form=PHRASE,
+        "grounded", model=ScriptedModel(reply), retriever=found, form=PHRASE,
         settings={"bridge": "named", "k": 1, "max_rounds": 1},
     )  # fmt: skip
     await method.solve(QUESTION, Run())

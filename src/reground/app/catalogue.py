@@ -47,7 +47,7 @@ def providers() -> dict[str, Entry]:
     return entries("reground.models", defines="create")
 
 
-ALIASES = {"rar+grounded": "reread"}
+ALIASES = {"rar+grounded": "grounded", "reread": "grounded", "reread+reader": "grounded+reader"}
 """Former names of methods."""
 
 

@@ -1,4 +1,4 @@
-"""What a reader is taught: answers with the numbers of their passages, names that it can know, and to say that it has not found it."""
+"""What a reader is taught: answers with the numbers of their passages, names that it can know, and to abstain."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ ROWS = "reader"
 
 reader_app = typer.Typer(
     no_args_is_help=True,
-    help="Train a small model to read for reread+reader: data, then fit; both in one --out."
+    help="Train a small model to read for grounded+reader: data, then fit; both in one --out."
     "\n\nExample:  reground train reader data --tasks hotpotqa_train,popqa_train --rerank links --out runs/reader",
 )
 
@@ -33,7 +33,7 @@ reader_app = typer.Typer(
 @reader_app.command()
 @flattened
 def data(order: ReaderData, voice: Quiet, config: ConfigFile = None) -> None:
-    """Write demonstrations: what an ideal reader says to the prompts of reread+reader on training questions.
+    """Write demonstrations: what an ideal reader says to the prompts of grounded+reader on training questions.
 
     It quotes the supporting sentences and gives the gold answer, names the gold pages that it has not read, or says
     that the passages do not hold the answer. No model is needed. The rows are in OUT/data/reader.jsonl.
@@ -67,7 +67,7 @@ def data(order: ReaderData, voice: Quiet, config: ConfigFile = None) -> None:
 def _drawn(order: ReaderData, task: Task) -> list[Example]:
     from reground.evaluation.runner import EvalSettings, choose
 
-    return choose(task, EvalSettings("reread+reader", "oracle", limit=order.limit or None, seed=order.seed))
+    return choose(task, EvalSettings("grounded+reader", "oracle", limit=order.limit or None, seed=order.seed))
 
 
 async def _made(order: ReaderData, task: Task, examples: list[Example], err: Console, *, quiet: bool) -> Lessons:
@@ -98,8 +98,8 @@ async def _made(order: ReaderData, task: Task, examples: list[Example], err: Con
 def fit(order: ReaderFit, voice: Quiet, config: ConfigFile = None) -> None:
     """Fine-tune a model on the demonstrations, on the replies only.
 
-    The result, OUT/NAME, is used as --method reread+reader --model hf/OUT/NAME. The same command resumes an interrupted
-    fit.
+    The result, OUT/NAME, is used as --method grounded+reader --model hf/OUT/NAME. The same command resumes an
+    interrupted fit.
 
     Example:  reground train reader fit --base smollm2 --out runs/reader
     """
@@ -123,7 +123,7 @@ def fit(order: ReaderFit, voice: Quiet, config: ConfigFile = None) -> None:
             keep_epochs=order.keep_epochs, on_step=progress.on_step,
         )  # fmt: skip
         place = asyncio.run(in_background(fitted))
-    common.say(console, f"the reader is in {place}: --method reread+reader --model hf/{place}")
+    common.say(console, f"the reader is in {place}: --method grounded+reader --model hf/{place}")
 
 
 def register(train: typer.Typer) -> None:

@@ -26,7 +26,8 @@ _QUOTE = (
     "passage, like [1]."
 )
 _BRIEF = (
-    "Write only the answer, in as few words as possible, and behind it the numbers of the passages that hold it, like [1]."
+    "Write only the answer, in as few words as possible, and behind it the numbers of the passages that hold it, like "
+    "[1]."
 )
 _ABSTAIN = f"If the passages do not hold the answer, write only: {ABSTENTION}"
 _PHRASES = frozenset({"text", "phrase"})

@@ -1,4 +1,4 @@
-"""Demonstrations for a reader: `reread` answers training questions with an oracle in the model's place."""
+"""Demonstrations for a reader: `grounded` answers training questions with an oracle in the model's place."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reground.core.run import Run
 from reground.evaluation.metrics.text import hit
 from reground.evaluation.task import Example, Task, hidden_documents
 from reground.evaluation.tasks.qa import evidence_of
-from reground.methods.reread import Reread
+from reground.methods.grounded import Grounded
 from reground.training.reader.oracle import Lesson, Oracle, Support, support
 from reground.training.reader.settings import Reading
 from reground.training.rows import Demonstration
@@ -43,7 +43,7 @@ async def demonstrations(
     *,
     on_question: Callable[[int], None] = lambda done: None,
 ) -> Lessons:
-    """What an oracle says in `reread` over the examples; the same call gives the same rows.
+    """What an oracle says in `grounded` over the examples; the same call gives the same rows.
 
     retriever: what the reader will search with. pages: where the gold passages are opened.
     """
@@ -95,7 +95,7 @@ async def _lessons(
     if draw.random() < settings.unanswerable:
         hidden |= frozenset(evidence_of(task, example))
     oracle = Oracle(example, supports)
-    reader = Reread(
+    reader = Grounded(
         model=oracle, retriever=retriever, form=task.form, k=draw.randint(2, settings.most_passages), max_rounds=1,
         passage_tokens=settings.passage_tokens, brief=True, abstain=True,
     )  # fmt: skip

@@ -12,7 +12,7 @@ from reground.core.language import Message, Reply, Sampling, Usage
 from reground.core.untrusted import neutralise
 from reground.evaluation.metrics.text import hit
 from reground.evaluation.task import Example
-from reground.methods.reread import Prompts
+from reground.methods.grounded import Prompts
 from reground.methods.shared.revision import task_of
 from reground.text.sentences import sentences
 

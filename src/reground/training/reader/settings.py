@@ -21,7 +21,7 @@ class Reading:
     """Passages in a search, at most; from 2 on, drawn for each question."""
 
     passage_tokens: int = field(default=300, metadata={"min": 16})
-    """The most tokens of a passage, as in the preset reread+reader."""
+    """The most tokens of a passage, as in the preset grounded+reader."""
 
     seed: int = 0
     """Draws the questions and what is done with each."""

@@ -1,4 +1,4 @@
-"""Reread: answer from passages, name what to read next, answer again from everything, and keep the surer answer.
+"""Grounded: answer from passages, name what to read next, answer again from everything, and keep the surer answer.
 
 This method is the project's own, made for small models; docs/reproduction shows its results. A small model's draft
 from memory misleads the queries, its reflections find no errors, and its refinements keep the faults of the draft. So
@@ -6,7 +6,7 @@ the first answer is written from the passages that the question finds, and a lat
 
 Two settings suit a model that `reground train reader` has fitted to these prompts: it writes a phrase and the numbers
 of its passages (`brief`), or that the passages do not hold the answer (`abstain`). A preset turns them on:
-`reread+reader`.
+`grounded+reader`.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Prompts(shared_prompts.Prompts):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reread(Reading):
+class Grounded(Reading):
     """Rounds of reading and answering. How an answer is read: see `reground.methods.shared.reading`.
 
     Calls are named draft, query, retrieve and refine; a round after the first is a span `round`.
@@ -169,7 +169,7 @@ class Reread(Reading):
         found = await find(run, self.retriever, query, k=self.k + len(evidence.passages))
         return (evidence.fresh(found) or found)[: self.k]
 
-    def sizes(self) -> Sequence[Reread]:
+    def sizes(self) -> Sequence[Grounded]:
         """More passages a round, then more rounds."""
         ladder = ((1, 1), (2, 1), (3, 1), (5, 1), (3, 2), (8, 1), (5, 2))
         return [replace(self, k=k, max_rounds=rounds) for k, rounds in ladder]
@@ -191,7 +191,7 @@ def surer(before: Reply, after: Reply, question: str, run: Run) -> bool:
     return better
 
 
-METHOD = Reread
+METHOD = Grounded
 PRESETS = {
     "reader": {"brief": True, "abstain": True, "passage_tokens": 300, "max_tokens": 64},
 }

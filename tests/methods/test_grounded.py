@@ -1,4 +1,4 @@
-"""Reread: what each call reads, which answer stays, and when the rounds end."""
+"""Grounded: what each call reads, which answer stays, and when the rounds end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from reground.core.language import Reply, TokenLogprob, Usage
 from reground.core.run import Run
 from reground.core.solve import solve
 from reground.evaluation.scaling import scaled
-from reground.methods.reread import Reread
+from reground.methods.grounded import Grounded
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, Failing, by_job, effects, notes, queries
@@ -29,8 +29,8 @@ LONG = [
 ]
 
 
-def reread(scripted, retriever=None, form=PHRASE, **settings):
-    return Reread(model=scripted, retriever=retriever or ScriptedRetriever(PASSAGES), form=form, **settings)
+def grounded(scripted, retriever=None, form=PHRASE, **settings):
+    return Grounded(model=scripted, retriever=retriever or ScriptedRetriever(PASSAGES), form=form, **settings)
 
 
 def sure(text: str, logprob: float | None) -> Reply:
@@ -47,7 +47,7 @@ def replies(said):
 async def test_it_reads_answers_names_what_to_read_next_and_answers_from_everything():
     scripted = by_job({NAMES: "Danube; Rhine", "": ["Answer: Seine", "Answer: Danube"]})
     run = Run()
-    answer = await reread(scripted, k=1, max_rounds=1).solve(QUESTION, run)
+    answer = await grounded(scripted, k=1, max_rounds=1).solve(QUESTION, run)
     names = [("", "retrieve"), ("", "draft"), *(("/round.0", name) for name in ("query", "retrieve", "refine"))]
     assert [effect for effect in effects(run) if effect[1] in {"retrieve", "draft", "query", "refine"}] == names
     assert queries(run) == [QUESTION, "Danube; Rhine"]
@@ -72,7 +72,7 @@ async def test_it_reads_answers_names_what_to_read_next_and_answers_from_everyth
 )
 async def test_the_surer_answer_stays_and_the_same_one_again_ends_the_rounds(said, expected, chosen):
     scripted, run = ScriptedModel(replies(said)), Run()
-    answer = await reread(scripted, k=1).solve(QUESTION, run)
+    answer = await grounded(scripted, k=1).solve(QUESTION, run)
     assert answer.text == expected
     choices = [step for step in run.steps if step.kind == "choose"]
     assert [choice.chosen for choice in choices] == chosen
@@ -82,13 +82,13 @@ async def test_the_surer_answer_stays_and_the_same_one_again_ends_the_rounds(sai
 async def test_passages_that_brought_no_better_answer_support_none():
     for logprob, markers in ((-0.9, [1]), (-0.1, [1, 2])):
         scripted = ScriptedModel(replies([("Seine", -0.5), ("Danube", logprob)]))
-        answer = await reread(scripted, k=1, max_rounds=1).solve(QUESTION, Run())
+        answer = await grounded(scripted, k=1, max_rounds=1).solve(QUESTION, Run())
         assert [passage.marker for passage in answer.shown] == markers
 
 
 async def test_without_log_probabilities_the_later_answer_goes_on_and_a_note_says_so():
     scripted, run = ScriptedModel(replies([("Seine", None), ("Danube", None), ("Danube", None)])), Run()
-    answer = await reread(scripted, k=1).solve(QUESTION, run)
+    answer = await grounded(scripted, k=1).solve(QUESTION, run)
     assert answer.text == "Danube"
     assert len(notes(run, "refined answer taken")) == 1
 
@@ -96,27 +96,27 @@ async def test_without_log_probabilities_the_later_answer_goes_on_and_a_note_say
 @pytest.mark.parametrize("form", [TEXT, PLAN, PROGRAM])
 async def test_where_no_answer_can_stand_alone_reasons_are_asked_for(form):
     scripted = ScriptedModel(["The Danube is longer."] * 5)
-    await reread(scripted, form=form).solve(QUESTION, Run())
+    await grounded(scripted, form=form).solve(QUESTION, Run())
     assert form.instruction in scripted.prompts[0]
 
 
 async def test_rounds_end_where_nothing_is_found():
     run, scripted = Run(), by_job({NAMES: "Danube", "": "Answer: Seine"})
-    answer = await reread(scripted, retriever=Failing(nothing_for="Danube")).solve(QUESTION, run)
+    answer = await grounded(scripted, retriever=Failing(nothing_for="Danube")).solve(QUESTION, run)
     assert answer.text == "Answer: Seine"
     assert [note.data["why"] for note in notes(run, "rounds ended")] == ["nothing was retrieved"]
 
 
 def test_its_old_name_still_finds_it():
     made = build_method("rar+grounded", model=ScriptedModel([]), retriever=ScriptedRetriever([]), settings={"k": 2})
-    assert isinstance(made, Reread)
+    assert isinstance(made, Grounded)
     assert made.k == 2
 
 
 @pytest.mark.parametrize("settings", [{"k": 0}, {"max_rounds": -1}, {"max_tokens": 0}, {"query_tokens": 0}])
 def test_wrong_settings_are_refused(settings):
     with pytest.raises(ConfigurationError):
-        reread(ScriptedModel([]), **settings)
+        grounded(ScriptedModel([]), **settings)
 
 
 class Metered(ScriptedModel):
@@ -139,9 +139,9 @@ class Metered(ScriptedModel):
 
 @pytest.mark.parametrize("tokens", [1500, 2400, 4000, 8000, 12000])
 async def test_whatever_the_length_of_passages_every_round_fits(tokens):
-    method = scaled(reread(Metered(), ScriptedRetriever(LONG), max_tokens=256), tokens)
+    method = scaled(grounded(Metered(), ScriptedRetriever(LONG), max_tokens=256), tokens)
     run = Run(budget=Budget(tokens=tokens))
-    solved = await solve(method, QUESTION, run, id="q", name="reread")
+    solved = await solve(method, QUESTION, run, id="q", name="grounded")
     named = [name for _, name in effects(run)]
     assert solved.trajectory.stopped is None
     assert named.count("query") == named.count("refine") == method.max_rounds
@@ -150,7 +150,7 @@ async def test_whatever_the_length_of_passages_every_round_fits(tokens):
 
 async def test_prompts_begin_with_what_a_server_has_read_already():
     scripted = Metered()
-    await reread(scripted, ScriptedRetriever(LONG), max_tokens=256).solve(QUESTION, Run(budget=Budget(tokens=9000)))
+    await grounded(scripted, ScriptedRetriever(LONG), max_tokens=256).solve(QUESTION, Run(budget=Budget(tokens=9000)))
     answers = [prompt for prompt in scripted.prompts if NAMES not in prompt]
     for before, after in itertools.pairwise(answers):
         whole = before[: before.rindex("\n</passage>")]
@@ -161,7 +161,7 @@ async def test_prompts_begin_with_what_a_server_has_read_already():
 async def test_a_reader_is_brief_and_may_abstain():
     scripted = by_job({NAMES: "Rhine", "": "Danube [1]"})
     run = Run()
-    method = build_method("reread+reader", model=scripted, retriever=ScriptedRetriever(PASSAGES), form=PHRASE)
+    method = build_method("grounded+reader", model=scripted, retriever=ScriptedRetriever(PASSAGES), form=PHRASE)
     answer = await method.solve(QUESTION, run)
     draft, _, _ = scripted.prompts
     assert "Write only the answer" in draft
@@ -182,27 +182,27 @@ async def test_a_reader_is_brief_and_may_abstain():
 )
 async def test_any_answer_is_better_than_none(said, expected):
     scripted = by_job({NAMES: "Danube", "": [sure(one, -0.1 - at) for at, one in enumerate(said)]})
-    answer = await reread(scripted, abstain=True, max_rounds=1, k=1).solve(QUESTION, Run())
+    answer = await grounded(scripted, abstain=True, max_rounds=1, k=1).solve(QUESTION, Run())
     assert answer.text == expected
 
 
 async def test_who_abstained_and_named_nothing_readable_searches_for_the_question():
     scripted, retriever = by_job({NAMES: "...", "": "Not in these passages."}), ScriptedRetriever(PASSAGES)
-    await reread(scripted, retriever, abstain=True, max_rounds=1).solve(QUESTION, Run())
+    await grounded(scripted, retriever, abstain=True, max_rounds=1).solve(QUESTION, Run())
     assert retriever.queries == [QUESTION, QUESTION]
 
 
 async def test_the_same_answer_with_another_quote_ends_the_rounds():
     scripted = by_job({NAMES: "Danube", "": ['"It is long." [1]\nAnswer: Danube', '"Longer." [2]\nAnswer: Danube']})
     run = Run()
-    await reread(scripted, quote=True, k=1).solve(QUESTION, run)
+    await grounded(scripted, quote=True, k=1).solve(QUESTION, run)
     assert [note.data["why"] for note in notes(run, "rounds ended")] == ["the answer is the same"]
 
 
 async def test_the_same_brief_answer_from_another_passage_ends_the_rounds():
     scripted = by_job({NAMES: "Danube", "": ["Danube [1]", "Danube [2][1]"]})
     run = Run()
-    await reread(scripted, brief=True, form=TEXT, k=1).solve(QUESTION, run)
+    await grounded(scripted, brief=True, form=TEXT, k=1).solve(QUESTION, run)
     assert [note.data["why"] for note in notes(run, "rounds ended")] == ["the answer is the same"]
 
 
@@ -212,5 +212,5 @@ async def test_the_same_brief_answer_from_another_passage_ends_the_rounds():
 )
 async def test_a_sure_first_answer_needs_no_second_look(draft: Reply, calls: int) -> None:
     scripted = by_job({NAMES: "Rhine", "": [draft, "Answer: Rhine"]})
-    await reread(scripted, sure=-0.5, abstain=True, max_rounds=1, k=1).solve(QUESTION, Run())
+    await grounded(scripted, sure=-0.5, abstain=True, max_rounds=1, k=1).solve(QUESTION, Run())
     assert len(scripted.prompts) == calls
