@@ -293,6 +293,8 @@ def test_ctrl_c_leaves_everything_resumable(home: Path) -> None:
             "Which is longer?",
             "--corpus",
             "docs",
+            "--method",
+            "rar",
             "--model",
             "openai/mock",
         ]

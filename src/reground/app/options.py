@@ -25,7 +25,7 @@ if TYPE_CHECKING:  # types of options that exist only in Python
     from reground.retrieval.settings import IndexReport, Progress
 
 DEFAULT_MODEL = "gguf/smollm2"
-DEFAULT_METHOD = "rar"
+DEFAULT_METHOD = "grounded"
 SQLITE = "sqlite"
 """The journal that is a file in the run's folder."""
 
