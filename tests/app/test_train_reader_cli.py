@@ -71,7 +71,7 @@ def test_data_and_fit(data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[s
     [
         (["data", "--tasks", "hotpotqa"], "hotpotqa is for measuring"),
         (["data", "--tasks", "hotpotqa_train", "--rerank", "magic"], "magic"),
-        (["data", "--unanswerable", "2"], "unanswerable is a share between 0 and 1"),
+        (["data", "--unanswerable", "2"], "shares of the same questions"),
         (["fit"], "reader.jsonl"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from reground.core.answers import ABSTENTION
@@ -9,7 +11,7 @@ from reground.core.evidence import Passage
 from reground.evaluation.task import Example
 from reground.evaluation.tasks.qa import QuestionAnswering
 from reground.retrieval.scripted import ScriptedRetriever
-from reground.training.reader.data import Lessons, demonstrations
+from reground.training.reader.data import Completed, Lessons, demonstrations
 from reground.training.reader.oracle import support
 from reground.training.reader.settings import Reading
 
@@ -79,6 +81,25 @@ async def test_with_the_gold_passages_hidden_the_answer_is_nowhere() -> None:
     said = replies(await taught(BRIDGE, settings=Reading(unanswerable=1, most_passages=2)))
     assert {text for kind, text in said if kind != "names"} == {ABSTENTION}
     assert said
+
+
+async def test_with_the_gold_passages_put_in_the_first_reading_answers() -> None:
+    passages = [PASSAGES[0], PASSAGES[3], PASSAGES[2], PASSAGES[1]]
+    made = await taught(BRIDGE, settings=Reading(unanswerable=0, complete=1, most_passages=2), passages=passages)
+    ((kind, reply),) = replies(made)
+    assert (kind, reply) in {("answer", "the Vistula [2][1]"), ("answer", "the Vistula [1][2]")}
+    assert 'number="3"' not in made.rows[0].messages[0].content
+
+
+@pytest.mark.parametrize("k", [1, 2, 3])
+async def test_what_the_search_misses_takes_the_place_of_its_last(k: int) -> None:
+    curie, warsaw, meitner, zoo = PASSAGES
+    search = Completed(ScriptedRetriever([zoo, warsaw, meitner, curie]), [curie, warsaw], random.Random(1))
+    found = await search.retrieve("anything", k=k)
+    assert len(found) == max(k, 2)
+    assert {passage.id for passage in found} == {"curie", "warsaw"} | ({"zoo"} if k == 3 else set())
+    firsts = {(await search.retrieve("anything", k=3))[0].id for _ in range(30)}
+    assert firsts == {"curie", "zoo"}  # what was found keeps its order; what was missed stands anywhere
 
 
 @pytest.mark.parametrize(

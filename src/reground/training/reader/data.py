@@ -7,14 +7,15 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from reground.core.evidence import Pages, Retriever
+from reground.core.evidence import Pages, Passage, Retriever
 from reground.core.language import Message
 from reground.core.run import Run
 from reground.evaluation.metrics.text import hit
 from reground.evaluation.task import Example, Task, hidden_documents
+from reground.evaluation.tasks._retrieved import document_id
 from reground.evaluation.tasks.qa import evidence_of
 from reground.methods.grounded import Grounded
-from reground.training.reader.oracle import Lesson, Oracle, Support, support
+from reground.training.reader.oracle import Lesson, Oracle, support
 from reground.training.reader.settings import Reading
 from reground.training.rows import Demonstration
 
@@ -49,13 +50,13 @@ async def demonstrations(
     """
     made = Lessons()
     for done, example in enumerate(examples, start=1):
-        supports = await _supports(task, example, pages)
-        if isinstance(supports, str):
-            made.left_out[supports] += 1
+        gold = await _gold(task, example, pages)
+        if isinstance(gold, str):
+            made.left_out[gold] += 1
         else:
             lessons: dict[tuple[Message, ...], Lesson] = {}
             for repeat in range(settings.repeats):
-                drawn = await _lessons(task, example, supports, retriever, settings, repeat)
+                drawn = await _lessons(task, example, gold, retriever, settings, repeat)
                 lessons |= {lesson.messages: lesson for lesson in drawn}
             for lesson in lessons.values():
                 made.rows.append(
@@ -66,8 +67,8 @@ async def demonstrations(
     return made
 
 
-async def _supports(task: Task, example: Example, pages: Pages) -> list[Support] | str:
-    """What each gold passage says, or why the question cannot be used."""
+async def _gold(task: Task, example: Example, pages: Pages) -> list[Passage] | str:
+    """The gold passages, or why the question cannot be used."""
     gold = evidence_of(task, example)
     if isinstance(gold, str):
         return "questions without known gold passages"
@@ -77,29 +78,63 @@ async def _supports(task: Task, example: Example, pages: Pages) -> list[Support]
         return "questions whose gold passages the corpus lacks"
     if not example.golden_answers:
         return "questions without a gold answer"
-    supports = [support(page, example) for page in opened]
     if hit(example.golden_answers, [page.text for page in opened]) == 0:
         return "questions whose gold passages do not hold the answer"
-    return supports
+    return opened
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A search that always finds the gold passages: those it misses take the place of its last, wherever chance puts
+    them.
+    """
+
+    retriever: Retriever
+    gold: Sequence[Passage]
+    draw: random.Random
+
+    @property
+    def name(self) -> str:
+        """As the search that it completes."""
+        return self.retriever.name
+
+    async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
+        """At least as many passages as there are gold ones."""
+        wanted = {page.id for page in self.gold}
+        found = list(await self.retriever.retrieve(query, k=k))
+        there = {document_id(passage.id, wanted) for passage in found}
+        missing = [page for page in self.gold if page.id not in there]
+        room = max(k, len(self.gold)) - len(missing)
+        others = [passage for passage in found if document_id(passage.id, wanted) not in wanted]
+        for passage in others[::-1][: max(0, len(found) - room)]:
+            found.remove(passage)
+        for page in missing:
+            found.insert(self.draw.randint(0, len(found)), page)
+        return found
 
 
 async def _lessons(
-    task: Task, example: Example, supports: Sequence[Support], retriever: Retriever, settings: Reading, repeat: int
+    task: Task, example: Example, gold: Sequence[Passage], retriever: Retriever, settings: Reading, repeat: int
 ) -> list[Lesson]:
     """What is to be learnt from one question, in the size and with the gaps that chance draws.
 
-    Of two prompts with the same answer one is drawn: the second teaches little and is twice as long.
+    Of two prompts of one kind one is drawn: the second teaches little and is twice as long. Where the gold
+    passages are put among those found, there is no second round.
     """
     draw = random.Random(f"{settings.seed}/{example.id}/{repeat}")
     hidden = hidden_documents(task, example)
-    if draw.random() < settings.unanswerable:
+    k, chance, rounds = draw.randint(2, settings.most_passages), draw.random(), 1
+    if chance < settings.unanswerable:
         hidden |= frozenset(evidence_of(task, example))
-    oracle = Oracle(example, supports)
+    elif chance < settings.unanswerable + settings.complete:
+        retriever, k, rounds = Completed(retriever, gold, draw), max(k, len(gold)), 0
+    oracle = Oracle(example, [support(page, example) for page in gold])
     reader = Grounded(
-        model=oracle, retriever=retriever, form=task.form, k=draw.randint(2, settings.most_passages), max_rounds=1,
+        model=oracle, retriever=retriever, form=task.form, k=k, max_rounds=rounds,
         passage_tokens=settings.passage_tokens, brief=True, abstain=True,
     )  # fmt: skip
     await reader.solve(example.question, Run(hidden=hidden))
-    answers = [lesson for lesson in oracle.lessons if lesson.kind == "answer"]
-    kept = draw.choice(answers) if answers else None
-    return [lesson for lesson in oracle.lessons if lesson.kind != "answer" or lesson is kept]
+    kinds: dict[str, list[Lesson]] = {}
+    for lesson in oracle.lessons:
+        kinds.setdefault(lesson.kind, []).append(lesson)
+    return [draw.choice(same) for same in kinds.values()]

@@ -17,6 +17,9 @@ class Reading:
     unanswerable: float = field(default=0.25, metadata={"min": 0})
     """The share of questions whose gold passages are hidden, so that the model learns to say so."""
 
+    complete: float = field(default=0.0, metadata={"min": 0})
+    """The share of questions whose gold passages are put among those found, so that more of them can be answered."""
+
     most_passages: int = field(default=4, metadata={"min": 2})
     """Passages in a search, at most; from 2 on, drawn for each question."""
 
@@ -27,5 +30,8 @@ class Reading:
     """Draws the questions and what is done with each."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.unanswerable <= 1:
-            raise ConfigurationError(f"unanswerable is a share between 0 and 1, not {self.unanswerable}")
+        if min(self.unanswerable, self.complete) < 0 or self.unanswerable + self.complete > 1:
+            raise ConfigurationError(
+                f"unanswerable and complete are shares of the same questions: {self.unanswerable} and {self.complete} "
+                "must be 0 or more, and together at most 1"
+            )
