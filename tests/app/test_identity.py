@@ -77,6 +77,12 @@ def test_a_question_and_an_evaluation_are_named_alike(home: Path) -> None:
     assert [evaluated[name] for name in same] in [[config[name] for name in same] for config in asked]
 
 
+def test_another_type_of_numbers_is_another_run() -> None:
+    assert ask(said="One.") == "One."
+    assert ask(said="Two.", options=ModelOptions(dtype="bfloat16")) == "Two."
+    assert ask(said="never", options=ModelOptions(dtype="auto")) == "One."
+
+
 def test_another_context_is_another_run() -> None:
     assert ask(said="One.", options=ModelOptions(context=1024)) == "One."
     assert ask(said="Two.", options=ModelOptions(context=2048)) == "Two."

@@ -178,6 +178,14 @@ async def test_a_price_is_charged_where_one_is_given(folder):
     assert (await priced.generate(says("a b c"), sampling(max_tokens=1)))[0].text == reply.text
 
 
+@pytest.mark.parametrize(("told", "dtype"), [("float32", "torch.float32"), ("bfloat16", "torch.bfloat16")])
+async def test_it_computes_in_the_type_asked_for(folder, told, dtype):
+    precise = create(str(folder), ModelOptions(threads=1, dtype=told))
+    (reply,) = await precise.generate(says("a b c"), sampling(max_tokens=2))
+    assert reply.text
+    assert str(precise._decoder._weights.dtype) == dtype
+
+
 async def test_a_template_that_refuses_is_a_model_error(folder, tmp_path):
     from transformers import AutoTokenizer
 

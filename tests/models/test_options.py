@@ -47,6 +47,7 @@ def test_what_a_call_costs(prompt, cached, completion, fresh, reused, said):
         {"context": 0},
         {"slots": 0},
         {"threads": -1},
+        {"dtype": "int4"},
     ],
 )
 def test_a_setting_that_is_wrong_is_named(wrong):

@@ -14,6 +14,7 @@ from reground.app.meanings import field_names
 from reground.core.fingerprints import files_fingerprint
 from reground.core.journal import fingerprint
 from reground.core.places import expanded
+from reground.models.pull import adapter_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -108,6 +109,7 @@ def model_settings(options: ModelOptions, model: object = None) -> dict[str, str
         "adapter_files": None if options.adapter is None else files_fingerprint(options.adapter),
         "weights": weights_of(getattr(model, "name", "")),
         "context": options.context,
+        "dtype": None if options.dtype == "auto" else options.dtype,
     }
     if options.base_url is None and found["base_url"] == _OPENAI:
         del found["base_url"]
@@ -123,8 +125,8 @@ def _shown(url: str | None) -> str | None:
 
 
 def weights_of(name: str) -> str | None:
-    """The fingerprint of a model's file or folder; None for an alias or a model on a server."""
+    """The fingerprint of a model's file or folder, or of its alias's adapter; None for other aliases and on servers."""
     provider, _, place = name.partition("/")
     if provider not in {"gguf", "hf"} or not place:
         return None
-    return files_fingerprint(expanded(place))
+    return files_fingerprint(adapter_of(place) or expanded(place))

@@ -111,7 +111,12 @@ def _family(config: Any) -> tuple[Any, str]:
 
 
 def _source(model: str) -> tuple[str, dict[str, str]]:
-    """The folder or repository for transformers, and the GGUF file in it, if the model is one."""
+    """The folder or repository for transformers, and the GGUF file in it, if the model is one.
+
+    Raises ConfigurationError for an alias with an adapter, which is a GGUF file too.
+    """
+    if pull.adapter_of(model) is not None:
+        raise ConfigurationError(f"transformers cannot load the adapter of {model}: take gguf/{model}")
     if model.lower() in pull.ALIASES or model.endswith(".gguf"):
         file = pull.pull(model)
         return str(file.parent), {"gguf_file": file.name}
@@ -242,13 +247,15 @@ class HfModel:
         return batch
 
     def _load(self) -> Any:
+        import torch
+
         from reground.models._transformers import Decoder
 
         if self._options.threads is not None:
-            import torch
-
             torch.set_num_threads(self._options.threads)
-        weights, tokenizer = load_weights(self._model, adapter=self._options.adapter)
+        told = self._options.dtype
+        dtype = None if told == "auto" else getattr(torch, told)
+        weights, tokenizer = load_weights(self._model, adapter=self._options.adapter, dtype=dtype)
         return Decoder(self.name, weights, tokenizer)
 
 
