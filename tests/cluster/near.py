@@ -5,9 +5,10 @@ from __future__ import annotations
 import asyncio
 import json
 import pickle
-from collections.abc import Awaitable
+from collections.abc import Coroutine
 from pathlib import Path
-from typing import TypeVar
+from random import Random
+from typing import Any, TypeVar
 
 from reground import __version__
 from reground.app.cluster.pool import Lost
@@ -51,6 +52,44 @@ class Chain:
 METHOD = Chain
 '''
 
+BOOKS = '''"""Four questions with one answer. Who scores an answer leaves a file named by its process."""
+
+import os
+from pathlib import Path
+
+from reground.core.answers import PHRASE
+from reground.evaluation.task import Example, Score, Task
+
+
+class Books(Task):
+    """Right or wrong."""
+
+    name, form, primary = "books_train", PHRASE, "exact match"
+
+    def examples(self):
+        return [Example(id=f"q{i}", question=f"who wrote book {i}?", golden_answers=["a writer"]) for i in range(4)]
+
+    async def score(self, example, trajectory, sandbox):
+        (Path(__file__).parent / f"{os.getpid()}.pid").touch()
+        said = self.form.extract(trajectory.answer.text)
+        return {"exact match": Score(value=float(said in example.golden_answers))}
+
+
+TASKS = {"books_train": Books}
+'''
+
+
+def moody(body: dict[str, Any]) -> str:
+    """A reply about books by the seed and the question; it is right in some of its moods."""
+    lot = Random(json.dumps([body.get("seed"), body["messages"]]))
+    return lot.choice(["Let us think.", "Let us see.", "Answer: a writer", "Answer: nobody"])
+
+
+def books(folder: Path) -> str:
+    """The name of the task above, in a file of this folder."""
+    (folder / "books.py").write_text(BOOKS)
+    return f"{folder / 'books.py'}:books_train"
+
 
 def written(folder: Path, questions: int) -> tuple[Path, Path]:
     """The files of the method above and of questions."""
@@ -88,8 +127,9 @@ class Near:
         self.dead = False
         self.questions: list[str] = []
 
-    async def _call(self, work: Awaitable[T]) -> T:
+    async def _call(self, work: Coroutine[Any, Any, T]) -> T:
         if self.dead:
+            work.close()
             raise Lost("killed")
         task = asyncio.ensure_future(work)
         self._running.add(task)

@@ -16,7 +16,7 @@ from reground.app.cli.preparing import open_benches
 from reground.app.cluster.opening import share_of
 from reground.app.cluster.outbox import Outbox, SentJournal
 from reground.app.cluster.pool import MOST_LOSSES, Lost, Pool
-from reground.app.cluster.wire import Parcel, Place, Told, Trouble, changed
+from reground.app.cluster.wire import Parcel, Place, Trouble, changed
 from reground.app.cluster.worker import identity_of
 from reground.app.options_evaluation import Evaluate
 from reground.core.budget import Budget
@@ -26,7 +26,7 @@ from reground.core.language import Usage
 from reground.core.trajectory import Trajectory, read_trajectories
 from reground.evaluation.asked import Asked
 from reground.evaluation.compare import Cell, Configured
-from reground.evaluation.progress import Progress
+from reground.evaluation.progress import Progress, Told
 from reground.evaluation.records import Record
 from reground.evaluation.runner import EvalSettings, RunResult, evaluate
 from reground.evaluation.task import Task
@@ -161,7 +161,7 @@ async def test_an_effect_is_written_before_the_method_sees_it(tmp_path: Path) ->
         ):
             at, journal = pool.at(Place(given.task, cell), identity_of(ready.settings)), Held()
             asked = Asked("q0~0", "what is 0", given.method, Budget(), 0)
-            solving = asyncio.create_task(at.solve(asked, journal, lambda usage, paid: None))
+            solving = asyncio.create_task(at.solve(asked, journal, lambda told: None))
             await journal.waiting.wait()
             await asyncio.sleep(0.1)
             assert len(server.received) == 1
@@ -189,7 +189,7 @@ async def test_a_journal_that_cannot_be_written_stops_the_run(tmp_path: Path) ->
             at = pool.at(Place(given.task, cell), identity_of(ready.settings))
             asked = Asked("q0~0", "what is 0", given.method, Budget(), 0)
             with pytest.raises(JournalError, match="the disk is full"):
-                await at.solve(asked, Full(), lambda usage, paid: None)
+                await at.solve(asked, Full(), lambda told: None)
 
 
 async def test_a_question_that_ends_every_worker_stops_the_run(tmp_path: Path) -> None:

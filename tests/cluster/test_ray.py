@@ -18,7 +18,7 @@ from typing import IO
 import pytest
 
 from reground.testing.openai_server import MockOpenAI
-from tests.cluster.near import written
+from tests.cluster.near import books, moody, written
 from tests.cluster.nodes import environment
 from tests.data import ROOT
 from tests.killing import effects
@@ -181,6 +181,46 @@ async def test_a_worker_and_a_node_may_be_killed(nodes: Nodes, tmp_path: Path) -
     whole(tmp_path)
     # half of the questions in flight were lost with the worker, and half with the node
     assert server.completed.total() <= CALLS + AT_ONCE
+
+
+def scorers(folder: Path) -> set[int]:
+    """The processes that have scored an answer about books."""
+    return {int(file.stem) for file in folder.glob("*.pid")}
+
+
+@needs_ray
+async def test_trees_are_grown_by_workers(nodes: Nodes, tmp_path: Path) -> None:
+    async with MockOpenAI(moody, latency=0.3) as server:
+        line = [
+            sys.executable, "-m", "reground", "train", "critics", "collect", "--task", books(tmp_path), "-j", "4",
+            "--set", "retrieval=false", "--set", "candidates=2", "--simulations", "8", "--in-flight", "2",
+            "--model", "openai/mock", "--base-url", server.url,
+        ]  # fmt: skip
+        code, err = await ended(await started([*line, "--out", "here"], tmp_path))
+        assert code == 0, err
+        calls = server.completed.total()
+        there = [*line, "--out", "there", "--ray", nodes.address, "--ray-workers", "2"]
+        process = await started(there, tmp_path)
+        await until(process, lambda: server.completed.total() >= calls + 8)
+        pressed = time.monotonic()
+        process.send_signal(signal.SIGINT)
+        code, err = await ended(process)
+        print(f"{time.monotonic() - pressed:.2f} s from Ctrl-C to the exit")
+        assert (code, "the same command continues from here" in err) == (130, True), err
+        before = scorers(tmp_path)
+        process = await started(there, tmp_path)
+        await until(process, lambda: scorers(tmp_path) > before)
+        os.kill(min(scorers(tmp_path) - before), signal.SIGKILL)
+        code, err = await ended(process)
+        assert code == 0, err
+        assert "its questions go to others" in err
+        assert server.completed.total() <= 2 * calls + 2 * 4 * 2, "what was in flight was made again, and nothing else"
+    one, other = (
+        {file.name: file.read_bytes() for file in (tmp_path / out / "trees").iterdir()} for out in ("here", "there")
+    )
+    assert (len(one), one == other) == (4, True)
+    kept, found = (sorted(effects(tmp_path / out / "journal.sqlite")) for out in ("here", "there"))
+    assert kept == found
 
 
 @needs_ray

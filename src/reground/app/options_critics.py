@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from reground.app.options import Data, Fresh, Trees
+from reground.app.options_cluster import Cluster
 from reground.app.options_training import TrainingFolder
 from reground.training.critics.settings import PairSettings
 from reground.training.fitting import Precise
@@ -20,7 +21,7 @@ class CriticsFolder(TrainingFolder):
 
 
 @dataclass(frozen=True, kw_only=True)
-class CriticsCollect(CriticsFolder, Trees):
+class CriticsCollect(CriticsFolder, Trees, Cluster):
     """The options of `train critics collect`."""
 
     speed: float | None = field(default=None, metadata={"min": 0.001, "panel": "Cost"})

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from reground.core.budget import Budget
 from reground.core.events import Observer
 from reground.core.journal import Effect, Journal
-from reground.core.language import Usage
 from reground.core.method import Method
 from reground.core.run import Run
 from reground.core.solve import Solved, solve
+from reground.evaluation.progress import Tell
+from reground.evaluation.task import Example
 
 RUN_ID = "eval"
 """A run's name in a journal that is its folder's alone."""
-
-Told = Callable[[Usage, Usage | None], None]
-"""Called with what a question has cost so far, and with what of it this session has paid since the last call."""
 
 
 @dataclass(frozen=True)
@@ -26,7 +23,8 @@ class Asked:
     """A question and repeat with all that its run depends on, beside the method; small enough to be sent.
 
     id: of the trajectory and in the journal. method: its name, for the record. hidden: documents it must not find.
-    run: the run's name in the journal.
+    run: the run's name in the journal. example: the question with its gold answers, where its tree is to be grown; a
+    method that answers never sees it.
     """
 
     id: str
@@ -36,12 +34,13 @@ class Asked:
     seed: int
     hidden: frozenset[str] = frozenset()
     run: str = RUN_ID
+    example: Example | None = None
 
 
 class Elsewhere(Protocol):
     """Answers questions in other processes."""
 
-    async def solve(self, asked: Asked, journal: Journal, told: Told, /) -> Solved:
+    async def solve(self, asked: Asked, journal: Journal, told: Tell, /) -> Solved:
         """As `solve_here`, with every effect in `journal` before the method sees its result.
 
         Raises the errors of a run, as opposed to those of a question, which are in the trajectory.

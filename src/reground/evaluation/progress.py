@@ -8,8 +8,41 @@ from time import monotonic
 
 from reground.core.events import Event
 from reground.core.language import Usage
-from reground.core.trajectory import GenerateStep
+from reground.core.trajectory import GenerateStep, NoteStep
 from reground.evaluation.records import Record
+
+SIMULATION = "simulation"
+"""The note of a tree search that a simulation has entered its tree; `number` counts them from 1."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """The cost of a question so far, and what of it was paid since the last time.
+
+    simulations: how many its tree has so far, where it is a tree that is grown.
+    """
+
+    usage: Usage
+    paid: Usage | None = None
+    simulations: int = 0
+
+    @classmethod
+    def of(cls, event: Event) -> Told:
+        """What an event tells."""
+        step = event.step
+        number = step.data.get("number") if isinstance(step, NoteStep) and step.name == SIMULATION else None
+        return cls(event.usage, _paid_by(event), number if isinstance(number, int) else 0)
+
+    def after(self, before: Told | None) -> Told:
+        """This one, with what an earlier one that was not sent tells."""
+        if before is None:
+            return self
+        paid = before.paid if self.paid is None else self.paid if before.paid is None else before.paid + self.paid
+        return Told(self.usage, paid, max(self.simulations, before.simulations))
+
+
+Tell = Callable[[Told], None]
+"""Called with what there is to tell of a question."""
 
 
 @dataclass(frozen=True)
@@ -47,13 +80,13 @@ class Tracker:
 
     def watch(self, id: str, event: Event) -> None:
         """Count an event of one question."""
-        self.count(id, event.usage, paid_by(event))
+        self.count(id, Told.of(event))
 
-    def count(self, id: str, usage: Usage, paid: Usage | None) -> None:
+    def count(self, id: str, told: Told) -> None:
         """Count what a question has cost so far, and what of it was paid now."""
-        self._begun[id] = usage
-        if paid is not None:
-            self._paid += paid
+        self._begun[id] = told.usage
+        if told.paid is not None:
+            self._paid += told.paid
         self._tell()
 
     def finish(self, record: Record) -> None:
@@ -84,7 +117,7 @@ class Tracker:
         )
 
 
-def paid_by(event: Event) -> Usage | None:
+def _paid_by(event: Event) -> Usage | None:
     """What the event's call has cost; None for other events, and for replayed calls, which cost nothing now."""
     if event.type == "end" and isinstance(event.step, GenerateStep) and not event.step.replayed:
         return sum((reply.usage for reply in event.step.replies), Usage())

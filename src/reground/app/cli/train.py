@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -53,19 +54,24 @@ async def _collect(order: Trees, task: Task, err: Console, *, quiet: bool) -> Co
     from reground.app import catalogue
     from reground.app.cli.collect_progress import CollectProgress
     from reground.app.cli.preparing import open_benches
+    from reground.app.cluster.opening import opened_pool, placed
     from reground.evaluation.compare import Cell
     from reground.evaluation.runner import EvalSettings
     from reground.methods.cr_planner import CRPlanner
     from reground.training.critics.collect import collect_trees, ranks
+    from reground.training.critics.growing import Searching
     from reground.treesearch.settings import Settings
 
     cell = Cell(method=f"{METHOD}+ranking" if ranks(task) else METHOD, tokens=None)
     out = order.out or Path("runs") / slug("trees", order.task)
     base = EvalSettings(METHOD, order.model, limit=order.limit or None, seed=order.seed, concurrency=order.concurrency)
+    searching = Settings(simulations=order.simulations, in_flight=order.in_flight, c=order.exploration, seed=order.seed)
     catalogue.check_price(order.model, order.model_options, order.budget)
     async with AsyncExitStack() as opened:
         (bench,) = await open_benches(order, [task], [cell.method], out, err, opened, quiet=quiet)
-        ready = bench.configure(cell, base, order.budget)
+        pool = await opened.enter_async_context(opened_pool(order, [cell.method], partial(common.say, err)))
+        configured = bench.configure(cell, base, order.budget)
+        ready = placed(configured, pool, order.task, cell, bench.tuned, Searching(searching, order.rollout))
         settings = replace(ready.settings, budget=order.budget)  # limits one tree; no method is scaled to it
         assert isinstance(ready.method, CRPlanner)
 
@@ -78,10 +84,11 @@ async def _collect(order: Trees, task: Task, err: Console, *, quiet: bool) -> Co
             task,
             ready.method,
             settings,
-            Settings(simulations=order.simulations, in_flight=order.in_flight, c=order.exploration, seed=order.seed),
+            searching,
             out,
             rollout=order.rollout,
             sandbox=bench.sandbox,
+            elsewhere=ready.elsewhere,
             on_tree=tell,
             on_simulation=progress.on_simulation,
         )

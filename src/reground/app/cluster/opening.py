@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from reground.app.options import Benchmark
     from reground.evaluation.compare import Cell, Configured
     from reground.models.options import ModelOptions
+    from reground.training.critics.growing import Searching
 
 
 @asynccontextmanager
@@ -55,13 +56,20 @@ def share_of(options: ModelOptions, workers: int) -> ModelOptions:
     )
 
 
-def placed(ready: Configured, pool: Pool | None, task: str, cell: Cell, tuned: Mapping[Cell, int]) -> Configured:
+def placed(
+    ready: Configured,
+    pool: Pool | None,
+    task: str,
+    cell: Cell,
+    tuned: Mapping[Cell, int],
+    searching: Searching | None = None,
+) -> Configured:
     """A configured method at the workers, if there are any. task: its name. tuned: the sizes that are not the cells'
-    own.
+    own. searching: how its choices are searched, where the workers are to grow trees.
     """
     if pool is None:
         return ready
     from reground.app.cluster.wire import Place
     from reground.app.cluster.worker import identity_of
 
-    return replace(ready, elsewhere=pool.at(Place(task, cell, tuned.get(cell)), identity_of(ready.settings)))
+    return replace(ready, elsewhere=pool.at(Place(task, cell, tuned.get(cell), searching), identity_of(ready.settings)))

@@ -6,10 +6,10 @@ import asyncio
 from collections import Counter
 from collections.abc import Iterable
 
-from reground.app.cluster.wire import Parcel, Told
+from reground.app.cluster.wire import Parcel
 from reground.core.events import Event
 from reground.core.journal import Effect
-from reground.evaluation.progress import paid_by
+from reground.evaluation.progress import Told
 
 
 class Outbox:
@@ -91,5 +91,5 @@ class SentJournal:
         await self._outbox.put(self._ticket, effect)
 
     def observe(self, event: Event) -> None:
-        """Report what the event has cost."""
-        self._outbox.tell(self._ticket, Told(event.usage, paid_by(event)))
+        """Report what the event tells."""
+        self._outbox.tell(self._ticket, Told.of(event))

@@ -15,7 +15,8 @@ from reground.core.branches import gather
 from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.journal import Effect, Journal
 from reground.core.solve import Solved
-from reground.evaluation.asked import Asked, Told
+from reground.evaluation.asked import Asked
+from reground.evaluation.progress import Tell
 
 MOST_LOSSES = 5
 """How many workers a question may lose before it stops the run: it may be what ends them."""
@@ -59,7 +60,7 @@ class _Carried:
 
     asked: Asked
     journal: Journal
-    told: Told
+    told: Tell
 
 
 @dataclass(eq=False)
@@ -80,7 +81,7 @@ class _Hand:
             await gather(*(self._write(ticket, effect) for ticket, effect in parcel.effects))
             for ticket, told in parcel.told.items():
                 if ticket in self.carried:
-                    self.carried[ticket].told(told.usage, told.paid)
+                    self.carried[ticket].told(told)
             confirmed = parcel.number
 
     async def _write(self, ticket: int, effect: Effect) -> None:
@@ -93,6 +94,7 @@ class _Hand:
         """Let the worker answer a question. Raises Lost only when all that it had sent is in the journal."""
         assert self.attending is not None
         solving = asyncio.ensure_future(self.remote.solve(question))
+        solving.add_done_callback(lambda task: task.cancelled() or task.exception())  # nobody may wait for a lost one
         try:
             await asyncio.wait({solving, self.attending}, return_when=asyncio.FIRST_COMPLETED)
             if self.attending.done():
@@ -166,7 +168,7 @@ class Pool:
         return At(self, place, identity)
 
     async def solve(
-        self, place: Place, identity: Mapping[str, object], asked: Asked, journal: Journal, told: Told
+        self, place: Place, identity: Mapping[str, object], asked: Asked, journal: Journal, told: Tell
     ) -> Solved:
         """Let a worker answer a question; if it is lost, another one goes on from what the journal has."""
         for _ in range(MOST_LOSSES):
@@ -182,7 +184,7 @@ class Pool:
                 await self._give_back(hand, ticket)
             hand.finished += 1
             if done.told is not None:
-                told(done.told.usage, done.told.paid)
+                told(done.told)
             return Solved(done.trajectory, None if done.trouble is None else done.trouble.error(hand.name))
         raise RegroundError(f"{MOST_LOSSES} workers were lost with the question {asked.id}; the last one: {lost}")
 
@@ -283,6 +285,6 @@ class At:
     place: Place
     identity: Mapping[str, object]
 
-    async def solve(self, asked: Asked, journal: Journal, told: Told, /) -> Solved:
+    async def solve(self, asked: Asked, journal: Journal, told: Tell, /) -> Solved:
         """Let a worker answer the question."""
         return await self.pool.solve(self.place, self.identity, asked, journal, told)

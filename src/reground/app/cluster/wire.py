@@ -9,14 +9,15 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from reground.core.errors import DataError, RegroundError
 from reground.core.journal import Effect
-from reground.core.language import Usage
 from reground.core.trajectory import Trajectory
 from reground.evaluation.asked import Asked
 from reground.evaluation.compare import Cell
+from reground.evaluation.progress import Told
 from reground.evaluation.runner import FATAL
 
 if TYPE_CHECKING:
     from reground.app.options import Benchmark
+    from reground.training.critics.growing import Searching
 
 _SENT = (*FATAL, DataError)
 """Errors that stop a run and keep their class on the way."""
@@ -44,11 +45,15 @@ class Spec:
 
 @dataclass(frozen=True)
 class Place:
-    """A method to run: that of a cell, for a task. size: the index of its size while methods are tuned."""
+    """A method to run: that of a cell, for a task. size: the index of its size while methods are tuned.
+
+    searching: how the choices of the method, a planner, are searched; its answer is then the tree.
+    """
 
     task: str
     cell: Cell
     size: int | None = None
+    searching: Searching | None = None
 
 
 @dataclass(frozen=True)
@@ -63,20 +68,6 @@ class Question:
     identity: Mapping[str, object]
     asked: Asked
     recorded: tuple[Effect, ...]
-
-
-@dataclass(frozen=True)
-class Told:
-    """The cost of a question so far, and what of it was paid since the last time."""
-
-    usage: Usage
-    paid: Usage | None = None
-
-    def after(self, before: Told | None) -> Told:
-        """This one, with what an earlier one that was not sent has paid."""
-        if before is None or before.paid is None:
-            return self
-        return Told(self.usage, before.paid if self.paid is None else before.paid + self.paid)
 
 
 @dataclass(frozen=True)

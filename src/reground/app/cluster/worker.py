@@ -67,12 +67,30 @@ class Worker:
         await self._opened.aclose()
 
     async def _solve(self, question: Question) -> Done:
-        method = await self._method(question.place, question.identity)
+        method = await self._working(question)
         journal = SentJournal(self._outbox, question.ticket, question.recorded)
         solved = await solve_here(method, question.asked, journal, journal.observe)
         told = await self._outbox.end(question.ticket)
         fatal = Trouble.of(solved.error) if isinstance(solved.error, FATAL) else None
-        return Done(solved.trajectory, told, fatal)
+        trajectory = solved.trajectory
+        if question.place.searching is not None:
+            trajectory = trajectory.model_copy(update={"steps": ()})  # a tree is all that is kept of its search
+        return Done(trajectory, told, fatal)
+
+    async def _working(self, question: Question) -> Method:
+        """What works on a question: its place's method, or the search of that method's choices."""
+        place, example = question.place, question.asked.example
+        method = await self._method(place, question.identity)
+        if place.searching is None:
+            return method
+        from reground.methods.cr_planner import CRPlanner
+        from reground.training.critics.growing import Growing
+
+        assert isinstance(method, CRPlanner) and example is not None
+        bench = await self._bench(place.task)
+        return Growing(
+            planner=method, task=bench.task, example=example, searching=place.searching, sandbox=bench.sandbox
+        )
 
     async def _method(self, place: Place, wanted: Mapping[str, object]) -> Method:
         """A place's method. Raises ConfigurationError where it is not the one that the command takes it to be."""

@@ -15,14 +15,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
-from reground.core.answers import Answer
 from reground.core.branches import gather
-from reground.core.errors import BudgetExceeded, ConfigurationError, DataError, RegroundError
+from reground.core.errors import ConfigurationError, DataError
 from reground.core.journal import Journal, SqliteJournal
 from reground.core.language import Usage
-from reground.core.programs import Execution, Program, Sandbox
-from reground.core.run import Run
-from reground.core.trajectory import Trajectory
+from reground.core.programs import Sandbox
+from reground.core.trajectory import Failure
+from reground.evaluation.asked import Asked, Elsewhere, solve_here
+from reground.evaluation.progress import Told
 from reground.evaluation.results import open_run
 from reground.evaluation.runner import FATAL, EvalSettings, choose, configuration
 from reground.evaluation.splits import record_questions
@@ -30,9 +30,9 @@ from reground.evaluation.task import Example, Task, hidden_documents
 from reground.evaluation.tasks.retrieval import Retrieval
 from reground.methods.cr_planner import CRPlanner
 from reground.methods.cr_planner.states import State
-from reground.methods.cr_planner.tree import PlannerProblem, Reward, Rollout, decode, encode
+from reground.methods.cr_planner.tree import Rollout, decode, encode
+from reground.training.critics.growing import Growing, Searching, tree_of
 from reground.treesearch.files import TreeFileError, read_tree, write_tree
-from reground.treesearch.mcts import search
 from reground.treesearch.settings import Settings
 from reground.treesearch.tree import Tree
 
@@ -70,15 +70,16 @@ async def collect_trees(
     *,
     rollout: Rollout = "answer",
     sandbox: Sandbox | None = None,
+    elsewhere: Elsewhere | None = None,
     on_tree: Callable[[Grown, int], None] = lambda grown, total: None,
     on_simulation: Callable[[int], None] = lambda trees: None,
 ) -> Collected:
     """Grow one tree a question, `settings.concurrency` questions at once.
 
     task: its primary metric is the reward. planner: whose candidates the trees hold. settings: which questions, and the
-    budget of each. searching: how a tree is searched. rollout: how a simulation plays on. on_tree: called with every
-    finished tree and the number of all trees. on_simulation: called with each simulation that has entered a tree, and
-    the number of trees that are to be grown now.
+    budget of each. searching: how a tree is searched. rollout: how a simulation plays on. elsewhere: grows the trees in
+    other processes; they are written here. on_tree: called with every finished tree and the number of all trees.
+    on_simulation: called with each simulation that has entered a tree, and the number of trees to be grown now.
 
     If a question's budget ends, its tree stays as it is, and `stopped` says so. Raises ConfigurationError
     when `out` holds something else or a task of rankings has a planner that gives none, DataError when a tree's file is
@@ -97,8 +98,8 @@ async def collect_trees(
         try:
             missing = sum(not tree_file(out, example.id).exists() for example in examples)
             session = _Session(
-                task, planner, settings, searching, rollout, sandbox, journal, Collected(out), on_tree,
-                lambda: on_simulation(missing),
+                task, planner, settings, Searching(searching, rollout), sandbox, elsewhere, journal, Collected(out),
+                on_tree, lambda: on_simulation(missing),
             )  # fmt: skip
             left = iter(examples)
             await gather(*(session.work(left, len(examples)) for _ in range(min(settings.concurrency, len(examples)))))
@@ -131,9 +132,9 @@ class _Session:
     task: Task
     planner: CRPlanner
     settings: EvalSettings
-    searching: Settings
-    rollout: Rollout
+    searching: Searching
     sandbox: Sandbox | None
+    elsewhere: Elsewhere | None
     journal: Journal
     collected: Collected
     on_tree: Callable[[Grown, int], None]
@@ -146,83 +147,56 @@ class _Session:
             if path.exists():
                 grown = Grown(example.id, path, _read(path))
             else:
-                try:
-                    grown = await self._grow(example, path)
-                except FATAL:
-                    raise
-                except RegroundError as error:
-                    self.collected.failed[example.id] = f"{type(error).__name__}: {error}"
+                found = await self._grow(example, path)
+                if isinstance(found, Failure):
+                    self.collected.failed[example.id] = f"{found.type}: {found.message}"
                     continue
+                grown = found
             self.collected.grown.append(grown)
             self.on_tree(grown, total)
 
-    async def _grow(self, example: Example, path: Path) -> Grown:
-        run = Run(
-            run_id=RUN_ID,
-            question_id=example.id,
-            journal=self.journal,
-            budget=self.settings.budget,
-            seed=self.settings.seed,
-            hidden=hidden_documents(self.task, example),
+    async def _grow(self, example: Example, path: Path) -> Grown | Failure:
+        """A question's tree, in its file; or why it has none. Raises what is wrong with the run itself."""
+        settings, entered = self.settings, 0
+        hidden = hidden_documents(self.task, example)
+        asked = Asked(
+            example.id, example.question, settings.method, settings.budget, settings.seed, hidden, RUN_ID, example
         )
-        reward = self._reward(example)
-        problem = PlannerProblem(planner=self.planner, run=run, reward=reward, rollout=self.rollout)
-        tree = await search(
-            problem,
-            State(example.question),
-            self.searching,
-            until=(BudgetExceeded,),
-            watch=lambda simulation: self.on_simulation(),
-        )
-        about = {
+
+        def tell(told: Told) -> None:
+            nonlocal entered
+            for _ in range(entered, told.simulations):  # none twice where a lost worker's tree is grown again
+                self.on_simulation()
+            entered = max(entered, told.simulations)
+
+        if self.elsewhere is None:
+            growing = Growing(
+                planner=self.planner, task=self.task, example=example, searching=self.searching, sandbox=self.sandbox
+            )
+            solved = await solve_here(growing, asked, self.journal, lambda event: tell(Told.of(event)))
+        else:
+            solved = await self.elsewhere.solve(asked, self.journal, tell)
+        if isinstance(solved.error, FATAL):
+            raise solved.error
+        if solved.trajectory.answer is None:
+            assert solved.trajectory.failure is not None
+            return solved.trajectory.failure
+        tree = dataclasses.replace(tree_of(solved.trajectory.answer), metadata=self._about(example))
+        write_tree(path, tree, encode)
+        return Grown(example.id, path, tree, solved.trajectory.usage)
+
+    def _about(self, example: Example) -> dict[str, object]:
+        """What a tree's file says of it."""
+        return {
             "task": self.task.name,
             "example": example.id,
             "reward": self.task.primary,
             "model": self.planner.model.name,
-            "rollout": self.rollout,
+            "rollout": self.searching.rollout,
             "passage_tokens": self.planner.passage_tokens,
             "labels": LABELS,
+            "golden_answers": list(example.golden_answers),
         }
-        tree = dataclasses.replace(tree, metadata=about | {"golden_answers": list(example.golden_answers)})
-        write_tree(path, tree, encode)
-        return Grown(example.id, path, tree, run.usage)
-
-    def _reward(self, example: Example) -> Reward:
-        async def reward(answer: Answer, run: Run) -> float:
-            """The primary metric of the answer; a ranking is the simulation's last retrieval.
-
-            Executions for it are recorded, so a resumed run gets the same reward.
-            """
-            told = Trajectory(
-                id=example.id, question=example.question, method="cr_planner", steps=run.within, answer=answer
-            )
-            sandbox = None if self.sandbox is None else _Recorded(self.sandbox, run)
-            scores = await self.task.score(example, told, sandbox)
-            score = scores[self.task.primary]
-            if score.value is None:
-                raise DataError(f"{self.task.name} {example.id} cannot be scored: {score.why}")
-            return score.value
-
-        return reward
-
-
-@dataclass(frozen=True)
-class _Recorded:
-    """A sandbox whose executions are a run's."""
-
-    sandbox: Sandbox
-    run: Run
-
-    @property
-    def name(self) -> str:
-        return self.sandbox.name
-
-    @property
-    def packages(self) -> bool:
-        return getattr(self.sandbox, "packages", True)
-
-    async def execute(self, program: Program, /) -> Execution:
-        return await self.run.execute(self.sandbox, program, name="reward")
 
 
 def _read(path: Path) -> Tree[State]:

@@ -1,0 +1,161 @@
+"""Trees that workers grow, without Ray: those of a collection in one process, whatever becomes of a worker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from reground import __version__
+from reground.app.cli.preparing import open_benches
+from reground.app.cluster.opening import placed
+from reground.app.cluster.pool import MOST_LOSSES, Pool
+from reground.app.cluster.wire import Question, Spec
+from reground.app.options_critics import CriticsCollect
+from reground.core.budget import Budget
+from reground.core.errors import AuthenticationError, RegroundError
+from reground.core.language import Usage
+from reground.evaluation.compare import Cell
+from reground.evaluation.runner import EvalSettings
+from reground.evaluation.tasks import load_training_task
+from reground.methods.cr_planner import CRPlanner
+from reground.models.options import ModelOptions
+from reground.testing.openai_server import MockOpenAI
+from reground.training.critics.collect import Collected, collect_trees
+from reground.training.critics.growing import Searching
+from reground.treesearch.settings import Settings
+from tests.cluster.near import Near, books, moody
+from tests.killing import effects
+
+METHOD, QUESTIONS, SIMULATIONS = "cr_planner", 4, 6
+
+
+def asked(folder: Path, url: str, **options: object) -> CriticsCollect:
+    """What `train critics collect` would be given."""
+    return CriticsCollect(
+        task=books(folder), model="openai/mock", settings={"retrieval": False, "candidates": 2},
+        model_options=ModelOptions(base_url=url), simulations=SIMULATIONS, in_flight=2, **options,
+    )  # fmt: skip
+
+
+class Cluster:
+    """Workers in this process for a collection, and what it told."""
+
+    def __init__(self, given: CriticsCollect, kind: type[Near] = Near) -> None:
+        self.given, self.kind = given, kind
+        self.near: list[Near] = []
+        self.simulations = 0
+        self.on_simulation: Callable[[], None] = lambda: None
+
+    def start(self) -> Near:
+        self.near.append(self.kind(Spec(self.given, (METHOD,), Path.cwd(), __version__)))
+        return self.near[-1]
+
+    def count(self, trees: int) -> None:
+        self.simulations += 1
+        self.on_simulation()
+
+    async def collect(self, out: Path, *, workers: int = 2) -> Collected:
+        """As the command does; without workers in this process."""
+        given, cell = self.given, Cell(method=METHOD, tokens=None)
+        task = load_training_task(given.task, given.data)
+        base = EvalSettings(METHOD, given.model, limit=None, concurrency=given.concurrency, seed=given.seed)
+        searching = Settings(simulations=SIMULATIONS, in_flight=given.in_flight, seed=given.seed)
+        async with AsyncExitStack() as opened:
+            (bench,) = await open_benches(given, [task], [METHOD], out, Console(quiet=True), opened, quiet=True)
+            pool = None
+            if workers:
+                capacity = given.concurrency // workers
+                pool = await opened.enter_async_context(
+                    Pool(self.start, given.task, workers=workers, capacity=capacity)
+                )
+            configured = bench.configure(cell, base, given.budget)
+            ready = placed(configured, pool, given.task, cell, {}, Searching(searching))
+            assert isinstance(ready.method, CRPlanner)
+            return await collect_trees(
+                task, ready.method, ready.settings, searching, out,
+                elsewhere=ready.elsewhere, on_simulation=self.count,
+            )  # fmt: skip
+
+
+def files(out: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in (out / "trees").iterdir()}
+
+
+def costs(collected: Collected) -> dict[str, Usage]:
+    return {grown.example: grown.usage for grown in collected.grown}
+
+
+async def test_the_trees_are_those_of_one_process(tmp_path: Path) -> None:
+    async with MockOpenAI(moody) as server:
+        given = asked(tmp_path, server.url)
+        here, there = Cluster(given), Cluster(given)
+        one = await here.collect(tmp_path / "here", workers=0)
+        paid = len(server.received)
+        others = await there.collect(tmp_path / "there")
+        assert len(server.received) == 2 * paid
+        again = Cluster(given)
+        await again.collect(tmp_path / "there", workers=0)
+        (tmp_path / "there" / "trees" / "q0.json").unlink()
+        await again.collect(tmp_path / "there")
+        assert len(server.received) == 2 * paid, "what workers did is found again, with them and without"
+    assert files(tmp_path / "here") == files(tmp_path / "there")
+    assert len(files(tmp_path / "here")) == QUESTIONS
+    assert costs(one) == costs(others)
+    assert here.simulations == there.simulations == QUESTIONS * SIMULATIONS
+    assert [bool(each.questions) for each in there.near] == [True, True]
+    assert sorted(effects(tmp_path / "here" / "journal.sqlite")) == sorted(
+        effects(tmp_path / "there" / "journal.sqlite")
+    )
+
+
+async def test_a_killed_workers_trees_are_grown_elsewhere_from_what_was_recorded(tmp_path: Path) -> None:
+    async with MockOpenAI(moody, latency=0.03) as server:
+        given = asked(tmp_path, server.url)
+        await Cluster(given).collect(tmp_path / "here", workers=0)
+        paid = len(server.received)
+        there = Cluster(given)
+
+        def kill() -> None:
+            if there.simulations == 2:
+                there.near[0].kill()
+
+        there.on_simulation = kill
+        collected = await there.collect(tmp_path / "there")
+        again = len(server.received) - 2 * paid
+    assert not collected.failed
+    lost, *others = there.near
+    assert {*lost.questions} <= {question for other in others for question in other.questions}
+    assert files(tmp_path / "here") == files(tmp_path / "there")
+    assert 0 <= again <= 2 * given.in_flight, "only the calls that were in flight at the worker were made again"
+    assert there.simulations == QUESTIONS * SIMULATIONS
+
+
+async def test_a_question_that_fails_is_named_as_in_one_process(tmp_path: Path) -> None:
+    async with MockOpenAI(moody) as server:
+        given = asked(tmp_path, server.url, concurrency=1, budget=Budget(calls=5))
+        server.misbehave("400")
+        one = await Cluster(given).collect(tmp_path / "here", workers=0)
+        server.misbehave("400")
+        others = await Cluster(given).collect(tmp_path / "there", workers=1)
+    assert len(one.failed) == 1
+    assert "the budget of 5 calls is used up" in {grown.tree.stopped for grown in one.grown}
+    assert one.failed == others.failed
+    assert files(tmp_path / "here") == files(tmp_path / "there")
+
+
+async def test_what_is_wrong_with_the_run_stops_it(tmp_path: Path) -> None:
+    class Fragile(Near):
+        async def solve(self, question: Question):  # type: ignore[no-untyped-def]
+            self.kill()
+            return await super().solve(question)
+
+    async with MockOpenAI(moody, key="right") as server:
+        given = asked(tmp_path, server.url, concurrency=2)
+        with pytest.raises(AuthenticationError, match="worker "):
+            await Cluster(given).collect(tmp_path / "out")
+        with pytest.raises(RegroundError, match=f"{MOST_LOSSES} workers were lost with the question q"):
+            await Cluster(given, Fragile).collect(tmp_path / "out")
