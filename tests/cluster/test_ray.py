@@ -166,23 +166,6 @@ async def test_what_a_training_learns_from_is_collected_by_workers(
         assert server.completed.total() == paid, "what the workers did is found again without them"
 
 
-@needs_ray
-async def test_a_worker_and_a_node_may_be_killed(nodes: Nodes, tmp_path: Path) -> None:
-    async with MockOpenAI(lambda body: "Answer: 1", latency=0.3) as server:
-        process = await started(command(tmp_path, server.url, nodes.address), tmp_path)
-        await until(process, lambda: server.completed.total() >= 6)
-        workers = {int(file.name) for file in (tmp_path / "pids").iterdir()} - {process.pid}  # the command is no worker
-        os.kill(min(workers), signal.SIGKILL)
-        await until(process, lambda: server.completed.total() >= 14)
-        await asyncio.to_thread(nodes.kill, 0)
-        code, err = await ended(process)
-        assert code == 0, err
-    assert "its questions go to others" in err
-    whole(tmp_path)
-    # half of the questions in flight were lost with the worker, and half with the node
-    assert server.completed.total() <= CALLS + AT_ONCE
-
-
 def scorers(folder: Path) -> set[int]:
     """The processes that have scored an answer about books."""
     return {int(file.stem) for file in folder.glob("*.pid")}
@@ -221,6 +204,23 @@ async def test_trees_are_grown_by_workers(nodes: Nodes, tmp_path: Path) -> None:
     assert (len(one), one == other) == (4, True)
     kept, found = (sorted(effects(tmp_path / out / "journal.sqlite")) for out in ("here", "there"))
     assert kept == found
+
+
+@needs_ray
+async def test_a_worker_and_a_node_may_be_killed(nodes: Nodes, tmp_path: Path) -> None:
+    async with MockOpenAI(lambda body: "Answer: 1", latency=0.3) as server:
+        process = await started(command(tmp_path, server.url, nodes.address), tmp_path)
+        await until(process, lambda: server.completed.total() >= 6)
+        workers = {int(file.name) for file in (tmp_path / "pids").iterdir()} - {process.pid}  # the command is no worker
+        os.kill(min(workers), signal.SIGKILL)
+        await until(process, lambda: server.completed.total() >= 14)
+        await asyncio.to_thread(nodes.kill, 0)
+        code, err = await ended(process)
+        assert code == 0, err
+    assert "its questions go to others" in err
+    whole(tmp_path)
+    # half of the questions in flight were lost with the worker, and half with the node
+    assert server.completed.total() <= CALLS + AT_ONCE
 
 
 @needs_ray

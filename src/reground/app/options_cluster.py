@@ -9,7 +9,7 @@ _CLUSTER = {"panel": "Cluster"}
 
 @dataclass(frozen=True, kw_only=True)
 class Cluster:
-    """Where questions are answered."""
+    """Where questions are answered, and trees grown."""
 
     ray: str | None = field(default=None, metadata={"metavar": "ADDRESS", **_CLUSTER})
     """Answer the questions in workers of Ray (the extra ray): local starts them on this machine, auto takes the cluster
