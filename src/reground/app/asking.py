@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reground.app import catalogue
-from reground.app.corpora import check_reranker, corpus_retriever, reranked
+from reground.app.corpora import check_reranker, corpus_retriever, folder_of, reranked
 from reground.app.empty import nothing_said
 from reground.app.identity import identity, plain
 from reground.app.inputs import as_budget, as_corpus, as_model, as_options
@@ -30,7 +30,7 @@ from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.language import LanguageModel, Usage
 from reground.core.lines import replace_lines
 from reground.core.method import Method
-from reground.core.places import expanded, runs_dir
+from reground.core.places import runs_dir
 from reground.core.run import Run
 from reground.core.solve import Solved, solve
 from reground.core.storable import storable, storable_text
@@ -65,7 +65,7 @@ class Result:
         was checked.
     stopped: the budget limit that ended the work early, if one did.
     skipped: the files of the corpus that could not be read, and why. notes: other remarks on its index.
-    corpus: the folder or file that was searched, if it was given as one.
+    corpus: the folder or file that was searched, if it was given as one on this machine.
     """
 
     text: str
@@ -326,7 +326,7 @@ def _result(solved: Solved, path: Path, order: Ask) -> Result:
         stopped=trajectory.stopped,
         trajectory=trajectory,
         trajectory_path=Path(order.trace) if order.trace is not None else path,
-        corpus=expanded(order.corpus) if isinstance(order.corpus, str | Path) else None,
+        corpus=folder_of(order.corpus),
     )
 
 

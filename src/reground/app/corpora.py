@@ -14,11 +14,13 @@ from typing import TYPE_CHECKING, TypeVar
 
 from reground.core.errors import ConfigurationError, DataError, IndexBusy
 from reground.core.places import expanded, indexes_dir
+from reground.retrieval.stores import address_of
 
 if TYPE_CHECKING:
     from reground.app.options_documents import Reranking
     from reground.core.evidence import Retriever
     from reground.retrieval.presets import Preset
+    from reground.retrieval.retriever import IndexRetriever
     from reground.retrieval.settings import IndexReport, IndexSettings, Progress
 
 T = TypeVar("T")
@@ -46,6 +48,7 @@ async def corpus_retriever(
 ) -> Retriever:
     """Return a retriever over `corpus`: a retriever unchanged, an index opened, documents indexed into the cache.
 
+    An index may lie on object storage (s3://bucket/prefix); its newest version is then brought into the cache.
     Every call updates the cached index and reads only what has changed. While another process updates it, this call
     waits. `language` is the language of the documents, "en" by default; an existing index must have been built with it.
     `retrieval` is the preset that says how to index, where `settings` do not; an existing index must be of its kind.
@@ -151,25 +154,14 @@ def _open(
     on_index: Callable[[Progress], None],
 ) -> Retriever:
     from reground.retrieval.index import build_index, open_index
-    from reground.text.languages import language_code
 
+    if (address := address_of(path)) is not None:
+        return _suiting(_pulled(address, on_index, on_report), address, language, retrieval)
     path = expanded(path)
     if not path.exists():
         raise DataError("there is no such corpus: give a folder of documents, a JSONL file or an index", path=path)
-    if (path / "manifest.json").is_file():
-        index = open_index(path)
-        made_with = index.manifest.settings["language"]
-        if language is not None and language_code(language) != made_with:
-            raise ConfigurationError(
-                f"the index {path} was made with the language {made_with}: leave --language out, "
-                f"or make it again with reground index --language {language}"
-            )
-        if retrieval is not None and _preset(retrieval).kind != (kind := index.manifest.settings["kind"]):
-            raise ConfigurationError(
-                f"the index {path} is of the kind {kind}, and --retrieval {retrieval} needs {_preset(retrieval).kind}: "
-                f"give the documents, or make it again with reground index --retrieval {retrieval}"
-            )
-        return index
+    if is_index(path):
+        return _suiting(open_index(path), path, language, retrieval)
     settings = settings if settings is not None else default_settings(retrieval)
     settings = settings if language is None else replace(settings, language=language)
     out = cached_index_path(path, settings)
@@ -177,6 +169,57 @@ def _open(
     if on_report is not None:
         on_report(report)
     return open_index(out)
+
+
+def _pulled(
+    address: str, on_index: Callable[[Progress], None], on_report: Callable[[IndexReport], None] | None
+) -> IndexRetriever:
+    from reground.retrieval.index import open_index
+    from reground.retrieval.remote import pull
+    from reground.retrieval.settings import IndexReport
+
+    pulled = pull(address, progress=on_index)
+    index = open_index(pulled.path)
+    if on_report is not None and pulled.note:
+        made = index.manifest
+        on_report(
+            IndexReport(
+                path=pulled.path,
+                name=index.name,
+                documents=made.documents,
+                passages=made.passages,
+                notes=(pulled.note,),
+            )
+        )
+    return index
+
+
+def _suiting(index: IndexRetriever, place: object, language: str | None, retrieval: str | None) -> IndexRetriever:
+    """The index, if it is of the language and the kind that are asked for. Raises ConfigurationError."""
+    from reground.text.languages import language_code
+
+    made_with = index.manifest.settings["language"]
+    if language is not None and language_code(language) != made_with:
+        raise ConfigurationError(
+            f"the index {place} was made with the language {made_with}: leave --language out, "
+            f"or make it again with reground index --language {language}"
+        )
+    if retrieval is not None and _preset(retrieval).kind != (kind := index.manifest.settings["kind"]):
+        raise ConfigurationError(
+            f"the index {place} is of the kind {kind}, and --retrieval {retrieval} needs {_preset(retrieval).kind}: "
+            f"give the documents, or make it again with reground index --retrieval {retrieval}"
+        )
+    return index
+
+
+def is_index(corpus: Path) -> bool:
+    """Whether a corpus is an index, here or on object storage, and not documents."""
+    return address_of(corpus) is not None or (expanded(corpus) / "manifest.json").is_file()
+
+
+def folder_of(corpus: object) -> Path | None:
+    """The folder or file on this machine that was given as the corpus; None for an address, a retriever or nothing."""
+    return expanded(corpus) if isinstance(corpus, str | Path) and address_of(corpus) is None else None
 
 
 def default_settings(retrieval: str | None = None) -> IndexSettings:

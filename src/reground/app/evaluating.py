@@ -11,14 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reground.app import catalogue
-from reground.app.corpora import check_reranker, corpus_retriever, reranked
+from reground.app.corpora import check_reranker, corpus_retriever, folder_of, reranked
 from reground.app.identity import PARTS, identity
 from reground.app.meanings import field_names
 from reground.app.options_web import Web
 from reground.app.searching import other_retriever
 from reground.core.errors import ConfigurationError, DataError, did_you_mean
 from reground.core.journal import fingerprint
-from reground.core.places import expanded
 from reground.evaluation.compare import Cell, Configured
 from reground.evaluation.scaling import cost, scaled, sizes
 from reground.evaluation.tuning import Candidate
@@ -179,8 +178,8 @@ async def open_documents(
 
 
 def _check_corpus(corpus: Path | None) -> None:
-    """Refuse a corpus that does not exist, even if no method would search it."""
-    if corpus is not None and not expanded(corpus).exists():
+    """Refuse a corpus that does not exist on this machine, even if no method would search it."""
+    if (folder := folder_of(corpus)) is not None and not folder.exists():
         raise DataError("there is no such corpus", path=corpus)
 
 

@@ -11,15 +11,14 @@ import math
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reground.app.corpora import folder_of
 from reground.core.answers import TEXT
 from reground.core.errors import CapabilityError, ConfigurationError, RegroundError, did_you_mean
 from reground.core.evidence import Passage
 from reground.core.language import LanguageModel
 from reground.core.pairs import Pair, Scorer
-from reground.core.places import expanded
 from reground.core.run import Run
 from reground.core.untrusted import fence
 from reground.support.check import CANDIDATES
@@ -253,8 +252,8 @@ async def with_support(solved: Solved, method: Method, order: Ask, check: Check 
                 language=language,
             ),
         )
-    if isinstance(order.corpus, str | Path):
-        said = await asyncio.to_thread(located, said, expanded(order.corpus))
+    if (folder := folder_of(order.corpus)) is not None:
+        said = await asyncio.to_thread(located, said, folder)
     spent = {"steps": run.steps, "usage": run.usage, "seconds": run.meter.elapsed} if check is not None else {}
     return replace(solved, trajectory=trajectory.model_copy(update={"answer": said, **spent}))
 

@@ -34,9 +34,9 @@ from reground.core.language import Value
 
 FORMAT = "reground-index"
 VERSION = 3
-_MANIFEST = "manifest.json"
+MANIFEST = "manifest.json"
 _UNFINISHED = "unfinished.json"
-_LOCK = "lock"
+LOCK = "lock"
 _PREFIX = "data-"
 _SYSTEM = " (os error "
 """What stands behind the operating system's words where libraries written in Rust quote them."""
@@ -79,12 +79,12 @@ def read_manifest(path: Path) -> Manifest:
     if not path.is_dir():
         raise IndexRefused(f"there is no index at {path}; {again}")
     try:
-        content = (path / _MANIFEST).read_bytes()
+        content = (path / MANIFEST).read_bytes()
     except FileNotFoundError:
         if is_ours(path) and any(path.iterdir()):
             raise IndexRefused(f"building the index {path} did not come to its end; {again}") from None
         raise IndexRefused(
-            f"{path} is not an index: it has no {_MANIFEST}; make one: reground index CORPUS --out INDEX"
+            f"{path} is not an index: it has no {MANIFEST}; make one: reground index CORPUS --out INDEX"
         ) from None
     except OSError as error:
         raise IndexRefused(f"the index {path} cannot be read: {error.strerror}") from None
@@ -103,9 +103,9 @@ def _parse(content: bytes, path: Path, again: str) -> Manifest:
     try:
         record = json.loads(content)
     except (ValueError, RecursionError):
-        raise IndexRefused(f"the index {path} is damaged: its {_MANIFEST} is not JSON; {again}") from None
+        raise IndexRefused(f"the index {path} is damaged: its {MANIFEST} is not JSON; {again}") from None
     if not isinstance(record, dict) or record.get("format") != FORMAT:
-        raise IndexRefused(f"{path} is not an index of reground: its {_MANIFEST} is of another format")
+        raise IndexRefused(f"{path} is not an index of reground: its {MANIFEST} is of another format")
     if record.get("version") != VERSION:
         raise IndexRefused(
             f"the index {path} has format version {record.get('version')}, this reground reads {VERSION}; {again}"
@@ -114,9 +114,9 @@ def _parse(content: bytes, path: Path, again: str) -> Manifest:
         manifest = Manifest.model_validate(record)
     except ValidationError as error:
         where = ".".join(str(part) for part in error.errors()[0]["loc"])
-        raise IndexRefused(f"the index {path} is damaged: its {_MANIFEST} has no valid {where}; {again}") from None
+        raise IndexRefused(f"the index {path} is damaged: its {MANIFEST} has no valid {where}; {again}") from None
     if not _is_generation(manifest.generation):
-        raise IndexRefused(f"the index {path} is damaged: its {_MANIFEST} names no generation; {again}")
+        raise IndexRefused(f"the index {path} is damaged: its {MANIFEST} names no generation; {again}")
     return manifest
 
 
@@ -162,7 +162,7 @@ def _crc32(file: Path) -> int:
 
 def is_ours(path: Path) -> bool:
     """Whether a folder holds nothing but what an index consists of."""
-    known = {_MANIFEST, _MANIFEST + ".part", _UNFINISHED, _UNFINISHED + ".part", _LOCK}
+    known = {MANIFEST, MANIFEST + ".part", _UNFINISHED, _UNFINISHED + ".part", LOCK}
     return all(entry.name in known or _is_generation(entry.name) for entry in path.iterdir())
 
 
@@ -176,7 +176,7 @@ class Hold:
     def __init__(self, folder: Path) -> None:
         self.release: Callable[[], object] = lambda: None
         try:
-            handle = os.open(folder / _LOCK, os.O_RDONLY | os.O_CLOEXEC)
+            handle = os.open(folder / LOCK, os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return  # the check of the files will say what is wrong
         self.release = weakref.finalize(self, os.close, handle)
@@ -197,13 +197,13 @@ class Building:
         """Make the new generation's folder; for an update, with the content of the generation of `base`."""
         self.base = base
         self.folder.mkdir()
-        (self.folder / _LOCK).touch()
+        (self.folder / LOCK).touch()
         if base is not None:
             _link_tree(self.path / base.generation, self.folder)
 
     def publish(self, manifest: Manifest) -> None:
         """Make this generation the index."""
-        self._name(manifest, _MANIFEST)
+        self._name(manifest, MANIFEST)
         (self.path / _UNFINISHED).unlink(missing_ok=True)
 
     def keep(self, described: Callable[[Building], Manifest]) -> None:
@@ -230,7 +230,7 @@ class Building:
         checks = {}
         for file in sorted(self.folder.rglob("*")):
             name = file.relative_to(self.folder).as_posix()
-            if not file.is_file() or file.name.endswith(".lock") or name == _LOCK:
+            if not file.is_file() or file.name.endswith(".lock") or name == LOCK:
                 continue
             old = known.get(name)
             is_shared = old is not None and file.stat().st_nlink > 1
@@ -241,7 +241,7 @@ class Building:
 def _link_tree(old: Path, new: Path) -> None:
     for file in old.rglob("*"):
         target = new / file.relative_to(old)
-        if file.name.endswith(_LOCK):
+        if file.name.endswith(LOCK):
             continue  # each generation has locks of its own
         if file.is_dir():
             target.mkdir(exist_ok=True)
@@ -264,7 +264,7 @@ def building(path: Path) -> Iterator[Building]:
     path.mkdir(parents=True, exist_ok=True)
     if not is_ours(path):
         raise ConfigurationError(f"{path} holds other files and no index: choose another folder with --out")
-    lock = os.open(path / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+    lock = os.open(path / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -299,20 +299,21 @@ def clean(path: Path, making: str = "") -> None:
     If the manifest cannot be read, everything stays until another one replaces it.
     """
     current, unfinished = "", read_unfinished(path)
-    if (path / _MANIFEST).exists():
+    if (path / MANIFEST).exists():
         try:
             current = read_manifest(path).generation
         except IndexRefused:
             return
     for folder in path.glob(_PREFIX + "*"):
         kept = (current, making, unfinished.generation if unfinished is not None else "")
-        if folder.name not in kept and not _is_held(folder):
+        if folder.name not in kept and not is_held(folder):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _is_held(folder: Path) -> bool:
+def is_held(folder: Path) -> bool:
+    """Whether a reader holds a generation's folder."""
     try:
-        handle = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC)
     except OSError:
         return False
     try:

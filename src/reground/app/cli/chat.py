@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import fields
 from io import TextIOWrapper
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -207,8 +206,8 @@ class _Talk:
         """Ask, print and keep the answer; None if there is none. Raises KeyboardInterrupt."""
         from reground.app.asking import placed
         from reground.app.cli.progress import AskProgress
+        from reground.app.corpora import folder_of
         from reground.core.errors import RegroundError
-        from reground.core.places import expanded
 
         turns = self._transcript.ask(question)
         try:
@@ -221,8 +220,8 @@ class _Talk:
             self._failed(question, " ".join(str(error).split()))
             return None
         self._transcript.answer(result)
-        if isinstance(self._order.corpus, Path | str):
-            result = placed(result, expanded(self._order.corpus))
+        if (folder := folder_of(self._order.corpus)) is not None:
+            result = placed(result, folder)
         self._last = result
         self._print(question, result)
         return result

@@ -72,10 +72,11 @@ async def _open(
     order: Mcp, places: Mapping[str, Path | None], opened: AsyncExitStack, err: Console, *, quiet: bool
 ) -> Tools:
     from reground.app.cli.preparing import opened_engine
+    from reground.app.corpora import folder_of
     from reground.app.serving.tools import Tools
 
     engine = await opened.enter_async_context(opened_engine(order, err, shown=not quiet))
-    return Tools(engine, order.result_tokens, places)
+    return Tools(engine, order.result_tokens, {name: folder_of(place) for name, place in places.items()})
 
 
 def register(cli: typer.Typer) -> None:

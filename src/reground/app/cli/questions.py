@@ -98,15 +98,15 @@ async def _passages(order: Propose, err: Console, *, quiet: bool) -> list[Passag
     """The passages as `compare --corpus` finds them. Its index is made here, which names the files that are skipped."""
     from reground.app.asking import close
     from reground.app.cli.progress import AskProgress
-    from reground.app.corpora import corpus_retriever, default_settings
+    from reground.app.corpora import corpus_retriever, default_settings, is_index
     from reground.core.errors import ConfigurationError
     from reground.core.places import expanded
     from reground.retrieval.build import passages_of
     from reground.training.retriever.questions import documents_of
 
     corpus, cut = expanded(order.corpus), default_settings()
-    if (corpus / "manifest.json").is_file():
-        raise ConfigurationError(f"{corpus} is an index: give the documents that it was made of")
+    if is_index(corpus):
+        raise ConfigurationError(f"{order.corpus} is an index: give the documents that it was made of")
     with AskProgress(err, shown=not quiet) as progress:
         await close(
             await corpus_retriever(corpus, progress.on_index, language=order.language, on_report=progress.on_report)

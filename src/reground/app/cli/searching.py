@@ -52,7 +52,7 @@ async def opened(order: Searched, err: Console, *, quiet: bool) -> AsyncIterator
     from reground.core.errors import ConfigurationError
 
     with AskProgress(err, shown=not quiet) as progress:
-        retriever = await open_search(order.corpus, order, on_index=progress.on_index)
+        retriever = await open_search(order.corpus, order, on_index=progress.on_index, on_report=progress.on_report)
     if retriever is None:
         raise ConfigurationError("say what to search: --corpus DIR or --web ENGINE")
     try:

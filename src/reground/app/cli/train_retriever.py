@@ -83,6 +83,7 @@ def _fields_of_mining() -> tuple[dataclasses.Field[Any], ...]:
 
 def _sources(order: RetrieverData) -> list[Source]:
     """Where questions come from. Raises ConfigurationError for a task that measures or has no corpus."""
+    from reground.app.corpora import is_index
     from reground.app.evaluating import corpus_of
     from reground.core.errors import ConfigurationError
     from reground.core.places import expanded
@@ -90,7 +91,7 @@ def _sources(order: RetrieverData) -> list[Source]:
     from reground.training.retriever.folder import Source
 
     names = [name.strip() for name in order.tasks.split(",") if name.strip()]
-    if order.corpus is not None and (order.corpus / "manifest.json").is_file():
+    if order.corpus is not None and is_index(order.corpus):
         raise ConfigurationError(f"{order.corpus} is an index: give the documents that it was made of")
     if names and order.questions is not None:
         raise ConfigurationError("give tasks or a file of questions, not both")
