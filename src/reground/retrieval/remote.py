@@ -130,9 +130,9 @@ def _newest(store: Store, folder: Path, told: Watcher) -> Path:
         with only_one(folder, lambda what, done, total: told(Progress(transfer=what))), _writing(folder):
             if not _is_whole(place):
                 _bring(store, latest, content, place, told)
+            _prune(folder)  # by the one who has the lock, because others are not to lose what they download
     with suppress(OSError):
         os.utime(place / LATEST)
-    _prune(folder)
     return place
 
 
