@@ -88,7 +88,7 @@ def test_a_warning_is_among_the_notes(pushed: S3) -> None:
 async def test_benchmarks_and_servers_open_it(pushed: S3) -> None:
     retriever = await open_search(Path(pushed.address), Documents())
     assert retriever is not None and [each.id for each in await retriever.retrieve("purr", k=1)] == ["cats.md"]
-    offering = Offering(method=["rag"], model=["openai/mock"], corpus=[f"cats={pushed.address}", pushed.address],
+    offering = Offering(method=["rag"], model=["openai/mock"], corpus=[f"cats={Path(pushed.address)}", pushed.address],
                         model_options=ModelOptions(base_url="http://127.0.0.1:9"))  # fmt: skip
     async with open_engine(offering) as engine:
         assert [*engine.corpora] == ["cats", "docs"]

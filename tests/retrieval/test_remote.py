@@ -292,3 +292,9 @@ def test_a_damaged_index_is_not_pushed(s3: S3, tmp_path: Path) -> None:
     with pytest.raises(Exception, match="is damaged"):
         push(index, s3.address)
     assert s3.names() == {}
+
+
+def test_the_extra_is_named_where_it_is_missing(tmp_path: Path) -> None:
+    code = "import sys; sys.modules['obstore'] = None; from reground.retrieval.remote import pull; pull('s3://b/docs')"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
+    assert "s3://b/docs needs the extra [s3]: pip install 'reground[s3]'" in done.stderr

@@ -244,12 +244,13 @@ def _bring(store: Store, latest: Latest, content: bytes, place: Path, told: Watc
 def _bring_file(store: Store, file: Path, stored: StoredFile, known: Mapping[str, Path]) -> Iterator[int]:
     """Put a file into its place and yield the bytes as they come."""
     file.parent.mkdir(parents=True, exist_ok=True)
-    if not _is(file, stored) and stored.sha256 in known and _is(known[stored.sha256], stored):
-        file.unlink(missing_ok=True)
-        _link(known[stored.sha256], file)
-    if _is(file, stored):
-        yield stored.size
-        return
+    for source in (file, known.get(stored.sha256, file)):
+        if _is(source, stored):
+            if source != file:
+                file.unlink(missing_ok=True)
+                _link(source, file)
+            yield stored.size
+            return
     key, digest, half = f"{_FILES}/{stored.sha256}", hashlib.sha256(), file.with_name(file.name + _PART)
     try:
         with half.open("wb") as out:
