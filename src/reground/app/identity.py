@@ -14,7 +14,6 @@ from reground.app.meanings import field_names
 from reground.core.fingerprints import files_fingerprint
 from reground.core.journal import fingerprint
 from reground.core.places import expanded
-from reground.models.pull import adapter_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -125,8 +124,8 @@ def _shown(url: str | None) -> str | None:
 
 
 def weights_of(name: str) -> str | None:
-    """The fingerprint of a model's file or folder, or of its alias's adapter; None for other aliases and on servers."""
+    """The fingerprint of a model's file or folder; None for an alias or a model on a server."""
     provider, _, place = name.partition("/")
     if provider not in {"gguf", "hf"} or not place:
         return None
-    return files_fingerprint(adapter_of(place) or expanded(place))
+    return files_fingerprint(expanded(place))

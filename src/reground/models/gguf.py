@@ -135,7 +135,7 @@ class GgufModel:
             slots=self._options.slots or SLOTS,
             context=self._options.context or min(header.context or CONTEXT, CONTEXT),
             threads=self._options.threads,
-            adapter=self._options.adapter or pull.adapter_of(self._model),
+            adapter=self._options.adapter,
         )
         return engine, header.special
 

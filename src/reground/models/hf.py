@@ -111,12 +111,7 @@ def _family(config: Any) -> tuple[Any, str]:
 
 
 def _source(model: str) -> tuple[str, dict[str, str]]:
-    """The folder or repository for transformers, and the GGUF file in it, if the model is one.
-
-    Raises ConfigurationError for an alias with an adapter, which is a GGUF file too.
-    """
-    if pull.adapter_of(model) is not None:
-        raise ConfigurationError(f"transformers cannot load the adapter of {model}: take gguf/{model}")
+    """The folder or repository for transformers, and the GGUF file in it, if the model is one."""
     if model.lower() in pull.ALIASES or model.endswith(".gguf"):
         file = pull.pull(model)
         return str(file.parent), {"gguf_file": file.name}

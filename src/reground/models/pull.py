@@ -19,7 +19,6 @@ __all__ = [
     "Fetch",
     "PullError",
     "Weights",
-    "adapter_of",
     "bring",
     "check",
     "is_pulled",
@@ -72,12 +71,6 @@ ALIASES: dict[str, Weights] = {
         hub="Qwen/Qwen3-4B-GGUF:Qwen3-4B-Q4_K_M.gguf",
     ),
 }
-
-
-def adapter_of(name: str) -> Path | None:
-    """The adapter that comes with a model's alias, if one does."""
-    weights = ALIASES.get(name.lower())
-    return None if weights is None else weights.adapter
 
 
 def pull(alias: str, *, progress: Progress | None = None, fetch: Fetch | None = None) -> Path:
