@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from reground.app.cli import run
+from reground.app.options import DEFAULT_MODEL
 from reground.app.cli.offering import offered_instead
 from reground.app.offers import LOCAL_SERVERS, found_servers, model_listings
 from reground.core.errors import ConfigurationError, MissingExtra
@@ -20,10 +21,12 @@ from reground.testing.recorded_server import Recorded, RecordedServer
 from tests.models import small_model
 from tests.servers import serving
 
+MODEL = DEFAULT_MODEL.removeprefix("gguf/")
+
 
 @pytest.fixture(scope="module")
 def weights() -> Path:
-    return small_model()
+    return small_model(MODEL)
 
 
 @pytest.fixture(autouse=True)
@@ -156,7 +159,7 @@ class TestWhereNoModelIsNamed:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         (home / "home" / "models").mkdir(parents=True)
-        (home / "home" / "models" / ALIASES["smollm2"].file).symlink_to(weights)
+        (home / "home" / "models" / ALIASES[MODEL].file).symlink_to(weights)
         with serving(MockOpenAI(models=("llama3.2",))) as server:
             monkeypatch.setenv("OLLAMA_HOST", server.url)
             assert run([command, "Which sea?", "-m", "direct"]) == 0

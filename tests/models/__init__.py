@@ -1,4 +1,4 @@
-"""Finds the small real model that some tests run."""
+"""Finds the small real models that some tests run."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 
-def small_model() -> Path:
-    """SmolLM2-135M-Instruct as GGUF, pulled once by the project's own code; skips where it cannot be had."""
+def small_model(alias: str = "smollm2") -> Path:
+    """A GGUF file, SmolLM2-135M-Instruct, pulled once by the project's own code; skips where it cannot be had."""
     pytest.importorskip("xllamacpp", reason="needs the extra [local]")
     from reground.core.errors import RegroundError
     from reground.models.pull import pull
 
     try:
-        return pull("smollm2")
+        return pull(alias)
     except RegroundError as error:
         pytest.skip(f"needs the embedded model: {error}")

@@ -12,7 +12,7 @@ from reground.app.cli import _common as common
 from reground.app.cli.codes import EXIT_FAILED_QUESTIONS
 from reground.app.cli.flags import flattened
 from reground.app.cli.offering import found_words, is_model_named, offered_instead
-from reground.app.options import DEFAULT_METHOD, DEFAULT_MODEL, SQLITE, Ask, Demo, Json
+from reground.app.options import DEFAULT_MODEL, SQLITE, Ask, Demo, Json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,10 +53,8 @@ def demo(context: typer.Context, order: Demo, output: Json) -> None:
         else:
             _ask_one(order, methods, examples, out, err, as_json=output.as_json)
     if order.model == DEFAULT_MODEL and not output.as_json:
-        better = (
-            None if named else found_words()
-        ) or "--model gguf/qwen2.5-coder-0.5b --method rag, or a server of yours"
-        common.say(err, f"SmolLM2 has 135 million parameters and is seldom right. Try {better}.")
+        better = (None if named else found_words()) or "a larger one, or a server of yours: reground models"
+        common.say(err, f"This model has half a billion parameters and is often wrong. Try {better}.")
 
 
 def _examples() -> Sequence[Example]:
@@ -80,7 +78,7 @@ def _chosen(asked: str | None, examples: Sequence[Example]) -> tuple[str, int | 
 
 
 def _settings(method: str) -> dict[str, object]:
-    return {"max_rounds": 1} if method == DEFAULT_METHOD else {}  # keeps the demonstration short
+    return {"max_rounds": 1} if method == "grounded" else {}  # keeps the demonstration short
 
 
 def _ask_one(
