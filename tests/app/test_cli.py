@@ -180,7 +180,18 @@ def test_an_answer_for_which_nothing_was_retrieved_says_so_and_the_exit_code_tel
 
 def test_a_budget_that_ends_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     with serving(MockOpenAI(lambda body: "The Danube.\n\nAnother.")) as server:
-        arguments = ["ask", "Where?", "--corpus", "docs", "--model", "openai/mock", "--base-url", server.url]
+        arguments = [
+            "ask",
+            "Where?",
+            "--corpus",
+            "docs",
+            "-m",
+            "rar",
+            "--model",
+            "openai/mock",
+            "--base-url",
+            server.url,
+        ]
         assert run([*arguments, "--budget-calls", "2"]) == 0
     said = capsys.readouterr()
     assert "calls budget ended" in said.err
