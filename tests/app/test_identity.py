@@ -140,7 +140,18 @@ def test_calls_paid_before_a_price_was_given_count_at_that_price(
     (home / "docs").mkdir()
     (home / "docs" / "a.md").write_text("# A\n\nA thought of the Danube, and another.\n")
     with serving(MockOpenAI(lambda body: "A thought.\n\nAnother.")) as server:
-        arguments = ["ask", "Where?", "--corpus", "docs", "--model", "openai/mock", "--base-url", server.url]
+        arguments = [
+            "ask",
+            "Where?",
+            "--corpus",
+            "docs",
+            "-m",
+            "rar",
+            "--model",
+            "openai/mock",
+            "--base-url",
+            server.url,
+        ]
         assert run([*arguments, "--budget-calls", "2"]) == 0
         assert run([*arguments, "--budget-usd", "1", "--price", "1,2"]) == 0, capsys.readouterr().err
         assert "USD" in capsys.readouterr().out
