@@ -214,7 +214,9 @@ def _suiting(index: IndexRetriever, place: object, language: str | None, retriev
 
 def is_index(corpus: Path) -> bool:
     """Whether a corpus is an index, here or on object storage, and not documents."""
-    return address_of(corpus) is not None or (expanded(corpus) / "manifest.json").is_file()
+    from reground.retrieval.folder import MANIFEST
+
+    return address_of(corpus) is not None or (expanded(corpus) / MANIFEST).is_file()
 
 
 def folder_of(corpus: object) -> Path | None:

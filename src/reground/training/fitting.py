@@ -15,19 +15,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, Literal
+from typing import IO, TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
 from reground.core.errors import ConfigurationError, MissingExtra, TrainingFailed
 from reground.core.lines import replace_lines, writing
 from reground.core.locks import locked
+from reground.models.options import Dtype
 from reground.training.metrics import append_metrics, forget_after
 
 if TYPE_CHECKING:
     import transformers
-
-Precision = Literal["auto", "float32", "bfloat16"]
 
 WHOLE = "whole"
 """The file that marks a checkpoint as completely written."""
@@ -37,7 +36,7 @@ WHOLE = "whole"
 class Precise:
     """What a training computes in."""
 
-    precision: Precision = "auto"
+    precision: Dtype = "auto"
     """What it computes in; auto is bfloat16 on a GPU that has it, else float32. A processor with AVX512-BF16 or AMX
     gains from bfloat16 too. Weights that are trained stay in float32."""
 
