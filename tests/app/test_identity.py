@@ -12,6 +12,7 @@ from reground.app.cli import run
 from reground.app.identity import files_fingerprint, model_settings, resolved
 from reground.core.budget import Budget
 from reground.core.errors import EmptyAnswer
+from reground.core.evidence import Passage
 from reground.core.language import Reply
 from reground.core.trajectory import read_trajectories
 from reground.methods.ircot import IRCoT
@@ -184,6 +185,17 @@ def test_an_answer_without_text_is_a_failure_with_its_reason(reply: Reply, why: 
     (trajectory,) = read_trajectories(path)
     assert trajectory.failure is not None
     assert trajectory.failure.type == "EmptyAnswer"
+
+
+@pytest.mark.parametrize("said", ["[1]", " [1], [2].", "[1, 2]"])
+def test_an_answer_of_nothing_but_markers_is_a_failure(said: str, home: Path) -> None:
+    notes = ScriptedRetriever([Passage(id=name, text=f"The {name} bridge is old.") for name in ("north", "south")])
+    with pytest.raises(EmptyAnswer, match=r"only the number of a passage, \[1"):
+        reground.ask("Which bridge is old?", corpus=notes, model=ScriptedModel([said]), home=home)
+    with pytest.raises(EmptyAnswer, match="no text"):
+        reground.ask("Which bridge?", corpus=notes, model=ScriptedModel([" "]), home=home)
+    listed = reground.ask("Which rows?", method="direct", model=ScriptedModel([said]), home=home)
+    assert listed.text.strip() == said.strip(), "without passages a bracket is no marker"
 
 
 def test_an_answer_without_text_has_exit_code_1_and_one_line(capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,8 +1,9 @@
-"""Turns an empty answer into a failure with a reason."""
+"""Turns an answer that says nothing into a failure with a reason."""
 
 from __future__ import annotations
 
 from reground.core.errors import EmptyAnswer
+from reground.core.markers import only_markers
 from reground.core.trajectory import GenerateStep, Trajectory
 
 _WHYS = {
@@ -12,8 +13,16 @@ _WHYS = {
 
 
 def nothing_said(trajectory: Trajectory) -> EmptyAnswer | None:
-    """The error for an answer without text, with the reason from the last call; None if there is text."""
-    if trajectory.failure is not None or trajectory.answer is None or trajectory.answer.text.strip():
+    """The error for an answer without text, with the reason from the last call; None if there is text.
+
+    The numbers of passages alone, such as "[1]", are no text: small models write them.
+    """
+    answer = trajectory.answer
+    if trajectory.failure is not None or answer is None:
+        return None
+    if only_markers(answer.text, most=max((each.marker for each in answer.shown), default=0)):
+        return EmptyAnswer(f"the answer is only the number of a passage, {answer.text.strip()}; a larger model says more")
+    if answer.text.strip():
         return None
     calls = [step for step in trajectory.steps if isinstance(step, GenerateStep) and step.replies]
     return EmptyAnswer(

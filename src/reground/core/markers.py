@@ -47,6 +47,16 @@ def marker_runs(text: str, *, most: int) -> Iterator[tuple[int, int, list[int]]]
         at += len(part)
 
 
+def only_markers(text: str, *, most: int) -> bool:
+    """Whether a text has markers of passages, and beside them no letter or digit. most: the highest existing number."""
+    end, between = 0, ""
+    for start, stop, numbers in marker_runs(text, most=most):
+        if max(numbers) > most:
+            return False
+        between, end = between + text[end:start], stop
+    return end > 0 and not any(sign.isalnum() for sign in between + text[end:])
+
+
 def without_unknown(text: str, known: Collection[int]) -> tuple[str, list[int]]:
     """The text without markers that name no `known` passage, and the removed numbers."""
     unknown: list[int] = []
