@@ -86,6 +86,12 @@ async def test_more_samples_than_slots_differ_and_are_all_paid_for(model):
     assert all(reply.usage.calls == 0 and reply.usage.tokens == 0 for reply in replies[1:])
 
 
+async def test_samples_that_are_read_until_a_stop_string_are_all_paid_for(model):
+    wanted = sampling(n=3, temperature=1.5, max_tokens=12, seed=1, stop=("never said",), logprobs=True)
+    replies = await model.generate(QUESTION, wanted)
+    assert replies[0].usage.completion >= sum(len(reply.token_logprobs) for reply in replies)
+
+
 async def test_a_seed_decides_and_neighbouring_seeds_share_nothing(model):
     async def texts(seed):
         return [r.text for r in await model.generate(QUESTION, sampling(n=3, temperature=1.5, seed=seed))]

@@ -597,6 +597,19 @@ async def test_a_thought_is_told_apart_from_the_text(message):
     assert (first.usage.completion, second.usage.completion) == (9, 0)
 
 
+@pytest.mark.parametrize(("logprobs", "tokens"), [(None, 9 + 3), ({"content": [{"token": "x", "logprob": 0}] * 5}, 14)])
+async def test_the_samples_that_llama_cpp_does_not_count_are_paid_for(logprobs, tokens):
+    """Its usage is that of the first choice; its replies are told by their timings."""
+    said = completion({"content": "Twelve bytes"}, {"content": "Twelve bytes"}, logprobs=logprobs)
+    async with adapter() as (mock, model):
+        mock.misbehave(said)
+        others = await model.generate(ASK, Sampling(n=2, temperature=1.0))
+        mock.misbehave(said.replace('{"choices"', '{"timings": {"predicted_n": 9}, "choices"'))
+        replies = await model.generate(ASK, Sampling(n=2, temperature=1.0))
+    assert others[0].usage.completion == 9
+    assert replies[0].usage.completion == tokens
+
+
 async def test_stop_strings_that_the_server_takes_none_of_do_not_cut_a_thought():
     async with adapter(script=lambda body: "<think>an END</think>Four END.", refuses=("stop",)) as (_, model):
         (reply,) = await model.generate(ASK, Sampling(stop=("END",)))

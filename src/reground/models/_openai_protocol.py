@@ -171,7 +171,10 @@ def read_replies(
         ]
         said = [(_text(message), _reasoning(message)) for message in heard]
         counted = _thoughts_too(data.get("usage")) if thinks_apart else data.get("usage")
-        usage = _usage(counted, messages, [text + (thought or "") for text, thought in said], price)
+        texts = [text + (thought or "") for text, thought in said]
+        if len(choices) > 1 and "timings" in data:
+            counted = _of_all(counted, choices, texts)
+        usage = _usage(counted, messages, texts, price)
         replies: list[Reply] = []
         for choice, end, (text, thought) in zip(choices, ends, said, strict=True):
             reply = Reply(
@@ -242,6 +245,21 @@ def _thoughts_too(usage: dict[str, Any] | None) -> dict[str, Any] | None:
     return {**usage, "completion_tokens": max(usage.get("completion_tokens") or 0, rest)}
 
 
+def _of_all(usage: dict[str, Any] | None, choices: Sequence[dict[str, Any]], texts: Sequence[str]) -> Any:
+    """llama.cpp's usage, which counts the first reply's tokens alone, with those of the others: counted where their
+    log-probabilities are there, else estimated."""
+    if not usage:
+        return usage
+    scored = [len((choice.get("logprobs") or {}).get("content") or ()) for choice in choices[1:]]
+    rest = sum(exact or _estimated(text) for exact, text in zip(scored, texts[1:], strict=True))
+    return {**usage, "completion_tokens": (usage.get("completion_tokens") or 0) + rest}
+
+
+def _estimated(text: str) -> int:
+    """A quarter of the bytes is close enough."""
+    return len(text.encode()) // 4
+
+
 def _usage(
     data: dict[str, Any] | None, messages: Sequence[Message], texts: Sequence[str], price: Price | None
 ) -> Usage:
@@ -250,8 +268,8 @@ def _usage(
         details = data.get("prompt_tokens_details")
         cached = (details.get("cached_tokens") if details else data.get("prompt_cache_hit_tokens")) or 0
     else:
-        # A budget must end even if a server does not count tokens: a quarter of the bytes is close enough.
-        prompt, completion, cached = estimate_tokens(tuple(messages)), sum(len(t.encode()) // 4 for t in texts), 0
+        # A budget must end even if a server does not count tokens.
+        prompt, completion, cached = estimate_tokens(tuple(messages)), sum(map(_estimated, texts)), 0
     usd = None if price is None else price.usd(prompt, cached, completion)
     return Usage(calls=1, prompt=prompt, cached=cached, completion=completion, usd=usd)
 

@@ -263,8 +263,8 @@ class _Reading:
 
     @property
     def completion(self) -> int:
-        """Generated tokens; the number of pieces if the stream was cut before llama.cpp counted them."""
-        return self._counted or self._seen
+        """Generated tokens; the number of pieces if the stream was cut before llama.cpp counted those of each reply."""
+        return max(self._counted, self._seen)
 
     @property
     def finished(self) -> bool:
