@@ -191,7 +191,7 @@ def test_an_answer_without_text_is_a_failure_with_its_reason(reply: Reply, why: 
 def test_an_answer_of_nothing_but_markers_is_a_failure(said: str, home: Path) -> None:
     notes = ScriptedRetriever([Passage(id=name, text=f"The {name} bridge is old.") for name in ("north", "south")])
     with pytest.raises(EmptyAnswer, match=r"only the number of a passage, \[1"):
-        reground.ask("Which bridge is old?", corpus=notes, model=ScriptedModel([said]), home=home)
+        reground.ask("Which bridge is old?", corpus=notes, model=ScriptedModel([said] * 2), home=home)
     with pytest.raises(EmptyAnswer, match="no text"):
         reground.ask("Which bridge?", corpus=notes, model=ScriptedModel([" "]), home=home)
     listed = reground.ask("Which rows?", method="direct", model=ScriptedModel([said]), home=home)

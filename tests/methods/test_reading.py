@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from reground.app.catalogue import build_method
 from reground.core.answers import ABSTENTION, NUMBER, PHRASE, PROGRAM, TEXT, abstains
+from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError
 from reground.core.language import Reply, Sampling, TokenLogprob
 from reground.core.run import Run
@@ -122,3 +123,20 @@ def test_what_abstains() -> None:
 def test_a_wrong_number_of_votes_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="votes must be at least 1"):
         build_method("rag", model=ScriptedModel([]), retriever=ScriptedRetriever([]), settings={"votes": 0})
+
+
+async def test_a_reply_of_nothing_but_markers_is_asked_again_without_them() -> None:
+    model = ScriptedModel(["[1]", "The Danube is longer."])
+    run = Run()
+    answer = await RAG(model=model, retriever=ScriptedRetriever(PASSAGES), k=3).solve(QUESTION, run)
+    assert answer.text == "The Danube is longer."
+    first, second = model.prompts
+    assert "square brackets" in first
+    assert "square brackets" not in second
+    assert second.partition("Answer the question")[0] == first.partition("Answer the question")[0]
+
+
+async def test_a_reply_of_nothing_but_markers_stands_where_no_call_is_left() -> None:
+    run = Run(budget=Budget(calls=1))
+    answer = await RAG(model=ScriptedModel(["[1]"]), retriever=ScriptedRetriever(PASSAGES), k=3).solve(QUESTION, run)
+    assert answer.text == "[1]"

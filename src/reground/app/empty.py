@@ -21,7 +21,9 @@ def nothing_said(trajectory: Trajectory) -> EmptyAnswer | None:
     if trajectory.failure is not None or answer is None:
         return None
     if only_markers(answer.text, most=max((each.marker for each in answer.shown), default=0)):
-        return EmptyAnswer(f"the answer is only the number of a passage, {answer.text.strip()}; a larger model says more")
+        return EmptyAnswer(
+            f"the answer is only the number of a passage, {answer.text.strip()}; a larger model says more"
+        )
     if answer.text.strip():
         return None
     calls = [step for step in trajectory.steps if isinstance(step, GenerateStep) and step.replies]

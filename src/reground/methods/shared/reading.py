@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from reground.core.answers import ABSTENTION, PHRASE, AnswerForm, abstains
 from reground.core.branches import gather
 from reground.core.language import LanguageModel, Reply, Sampling
+from reground.core.markers import only_markers
 from reground.core.run import Run
 from reground.core.trajectory import Candidate
 from reground.methods.shared.evidence import Evidence
@@ -108,6 +109,12 @@ class Reading:
             said = [Candidate(text=reply.text, logprob=reply.mean_logprob) for reply, _ in read]
             run.choose("vote", by="probability", context=question, candidates=said, chosen=chosen, why="most weight")
         reply, evidence.held = read[chosen]
+        if only_markers(reply.text, most=len(evidence.passages)):
+            # Asked to cite, a small model may answer "which of the two" with the number of a passage.
+            with run.optional():
+                values |= {"form": form.short}
+                prompt = evidence.fill(template, values, list(evidence.held), run, tokens=tokens, uses=uses)
+                (reply,) = await run.generate(model, prompt, name=name, sampling=sampling.model_copy(update={"n": 1}))
         return reply
 
 
