@@ -63,7 +63,7 @@ class Cluster:
         given, cell = self.given, Cell(method=METHOD, tokens=None)
         task = load_training_task(given.task, given.data)
         base = EvalSettings(METHOD, given.model, limit=None, concurrency=given.concurrency, seed=given.seed)
-        searching = Settings(simulations=SIMULATIONS, in_flight=given.in_flight, seed=given.seed)
+        searching = Searching(Settings(simulations=SIMULATIONS, in_flight=given.in_flight, seed=given.seed))
         async with AsyncExitStack() as opened:
             (bench,) = await open_benches(given, [task], [METHOD], out, Console(quiet=True), opened, quiet=True)
             pool = None
@@ -73,7 +73,7 @@ class Cluster:
                     Pool(self.start, given.task, workers=workers, capacity=capacity)
                 )
             configured = bench.configure(cell, base, given.budget)
-            ready = placed(configured, pool, given.task, cell, {}, Searching(searching))
+            ready = placed(configured, pool, given.task, cell, {}, searching)
             assert isinstance(ready.method, CRPlanner)
             return await collect_trees(
                 task, ready.method, ready.settings, searching, out,

@@ -28,6 +28,7 @@ from reground.methods.cr_planner.states import SAYS, Observation, State
 from reground.methods.cr_planner.tree import Rollout, encode
 from reground.models.scripted import ScriptedModel
 from reground.training.critics.collect import Grown, collect_trees, read_trees, rewards
+from reground.training.critics.growing import Searching
 from reground.training.critics.pairs import tree_pairs
 from reground.training.critics.settings import PairSettings
 from reground.training.rows import Preference
@@ -38,7 +39,7 @@ from tests.evaluation.fakes import SumTask
 from tests.training.hand_made import grown
 
 SETTINGS = EvalSettings(method="cr_planner", model="scripted", limit=3, concurrency=2)
-SEARCH = Settings(simulations=8, in_flight=2, seed=1)
+SEARCH = Searching(Settings(simulations=8, in_flight=2, seed=1))
 
 
 def solves(messages: Sequence[Message], sampling: Sampling) -> Reply | str:
@@ -101,7 +102,8 @@ async def test_another_search_is_another_collection(tmp_path: Path) -> None:
     out = tmp_path / "out"
     await collect_trees(SumTask(), planner(ScriptedModel(solves)), SETTINGS, SEARCH, out)
     with pytest.raises(ConfigurationError, match="search"):
-        await collect_trees(SumTask(), planner(ScriptedModel(solves)), SETTINGS, Settings(simulations=9), out)
+        another = Searching(Settings(simulations=9))
+        await collect_trees(SumTask(), planner(ScriptedModel(solves)), SETTINGS, another, out)
 
 
 async def test_a_question_that_fails_has_no_tree_and_is_tried_again(tmp_path: Path) -> None:
@@ -135,7 +137,7 @@ async def test_a_budget_that_ends_leaves_the_tree_so_far(tmp_path: Path) -> None
     collected = await collect_trees(SumTask(1), planner(unsure), few, SEARCH, tmp_path / "out")
     (grown,) = collected.grown
     assert grown.tree.stopped is not None
-    assert grown.tree.root.visits < SEARCH.simulations
+    assert grown.tree.root.visits < SEARCH.settings.simulations
     assert grown.usage.calls == 3
 
 
@@ -210,7 +212,7 @@ async def test_what_a_reward_executes_is_executed_once(tmp_path: Path) -> None:
     box, out = Fickle(), tmp_path / "out"
     await collect_trees(ProgramTask(1), planner(Moody()), SETTINGS, SEARCH, out, sandbox=box)
     grown, executed = shapes(out), box.executed
-    assert executed == SEARCH.simulations
+    assert executed == SEARCH.settings.simulations
     (out / "trees" / "q0.json").unlink()
     await collect_trees(ProgramTask(1), planner(Moody(0)), SETTINGS, SEARCH, out, sandbox=box)
     assert (shapes(out), box.executed) == (grown, executed)
@@ -268,7 +270,7 @@ RANKINGS = Retrieval("small", (Example(id="q", question="Where does sand go?"),)
 async def test_a_task_of_rankings_has_trees_with_ndcg_as_the_reward(tmp_path: Path) -> None:
     made = CRPlanner(model=writer(), retriever=Delta(), answer="ranking", candidates=3, max_steps=8)
     one_question = EvalSettings(method="cr_planner", model="scripted", limit=1)
-    searching = Settings(simulations=60, in_flight=4, seed=1)
+    searching = Searching(Settings(simulations=60, in_flight=4, seed=1))
     collected = await collect_trees(RANKINGS, made, one_question, searching, tmp_path / "out")
     assert not collected.failed
     (tree,) = read_trees(tmp_path / "out")
@@ -296,12 +298,13 @@ async def test_a_rollout_that_plans_on_is_another_collection(tmp_path: Path) -> 
     model = ScriptedModel(lambda messages, sampling: "A step." if sampling.n > 1 else "Answer: 0")
     for rollout in get_args(Rollout):
         out = tmp_path / rollout
-        await collect_trees(SumTask(1), planner(model), SETTINGS, SEARCH, out, rollout=rollout)
+        await collect_trees(SumTask(1), planner(model), SETTINGS, dataclasses.replace(SEARCH, rollout=rollout), out)
         (tree,) = read_trees(out)
         assert tree.metadata["rollout"] == rollout
     calls = len(model.calls)
     with pytest.raises(ConfigurationError, match="search"):
-        await collect_trees(SumTask(1), planner(model), SETTINGS, SEARCH, tmp_path / "answer", rollout="first")
+        first = dataclasses.replace(SEARCH, rollout="first")
+        await collect_trees(SumTask(1), planner(model), SETTINGS, first, tmp_path / "answer")
     assert len(model.calls) == calls
 
 

@@ -65,13 +65,14 @@ async def _collect(order: Trees, task: Task, err: Console, *, quiet: bool) -> Co
     cell = Cell(method=f"{METHOD}+ranking" if ranks(task) else METHOD, tokens=None)
     out = order.out or Path("runs") / slug("trees", order.task)
     base = EvalSettings(METHOD, order.model, limit=order.limit or None, seed=order.seed, concurrency=order.concurrency)
-    searching = Settings(simulations=order.simulations, in_flight=order.in_flight, c=order.exploration, seed=order.seed)
+    search = Settings(simulations=order.simulations, in_flight=order.in_flight, c=order.exploration, seed=order.seed)
+    searching = Searching(search, order.rollout)
     catalogue.check_price(order.model, order.model_options, order.budget)
     async with AsyncExitStack() as opened:
         (bench,) = await open_benches(order, [task], [cell.method], out, err, opened, quiet=quiet)
         pool = await opened.enter_async_context(opened_pool(order, [cell.method], partial(common.say, err)))
         configured = bench.configure(cell, base, order.budget)
-        ready = placed(configured, pool, order.task, cell, bench.tuned, Searching(searching, order.rollout))
+        ready = placed(configured, pool, order.task, cell, bench.tuned, searching)
         settings = replace(ready.settings, budget=order.budget)  # limits one tree; no method is scaled to it
         assert isinstance(ready.method, CRPlanner)
 
@@ -86,7 +87,6 @@ async def _collect(order: Trees, task: Task, err: Console, *, quiet: bool) -> Co
             settings,
             searching,
             out,
-            rollout=order.rollout,
             sandbox=bench.sandbox,
             elsewhere=ready.elsewhere,
             on_tree=tell,

@@ -30,10 +30,9 @@ from reground.evaluation.task import Example, Task, hidden_documents
 from reground.evaluation.tasks.retrieval import Retrieval
 from reground.methods.cr_planner import CRPlanner
 from reground.methods.cr_planner.states import State
-from reground.methods.cr_planner.tree import Rollout, decode, encode
+from reground.methods.cr_planner.tree import decode, encode
 from reground.training.critics.growing import Growing, Searching, tree_of
 from reground.treesearch.files import TreeFileError, read_tree, write_tree
-from reground.treesearch.settings import Settings
 from reground.treesearch.tree import Tree
 
 RUN_ID = "trees"
@@ -65,10 +64,9 @@ async def collect_trees(
     task: Task,
     planner: CRPlanner,
     settings: EvalSettings,
-    searching: Settings,
+    searching: Searching,
     out: Path,
     *,
-    rollout: Rollout = "answer",
     sandbox: Sandbox | None = None,
     elsewhere: Elsewhere | None = None,
     on_tree: Callable[[Grown, int], None] = lambda grown, total: None,
@@ -77,8 +75,8 @@ async def collect_trees(
     """Grow one tree a question, `settings.concurrency` questions at once.
 
     task: its primary metric is the reward. planner: whose candidates the trees hold. settings: which questions, and the
-    budget of each. searching: how a tree is searched. rollout: how a simulation plays on. elsewhere: grows the trees in
-    other processes; they are written here. on_tree: called with every finished tree and the number of all trees.
+    budget of each. searching: how a tree is searched. elsewhere: grows the trees in other processes; they are written
+    here. on_tree: called with every finished tree and the number of all trees.
     on_simulation: called with each simulation that has entered a tree, and the number of trees to be grown now.
 
     If a question's budget ends, its tree stays as it is, and `stopped` says so. Raises ConfigurationError
@@ -90,7 +88,8 @@ async def collect_trees(
             f"the answers of {task.name} are rankings: the planner needs the setting answer=ranking"
         )
     examples = choose(task, settings)
-    named = {"search": {**dataclasses.asdict(searching), "rollout": rollout}, **settings.method_settings}
+    search = {**dataclasses.asdict(searching.settings), "rollout": searching.rollout}
+    named = {"search": search, **settings.method_settings}
     config = configuration(task, dataclasses.replace(settings, method_settings=named))
     with open_run(out, config) as folder:
         record_questions(out, task.name, examples)
@@ -98,7 +97,7 @@ async def collect_trees(
         try:
             missing = sum(not tree_file(out, example.id).exists() for example in examples)
             session = _Session(
-                task, planner, settings, Searching(searching, rollout), sandbox, elsewhere, journal, Collected(out),
+                task, planner, settings, searching, sandbox, elsewhere, journal, Collected(out),
                 on_tree, lambda: on_simulation(missing),
             )  # fmt: skip
             left = iter(examples)
