@@ -101,23 +101,11 @@ def _read(path: str) -> str:
 
 
 def _start(path: Path, slots: int, context: int, threads: int | None, adapter: Path | None) -> Any:
-    xllamacpp = _library()
-    parameters = xllamacpp.CommonParams()
-    parameters.model.path = str(path)
-    if adapter is not None:
-        parameters.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(adapter), 1.0)]
-    parameters.n_parallel = slots
-    parameters.n_ctx = slots * context
-    parameters.n_batch = _BATCH
-    parameters.cache_ram_mib = _CACHE_MIB
-    parameters.cpuparams.n_threads = threads or decoding_threads()
-    parameters.cpuparams_batch.n_threads = threads or physical_cores()
-    parameters.warmup = False
-    parameters.verbosity = -1
+    xllamacpp = library()
+    parameters = parameters_of(path, slots=slots, context=context, threads=threads, adapter=adapter)
     # The engine also listens on a loopback port, which is not needed: a secret key closes it.
     parameters.api_keys = [secrets.token_hex(32)]
     parameters.n_threads_http = 1
-    parameters.ui = False
     try:
         with _signals_kept():
             server = xllamacpp.Server(parameters)
@@ -132,7 +120,26 @@ def _start(path: Path, slots: int, context: int, threads: int | None, adapter: P
         ) from error
 
 
-def _library() -> Any:
+def parameters_of(path: Path, *, slots: int, context: int, threads: int | None, adapter: Path | None = None) -> Any:
+    """llama.cpp's settings for a model with these slots."""
+    xllamacpp = library()
+    parameters = xllamacpp.CommonParams()
+    parameters.model.path = str(path)
+    if adapter is not None:
+        parameters.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(adapter), 1.0)]
+    parameters.n_parallel = slots
+    parameters.n_ctx = slots * context
+    parameters.n_batch = _BATCH
+    parameters.cache_ram_mib = _CACHE_MIB
+    parameters.cpuparams.n_threads = threads or decoding_threads()
+    parameters.cpuparams_batch.n_threads = threads or physical_cores()
+    parameters.warmup = False
+    parameters.verbosity = -1
+    parameters.ui = False
+    return parameters
+
+
+def library() -> Any:
     """Import llama.cpp with OpenMP threads that sleep while they wait, unless the user chose otherwise.
 
     Spinning threads, OpenMP's default, are a little faster alone, and ten times slower once anything else wants a core.
