@@ -5,18 +5,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Annotated
 
 from reground.core.evidence import Passage
 from reground.core.fences import code_blocks, without_fences
-from reground.core.language import Grown, Value
+from reground.core.language import LATER, Value
 from reground.core.storable import Number, Text
 
 ABSTENTION = "Not in these passages."
 """What a model writes for an answer that the passages do not hold."""
 
 
-class Citation(Grown):
+class Citation(Value):
     """A cited passage.
 
     marker: its number, in square brackets in the text. line, page: where its quote begins in the file, from 1, if that
@@ -24,8 +24,6 @@ class Citation(Grown):
     of the nearest heading of an HTML page that has one, for a link. fetched: when a page of the web was fetched, as ISO
     8601 in UTC.
     """
-
-    later: ClassVar = ("fetched",)
 
     marker: int
     passage_id: Text
@@ -36,7 +34,7 @@ class Citation(Grown):
     page: int | None = None
     heading: Text = ""
     fragment: Text | None = None
-    fetched: Text | None = None
+    fetched: Annotated[Text | None, LATER] = None
 
     @classmethod
     def of(cls, marker: int, passage: Passage, quote: str) -> Citation:

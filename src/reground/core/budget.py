@@ -8,20 +8,18 @@ import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
-from typing import ClassVar, TypeVar
+from typing import Annotated, TypeVar
 
 from pydantic import Field
 
 from reground.core.errors import BudgetExceeded, ConfigurationError
-from reground.core.language import LEAST_REPLY, Grown, Message, Reply, Sampling, Usage, estimate_tokens
+from reground.core.language import LATER, LEAST_REPLY, Message, Reply, Sampling, Usage, Value, estimate_tokens
 
 T = TypeVar("T")
 
 
-class Budget(Grown):
+class Budget(Value):
     """The most that one question may cost. None is no limit."""
-
-    later: ClassVar = ("completion",)
 
     tokens: int | None = Field(default=None, ge=0)
     """Most tokens, prompts and completions together."""
@@ -35,7 +33,7 @@ class Budget(Grown):
     usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Most US dollars; needs the model's price."""
 
-    completion: int | None = Field(default=None, ge=0)
+    completion: Annotated[int | None, LATER] = Field(default=None, ge=0)
     """Most tokens that the model writes, in all calls together."""
 
 

@@ -3,26 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Protocol, runtime_checkable
+from typing import Annotated, Protocol, runtime_checkable
 
-from reground.core.language import Grown, Value
+from reground.core.language import LATER, Value
 from reground.core.storable import Number, Text
 
 
-class Passage(Grown):
+class Passage(Value):
     """A piece of a document. `id` is unique in its corpus; `score` is the retriever's, higher is better.
 
     fetched: when it was fetched from the web, as ISO 8601 in UTC.
     """
-
-    later: ClassVar = ("fetched",)
 
     id: Text
     text: Text
     title: Text = ""
     url: Text | None = None
     score: Number = 0.0
-    fetched: Text | None = None
+    fetched: Annotated[Text | None, LATER] = None
 
 
 class Skipped(Value):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal, Protocol, TypeAlias, runtime_checkable
+from operator import not_
+from typing import Annotated, Literal, Protocol, TypeAlias, runtime_checkable
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from reground.core.storable import Text, storable_text
 
@@ -19,21 +20,8 @@ class Value(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
-class Grown(Value):
-    """A value that got fields after some were stored. later: their names.
-
-    They are serialised only when set, so that earlier journals replay.
-    """
-
-    later: ClassVar[tuple[str, ...]] = ()
-
-    @model_serializer(mode="wrap")
-    def _as_before(self, serialise: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        data: dict[str, Any] = serialise(self)
-        for name in self.later:
-            if not getattr(self, name):
-                data.pop(name, None)
-        return data
+LATER = Field(exclude_if=not_)
+"""Marks a field that came after some values were stored: it is serialised only when set, so earlier journals replay."""
 
 
 class Message(Value):
@@ -58,13 +46,11 @@ class Grammar(Value):
     json_schema: str
 
 
-class Sampling(Grown):
+class Sampling(Value):
     """How to decode. Temperature 0 means greedy; `logprobs` asks for one per generated token.
 
     grammar: the form that decoding keeps to.
     """
-
-    later: ClassVar = ("grammar",)
 
     n: int = Field(default=1, ge=1)
     temperature: float = Field(default=0.0, ge=0.0)
@@ -73,7 +59,7 @@ class Sampling(Grown):
     stop: tuple[str, ...] = ()
     seed: int | None = None
     logprobs: bool = False
-    grammar: Grammar | None = None
+    grammar: Annotated[Grammar | None, LATER] = None
 
 
 class TokenLogprob(Value):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, JsonValue, ValidationError, model_validator
 from pydantic_core import PydanticSerializationError, to_json
@@ -12,7 +12,7 @@ from pydantic_core import PydanticSerializationError, to_json
 from reground.core.answers import Answer
 from reground.core.errors import DataError
 from reground.core.evidence import Passage, Skipped
-from reground.core.language import Grown, Message, Reply, Sampling, Usage, Value
+from reground.core.language import LATER, Message, Reply, Sampling, Usage, Value
 from reground.core.lines import append_line, read_lines, replace_lines, with_sum, without_sum
 from reground.core.markers import cited_markers
 from reground.core.pairs import Pair
@@ -51,17 +51,15 @@ class GenerateStep(_Step):
     replies: tuple[Reply, ...]
 
 
-class RetrieveStep(Grown, _Step):
+class RetrieveStep(_Step):
     """A query and the passages that came back. skipped: what was found and could not be read."""
-
-    later: ClassVar = ("skipped",)
 
     kind: Literal["retrieve"] = "retrieve"
     retriever: str
     query: Text
     k: int
     passages: tuple[Passage, ...]
-    skipped: tuple[Skipped, ...] = ()
+    skipped: Annotated[tuple[Skipped, ...], LATER] = ()
 
 
 class ExecuteStep(_Step):
