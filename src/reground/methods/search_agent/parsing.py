@@ -58,8 +58,9 @@ def read_action(text: str, *, mend: bool) -> tuple[Action, bool]:
     mend: whether to mend a reply without a valid call. A reply cut by the length limit should not be mended: its last
     quote is not its end.
     """
-    text = text[:LONGEST].partition(END)[0]
-    from_json = _from_json(text)
+    whole = text[:LONGEST]
+    text = whole.partition(END)[0]
+    from_json = _from_json(whole) or _from_json(text)  # a string in JSON may hold the end's mark
     if from_json is not None:
         return from_json, False
     call = next((call for source in _sources(text) for call in _calls(source)), None)
