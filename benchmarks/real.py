@@ -167,8 +167,9 @@ class Questions:
 
 async def naive(make: Make, questions: Questions, url: str) -> tuple[list[str], Watched]:
     """One question after the other."""
-    limit = aiohttp.ClientTimeout(total=SECONDS)
-    async with aiohttp.ClientSession(timeout=limit) as session:
+    # llama.cpp closes a connection after a hundred requests or five idle seconds; this client has no retries.
+    connector, limit = aiohttp.TCPConnector(force_close=True), aiohttp.ClientTimeout(total=SECONDS)
+    async with aiohttp.ClientSession(connector=connector, timeout=limit) as session:
         model = Watched(Plain(session, url, questions.model))
         return [(await make(model, False).solve(text, Run())).text for _, text in questions.asked], model
 
