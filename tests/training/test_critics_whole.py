@@ -22,6 +22,7 @@ from reground.models.scripted import ScriptedModel
 from reground.training.critics.collect import collect_trees
 from reground.training.critics.evaluate import evaluate
 from reground.training.critics.fit import CriticFit, fit_critics
+from reground.training.critics.growing import Searching
 from reground.training.critics.pairs import make_pairs
 from reground.training.critics.settings import PairSettings
 from reground.treesearch.settings import Settings
@@ -54,7 +55,8 @@ def planner(critic: str) -> CRPlanner:
 async def test_what_trees_show_is_learnt_and_used(tmp_path: Path) -> None:
     out, task = tmp_path / "out", SumTask(16)
     settings = EvalSettings(method="cr_planner", model="scripted", limit=None)
-    collected = await collect_trees(task, planner("first"), settings, Settings(simulations=12, seed=1), out)
+    searching = Searching(Settings(simulations=12, seed=1))
+    collected = await collect_trees(task, planner("first"), settings, searching, out)
     assert not collected.failed
     found = make_pairs(out, PairSettings(min_visits=2))
     assert len(found.rows["training", "rationale"]) >= 8
