@@ -102,6 +102,16 @@ async def test_the_fast_server_finds_requests_however_they_are_cut():
     await writer.wait_closed()
 
 
+async def test_the_fast_server_makes_only_a_models_answer_wait():
+    url = await serve_fixed(MockOpenAI().completion, port=0, latency=30.0)
+    async with aiohttp.ClientSession() as session, asyncio.timeout(10):
+        async with session.get(f"{url}/models") as listed:
+            assert listed.status == 200
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.3), session.post(f"{url}/chat/completions", json=CHAT):
+                pass
+
+
 def test_the_command_explains_itself(capsys):
     with pytest.raises(SystemExit) as caught:
         main(["--help"])

@@ -13,7 +13,10 @@ WORDS = 100
 
 
 class _Fixed(asyncio.Protocol):
-    """Finds the end of each request by its Content-Length and answers after the latency."""
+    """Finds the end of each request by its Content-Length and answers after the latency.
+
+    A request without a body asks what the server has, not the model, so it is answered at once.
+    """
 
     def __init__(self, reply: bytes, latency: float) -> None:
         self._reply = reply
@@ -33,7 +36,7 @@ class _Fixed(asyncio.Protocol):
             if len(data) < end:
                 break
             data = data[end:]
-            self._loop.call_later(self._latency, self._answer)
+            self._loop.call_later(self._latency if length else 0, self._answer)
         self._waiting = data
 
     def _answer(self) -> None:
