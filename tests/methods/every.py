@@ -34,6 +34,7 @@ SAID = {
     "one thought and one action": "Thought: I must look.\nAction: Search[Danube {count}]",
     "assert statement": "```python\nassert solution() == 2850\n```",
     "Do not write the program": "The program returns the wrong number.",
+    "simple questions that must be answered first": "Which river flows through Vienna?\nHow long is #1?",
     "Answer with one word only": "yes",
     "Answer with its number only": "1",
     "Write the next step of the reasoning": "The Danube flows through Vienna.",

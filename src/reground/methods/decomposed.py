@@ -1,0 +1,248 @@
+"""Decomposed prompting: divide the question, look each part up and answer it briefly, then answer from the notes.
+
+Khot et al. 2022, with retrieval as in Self-Ask (Press et al. 2022). The division is written at once from worked
+examples, so parts that do not hang on each other are looked up together. Small models read one fact from two passages
+better than they compare what several passages say: docs/reproduction/win.md measures it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from reground.core.answers import TEXT, Answer, AnswerForm, Thought
+from reground.core.branches import gather
+from reground.core.evidence import Retriever
+from reground.core.language import LanguageModel, Message, Sampling
+from reground.core.run import Run
+from reground.methods.shared import prompts as shared_prompts
+from reground.methods.shared.evidence import USUAL_REPLY, Evidence, find
+from reground.methods.shared.prompts import QUOTED, cite, render, require
+
+DIVIDED = (
+    ("What is the occupation of Ida Lund?", "What is the occupation of Ida Lund?"),
+    (
+        "Which film was released earlier, The Iron Gate or Blue River?",
+        "When was The Iron Gate released?\nWhen was Blue River released?",
+    ),
+    (
+        "In what year was the trainer of the club that plays at Oak Park born?",
+        "Which club plays at Oak Park?\nWho is the trainer of #1?\nIn what year was #2 born?",
+    ),
+    (
+        "Who is the maternal grandfather of Karl of Nassau?",
+        "Who is the mother of Karl of Nassau?\nWho is the father of #1?",
+    ),
+    (
+        "Which film has the director who died later, Red Sand or The Mill?",
+        "Who directed Red Sand?\nWhen did #1 die?\nWho directed The Mill?\nWhen did #3 die?",
+    ),
+    (
+        "Are Lake Orta and Lake Sils in the same country?",
+        "In which country is Lake Orta?\nIn which country is Lake Sils?",
+    ),
+    (
+        "The Norwegian actor who played Tom in Night Bus studied at which university?",
+        "Which Norwegian actor played Tom in Night Bus?\nAt which university did #1 study?",
+    ),
+    (
+        "What is the nationality of the performer of the song Green Door?",
+        "Who performed the song Green Door?\nWhat is the nationality of #1?",
+    ),
+    (
+        "What do Hans Orff and Lisa Dahl have in common?",
+        "What is Hans Orff known for?\nWhat is Lisa Dahl known for?",
+    ),
+    (
+        "How many seats has the stadium in which the team of Carl Voss plays?",
+        "In which team does Carl Voss play?\nIn which stadium does #1 play?\nHow many seats has #2?",
+    ),
+)
+"""Questions and their parts, one a line; all names are invented."""
+CONCLUDED = (
+    (
+        "Which film was released earlier, The Iron Gate or Blue River?",
+        "When was The Iron Gate released? 4 March 1962\nWhen was Blue River released? 1957",
+        "Blue River",
+    ),
+    (
+        "Which film has the director who died later, Red Sand or The Mill?",
+        "Who directed Red Sand? John Arden\nWhen did John Arden die? 3 May 1984\n"
+        "Who directed The Mill? Ada Stone\nWhen did Ada Stone die? 1951",
+        "Red Sand",
+    ),
+    (
+        "Are Lake Orta and Lake Sils in the same country?",
+        "In which country is Lake Orta? in Italy\nIn which country is Lake Sils? Switzerland",
+        "no",
+    ),
+    (
+        "Where was the mother of Prince Karl of Nassau born?",
+        "Who was the mother of Prince Karl of Nassau? Princess Amalia\nWhere was Princess Amalia born? The Hague",
+        "The Hague",
+    ),
+    (
+        "Who is older, Anna Bell or Carl Voss?",
+        "When was Anna Bell born? 1881\nWhen was Carl Voss born? 12 May 1910",
+        "Anna Bell",
+    ),
+    (
+        "Are Tom Ford and Ida Lund both painters?",
+        "What is the occupation of Tom Ford? painter and writer\n"
+        "What is the occupation of Ida Lund? a Norwegian painter",
+        "yes",
+    ),
+    (
+        "What do Hans Orff and Lisa Dahl have in common?",
+        "What is Hans Orff known for? a violinist and composer\nWhat is Lisa Dahl known for? Danish composer",
+        "composer",
+    ),
+    (
+        "In which year was the author of The Glass Door born?",
+        "Who wrote The Glass Door? Emil Brandt\nIn which year was Emil Brandt born? 7 June 1872",
+        "1872",
+    ),
+)
+"""Questions, their notes and short answers. Each of two options is right as often, or its place would be learnt."""
+
+_REFERENCE = re.compile(r"#(\d+)")
+_NUMBER = re.compile(r"^\s*(?:\d+[.)]|[-*])\s+")
+_SOURCES = re.compile(r"(?: \[\d+\])+$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prompts(shared_prompts.Prompts):
+    """What the calls ask. divide: no places; `DIVIDED` follows it. read: places {passages} and {question}.
+
+    conclude: {form}; for a short answer `CONCLUDED` follows it. notes: {notes} and {question}.
+    """
+
+    divide: str = (
+        "Write the simple questions that must be answered first, one a line. #1 stands for the answer to the first. "
+        "A question that is simple already is repeated."
+    )
+    read: str = "{passages}\n\n" + QUOTED + "\n\n{question}\nAnswer in a few words from the passages, and nothing else."
+    conclude: str = "Answer the question from the notes. {form}"
+    notes: str = "Notes:\n{notes}\n\nQuestion: {question}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Decomposed:
+    """Parts of a question are answered by themselves, and the question from those answers.
+
+    model, retriever: the model that divides, reads and concludes, and the index to search. form: the form of the
+    answer. prompts: the templates. k: passages for a part. whole_k: passages for a question that is not divided.
+    most: maximum number of parts; further ones are left out. passage_tokens: maximum length of a passage in tokens.
+    temperature: sampling temperature; 0 is greedy. part_tokens: maximum tokens of a part's answer.
+    max_tokens: maximum tokens of the answer.
+    """
+
+    model: LanguageModel
+    retriever: Retriever
+    form: AnswerForm = TEXT
+    prompts: Prompts = Prompts()
+    k: int = 2
+    whole_k: int = 3
+    most: int = 4
+    passage_tokens: int = 2000
+    temperature: float = 0.0
+    part_tokens: int = 32
+    max_tokens: int = 512
+
+    def __post_init__(self) -> None:
+        require(min(self.k, self.whole_k, self.most) >= 1, "k, whole_k and most must be at least 1")
+        require(min(self.passage_tokens, self.part_tokens, self.max_tokens) >= 1, "token limits must be at least 1")
+
+    async def solve(self, question: str, run: Run, /) -> Answer:
+        """Answer the question."""
+        evidence, notes = Evidence(), dict[int, Thought]()
+        usual = USUAL_REPLY if self.form.bare else self.form.usual
+        with run.keeping(lambda: self._concluding(question, notes), reply=usual):
+            parts = await self._divide(question, run)
+            while waiting := [n for n in range(len(parts)) if n not in notes]:
+                ready = [n for n in waiting if all(each - 1 in notes for each in references(parts[n]) if each <= n)]
+                asked = [filled(parts[n], notes) for n in ready]
+                k = self.k if len(parts) > 1 else self.whole_k
+                found = await gather(*(find(run, self.retriever, each, k=k) for each in asked))
+                markers = [evidence.add(passages) for passages in found]
+                said = await gather(
+                    *(
+                        self._read(part, evidence.copy(), marks, run, left=len(waiting))
+                        for part, marks in zip(asked, markers, strict=True)
+                    )
+                )
+                notes |= dict(zip(ready, said, strict=True))
+        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
+        text = await run.ask(self.model, self._concluding(question, notes), name="answer", sampling=sampling)
+        steps = [notes[n] for n in sorted(notes)]
+        return run.propose(evidence.answer(text, run, self.form, shown=evidence.all, steps=steps))
+
+    async def _divide(self, question: str, run: Run) -> list[str]:
+        """The parts; the question alone where there is only one, since a model's other words for it may lose some."""
+        turns = _turns(self.prompts.divide, DIVIDED, question)
+        sampling = Sampling(temperature=self.temperature, max_tokens=self.most * self.part_tokens)
+        parts = read_parts(await run.ask(self.model, turns, name="divide", sampling=sampling))[: self.most]
+        return parts if len(parts) > 1 else [question]
+
+    async def _read(self, part: str, evidence: Evidence, markers: Sequence[int], run: Run, *, left: int) -> Thought:
+        """A part's short answer from its own passages. left: parts that are still to be read, this one included."""
+        values, tokens = {"question": part}, self.passage_tokens
+        prompt = evidence.fill(
+            self.prompts.read, values, markers, run, tokens=tokens, reply=self.part_tokens, uses=left
+        )
+        sampling = Sampling(temperature=self.temperature, max_tokens=self.part_tokens)
+        said = await run.ask(self.model, prompt, name="read", sampling=sampling)
+        sources = "" if self.form.bare else "".join(f" [{marker}]" for marker in evidence.held)
+        return Thought(text=" ".join(said.split()).rstrip(".") + sources, query=part)
+
+    def _concluding(self, question: str, notes: dict[int, Thought]) -> Sequence[Message]:
+        """The messages of the last call."""
+        told = "\n".join(f"{notes[n].query} {notes[n].text}" for n in sorted(notes))
+        stated = self.form.bare or f"{cite(self.form)} {self.form.instruction}"
+        shown = [(render(self.prompts.notes, notes=n, question=q), said) for q, n, said in CONCLUDED]
+        asked = render(self.prompts.notes, notes=told, question=question)
+        return _turns(render(self.prompts.conclude, form=stated), shown if self.form.name == "phrase" else (), asked)
+
+    def sizes(self) -> Sequence[Decomposed]:
+        """More passages for each part."""
+        return [replace(self, k=k, whole_k=whole) for k, whole in ((1, 2), (2, 3), (3, 5), (5, 8))]
+
+
+def _turns(system: str, shown: Sequence[tuple[str, str]], asked: str) -> Sequence[Message]:
+    """A conversation in which the examples were asked and answered before."""
+    before = [
+        message
+        for question, answer in shown
+        for message in (Message(role="user", content=question), Message(role="assistant", content=answer))
+    ]
+    return (Message(role="system", content=system), *before, Message(role="user", content=asked))
+
+
+def read_parts(reply: str) -> list[str]:
+    """The parts in a model's reply, up to the first that refers to itself or to a later one."""
+    lines = (_NUMBER.sub("", line).strip() for line in reply.splitlines())
+    parts: list[str] = []
+    for line in filter(None, lines):
+        if not all(1 <= each <= len(parts) for each in references(line)):
+            break
+        parts.append(line)
+    return parts
+
+
+def references(part: str) -> list[int]:
+    """The parts, counted from 1, whose answers a part needs."""
+    return [int(number) for number in _REFERENCE.findall(part)]
+
+
+def filled(part: str, notes: dict[int, Thought]) -> str:
+    """A part with the answers that it refers to in their places, without their sources."""
+
+    def answer(reference: re.Match[str]) -> str:
+        note = notes.get(int(reference[1]) - 1)
+        return reference[0] if note is None else _SOURCES.sub("", note.text)
+
+    return _REFERENCE.sub(answer, part)
+
+
+METHOD = Decomposed

@@ -1,0 +1,119 @@
+"""Decomposed: how a question is divided, in which order its parts are looked up, what the answer is written from."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reground.core.answers import NUMBER, PHRASE, TEXT, AnswerForm
+from reground.core.budget import Budget
+from reground.core.errors import ConfigurationError
+from reground.core.run import Run
+from reground.core.solve import solve
+from reground.core.trajectory import GenerateStep
+from reground.methods.decomposed import CONCLUDED, DIVIDED, Decomposed, read_parts, references
+from reground.models.scripted import ScriptedModel
+from reground.retrieval.scripted import ScriptedRetriever
+from tests.methods.helpers import PASSAGES, Say, by_job, effects, notes, prompts, queries
+
+QUESTION = "Is the river of Vienna longer than that of Cologne?"
+CHAIN = "Which river flows through Vienna?\nHow long is #1?\nHow long is the Rhine?"
+READ = {"through Vienna?": "The Danube.", "The Danube?": "2850 km", "the Rhine?": "1230 km"}
+
+
+def decomposed(scripted: ScriptedModel, form: AnswerForm = PHRASE, **settings: int) -> Decomposed:
+    return Decomposed(model=scripted, retriever=ScriptedRetriever(PASSAGES), form=form, **settings)
+
+
+def model(parts: str, answer: str = "yes") -> ScriptedModel:
+    jobs: dict[str, Say] = {f"{mark}\nAnswer in a few words": said for mark, said in READ.items()}
+    return by_job({**jobs, "\nAnswer in a few words": "unknown", "Notes:": answer, "": parts})
+
+
+async def test_parts_wait_for_those_they_need_and_the_answer_is_written_from_all() -> None:
+    run = Run()
+    answer = await decomposed(model(CHAIN), k=1).solve(QUESTION, run)
+    first, then = [("", "retrieve")] * 2 + [("", "read")] * 2, [("", "retrieve"), ("", "read")]
+    assert effects(run) == [("", "divide"), *first, *then, ("", "answer")]
+    assert queries(run) == ["Which river flows through Vienna?", "How long is the Rhine?", "How long is The Danube?"]
+    (last,) = prompts(run, "answer")
+    assert last == (
+        "Notes:\nWhich river flows through Vienna? The Danube\nHow long is The Danube? 2850 km\n"
+        f"How long is the Rhine? 1230 km\n\nQuestion: {QUESTION}"
+    )
+    assert answer.text == "yes"
+    assert (answer.steps[1].query, answer.steps[1].text) == ("How long is The Danube?", "2850 km")
+
+
+async def test_every_part_is_read_from_its_own_passages() -> None:
+    run = Run()
+    await decomposed(model(CHAIN), k=1).solve(QUESTION, run)
+    assert [prompt.count("<passage ") for prompt in prompts(run, "read")] == [1, 1, 1]
+    assert "<passage" not in prompts(run, "answer")[0]
+
+
+@pytest.mark.parametrize("said", ["", "Which is longer?", "How long is #1?\nHow long is the Rhine?", "#2"])
+async def test_a_question_that_is_not_divided_is_read_in_its_own_words(said: str) -> None:
+    run = Run()
+    await decomposed(model(said), whole_k=2).solve(QUESTION, run)
+    assert queries(run) == [QUESTION]
+    assert prompts(run, "read")[0].count("<passage ") == 2
+
+
+async def test_a_question_with_a_number_sign_of_its_own_is_answered() -> None:
+    run = Run()
+    await decomposed(model("What was the #1 song?")).solve("What was the #1 song?", run)
+    assert queries(run) == ["What was the #1 song?"]
+
+
+async def test_examples_are_earlier_turns_and_short_answers_have_some_at_the_end_too() -> None:
+    for form, shown in ((PHRASE, len(CONCLUDED)), (TEXT, 0), (NUMBER, 0)):
+        run = Run()
+        await decomposed(model(CHAIN), form).solve(QUESTION, run)
+        calls = {step.name: step.messages for step in run.steps if isinstance(step, GenerateStep)}
+        assert len(calls["divide"]) == 2 * len(DIVIDED) + 2
+        assert len(calls["answer"]) == 2 * shown + 2
+        assert calls["answer"][0].role == "system"
+
+
+async def test_prose_cites_the_passages_of_the_parts() -> None:
+    run = Run()
+    answer = await decomposed(model(CHAIN, "The Danube is 2850 km long [1], so yes."), TEXT, k=1).solve(QUESTION, run)
+    assert "Which river flows through Vienna? The Danube [1]" in prompts(run, "answer")[0]
+    assert "How long is The Danube?" in queries(run), "a source is no part of a query"
+    assert [citation.marker for citation in answer.citations] == [1]
+
+
+@pytest.mark.parametrize(("tokens", "looked_up"), [(600, 0), (900, 0), (1200, 3)])
+async def test_it_answers_from_what_a_budget_lets_it_look_up(tokens: int, looked_up: int) -> None:
+    run = Run(budget=Budget(tokens=tokens))
+    solved = await solve(decomposed(model(CHAIN)), QUESTION, run, id="q", name="decomposed")
+    assert solved.trajectory.stopped is None
+    assert solved.trajectory.answer is not None
+    assert solved.trajectory.answer.text == "yes"
+    assert len(solved.trajectory.answer.steps) == looked_up
+    assert bool(looked_up) != bool(notes(run, "ended early"))
+
+
+def test_it_refuses_settings_that_make_no_sense() -> None:
+    for settings in ({"k": 0}, {"whole_k": 0}, {"most": 0}, {"part_tokens": 0}):
+        with pytest.raises(ConfigurationError):
+            decomposed(model(CHAIN), **settings)
+
+
+@given(st.text(alphabet="#12 a?.)\n-", max_size=60))
+def test_parts_refer_only_to_earlier_ones(reply: str) -> None:
+    for place, part in enumerate(read_parts(reply)):
+        assert part == part.strip() != ""
+        assert all(1 <= each <= place for each in references(part))
+
+
+def test_the_examples_divide_as_they_are_read() -> None:
+    for question, parts in DIVIDED:
+        assert read_parts(parts) == parts.splitlines(), question
+
+
+@pytest.mark.parametrize("head", ["", "1. ", "2) ", "- "])
+def test_numbers_before_parts_are_left_out(head: str) -> None:
+    assert read_parts(f"{head}Who wrote it?\n\n{head}When was #1 born?") == ["Who wrote it?", "When was #1 born?"]
