@@ -45,6 +45,17 @@ def test_every_table_of_word_has_columns_of_its_own() -> None:
     ]  # fmt: skip
 
 
+def test_word_keeps_cells_and_rows_that_stand_in_content_controls() -> None:
+    def control(inner: str) -> str:
+        return f"<w:sdt><w:sdtPr/><w:sdtContent>{inner}</w:sdtContent></w:sdt>"
+
+    cells = [f"<w:tc>{files.paragraph(text)}</w:tc>" for text in ("Name", "City", "Ada", "London", "Bob", "Vienna")]
+    rows = f"<w:tr>{cells[0]}{cells[1]}</w:tr><w:tr>{cells[2]}{control(cells[3])}</w:tr>"
+    rows += control(f"<w:tr>{cells[4]}{cells[5]}</w:tr>")
+    document = read("form.docx", files.docx(f"<w:tbl>{rows}</w:tbl>"))
+    assert document.text == "Name | City\n\nName: Ada; City: London\n\nName: Bob; City: Vienna"
+
+
 def test_word_takes_its_title_from_its_properties() -> None:
     core = '<c:p xmlns:c="urn:c" xmlns:dc="urn:dc"><dc:title>On rivers</dc:title></c:p>'
     assert read("a.docx", files.docx(files.paragraph("x"), docProps__core_xml=core)).title == "On rivers"

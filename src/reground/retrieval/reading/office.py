@@ -17,6 +17,8 @@ from reground.retrieval.reading.rows import Rows
 
 _BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 _SKIPPED = ("Fallback", "del", "moveFrom")  # a second copy for old programs, and text that was struck out
+_CONTROLS = ("sdt", "sdtContent", "customXml")
+"""What forms put around cells and rows."""
 _HEADING = re.compile(r"heading ([1-6])")
 _NUMBER = re.compile(r"(\d{1,9})\.xml")
 
@@ -93,15 +95,20 @@ class _Tables:
 
     def row(self, element: Any) -> str:
         """The line of a row; "" of an empty one."""
-        table = element.getparent()
+        table = next((outer for outer in element.iterancestors() if local(outer) == "tbl"), None)
         if table is not self._table:
             self._table, self._rows = table, Rows()
-        cells = ((paragraph(each) for each in cell.iter() if local(each) == "p") for cell in element if _is_cell(cell))
+        cells = ((paragraph(each) for each in cell.iter() if local(each) == "p") for cell in _cells(element))
         return next(self._rows.lines([[" ".join(cell) for cell in cells]]), "")
 
 
-def _is_cell(element: Any) -> bool:
-    return local(element) == "tc"
+def _cells(row: Any) -> Iterator[Any]:
+    """The cells of a row, also those that stand in content controls."""
+    for each in row:
+        if local(each) == "tc":
+            yield each
+        elif local(each) in _CONTROLS:
+            yield from _cells(each)
 
 
 def _style(element: Any) -> str:
