@@ -56,6 +56,17 @@ def test_word_keeps_cells_and_rows_that_stand_in_content_controls() -> None:
     assert document.text == "Name | City\n\nName: Ada; City: London\n\nName: Bob; City: Vienna"
 
 
+def test_a_cell_of_word_over_two_columns_leaves_the_next_in_theirs() -> None:
+    def cell(text: str, columns: str = "") -> str:
+        span = f'<w:tcPr><w:gridSpan w:val="{columns}"/></w:tcPr>' if columns else ""
+        return f"<w:tc>{span}{files.paragraph(text)}</w:tc>"
+
+    names, ada = [cell("Name"), cell("Spring", "2"), cell("Sum", "x")], [cell("Ada"), cell("1"), cell("2"), cell("3")]
+    rows = "".join(f"<w:tr>{''.join(row)}</w:tr>" for row in (names, ada, [cell("Both", "3"), cell("6", "0")]))
+    document = read("a.docx", files.docx(f"<w:tbl>{rows}</w:tbl>"))
+    assert document.text == "Name | Spring | Sum\n\nName: Ada; Spring: 1; 2; Sum: 3\n\nName: Both; Sum: 6"
+
+
 def test_word_takes_its_title_from_its_properties() -> None:
     core = '<c:p xmlns:c="urn:c" xmlns:dc="urn:dc"><dc:title>On rivers</dc:title></c:p>'
     assert read("a.docx", files.docx(files.paragraph("x"), docProps__core_xml=core)).title == "On rivers"

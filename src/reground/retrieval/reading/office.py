@@ -13,7 +13,7 @@ from typing import Any
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.reading.archive import Archive, attribute, inside, local
 from reground.retrieval.reading.result import Circumstances, Read, Text
-from reground.retrieval.reading.rows import Rows
+from reground.retrieval.reading.rows import MOST_COLUMNS, Rows
 
 _BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 _SKIPPED = ("Fallback", "del", "moveFrom")  # a second copy for old programs, and text that was struck out
@@ -98,8 +98,11 @@ class _Tables:
         table = next((outer for outer in element.iterancestors() if local(outer) == "tbl"), None)
         if table is not self._table:
             self._table, self._rows = table, Rows()
-        cells = ((paragraph(each) for each in cell.iter() if local(each) == "p") for cell in _cells(element))
-        return next(self._rows.lines([[" ".join(cell) for cell in cells]]), "")
+        cells: list[str] = []
+        for cell in _cells(element):
+            said = " ".join(paragraph(each) for each in cell.iter() if local(each) == "p")
+            cells += [said, *[""] * (_columns(cell) - 1)]
+        return next(self._rows.lines([cells]), "")
 
 
 def _cells(row: Any) -> Iterator[Any]:
@@ -109,6 +112,13 @@ def _cells(row: Any) -> Iterator[Any]:
             yield each
         elif local(each) in _CONTROLS:
             yield from _cells(each)
+
+
+def _columns(cell: Any) -> int:
+    """The columns that a cell of Word takes; PowerPoint writes an empty cell for each more."""
+    properties = next((each for each in cell if local(each) == "tcPr"), ())
+    said = next((attribute(each, "val") for each in properties if local(each) == "gridSpan"), "")
+    return min(int(said), MOST_COLUMNS) if said.isdecimal() and len(said) < 9 else 1
 
 
 def _style(element: Any) -> str:
