@@ -139,18 +139,32 @@ def test_an_open_document_text() -> None:
     assert document.title == "On rivers"
 
 
+def sheet(*rows: str) -> bytes:
+    table = f'<table:table table:name="Lengths">{"".join(rows)}</table:table>'
+    return files.open_document(f"<office:spreadsheet>{table}</office:spreadsheet>")
+
+
+def sheet_row(*cells: str) -> str:
+    return f'<table:table-row table:number-rows-repeated="999999">{"".join(cells)}</table:table-row>'
+
+
+def sheet_cell(text: str, times: int = 1, remark: str = "") -> str:
+    inner = f"<text:p>{text}</text:p>" if text else ""
+    return f'<table:table-cell table:number-columns-repeated="{times}">{remark}{inner}</table:table-cell>'
+
+
 def test_an_open_document_sheet_with_repeated_cells() -> None:
-    def row(*cells: str) -> str:
-        return f'<table:table-row table:number-rows-repeated="999999">{"".join(cells)}</table:table-row>'
-
-    def said(text: str, times: int = 1) -> str:
-        inner = f"<text:p>{text}</text:p>" if text else ""
-        return f'<table:table-cell table:number-columns-repeated="{times}">{inner}</table:table-cell>'
-
-    rows = row(said("River"), said("", 2), said("km")) + row(said("Danube"), said("", 2), said("2850"), said("", 10**8))
-    sheets = f'<office:spreadsheet><table:table table:name="Lengths">{rows}</table:table></office:spreadsheet>'
-    document = read("a.ods", files.open_document(sheets))
+    names = sheet_row(sheet_cell("River"), sheet_cell("", 2), sheet_cell("km"))
+    danube = sheet_row(sheet_cell("Danube"), sheet_cell("", 2), sheet_cell("2850"), sheet_cell("", 10**8))
+    document = read("a.ods", sheet(names, danube))
     assert document.text == "# Lengths\n\nRiver | km\n\nRiver: Danube; km: 2850"
+
+
+def test_equal_cells_side_by_side_stand_each_in_its_column() -> None:
+    names = sheet_row(*map(sheet_cell, ("Year", "Spring", "Autumn", "Sum")))
+    document = read("a.ods", sheet(names, sheet_row(sheet_cell("2020"), sheet_cell("5", 2), sheet_cell("10"))))
+    assert document.text.endswith("Year: 2020; Spring: 5; Autumn: 5; Sum: 10")
+    assert read("a.ods", sheet(sheet_row(sheet_cell("x", 10**7)))).text.count("x") == 500
 
 
 def test_an_open_document_show() -> None:

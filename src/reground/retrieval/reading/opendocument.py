@@ -77,7 +77,7 @@ def _cells(row: Any) -> list[str]:
         if local(cell) not in ("table-cell", "covered-table-cell") or len(cells) > MOST_COLUMNS:
             continue
         said = " ".join(_said(each) for each in cell.iter() if local(each) in ("p", "h"))
-        cells += [said] * (min(_count(cell, "number-columns-repeated"), MOST_COLUMNS) if not said else 1)
+        cells += [said] * min(_count(cell, "number-columns-repeated"), MOST_COLUMNS)
     return cells
 
 
