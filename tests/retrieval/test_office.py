@@ -160,6 +160,14 @@ def test_an_open_document_sheet_with_repeated_cells() -> None:
     assert document.text == "# Lengths\n\nRiver | km\n\nRiver: Danube; km: 2850"
 
 
+def test_the_empty_rest_of_a_sheet_is_not_told_as_left_out() -> None:
+    rows = [sheet_row(sheet_cell(text), sheet_cell("", 1023)) for text in ("Danube", "Rhine")]
+    assert read("a.ods", sheet(*rows)).partly == ""
+    for cells in ([sheet_cell("x", 501)], [sheet_cell("", 500), sheet_cell("x")], [sheet_cell("x")] * 501):
+        assert "500 columns" in read("a.ods", sheet(sheet_row(sheet_cell("y")), sheet_row(*cells))).partly
+    assert read("a.ods", sheet(sheet_row(*[sheet_cell("", 499), sheet_cell("x")]))).partly == ""
+
+
 def test_equal_cells_side_by_side_stand_each_in_its_column() -> None:
     names = sheet_row(*map(sheet_cell, ("Year", "Spring", "Autumn", "Sum")))
     document = read("a.ods", sheet(names, sheet_row(sheet_cell("2020"), sheet_cell("5", 2), sheet_cell("10"))))

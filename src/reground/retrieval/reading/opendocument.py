@@ -72,12 +72,22 @@ def _blocks(element: Any, sheets: _Sheets) -> Iterator[str]:
 
 
 def _cells(row: Any) -> list[str]:
+    """The cells of a row up to the last that is not empty: office programs write the empty rest of a sheet too."""
     cells: list[str] = []
+    empty = 0
     for cell in row:
-        if local(cell) not in ("table-cell", "covered-table-cell") or len(cells) > MOST_COLUMNS:
+        if local(cell) not in ("table-cell", "covered-table-cell"):
             continue
         said = " ".join(_said(each) for each in cell.iter() if local(each) in ("p", "h"))
-        cells += [said] * min(_count(cell, "number-columns-repeated"), MOST_COLUMNS)
+        times = _count(cell, "number-columns-repeated")
+        if not said:
+            empty += times
+            continue
+        room = MOST_COLUMNS + 1 - len(cells)  # one too many, so that the cut is seen
+        cells += ([""] * min(empty, room) + [said] * min(times, room))[:room]
+        empty = 0
+        if len(cells) > MOST_COLUMNS:
+            break
     return cells
 
 
