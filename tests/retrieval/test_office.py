@@ -160,6 +160,15 @@ def test_an_open_document_sheet_with_repeated_cells() -> None:
     assert document.text == "# Lengths\n\nRiver | km\n\nRiver: Danube; km: 2850"
 
 
+def test_remarks_on_a_cell_or_a_slide_are_not_read() -> None:
+    remark = "<office:annotation><text:p>check this</text:p></office:annotation>"
+    names, danube = sheet_row(*map(sheet_cell, ("River", "km"))), sheet_cell("Danube") + sheet_cell("28", 1, remark)
+    assert read("a.ods", sheet(names, sheet_row(danube))).text.endswith("River: Danube; km: 28")
+    page = f"<draw:page>{remark}<text:p>First</text:p></draw:page>"
+    show = files.open_document(f"<office:presentation>{page}</office:presentation>")
+    assert read("a.odp", show).text == "Slide 1\nFirst"
+
+
 def test_the_empty_rest_of_a_sheet_is_not_told_as_left_out() -> None:
     rows = [sheet_row(sheet_cell(text), sheet_cell("", 1023)) for text in ("Danube", "Rhine")]
     assert read("a.ods", sheet(*rows)).partly == ""

@@ -54,7 +54,7 @@ class _Sheets:
     def slide(self, element: Any) -> str:
         """A slide with its number."""
         self._slides += 1
-        lines = [said for each in element.iter() if local(each) in ("p", "h") and (said := _said(each))]
+        lines = [said for each in _paragraphs(element) if (said := _said(each))]
         return "\n".join([f"Slide {self._slides}", *lines]) if lines else ""
 
 
@@ -78,7 +78,7 @@ def _cells(row: Any) -> list[str]:
     for cell in row:
         if local(cell) not in ("table-cell", "covered-table-cell"):
             continue
-        said = " ".join(_said(each) for each in cell.iter() if local(each) in ("p", "h"))
+        said = " ".join(_said(each) for each in _paragraphs(cell))
         times = _count(cell, "number-columns-repeated")
         if not said:
             empty += times
@@ -89,6 +89,11 @@ def _cells(row: Any) -> list[str]:
         if len(cells) > MOST_COLUMNS:
             break
     return cells
+
+
+def _paragraphs(element: Any) -> Iterator[Any]:
+    """The paragraphs of a cell or a slide, without remarks."""
+    return (each for each in element.iter() if local(each) in ("p", "h") and not inside(each, *_UNSAID))
 
 
 def _count(element: Any, name: str) -> int:
