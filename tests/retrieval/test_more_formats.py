@@ -42,6 +42,15 @@ def test_a_message_in_another_encoding(charset: str) -> None:
     assert "Дунай длинный" in read("a.eml", files.mail("Река", "Дунай длинный", charset=charset)).text
 
 
+@pytest.mark.parametrize("charset", ["utf-8", "iso-8859-1"])
+def test_a_message_with_letters_in_its_headers_as_they_are(charset: str) -> None:
+    raw = "From: Jürgen Groß <j@x>\nSubject: Grüße aus Köln\nContent-Disposition: inline\n\nHallo"
+    document = read("a.eml", raw.encode(charset))
+    assert (document.title, document.text) == ("Grüße aus Köln", "From: Jürgen Groß <j@x>\n\nHallo")
+    attached = 'Subject: s\nContent-Type: application/pdf; name="Übersicht.pdf"\n\nx'
+    assert read("a.eml", attached.encode(charset)).text == "Attachments (not read): Übersicht.pdf"
+
+
 def test_a_message_that_lies_about_its_encoding_is_made_out() -> None:
     raw = b"Subject: =?broken?x?=\nContent-Type: text/plain; charset=nonsense\n\n"
     russian = "Дунай берёт начало в Шварцвальде и течёт через десять стран к Чёрному морю."

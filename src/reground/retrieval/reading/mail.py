@@ -29,12 +29,22 @@ _SEPARATOR = b"From "
 
 
 class _Bounded(Compat32):
-    """Cuts every header where it comes in: the standard library takes the square of its length for its parameters."""
+    """Cuts every header where it comes in: the standard library takes the square of its length for its parameters.
+
+    Letters beyond ASCII that stand in a header as they are, which many programs write, are made out.
+    """
 
     def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
         """The name and the value of a header."""
         name, value = super().header_source_parse(sourcelines)
         return name, value[:_LONGEST_HEADER]
+
+    def header_fetch_parse(self, name: str, value: str) -> str:
+        """A header's value; the standard library puts a question mark for every byte of such letters."""
+        try:
+            return value if value.isascii() else decode(value.encode("ascii", "surrogateescape")).text
+        except (UnicodeEncodeError, Unreadable):
+            return value.encode("utf-8", "replace").decode()
 
 
 class Mail(NamedTuple):
