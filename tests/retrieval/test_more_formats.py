@@ -37,6 +37,22 @@ def test_a_message_of_html_gives_its_text() -> None:
     assert text.endswith("\n\nThe Danube")
 
 
+def parts(kind: str, *said: str) -> str:
+    each = "".join(f"\n--{kind}\nContent-Type: {part}" for part in said)
+    return f"multipart/{kind}; boundary={kind}\n{each}\n--{kind}--\n"
+
+
+def test_a_page_with_a_list_s_footer_beside_it_is_read_whole() -> None:
+    page, footer = "text/html\n\n<p>The Danube is long.</p>", "text/plain\n\nRivers mailing list"
+    document = read("a.eml", f"Subject: s\nContent-Type: {parts('mixed', page, footer)}")
+    assert document.text == "The Danube is long.\n\nRivers mailing list"
+    both = parts("alternative", "text/plain\n\nIt is long.", parts("related", page, "image/png\n\nx"))
+    document = read("a.eml", f"Subject: s\nContent-Type: {parts('mixed', both, footer)}")
+    assert document.text == "It is long.\n\nRivers mailing list\n\nAttachments (not read): image/png"
+    blank = parts("alternative", "text/plain\n\n ", page)
+    assert read("a.eml", f"Subject: s\nContent-Type: {blank}").text == "The Danube is long."
+
+
 @pytest.mark.parametrize("charset", ["koi8-r", "utf-8", "iso-8859-5"])
 def test_a_message_in_another_encoding(charset: str) -> None:
     assert "Дунай длинный" in read("a.eml", files.mail("Река", "Дунай длинный", charset=charset)).text

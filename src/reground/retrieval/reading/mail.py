@@ -1,7 +1,7 @@
 """E-mail: one message (.eml), or a mailbox of many (.mbox).
 
-The text part counts, else the HTML part. Attachments are named and not read. Of a message only its first 16 MB are
-looked at: its texts stand before what is attached.
+Of a text and a page that say the same, the text counts. Attachments are named and not read. Of a message only its first
+16 MB are looked at: its texts stand before what is attached.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ _LONGEST_HEADER = 2000
 _ATTACHED = 50
 _PIECE = 1 << 20
 _SEPARATOR = b"From "
+_SAID = ("text/plain", "text/html")
 
 
 class _Bounded(Compat32):
@@ -108,18 +109,18 @@ def _digest(content: bytes) -> str:
 
 
 def _read(message: Message) -> Read:
-    texts: dict[str, list[str]] = {"text/plain": [], "text/html": []}
+    texts: list[str] = []
     attached: list[str] = []
     guessed = ""
     for part in _leaves(message):
         kind, name = part.get_content_type(), _file_name(part)
-        if kind in texts and part.get_content_disposition() != "attachment":
+        if kind in _SAID and part.get_content_disposition() != "attachment":
             said, guess = _text(part)
-            texts[kind].append(plain(said) if kind == "text/html" else said)
+            texts.append(plain(said) if kind == "text/html" else said)
             guessed = guessed or guess
         elif len(attached) < _ATTACHED:
             attached.append(name or kind)
-    body = "\n\n".join(filter(str.strip, texts["text/plain"])) or "\n\n".join(texts["text/html"])
+    body = "\n\n".join(filter(str.strip, texts))
     heads = [f"{name}: {said}" for name in ("From", "To", "Cc", "Date") if (said := _header(message, name))]
     files = [f"Attachments (not read): {', '.join(attached)}"] if attached else []
     blocks = filter(None, ("\n".join(heads), body.strip(), *files))
@@ -128,15 +129,22 @@ def _read(message: Message) -> Read:
 
 
 def _leaves(message: Message) -> Iterator[Message]:
-    """The parts that hold something. A message inside of another is an attachment."""
-    waiting = [message]
+    """The parts that hold something, without pages whose text stands beside them. A message inside of another is an
+    attachment."""
+    waiting = [(message, False)]
     while waiting:
-        part = waiting.pop()
+        part, has_text = waiting.pop()
         inner = part.get_payload()
         if isinstance(inner, list) and (part is message or part.get_content_maintype() == "multipart"):
-            waiting += [each for each in reversed(inner) if isinstance(each, Message)]
-        else:
+            parts = [each for each in inner if isinstance(each, Message)]
+            has_text = has_text or (part.get_content_subtype() == "alternative" and any(map(_is_text, parts)))
+            waiting += [(each, has_text) for each in reversed(parts)]
+        elif not (has_text and part.get_content_type() == "text/html"):
             yield part
+
+
+def _is_text(part: Message) -> bool:
+    return part.get_content_type() == "text/plain" and bool(_text(part)[0].strip())
 
 
 def _text(part: Message) -> tuple[str, str]:
