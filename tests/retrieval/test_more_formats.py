@@ -74,6 +74,13 @@ def test_a_message_that_lies_about_its_encoding_is_made_out() -> None:
     assert russian in read("a.eml", raw + russian.encode()).text
 
 
+def test_a_message_with_half_a_surrogate_pair_does_not_end_a_build(tmp_path: Path) -> None:
+    message = b"From: a@x\nSubject: s\nContent-Type: text/plain; charset=utf-7\n\n+2AA- half\n"
+    write(tmp_path / "docs", {"a.eml": message, "in.mbox": files.mbox(message), "b.txt": "The Danube."})
+    assert build_index(tmp_path / "docs", tmp_path / "idx").documents == 3
+    assert read("a.eml", message).text.endswith("\ufffd half")
+
+
 def test_a_message_with_parts_in_parts_in_parts_is_refused() -> None:
     nested = "".join(f"Content-Type: multipart/mixed; boundary=b{n}\n\n--b{n}\n" for n in range(300))
     with pytest.raises(Unreadable, match="nested parts"):

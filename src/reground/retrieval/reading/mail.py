@@ -14,6 +14,7 @@ from email.message import Message
 from email.policy import Compat32
 from typing import IO, NamedTuple
 
+from reground.core.storable import storable_text
 from reground.retrieval.encodings import Unreadable, decode
 from reground.retrieval.reading.html import plain
 from reground.retrieval.reading.result import Circumstances, Read
@@ -154,7 +155,7 @@ def _text(part: Message) -> tuple[str, str]:
     charset = part.get_content_charset("")
     try:
         if charset and charset not in ("us-ascii", "unknown-8bit"):
-            return content.decode(charset), ""
+            return storable_text(content.decode(charset)), ""  # UTF-7 can write half a surrogate pair
     except (LookupError, ValueError):
         pass  # a wrong or unknown name: it is made out from the bytes
     text, guessed = decode(content.replace(b"\0", b" "))
