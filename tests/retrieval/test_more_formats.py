@@ -140,6 +140,14 @@ def test_a_table_without_names_gives_its_values() -> None:
     assert read("a.csv", "1,2\n3,4\n").text == "1; 2\n\n3; 4"
 
 
+def test_a_row_of_words_among_numbers_gives_no_names_to_the_rest() -> None:
+    rows = "Country,2019,2020\nFrance,10,20\nGermany,unknown,none\nSpain,5,6\n"
+    document = read("a.csv", rows)
+    assert document.text == "Country; 2019; 2020\n\nFrance; 10; 20\n\nGermany; unknown; none\n\nSpain; 5; 6"
+    titled = read("a.csv", "Rivers\nSeen,2024\nRiver,km,Source\nDanube,2850,Breg\n").text
+    assert titled.endswith("River | km | Source\n\nRiver: Danube; km: 2850; Source: Breg")
+
+
 def test_a_table_with_a_field_without_end_is_read_as_text() -> None:
     content = 'a,b\n"' + "x\n" * 200_000
     assert read("a.csv", content).text == content

@@ -116,9 +116,12 @@ _VERSIONS = dict.fromkeys(
     (
         kinds.PDF_SUFFIXES,
         kinds.WORD_SUFFIXES,
+        kinds.SLIDES_SUFFIXES,
+        kinds.SHEETS_SUFFIXES,
         kinds.OPEN_DOCUMENT_SUFFIXES,
         kinds.MAIL_SUFFIXES,
         kinds.MAILBOX_SUFFIXES,
+        kinds.TABLE_SUFFIXES,
     ),
     2,
 )
