@@ -180,6 +180,8 @@ def test_what_is_no_json_is_read_as_text(content: str) -> None:
 def test_deep_data_stays_json() -> None:
     deep = '{"k":' * 20 + "1" + "}" * 20
     assert read("a.json", deep).text == "k.k.k.k.k.k.k.k: " + ('{"k": ' * 12 + "1" + "}" * 12)
+    listed = '{"r": {"a": [{"b": [{"c": [{"d": [{"e": "Danube"}]}]}]}]}}'
+    assert read("a.json", listed).text == 'r.a.b.c.d: [{"e": "Danube"}]'
 
 
 def test_a_notebook_gives_texts_and_code_without_results() -> None:

@@ -122,6 +122,7 @@ _VERSIONS = dict.fromkeys(
         kinds.MAIL_SUFFIXES,
         kinds.MAILBOX_SUFFIXES,
         kinds.TABLE_SUFFIXES,
+        kinds.JSON_SUFFIXES,
     ),
     2,
 )
