@@ -115,6 +115,12 @@ def test_a_format_of_numbers_is_a_date_or_none(format_: str, is_date: bool) -> N
     assert read("b.xlsx", files.xlsx({"S": rows}, (), format_)).text.endswith("2023-03-15" if is_date else "45000")
 
 
+def test_a_sheet_s_escaped_characters_are_read() -> None:
+    row = cell("A1", "0", "s") + cell("B1", "a_x000D_\nb", "str") + cell("C1", "1", "s")
+    document = read("b.xlsx", files.xlsx({"S": f"<row>{row}</row>"}, ["one_x000d_\ntwo", "x_x005F_x000D_ _xD800_ x_y"]))
+    assert document.text == "# S\n\none two | a b | x_x000D_ \ufffd x_y"
+
+
 def test_a_wide_or_broken_sheet_stays_in_bounds() -> None:
     rows = f"<row>{cell('XFD1', '7')}{cell('A9', '8')}</row><row>{cell('A1', '99', 's')}{cell('A1', 'x')}</row>"
     document = read("b.xlsx", files.xlsx({"S": rows}))
