@@ -121,6 +121,11 @@ def test_a_sheet_s_escaped_characters_are_read() -> None:
     assert document.text == "# S\n\none two | a b | x_x000D_ \ufffd x_y"
 
 
+def test_a_number_beyond_the_last_date_leaves_the_file_readable() -> None:
+    rows = f"<row>{cell('A1', '2958465.9999999', style=1)}{cell('B1', '2958465', style=1)}</row>"
+    assert read("b.xlsx", files.xlsx({"S": rows})).text == "# S\n\n2958465.9999999; 9999-12-31"
+
+
 def test_a_wide_or_broken_sheet_stays_in_bounds() -> None:
     rows = f"<row>{cell('XFD1', '7')}{cell('A9', '8')}</row><row>{cell('A1', '99', 's')}{cell('A1', 'x')}</row>"
     document = read("b.xlsx", files.xlsx({"S": rows}))
