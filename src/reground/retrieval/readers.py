@@ -114,6 +114,7 @@ _READERS = (
 )
 _VERSIONS = dict.fromkeys(
     (
+        kinds.MARKDOWN_SUFFIXES,
         kinds.PDF_SUFFIXES,
         kinds.WORD_SUFFIXES,
         kinds.SLIDES_SUFFIXES,
