@@ -140,7 +140,10 @@ class _Values:
         except ValueError:
             return stored
         if is_date and 0 <= number < _LAST_DAY:
-            return self._date(number)
+            try:
+                return self._date(number)
+            except OverflowError:  # rounded, or counted from 1904, it lies beyond the last day
+                return stored
         return f"{number:.15g}" if "." in stored and len(stored) > 15 else stored  # what Excel shows of 0.1 + 0.2
 
     def _date(self, number: float) -> str:
