@@ -86,6 +86,12 @@ def read(name: str, content: str | bytes) -> Document:
     return read_file(SourceFile(Path(name), name, len(data), 0), data)
 
 
+def test_a_rule_at_the_top_of_markdown_begins_no_front_matter() -> None:
+    text = "---\n\n# Rivers\n\nThe Danube is long: 2850 km.\n\n---\n\nThe end.\n"
+    assert (read("a.md", text).title, read("a.md", text).text) == ("Rivers", text)
+    assert read("b.md", "---\n# by hand\n\n'a b': [1]\n---\nText\n").text == "Text\n"
+
+
 @pytest.mark.parametrize(
     ("content", "title"),
     [

@@ -37,9 +37,34 @@ def test_a_message_of_html_gives_its_text() -> None:
     assert text.endswith("\n\nThe Danube")
 
 
+def parts(kind: str, *said: str) -> str:
+    each = "".join(f"\n--{kind}\nContent-Type: {part}" for part in said)
+    return f"multipart/{kind}; boundary={kind}\n{each}\n--{kind}--\n"
+
+
+def test_a_page_with_a_list_s_footer_beside_it_is_read_whole() -> None:
+    page, footer = "text/html\n\n<p>The Danube is long.</p>", "text/plain\n\nRivers mailing list"
+    document = read("a.eml", f"Subject: s\nContent-Type: {parts('mixed', page, footer)}")
+    assert document.text == "The Danube is long.\n\nRivers mailing list"
+    both = parts("alternative", "text/plain\n\nIt is long.", parts("related", page, "image/png\n\nx"))
+    document = read("a.eml", f"Subject: s\nContent-Type: {parts('mixed', both, footer)}")
+    assert document.text == "It is long.\n\nRivers mailing list\n\nAttachments (not read): image/png"
+    blank = parts("alternative", "text/plain\n\n ", page)
+    assert read("a.eml", f"Subject: s\nContent-Type: {blank}").text == "The Danube is long."
+
+
 @pytest.mark.parametrize("charset", ["koi8-r", "utf-8", "iso-8859-5"])
 def test_a_message_in_another_encoding(charset: str) -> None:
     assert "Дунай длинный" in read("a.eml", files.mail("Река", "Дунай длинный", charset=charset)).text
+
+
+@pytest.mark.parametrize("charset", ["utf-8", "iso-8859-1"])
+def test_a_message_with_letters_in_its_headers_as_they_are(charset: str) -> None:
+    raw = "From: Jürgen Groß <j@x>\nSubject: Grüße aus Köln\nContent-Disposition: inline\n\nHallo"
+    document = read("a.eml", raw.encode(charset))
+    assert (document.title, document.text) == ("Grüße aus Köln", "From: Jürgen Groß <j@x>\n\nHallo")
+    attached = 'Subject: s\nContent-Type: application/pdf; name="Übersicht.pdf"\n\nx'
+    assert read("a.eml", attached.encode(charset)).text == "Attachments (not read): Übersicht.pdf"
 
 
 def test_a_message_that_lies_about_its_encoding_is_made_out() -> None:
@@ -47,6 +72,13 @@ def test_a_message_that_lies_about_its_encoding_is_made_out() -> None:
     russian = "Дунай берёт начало в Шварцвальде и течёт через десять стран к Чёрному морю."
     assert russian in read("a.eml", raw + russian.encode("cp1251")).text
     assert russian in read("a.eml", raw + russian.encode()).text
+
+
+def test_a_message_with_half_a_surrogate_pair_does_not_end_a_build(tmp_path: Path) -> None:
+    message = b"From: a@x\nSubject: s\nContent-Type: text/plain; charset=utf-7\n\n+2AA- half\n"
+    write(tmp_path / "docs", {"a.eml": message, "in.mbox": files.mbox(message), "b.txt": "The Danube."})
+    assert build_index(tmp_path / "docs", tmp_path / "idx").documents == 3
+    assert read("a.eml", message).text.endswith("\ufffd half")
 
 
 def test_a_message_with_parts_in_parts_in_parts_is_refused() -> None:
@@ -108,6 +140,14 @@ def test_a_table_without_names_gives_its_values() -> None:
     assert read("a.csv", "1,2\n3,4\n").text == "1; 2\n\n3; 4"
 
 
+def test_a_row_of_words_among_numbers_gives_no_names_to_the_rest() -> None:
+    rows = "Country,2019,2020\nFrance,10,20\nGermany,unknown,none\nSpain,5,6\n"
+    document = read("a.csv", rows)
+    assert document.text == "Country; 2019; 2020\n\nFrance; 10; 20\n\nGermany; unknown; none\n\nSpain; 5; 6"
+    titled = read("a.csv", "Rivers\nSeen,2024\nRiver,km,Source\nDanube,2850,Breg\n").text
+    assert titled.endswith("River | km | Source\n\nRiver: Danube; km: 2850; Source: Breg")
+
+
 def test_a_table_with_a_field_without_end_is_read_as_text() -> None:
     content = 'a,b\n"' + "x\n" * 200_000
     assert read("a.csv", content).text == content
@@ -140,6 +180,8 @@ def test_what_is_no_json_is_read_as_text(content: str) -> None:
 def test_deep_data_stays_json() -> None:
     deep = '{"k":' * 20 + "1" + "}" * 20
     assert read("a.json", deep).text == "k.k.k.k.k.k.k.k: " + ('{"k": ' * 12 + "1" + "}" * 12)
+    listed = '{"r": {"a": [{"b": [{"c": [{"d": [{"e": "Danube"}]}]}]}]}}'
+    assert read("a.json", listed).text == 'r.a.b.c.d: [{"e": "Danube"}]'
 
 
 def test_a_notebook_gives_texts_and_code_without_results() -> None:

@@ -41,8 +41,30 @@ def test_every_table_of_word_has_columns_of_its_own() -> None:
     first, second = files.table(("River", "km"), ("Danube", "2850")), files.table(("a" * 200, "b"), ("c", "d"))
     document = read("a.docx", files.docx(first + files.table(("Peak", "m"), ("Elbrus", "5642")) + second))
     assert document.text.split("\n\n") == [
-        "River | km", "River: Danube; km: 2850", "Peak | m", "Peak: Elbrus; m: 5642", f"{'a' * 200}; b", "c | d",
+        "River | km", "River: Danube; km: 2850", "Peak | m", "Peak: Elbrus; m: 5642", f"{'a' * 200}; b", "c; d",
     ]  # fmt: skip
+
+
+def test_word_keeps_cells_and_rows_that_stand_in_content_controls() -> None:
+    def control(inner: str) -> str:
+        return f"<w:sdt><w:sdtPr/><w:sdtContent>{inner}</w:sdtContent></w:sdt>"
+
+    cells = [f"<w:tc>{files.paragraph(text)}</w:tc>" for text in ("Name", "City", "Ada", "London", "Bob", "Vienna")]
+    rows = f"<w:tr>{cells[0]}{cells[1]}</w:tr><w:tr>{cells[2]}{control(cells[3])}</w:tr>"
+    rows += control(f"<w:tr>{cells[4]}{cells[5]}</w:tr>")
+    document = read("form.docx", files.docx(f"<w:tbl>{rows}</w:tbl>"))
+    assert document.text == "Name | City\n\nName: Ada; City: London\n\nName: Bob; City: Vienna"
+
+
+def test_a_cell_of_word_over_two_columns_leaves_the_next_in_theirs() -> None:
+    def cell(text: str, columns: str = "") -> str:
+        span = f'<w:tcPr><w:gridSpan w:val="{columns}"/></w:tcPr>' if columns else ""
+        return f"<w:tc>{span}{files.paragraph(text)}</w:tc>"
+
+    names, ada = [cell("Name"), cell("Spring", "2"), cell("Sum", "x")], [cell("Ada"), cell("1"), cell("2"), cell("3")]
+    rows = "".join(f"<w:tr>{''.join(row)}</w:tr>" for row in (names, ada, [cell("Both", "3"), cell("6", "0")]))
+    document = read("a.docx", files.docx(f"<w:tbl>{rows}</w:tbl>"))
+    assert document.text == "Name | Spring | Sum\n\nName: Ada; Spring: 1; 2; Sum: 3\n\nName: Both; Sum: 6"
 
 
 def test_word_takes_its_title_from_its_properties() -> None:
@@ -93,6 +115,17 @@ def test_a_format_of_numbers_is_a_date_or_none(format_: str, is_date: bool) -> N
     assert read("b.xlsx", files.xlsx({"S": rows}, (), format_)).text.endswith("2023-03-15" if is_date else "45000")
 
 
+def test_a_sheet_s_escaped_characters_are_read() -> None:
+    row = cell("A1", "0", "s") + cell("B1", "a_x000D_\nb", "str") + cell("C1", "1", "s")
+    document = read("b.xlsx", files.xlsx({"S": f"<row>{row}</row>"}, ["one_x000d_\ntwo", "x_x005F_x000D_ _xD800_ x_y"]))
+    assert document.text == "# S\n\none two | a b | x_x000D_ \ufffd x_y"
+
+
+def test_a_number_beyond_the_last_date_leaves_the_file_readable() -> None:
+    rows = f"<row>{cell('A1', '2958465.9999999', style=1)}{cell('B1', '2958465', style=1)}</row>"
+    assert read("b.xlsx", files.xlsx({"S": rows})).text == "# S\n\n2958465.9999999; 9999-12-31"
+
+
 def test_a_wide_or_broken_sheet_stays_in_bounds() -> None:
     rows = f"<row>{cell('XFD1', '7')}{cell('A9', '8')}</row><row>{cell('A1', '99', 's')}{cell('A1', 'x')}</row>"
     document = read("b.xlsx", files.xlsx({"S": rows}))
@@ -117,18 +150,49 @@ def test_an_open_document_text() -> None:
     assert document.title == "On rivers"
 
 
+def sheet(*rows: str) -> bytes:
+    table = f'<table:table table:name="Lengths">{"".join(rows)}</table:table>'
+    return files.open_document(f"<office:spreadsheet>{table}</office:spreadsheet>")
+
+
+def sheet_row(*cells: str) -> str:
+    return f'<table:table-row table:number-rows-repeated="999999">{"".join(cells)}</table:table-row>'
+
+
+def sheet_cell(text: str, times: int = 1, remark: str = "") -> str:
+    inner = f"<text:p>{text}</text:p>" if text else ""
+    return f'<table:table-cell table:number-columns-repeated="{times}">{remark}{inner}</table:table-cell>'
+
+
 def test_an_open_document_sheet_with_repeated_cells() -> None:
-    def row(*cells: str) -> str:
-        return f'<table:table-row table:number-rows-repeated="999999">{"".join(cells)}</table:table-row>'
-
-    def said(text: str, times: int = 1) -> str:
-        inner = f"<text:p>{text}</text:p>" if text else ""
-        return f'<table:table-cell table:number-columns-repeated="{times}">{inner}</table:table-cell>'
-
-    rows = row(said("River"), said("", 2), said("km")) + row(said("Danube"), said("", 2), said("2850"), said("", 10**8))
-    sheets = f'<office:spreadsheet><table:table table:name="Lengths">{rows}</table:table></office:spreadsheet>'
-    document = read("a.ods", files.open_document(sheets))
+    names = sheet_row(sheet_cell("River"), sheet_cell("", 2), sheet_cell("km"))
+    danube = sheet_row(sheet_cell("Danube"), sheet_cell("", 2), sheet_cell("2850"), sheet_cell("", 10**8))
+    document = read("a.ods", sheet(names, danube))
     assert document.text == "# Lengths\n\nRiver | km\n\nRiver: Danube; km: 2850"
+
+
+def test_remarks_on_a_cell_or_a_slide_are_not_read() -> None:
+    remark = "<office:annotation><text:p>check this</text:p></office:annotation>"
+    names, danube = sheet_row(*map(sheet_cell, ("River", "km"))), sheet_cell("Danube") + sheet_cell("28", 1, remark)
+    assert read("a.ods", sheet(names, sheet_row(danube))).text.endswith("River: Danube; km: 28")
+    page = f"<draw:page>{remark}<text:p>First</text:p></draw:page>"
+    show = files.open_document(f"<office:presentation>{page}</office:presentation>")
+    assert read("a.odp", show).text == "Slide 1\nFirst"
+
+
+def test_the_empty_rest_of_a_sheet_is_not_told_as_left_out() -> None:
+    rows = [sheet_row(sheet_cell(text), sheet_cell("", 1023)) for text in ("Danube", "Rhine")]
+    assert read("a.ods", sheet(*rows)).partly == ""
+    for cells in ([sheet_cell("x", 501)], [sheet_cell("", 500), sheet_cell("x")], [sheet_cell("x")] * 501):
+        assert "500 columns" in read("a.ods", sheet(sheet_row(sheet_cell("y")), sheet_row(*cells))).partly
+    assert read("a.ods", sheet(sheet_row(*[sheet_cell("", 499), sheet_cell("x")]))).partly == ""
+
+
+def test_equal_cells_side_by_side_stand_each_in_its_column() -> None:
+    names = sheet_row(*map(sheet_cell, ("Year", "Spring", "Autumn", "Sum")))
+    document = read("a.ods", sheet(names, sheet_row(sheet_cell("2020"), sheet_cell("5", 2), sheet_cell("10"))))
+    assert document.text.endswith("Year: 2020; Spring: 5; Autumn: 5; Sum: 10")
+    assert read("a.ods", sheet(sheet_row(sheet_cell("x", 10**7)))).text.count("x") == 500
 
 
 def test_an_open_document_show() -> None:

@@ -36,7 +36,7 @@ def changed(index: Path, *statements: str) -> None:
 
 @pytest.mark.parametrize("how", [OLDER, FROM_BEFORE], ids=["an older version", "a ledger from before versions"])
 def test_files_of_a_kind_are_read_again_by_a_new_reader(how: str, tmp_path: Path) -> None:
-    write(tmp_path / "notes", {"a.pdf": pdf(["Owls hoot."]), "b.PDF": pdf(["Owls fly."]), "cats.md": "Cats purr."})
+    write(tmp_path / "notes", {"a.pdf": pdf(["Owls hoot."]), "b.PDF": pdf(["Owls fly."]), "cats.txt": "Cats purr."})
     build_index(tmp_path / "notes", tmp_path / "index")
     changed(tmp_path / "index", OTHER_TEXTS)
     assert build_index(tmp_path / "notes", tmp_path / "index").read == 0
@@ -56,4 +56,4 @@ def test_the_same_text_is_not_indexed_again(tmp_path: Path) -> None:
 
 def test_a_kind_has_a_version() -> None:
     assert version("a/b.PDF") == 2
-    assert version("notes.md") == version("Makefile") == 1
+    assert version("notes.txt") == version("Makefile") == 1

@@ -112,8 +112,23 @@ _READERS = (
     (kinds.JSON_SUFFIXES, "data", "read_json"),
     (kinds.NOTEBOOK_SUFFIXES, "data", "read_notebook"),
 )
-_VERSIONS = {kinds.PDF_SUFFIXES: 2}
-"""Versions of readers, where they are not the first. 2 of PDF: by PDFium, and by pypdf before."""
+_VERSIONS = dict.fromkeys(
+    (
+        kinds.MARKDOWN_SUFFIXES,
+        kinds.PDF_SUFFIXES,
+        kinds.WORD_SUFFIXES,
+        kinds.SLIDES_SUFFIXES,
+        kinds.SHEETS_SUFFIXES,
+        kinds.OPEN_DOCUMENT_SUFFIXES,
+        kinds.MAIL_SUFFIXES,
+        kinds.MAILBOX_SUFFIXES,
+        kinds.TABLE_SUFFIXES,
+        kinds.JSON_SUFFIXES,
+    ),
+    2,
+)
+"""Versions of readers, where they are not the first. 2 of PDF: by PDFium, and by pypdf before. 2 of other
+kinds: with what the first left out or misplaced."""
 _MARKUP = (".xml", ".xsl", ".xsd")
 
 

@@ -71,8 +71,8 @@ def _lines(value: Any, path: str, depth: int) -> Iterator[str]:
 def _scalar(value: Any) -> str:
     if isinstance(value, str):
         return value
-    if isinstance(value, list):
-        return ", ".join(_scalar(each) if not isinstance(each, dict | list) else "..." for each in value)
+    if isinstance(value, list) and not any(isinstance(each, dict | list) for each in value):
+        return ", ".join(map(_scalar, value))
     try:
         return json.dumps(value, ensure_ascii=False)
     except (ValueError, RecursionError):

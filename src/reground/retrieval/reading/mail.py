@@ -1,7 +1,7 @@
 """E-mail: one message (.eml), or a mailbox of many (.mbox).
 
-The text part counts, else the HTML part. Attachments are named and not read. Of a message only its first 16 MB are
-looked at: its texts stand before what is attached.
+Of a text and a page that say the same, the text counts. Attachments are named and not read. Of a message only its first
+16 MB are looked at: its texts stand before what is attached.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from email.message import Message
 from email.policy import Compat32
 from typing import IO, NamedTuple
 
+from reground.core.storable import storable_text
 from reground.retrieval.encodings import Unreadable, decode
 from reground.retrieval.reading.html import plain
 from reground.retrieval.reading.result import Circumstances, Read
@@ -26,15 +27,26 @@ _LONGEST_HEADER = 2000
 _ATTACHED = 50
 _PIECE = 1 << 20
 _SEPARATOR = b"From "
+_SAID = ("text/plain", "text/html")
 
 
 class _Bounded(Compat32):
-    """Cuts every header where it comes in: the standard library takes the square of its length for its parameters."""
+    """Cuts every header where it comes in: the standard library takes the square of its length for its parameters.
+
+    Letters beyond ASCII that stand in a header as they are, which many programs write, are made out.
+    """
 
     def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
         """The name and the value of a header."""
         name, value = super().header_source_parse(sourcelines)
         return name, value[:_LONGEST_HEADER]
+
+    def header_fetch_parse(self, name: str, value: str) -> str:
+        """A header's value; the standard library puts a question mark for every byte of such letters."""
+        try:
+            return value if value.isascii() else decode(value.encode("ascii", "surrogateescape")).text
+        except (UnicodeEncodeError, Unreadable):
+            return value.encode("utf-8", "replace").decode()
 
 
 class Mail(NamedTuple):
@@ -98,18 +110,18 @@ def _digest(content: bytes) -> str:
 
 
 def _read(message: Message) -> Read:
-    texts: dict[str, list[str]] = {"text/plain": [], "text/html": []}
+    texts: list[str] = []
     attached: list[str] = []
     guessed = ""
     for part in _leaves(message):
         kind, name = part.get_content_type(), _file_name(part)
-        if kind in texts and part.get_content_disposition() != "attachment":
+        if kind in _SAID and part.get_content_disposition() != "attachment":
             said, guess = _text(part)
-            texts[kind].append(plain(said) if kind == "text/html" else said)
+            texts.append(plain(said) if kind == "text/html" else said)
             guessed = guessed or guess
         elif len(attached) < _ATTACHED:
             attached.append(name or kind)
-    body = "\n\n".join(filter(str.strip, texts["text/plain"])) or "\n\n".join(texts["text/html"])
+    body = "\n\n".join(filter(str.strip, texts))
     heads = [f"{name}: {said}" for name in ("From", "To", "Cc", "Date") if (said := _header(message, name))]
     files = [f"Attachments (not read): {', '.join(attached)}"] if attached else []
     blocks = filter(None, ("\n".join(heads), body.strip(), *files))
@@ -118,15 +130,22 @@ def _read(message: Message) -> Read:
 
 
 def _leaves(message: Message) -> Iterator[Message]:
-    """The parts that hold something. A message inside of another is an attachment."""
-    waiting = [message]
+    """The parts that hold something, without pages whose text stands beside them. A message inside of another is an
+    attachment."""
+    waiting = [(message, False)]
     while waiting:
-        part = waiting.pop()
+        part, has_text = waiting.pop()
         inner = part.get_payload()
         if isinstance(inner, list) and (part is message or part.get_content_maintype() == "multipart"):
-            waiting += [each for each in reversed(inner) if isinstance(each, Message)]
-        else:
+            parts = [each for each in inner if isinstance(each, Message)]
+            has_text = has_text or (part.get_content_subtype() == "alternative" and any(map(_is_text, parts)))
+            waiting += [(each, has_text) for each in reversed(parts)]
+        elif not (has_text and part.get_content_type() == "text/html"):
             yield part
+
+
+def _is_text(part: Message) -> bool:
+    return part.get_content_type() == "text/plain" and bool(_text(part)[0].strip())
 
 
 def _text(part: Message) -> tuple[str, str]:
@@ -136,7 +155,7 @@ def _text(part: Message) -> tuple[str, str]:
     charset = part.get_content_charset("")
     try:
         if charset and charset not in ("us-ascii", "unknown-8bit"):
-            return content.decode(charset), ""
+            return storable_text(content.decode(charset)), ""  # UTF-7 can write half a surrogate pair
     except (LookupError, ValueError):
         pass  # a wrong or unknown name: it is made out from the bytes
     text, guessed = decode(content.replace(b"\0", b" "))

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from reground.retrieval.encodings import decode
 from reground.retrieval.reading.result import Circumstances, Read
+
+_KEY = re.compile(r"""(?:[\w@$/.-]{1,100}|"[^"\n]{0,99}"|'[^'\n]{0,99}')\s*+:(?:\s|$)""")
 
 
 def read_markdown(content: bytes, around: Circumstances) -> Read:
@@ -17,15 +20,20 @@ def read_markdown(content: bytes, around: Circumstances) -> Read:
 
 
 def _front_matter(text: str) -> tuple[str, int]:
-    """The title that YAML front matter gives, and where the text behind it begins."""
-    title, start = "", 0
+    """The title that YAML front matter gives, and where the text behind it begins. Lines that do not begin with a key
+    are none: a text may begin with a rule, which looks the same."""
+    title, start, has_key = "", 0, False
     for number, line in enumerate(_lines(text)):
         start += len(line)
         fence = line.rstrip() == "---"
         if not number and not fence:
             break
         if number and fence:
-            return title, start
+            return (title, start) if has_key else ("", 0)
+        if number and not has_key and line.strip() and not line.startswith("#"):
+            has_key = _KEY.match(line) is not None
+            if not has_key:
+                break
         if line.startswith("title:") and not title:
             title = line.removeprefix("title:").strip().strip("\"'")
     return "", 0

@@ -13,10 +13,12 @@ from typing import Any
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.reading.archive import Archive, attribute, inside, local
 from reground.retrieval.reading.result import Circumstances, Read, Text
-from reground.retrieval.reading.rows import Rows
+from reground.retrieval.reading.rows import MOST_COLUMNS, Rows
 
 _BREAKS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-"}
 _SKIPPED = ("Fallback", "del", "moveFrom")  # a second copy for old programs, and text that was struck out
+_CONTROLS = ("sdt", "sdtContent", "customXml")
+"""What forms put around cells and rows."""
 _HEADING = re.compile(r"heading ([1-6])")
 _NUMBER = re.compile(r"(\d{1,9})\.xml")
 
@@ -93,15 +95,30 @@ class _Tables:
 
     def row(self, element: Any) -> str:
         """The line of a row; "" of an empty one."""
-        table = element.getparent()
+        table = next((outer for outer in element.iterancestors() if local(outer) == "tbl"), None)
         if table is not self._table:
             self._table, self._rows = table, Rows()
-        cells = ((paragraph(each) for each in cell.iter() if local(each) == "p") for cell in element if _is_cell(cell))
-        return next(self._rows.lines([[" ".join(cell) for cell in cells]]), "")
+        cells: list[str] = []
+        for cell in _cells(element):
+            said = " ".join(paragraph(each) for each in cell.iter() if local(each) == "p")
+            cells += [said, *[""] * (_columns(cell) - 1)]
+        return next(self._rows.lines([cells]), "")
 
 
-def _is_cell(element: Any) -> bool:
-    return local(element) == "tc"
+def _cells(row: Any) -> Iterator[Any]:
+    """The cells of a row, also those that stand in content controls."""
+    for each in row:
+        if local(each) == "tc":
+            yield each
+        elif local(each) in _CONTROLS:
+            yield from _cells(each)
+
+
+def _columns(cell: Any) -> int:
+    """The columns that a cell of Word takes; PowerPoint writes an empty cell for each more."""
+    properties = next((each for each in cell if local(each) == "tcPr"), ())
+    said = next((attribute(each, "val") for each in properties if local(each) == "gridSpan"), "")
+    return min(int(said), MOST_COLUMNS) if said.isdecimal() and len(said) < 9 else 1
 
 
 def _style(element: Any) -> str:

@@ -54,7 +54,7 @@ class _Sheets:
     def slide(self, element: Any) -> str:
         """A slide with its number."""
         self._slides += 1
-        lines = [said for each in element.iter() if local(each) in ("p", "h") and (said := _said(each))]
+        lines = [said for each in _paragraphs(element) if (said := _said(each))]
         return "\n".join([f"Slide {self._slides}", *lines]) if lines else ""
 
 
@@ -72,13 +72,28 @@ def _blocks(element: Any, sheets: _Sheets) -> Iterator[str]:
 
 
 def _cells(row: Any) -> list[str]:
+    """The cells of a row up to the last that is not empty: office programs write the empty rest of a sheet too."""
     cells: list[str] = []
+    empty = 0
     for cell in row:
-        if local(cell) not in ("table-cell", "covered-table-cell") or len(cells) > MOST_COLUMNS:
+        if local(cell) not in ("table-cell", "covered-table-cell"):
             continue
-        said = " ".join(_said(each) for each in cell.iter() if local(each) in ("p", "h"))
-        cells += [said] * (min(_count(cell, "number-columns-repeated"), MOST_COLUMNS) if not said else 1)
+        said = " ".join(_said(each) for each in _paragraphs(cell))
+        times = _count(cell, "number-columns-repeated")
+        if not said:
+            empty += times
+            continue
+        room = MOST_COLUMNS + 1 - len(cells)  # one too many, so that the cut is seen
+        cells += ([""] * min(empty, room) + [said] * min(times, room))[:room]
+        empty = 0
+        if len(cells) > MOST_COLUMNS:
+            break
     return cells
+
+
+def _paragraphs(element: Any) -> Iterator[Any]:
+    """The paragraphs of a cell or a slide, without remarks."""
+    return (each for each in element.iter() if local(each) in ("p", "h") and not inside(each, *_UNSAID))
 
 
 def _count(element: Any, name: str) -> int:

@@ -17,10 +17,12 @@ MOST_CELL = 20_000
 
 
 class Rows:
-    """Turns the rows of one table into lines. The first row of two or more names is taken for the columns' names."""
+    """Turns the rows of one table into lines. The first row of two or more names is taken for the columns' names, if it
+    is wider than all before it: where the first row has none, such as years, a later one of words is no heading."""
 
     def __init__(self) -> None:
         self._names: Sequence[str] | None = None
+        self._widest = 0
         self._count = 0
         self.is_cut = False
 
@@ -35,7 +37,9 @@ class Rows:
             cells = [" ".join(cell[:MOST_CELL].split()) for cell in row[:MOST_COLUMNS]]
             if not any(cells):
                 continue
-            if self._names is None and _are_names(cells):
+            width, before = sum(map(bool, cells)), self._widest
+            self._widest = max(width, before)
+            if self._names is None and width > before and _are_names(cells):
                 self._names = cells
                 yield " | ".join(filter(None, cells))
             else:

@@ -10,6 +10,7 @@ import re
 from datetime import datetime, timedelta
 from typing import Any
 
+from reground.core.storable import storable_text
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.reading.archive import Archive, attribute, inside, local
 from reground.retrieval.reading.office import relations
@@ -21,6 +22,8 @@ _DATES = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 5
 """The built-in number formats that show a date or a time (ECMA-376, part 1, 18.8.30)."""
 _COLUMN = re.compile(r"[A-Z]{1,3}")
 _QUOTED = re.compile(r'"[^"]{0,255}"|\[[^\]]{0,255}\]|\\.')
+_ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
+"""A character that XML cannot hold, such as a carriage return (ECMA-376, part 1, 22.9.2.19)."""
 _MOST_STRINGS = 2_000_000
 _LAST_DAY = 2_958_466.0  # the year 9999 ends
 
@@ -69,7 +72,12 @@ def _strings(archive: Archive) -> list[str]:
 
 def _string(element: Any) -> str:
     """A text without its reading aids for Chinese characters."""
-    return "".join(each.text or "" for each in element.iter() if local(each) == "t" and not inside(each, "rPh"))
+    said = "".join(each.text or "" for each in element.iter() if local(each) == "t" and not inside(each, "rPh"))
+    return _ESCAPED.sub(_unescaped, said)
+
+
+def _unescaped(escaped: re.Match[str]) -> str:
+    return storable_text(chr(int(escaped[1], 16)))
 
 
 def _date_styles(archive: Archive) -> frozenset[int]:
@@ -122,7 +130,9 @@ class _Values:
             return "TRUE" if stored == "1" else "FALSE" if stored else ""
         style = cell.get("s", "")
         is_date = style.isdecimal() and len(style) < 9 and int(style) in self._dates
-        return stored if type_ in ("str", "e", "d") else self._number(stored, is_date=is_date)
+        if type_ == "str":
+            return _ESCAPED.sub(_unescaped, stored)
+        return stored if type_ in ("e", "d") else self._number(stored, is_date=is_date)
 
     def _number(self, stored: str, *, is_date: bool) -> str:
         try:
@@ -130,7 +140,10 @@ class _Values:
         except ValueError:
             return stored
         if is_date and 0 <= number < _LAST_DAY:
-            return self._date(number)
+            try:
+                return self._date(number)
+            except OverflowError:  # rounded, or counted from 1904, it lies beyond the last day
+                return stored
         return f"{number:.15g}" if "." in stored and len(stored) > 15 else stored  # what Excel shows of 0.1 + 0.2
 
     def _date(self, number: float) -> str:
