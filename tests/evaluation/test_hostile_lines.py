@@ -9,8 +9,15 @@ from typing import Any
 import pytest
 
 from reground.core.errors import DataError
+from reground.core.evidence import Passage
 from reground.core.programs import Execution, Program, Verdict
+from reground.evaluation.results import read_records
+from reground.evaluation.runner import EvalSettings, evaluate
+from reground.evaluation.splits import part
 from reground.evaluation.tasks import load_task
+from reground.methods.search_agent import SearchAgent
+from reground.models.scripted import ScriptedModel
+from reground.retrieval.scripted import ScriptedRetriever
 from tests.campaign.fuzz_data import FILES, names, write
 from tests.evaluation.programs import answered
 
@@ -91,3 +98,18 @@ async def test_a_method_of_a_class_that_needs_packages_is_unscored_where_there_a
     ]
     assert score.value is None
     assert "pydantic" in score.why
+
+
+async def test_half_a_character_in_a_question_is_repaired(tmp_path: Path) -> None:
+    """Texts that were cut in the middle of an emoji hold one; JSON can say it, and UTF-8 cannot."""
+    line = {"id": "a\ud83d", "question": "Who? \ud83d", "answer": "She \ud83d", "metadata": {"kind\ud83d": "\ud83d"}}
+    (tmp_path / "own.jsonl").write_text(json.dumps(line) + "\n")
+    task = load_task(f"questions:{tmp_path / 'own.jsonl'}", tmp_path)
+    (example,) = task.examples()
+    assert (example.id, example.question, example.golden_answers) == ("a\ufffd", "Who? \ufffd", ("She \ufffd",))
+    assert len(part([example], training=True)) + len(part([example], training=False)) == 1
+    library = ScriptedRetriever([Passage(id="p", title="", text="It was she.")])
+    agent = SearchAgent(model=ScriptedModel(lambda messages, sampling: "no"), retriever=library, exemplars="rotated")
+    found = await evaluate(task, agent, EvalSettings("search_agent", "scripted"), tmp_path / "run")
+    assert [(record.id, record.failure) for record in found.records] == [("a\ufffd~0", None)]
+    assert [record.id for record in read_records(tmp_path / "run" / "scores.jsonl")] == ["a\ufffd~0"]

@@ -15,8 +15,11 @@ from hypothesis import strategies as st
 from scipy.stats import pearsonr
 
 from reground.app.cli import run
-from reground.evaluation.judging import Answer, Rater, agreement_table, mean_table
+from reground.core.journal import MemoryJournal
+from reground.evaluation.judging import Answer, Rater, agreement_table, mean_table, rate
 from reground.evaluation.metrics.agreement import correlation_p
+from reground.evaluation.tasks.longform import Judge
+from reground.models.scripted import ScriptedModel
 from reground.testing.openai_server import MockOpenAI
 from tests.servers import serving
 
@@ -59,6 +62,24 @@ def test_means_are_over_repeats_and_agreement_over_questions() -> None:
     assert rows == [["a", "0.750 ± 0.354", "0.750"], ["a, before the checks", "0.000", "–"]]
     (row,) = agreement_table([one, two]).rows
     assert row[:5] == ["one", "two", "questions", "2", "1.000"]
+
+
+async def test_one_answer_to_questions_of_the_same_words_is_rated_by_the_reference_of_each() -> None:
+    """AmbigNQ's narrower questions hold 33 that stand twice, with other answers."""
+    asked = "When did the song come out?"
+    golds = {"p": ("2015",), "q": ("4 December 2015",), "r": ("2015",)}
+    answers = [Answer("a", name, 0, asked, gold, "In 2015.") for name, gold in golds.items()]
+
+    def say(messages, sampling) -> str:
+        shown = messages[-1].content.rpartition("question =")[2]
+        return f"implied = {'2015' in shown.partition('reference = ')[2][:6]}"
+
+    model = ScriptedModel(say)
+    journal = MemoryJournal()
+    for _ in range(2):  # the second time from the journal
+        found = await rate(answers, Judge(model=model), journal)
+        assert {answer.example: value for answer, value in found.ratings.items()} == {"p": 1.0, "q": 0.0, "r": 1.0}
+    assert len(model.calls) == 2
 
 
 def test_runs_are_compared_from_three_on() -> None:

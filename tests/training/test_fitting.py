@@ -88,6 +88,29 @@ def test_a_killed_fit_goes_on_as_if_nothing_had_happened(tmp_path: Path) -> None
     assert again == []  # it is finished
 
 
+@pytest.mark.parametrize(("epochs", "every"), [(2, 12), (2, 6), (2, 5), (1.5, 100)])
+@pytest.mark.parametrize("last", [1, 2])
+def test_a_pass_that_ended_just_before_a_kill_is_told_again_with_its_weights(
+    epochs: float, every: int, last: int, tmp_path: Path
+) -> None:
+    settings = Fitting(**{**vars(SETTINGS), "epochs": epochs, "checkpoint_every": every})
+    passes: list[tuple[int, list[float]]] = []
+
+    def killed(number: int) -> None:
+        passes.append((number, weights(made)))
+        if number == last:
+            raise KeyboardInterrupt
+
+    made = trainer(tmp_path, settings)
+    with pytest.raises(KeyboardInterrupt):
+        fit(made, tmp_path, on_epoch=killed)
+    resumed = trainer(tmp_path, settings)
+    told: list[tuple[int, list[float]]] = []
+    fit(resumed, tmp_path, on_epoch=lambda number: told.append((number, weights(resumed))))
+    assert passes[-1] in told
+    assert told[-1][0] == 2
+
+
 def test_a_loss_that_is_not_finite_stops_the_fit(tmp_path: Path) -> None:
     with pytest.raises(TrainingFailed, match=r"loss is nan at step 1: begin again with a lower learning rate"):
         fit(trainer(tmp_path, poison=True), tmp_path)

@@ -42,6 +42,11 @@ class Answer:
         """What people's labels name it by; an answer before the checks has no label."""
         return f"{self.run}/{self.example}~{self.repeat}"
 
+    @property
+    def judged(self) -> tuple[str, ...]:
+        """What a judge reads of it. Two questions of the same words may have other reference answers."""
+        return (self.question, self.text, self.criteria, *self.gold)
+
 
 @dataclass
 class Rater:
@@ -88,21 +93,22 @@ async def rate(
     concurrency: int = 8,
     on_answer: Callable[[int], None] = lambda done: None,
 ) -> Rater:
-    """A judge's ratings of all answers; equal answers to a question are rated once.
+    """A judge's ratings of all answers; those of which a judge reads the same are rated once.
 
     journal: the same call resumes. on_answer: called with the number of answers done. Raises ModelError.
     """
     rater = Rater(judge.model.name)
-    texts: dict[tuple[str, str], list[Answer]] = {}
+    texts: dict[tuple[str, ...], list[Answer]] = {}
     for answer in answers:
-        texts.setdefault((answer.question, answer.text), []).append(answer)
+        texts.setdefault(answer.judged, []).append(answer)
     left, done = iter(texts.items()), 0
 
     async def work() -> None:
         nonlocal done
-        for (question, text), same in left:
-            run = Run(run_id=rater.name, question_id=fingerprint("judged", question, text), journal=journal)
-            found = await judge.rate(question, same[0].gold, text, run, criteria=same[0].criteria)
+        for judged, same in left:
+            run = Run(run_id=rater.name, question_id=fingerprint("judged", *judged), journal=journal)
+            one = same[0]
+            found = await judge.rate(one.question, one.gold, one.text, run, criteria=one.criteria)
             if found.mean is None:
                 rater.unread += len(same)
             else:

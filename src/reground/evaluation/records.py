@@ -8,7 +8,7 @@ from pydantic import Field, JsonValue
 
 from reground.core.budget import Budget
 from reground.core.language import Usage, Value
-from reground.core.storable import Text
+from reground.core.storable import Json, Text
 from reground.core.trajectory import Failure
 from reground.evaluation.stages import Stage
 from reground.evaluation.task import Score
@@ -62,7 +62,7 @@ class Record(Value):
     cut: bool = False
     scoring: Text | None = None
     stages: dict[str, Stage] = Field(default_factory=dict)
-    metadata: dict[str, JsonValue] = Field(default_factory=dict)
+    metadata: dict[Text, Json] = Field(default_factory=dict)
 
     def value(self, metric: str) -> float | None:
         """The metric's value; None if it failed or is unscored."""

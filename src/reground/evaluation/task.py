@@ -18,9 +18,9 @@ from reground.core.trajectory import Trajectory
 class Example(Value):
     """One item of a benchmark. A method is shown `question` and nothing else."""
 
-    id: str
-    question: str
-    golden_answers: tuple[str, ...] = ()
+    id: Text
+    question: Text
+    golden_answers: tuple[Text, ...] = ()
     metadata: dict[str, JsonValue] = Field(default_factory=dict)
 
 

@@ -271,6 +271,9 @@ def _recorder(out: Path, on_step: Callable[[Step], None], on_epoch: Callable[[in
         def on_train_begin(self, args: Any, state: Any, control: Any, **others: Any) -> None:
             self.began, self.first = time.monotonic(), state.global_step
             forget_after(out, state.global_step)
+            # the trainer goes on behind a pass that ends at the checkpoint, and does not say that it ended
+            if self.first and (float(state.epoch).is_integer() or self.first >= state.max_steps):
+                self.on_epoch_end(args, state, control)
 
         def on_log(self, args: Any, state: Any, control: Any, logs: Any = None, **others: Any) -> None:
             if "loss" not in (logs or {}):

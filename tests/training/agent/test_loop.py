@@ -122,3 +122,15 @@ def test_an_interrupted_choice_is_made_again(tmp_path: Path) -> None:
     epoch_place(tmp_path / "small", 1).mkdir()
     (tmp_path / "small.json").write_text('{"epoch": 1, "scores": [0.5]}')
     assert kept(stage) is None
+
+
+@pytest.mark.parametrize("left", [0, 1, 2])
+def test_a_choice_stands_where_its_other_models_were_being_removed(left: int, tmp_path: Path) -> None:
+    stage = Choose(tmp_path, "small", Measure(1, "generation 1", "small", Agent("hf/small", 0), "validation"))
+    (tmp_path / "small").mkdir()
+    for number in range(1, left + 1):  # of three; the best was the last, and went first
+        epoch_place(tmp_path / "small", number).mkdir()
+    (tmp_path / ".small.gone").mkdir()
+    (tmp_path / "small.json").write_text('{"epoch": 3, "scores": [0.1, 0.2, 0.9]}')
+    assert kept(stage) == 3
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["small", "small.json"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -12,8 +13,10 @@ from hypothesis import strategies as st
 
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
+from reground.core.lines import append_line
 from reground.core.run import Run
-from reground.core.trajectory import Trajectory
+from reground.core.trajectory import Trajectory, append_trajectory
+from reground.evaluation.records import Record
 from reground.methods.search_agent import SearchAgent
 from reground.methods.search_agent.actions import (
     Action,
@@ -32,6 +35,7 @@ from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.training.agent.mix import mixture
 from reground.training.agent.rank import Ranker, read_ranking
+from reground.training.agent.stages import rank, rankable
 from reground.training.agent.turns import BY_NAME, Sample, Turn, copies, fallbacks, turns_of
 
 NEXT = Search("height of the tower of Pisa", "The height of that tower is still unknown.")
@@ -187,6 +191,17 @@ async def test_equal_samples_are_shown_once_and_one_alone_is_not_asked_about() -
     assert await ranker.order(turn("decide", NEXT, NEXT), run) == (0, 1)
     assert await ranker.order(turn("decide", *SAMPLES["decide"]), run) is None
     assert len(model.calls) == 2
+
+
+async def test_what_is_ranked_are_the_steps_whose_samples_differ(tmp_path: Path) -> None:
+    """Both samples of every step but the decision are alike."""
+    trajectory = await solved()
+    append_trajectory(tmp_path / "grown" / "trajectories.jsonl", trajectory)
+    record = Record(id=trajectory.id, example="q1", repeat=0)
+    append_line(tmp_path / "grown" / "scores.jsonl", record.model_dump_json())
+    assert [turn.step for turn in rankable(tmp_path)] == [DECIDE]
+    ranker = Ranker(model=ScriptedModel(["Ranking: #1 > #2"]))
+    assert await rank(tmp_path, ranker) == (1, 0)
 
 
 async def test_each_sample_may_be_judged_by_itself() -> None:

@@ -78,6 +78,26 @@ async def test_a_reward_of_what_is_retrieved_alone(rewriting: str, hit: float, r
     assert not model.calls
 
 
+class Pieces(Library):
+    """Finds pieces, and opens the documents that they are of."""
+
+    async def retrieve(self, query: str, /, *, k: int) -> list[Passage]:
+        piece = {"title": "", "text": "It flows."}
+        return [each.model_copy(update={"id": f"{each.id}#0", **piece}) for each in PAGES[query][:k]]
+
+    async def page(self, passage_id: str, /) -> Passage | None:
+        name = passage_id.rpartition("#")[0]
+        return next(each for each in (DANUBE, RHINE, SEINE) if each.id == name)
+
+
+async def test_an_opened_page_is_no_query_and_has_no_place_of_its_own() -> None:
+    """Of two documents the second holds the answer, and only behind the piece that was found."""
+    opening = RewriteRetrieveRead(model=ScriptedModel([]), retriever=Pieces(), total=2, content="bm25")
+    found = await PipelineReward(without_reader(opening), TASK, RETRIEVAL).measure(EXAMPLE, "river of Vienna")
+    assert list(found.queries) == ["river of Vienna"]
+    assert found.values[RANK] == 1 / 2
+
+
 async def test_the_gain_is_what_the_question_itself_does_not_bring() -> None:
     reward = PipelineReward(without_reader(method()), TASK, RETRIEVAL)
     found, lost = await reward(EXAMPLE, EXAMPLE.question), await reward(EXAMPLE, "Paris")

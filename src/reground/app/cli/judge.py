@@ -45,7 +45,7 @@ def judge(order: Judging, voice: Quiet, config: ConfigFile = None) -> None:
     answers = _answers(order, runs)
     names = [name.strip() for name in order.judges.split(",") if name.strip()]
     if order.dry_run:
-        texts = len({(answer.question, answer.text) for answer in answers})
+        texts = len({answer.judged for answer in answers})
         common.say(console, f"{len(answers)} answers; each of {len(names)} judges rates {texts} that differ")
         return
     labels = None if order.people is None else read_labels(order.people)

@@ -52,20 +52,14 @@ def rank(order: AgentRank, voice: Quiet, config: ConfigFile = None) -> None:
 
     Example:  reground train agent rank --model openai/my-larger-model
     """
-    from reground.training.agent.stages import RANKING
+    from reground.training.agent.stages import RANKING, rankable
 
     console, err = common.consoles()
     if order.dry_run:
-        common.say(console, f"rank: {_rankable(order)} steps")
+        common.say(console, f"rank: {len(rankable(order.out))} steps")
         return
     ranked, unread = asyncio.run(ranked_by(order, err, quiet=voice.quiet))
     common.say(console, f"{ranked} steps in {order.out / RANKING}; {unread} rankings could not be read")
-
-
-def _rankable(order: AgentRank) -> int:
-    from reground.training.agent.stages import grown
-
-    return sum(len(turn.samples) > 1 for turn in grown(order.out))
 
 
 @agent_app.command()

@@ -10,6 +10,9 @@ from reground.core.evidence import Pages, Passage, Retriever
 from reground.core.run import Run
 from reground.methods.shared.evidence import interleaved
 
+OPENED = "page"
+"""The name of the steps that open a page; their query is a passage's id."""
+
 
 @dataclass(frozen=True)
 class _Opener:
@@ -43,7 +46,7 @@ async def open_pages(run: Run, retriever: Retriever, found: Sequence[Sequence[Pa
 
 async def _open(run: Run, retriever: Pages, passage: Passage) -> Passage:
     try:
-        opened = await run.retrieve(_Opener(retriever), passage.id, k=1, name="page")
+        opened = await run.retrieve(_Opener(retriever), passage.id, k=1, name=OPENED)
     except IndexRefused:
         raise
     except RetrievalError as error:

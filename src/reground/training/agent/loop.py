@@ -227,17 +227,32 @@ def keep(scores: Sequence[float], stage: Choose) -> int:
     best = max(range(len(scores)), key=scores.__getitem__)
     record = {"epoch": best + 1, "scores": list(scores)}
     write_text(stage.folder / f"{stage.name}.json", json.dumps(record, indent=1) + "\n")
-    places = epochs_of(stage)
     with result(stage.folder / stage.name) as folder:
-        shutil.copytree(places[best], folder, dirs_exist_ok=True)
-    for place in reversed(places):
-        shutil.rmtree(place)
+        shutil.copytree(epochs_of(stage)[best], folder, dirs_exist_ok=True)
+    _drop(stage)
     return best + 1
 
 
 def kept(stage: Choose) -> int | None:
-    """The number of the pass that was kept; None where none has been, or putting it in place was interrupted."""
+    """The number of the pass that was kept; None where none has been, or putting it in place was interrupted.
+
+    Where some of the other models are gone, the best one is in place, and the rest go now: a choice among them would
+    be another one.
+    """
     file = stage.folder / f"{stage.name}.json"
-    if epochs_of(stage) or not file.exists():
+    if not file.exists():
         return None
-    return int(json.loads(file.read_text(encoding="utf-8"))["epoch"])
+    record = json.loads(file.read_text(encoding="utf-8"))
+    if len(epochs_of(stage)) >= len(record["scores"]):
+        return None
+    _drop(stage)
+    return int(record["epoch"])
+
+
+def _drop(stage: Choose) -> None:
+    """Remove the models after each pass, the last first. Each is renamed first: none is left half removed."""
+    gone = stage.folder / f".{stage.name}.gone"
+    for place in reversed(epochs_of(stage)):
+        shutil.rmtree(gone, ignore_errors=True)
+        place.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)

@@ -61,6 +61,11 @@ def usable(run: Path) -> Usable:
     return Usable(steps, with_sample, given)
 
 
+def rankable(out: Path) -> list[Turn]:
+    """The steps that have two samples that differ. Raises DataError where nothing has been grown."""
+    return [turn for turn in grown(out) if len({sample.text for sample in turn.samples}) > 1]
+
+
 async def rank(
     out: Path, ranker: Ranker, *, concurrency: int = 8, on_turn: Callable[[int, int], None] = lambda done, total: None
 ) -> tuple[int, int]:
@@ -68,7 +73,7 @@ async def rank(
 
     The calls are in ranking.sqlite, so the same call resumes. on_turn: called with the steps done and all steps.
     """
-    turns = [turn for turn in grown(out) if len({sample.text for sample in turn.samples}) > 1]
+    turns = rankable(out)
     if not turns:
         raise DataError("no step here has two samples that differ: grow with --set samples=4", path=out)
     name = fingerprint("rank", ranker.model.name, ranker.style, repr(ranker.prompts), str(ranker.max_tokens))

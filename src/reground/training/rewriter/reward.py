@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from reground.core.errors import ConfigurationError, ModelError, TransientModelError, did_you_mean
+from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling
 from reground.core.run import Run
 from reground.core.solve import Solved, solve
@@ -20,6 +21,7 @@ from reground.evaluation.runner import FATAL
 from reground.evaluation.task import Example, Task
 from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
 from reground.methods.shared.evidence import interleaved
+from reground.methods.shared.pages import OPENED
 from reground.training.ppo.judging import Judged
 
 RANK = "reciprocal rank"
@@ -210,13 +212,28 @@ def _signed(name: str, value: float | None) -> float:
     return 0.0 if value is None else 2 * value - 1 if name == "hit" else value
 
 
+def _searches(trajectory: Trajectory) -> list[RetrieveStep]:
+    return [step for step in trajectory.steps if isinstance(step, RetrieveStep) and step.name != OPENED]
+
+
 def _queries(trajectory: Trajectory) -> list[str]:
-    return [step.query for step in trajectory.steps if isinstance(step, RetrieveStep)]
+    return [step.query for step in _searches(trajectory)]
+
+
+def _found(trajectory: Trajectory) -> list[list[Passage]]:
+    """What each query found, with pages in place of the passages whose pages were opened."""
+    opened = (step for step in trajectory.steps if isinstance(step, RetrieveStep) and step.name == OPENED)
+    pages = [page for step in opened for page in step.passages]
+
+    def read(passage: Passage) -> Passage:
+        return next((page for page in pages if f"{passage.id}#".startswith(f"{page.id}#")), passage)
+
+    return [[read(passage) for passage in step.passages] for step in _searches(trajectory)]
 
 
 def _rank(example: Example, trajectory: Trajectory, method: RewriteRetrieveRead) -> float | None:
     """The reciprocal rank among the passages that are read; None where no passage could hold the answer."""
-    found = [list(step.passages) for step in trajectory.steps if isinstance(step, RetrieveStep)]
+    found = _found(trajectory)
     for place, passage in enumerate(interleaved(found)[: method.total], start=1):
         held = hit(example.golden_answers, [passage.title, passage.text])
         if held is None:
