@@ -1,8 +1,7 @@
 """Decomposed prompting: divide the question, look each part up and answer it briefly, then answer from the notes.
 
 Khot et al. 2022, with retrieval as in Self-Ask (Press et al. 2022). The division is written at once from worked
-examples, so parts that do not hang on each other are looked up together. Small models read one fact from two passages
-better than they compare what several passages say: docs/reproduction/win.md measures it.
+examples, so parts that do not hang on each other are looked up together. docs/reproduction/win.md compares it with RAG.
 """
 
 from __future__ import annotations
