@@ -128,6 +128,8 @@ def test_a_mailbox_is_updated_message_by_message(tmp_path: Path) -> None:
     [
         ("a.csv", 'River,km\nDanube,2850\n\n"Rhine, ""the""\nold",1230,x\n'),
         ("a.csv", 'River;km\nDanube;2850\n"Rhine, ""the"" old";1230;x\n'),
+        ("a.csv", 'sep=;\nRiver;km\nDanube;2850\n"Rhine, ""the"" old";1230;x\n'),
+        ("a.csv", '\ufeffSEP=\t\r\nRiver\tkm\nDanube\t2850\n"Rhine, ""the"" old"\t1230\tx\n'),
         ("a.tsv", 'River\tkm\nDanube\t2850\nRhine, "the" old\t1230\tx\n'),
     ],
 )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 from collections.abc import Iterator
 from io import StringIO
 
@@ -11,6 +12,8 @@ from reground.retrieval.reading.result import Circumstances, Read, Text
 from reground.retrieval.reading.rows import Rows
 
 _DELIMITERS = ",;\t|"
+_NAMED = re.compile(r"\ufeff?sep=([,;\t|])\r?\n", re.IGNORECASE)
+"""The first line by which a file tells Excel its mark; it is no row."""
 _FIRST = 100_000
 """Characters among which the first line is looked for."""
 
@@ -27,7 +30,9 @@ def read_delimited(content: bytes, around: Circumstances) -> Read:
 
 
 def _rows(text: str, around: Circumstances) -> Iterator[list[str]]:
-    for number, row in enumerate(csv.reader(StringIO(text, newline=""), delimiter=_delimiter(text))):
+    named = _NAMED.match(text)
+    rows = StringIO(text[named.end() :] if named else text, newline="")
+    for number, row in enumerate(csv.reader(rows, delimiter=named[1] if named else _delimiter(text))):
         if number % 1000 == 0:
             around.tick()
         yield row
