@@ -17,7 +17,8 @@ from reground.core.language import LanguageModel, Message, Sampling
 from reground.core.run import Run
 from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.evidence import USUAL_REPLY, Evidence, find
-from reground.methods.shared.prompts import QUOTED, cite, render, require
+from reground.methods.shared.prompts import QUOTED, ending, render, require
+from reground.methods.shared.steps import squeezed
 
 DIVIDED = (
     ("What is the occupation of Ida Lund?", "What is the occupation of Ida Lund?"),
@@ -193,15 +194,15 @@ class Decomposed:
         sampling = Sampling(temperature=self.temperature, max_tokens=self.part_tokens)
         said = await run.ask(self.model, prompt, name="read", sampling=sampling)
         sources = "" if self.form.bare else "".join(f" [{marker}]" for marker in evidence.held)
-        return Thought(text=" ".join(said.split()).rstrip(".") + sources, query=part)
+        return Thought(text=squeezed(said).rstrip(".") + sources, query=part)
 
     def _concluding(self, question: str, notes: dict[int, Thought]) -> Sequence[Message]:
         """The messages of the last call."""
         told = "\n".join(f"{notes[n].query} {notes[n].text}" for n in sorted(notes))
-        stated = self.form.bare or f"{cite(self.form)} {self.form.instruction}"
         shown = [(render(self.prompts.notes, notes=n, question=q), said) for q, n, said in CONCLUDED]
         asked = render(self.prompts.notes, notes=told, question=question)
-        return _turns(render(self.prompts.conclude, form=stated), shown if self.form.name == "phrase" else (), asked)
+        system = render(self.prompts.conclude, form=ending(self.form))
+        return _turns(system, shown if self.form.name == "phrase" else (), asked)
 
     def sizes(self) -> Sequence[Decomposed]:
         """More passages for each part."""

@@ -12,7 +12,7 @@ from reground.retrieval.reading.result import Circumstances, Read, Text
 from reground.retrieval.reading.rows import Rows
 
 _DELIMITERS = ",;\t|"
-_NAMED = re.compile(r"\ufeff?sep=([,;\t|])\r?\n", re.IGNORECASE)
+_NAMED = re.compile(r"sep=([,;\t|])\r?\n", re.IGNORECASE)
 """The first line by which a file tells Excel its mark; it is no row."""
 _FIRST = 100_000
 """Characters among which the first line is looked for."""
