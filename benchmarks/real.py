@@ -270,14 +270,15 @@ async def compare(
             first: tuple[Row, list[str]] | None = None
             for way in ways(name, flights):
                 with server() as served:
-                    questions = Questions(_questions(count), await _served_model(served.url))
+                    questions = Questions(demo_questions(count), await _served_model(served.url))
                     row, answers = await measure(name, methods(retriever)[name], questions, served, way)
                 first = first or (row, answers)
                 equal = sum(one == other for one, other in zip(answers, first[1], strict=True))
                 yield Row(**asdict(row) | {"over_naive": row.wall_s / first[0].wall_s, "equal": equal})
 
 
-def _questions(count: int) -> list[tuple[str, str]]:
+def demo_questions(count: int) -> list[tuple[str, str]]:
+    """The first questions of the demonstration, each with its id."""
     with questions_path().open(encoding="utf-8") as lines:
         found = [(each["id"], each["question"]) for each in map(json.loads, lines)]
     return found[:count]

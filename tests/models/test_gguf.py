@@ -274,6 +274,7 @@ def test_threads_default_to_the_cores_at_hand():
 
 
 async def test_what_can_run_here_is_listed(path, monkeypatch, tmp_path):
+    from reground.models._llama import decoding_threads, physical_cores
     from reground.models.pull import ALIASES
 
     home = tmp_path / "models"
@@ -282,7 +283,10 @@ async def test_what_can_run_here_is_listed(path, monkeypatch, tmp_path):
     monkeypatch.setenv("REGROUND_HOME", str(tmp_path))
     listings = {listing.name: listing for listing in await available(ModelOptions())}
     assert listings["gguf/smollm2"].usable
-    assert listings["gguf/smollm2"].why == "pulled (98 MB)"
+    chosen = f"decoding threads: {decoding_threads()}, reading threads: {physical_cores()}"
+    assert listings["gguf/smollm2"].why == f"pulled (98 MB); 4 calls at once, {chosen}"
+    set_by_hand = {each.name: each.why for each in await available(ModelOptions(threads=3, slots=8))}
+    assert set_by_hand["gguf/smollm2"].endswith("; 8 calls at once, decoding threads: 3, reading threads: 3")
     assert not listings["gguf/qwen2.5-coder-1.5b"].usable
     assert "reground models pull qwen2.5-coder-1.5b" in listings["gguf/qwen2.5-coder-1.5b"].why
     (home / "own.gguf").write_bytes(b"GGUF")

@@ -54,12 +54,23 @@ async def available(options: ModelOptions) -> list[Listing]:
     listings = []
     for alias, weights in pull.ALIASES.items():
         pulled = pull.is_pulled(weights)
-        why = f"pulled ({_size(weights)})" if pulled else f"not pulled yet: reground models pull {alias}"
+        why = (
+            f"pulled ({_size(weights)}); {_run(options)}" if pulled else f"not pulled yet: reground models pull {alias}"
+        )
         listings.append(Listing(f"gguf/{alias}", pulled and not missing, _needs_extra() if missing else why))
     files = await asyncio.to_thread(pull.other_files)
     return listings + [
-        Listing(f"gguf/{path.name}", not missing, _needs_extra() if missing else f"in {path.parent}") for path in files
+        Listing(f"gguf/{path.name}", not missing, _needs_extra() if missing else f"in {path.parent}; {_run(options)}")
+        for path in files
     ]
+
+
+def _run(options: ModelOptions) -> str:
+    """How it would run here."""
+    from reground.models._llama import decoding_threads, physical_cores
+
+    decode, read = options.threads or decoding_threads(), options.threads or physical_cores()
+    return f"{options.slots or SLOTS} calls at once, decoding threads: {decode}, reading threads: {read}"
 
 
 def _needs_extra() -> str:
