@@ -20,6 +20,7 @@ FIVE = range(1, 6)
         ("See [1].\n```python\nx = a[2]\n```\nand `b[3]`, [4]", [1, 4]),
         ("```python\nx[1]", []),
         ("The value a[1] and row_2[3], in 1990[2].", [2]),
+        ("COVID19[1] and CO2[2], X2[3] and MAX_2[4].", [1, 2]),
         ("x = [1, 2] and \\sqrt[3]{8} and [4](http://a.b)", []),
         ("The list is [1, 2], as [1, 2] say.", [1, 2]),
         ("In [2019] and [0] and [12].", []),

@@ -43,6 +43,10 @@ SAID = [
     ("- Seine length\n- Danube length\nThat is all.", ["Seine length", "Danube length"]),
     ("Queries: Seine length;\nDanube length", ["Seine length", "Danube length"]),
     ("Queries：塞纳河 长度；多瑙河 长度", ["塞纳河 长度", "多瑙河 长度"]),
+    # a label in bold, where the marker of the end is that of bold type
+    ("I need two lengths.\n**Queries:** Seine length; Danube length **", ["Seine length", "Danube length"]),
+    ("I need one.\n**Queries**: Seine length**\nQueries: Danube length", ["Seine length"]),
+    ("Seine length ** The next one\nQueries: Danube length", ["Seine length"]),
     # plain sentences
     ("I would look for the length of the Seine.\nThen I would compare.", ["I would look for the length of the Seine."]),
     # the same twice, and too many

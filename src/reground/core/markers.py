@@ -13,7 +13,10 @@ _BRACKET = r"\[\d+(?:[ \t]*[,;][ \t]*\d+)*\]"
 _RUN = re.compile(rf"{_BRACKET}(?:(?:[ \t]*[,;&]|[ \t]+and)?[ \t]*{_BRACKET})*")
 """Markers side by side: [1][2], [1], [2] and [3]."""
 _CODE = re.compile(r"(```.*?(?:```|\Z)|`[^`\n]*`)", re.DOTALL)
-_INDEXED = re.compile(r"(?<!\d[ \t])(?<!\w)(?=\w++$)(?:[A-Za-z]$|[A-Za-z]\w*[_\d]|_\w|[a-z]+[A-Z])")
+_INDEXED = re.compile(
+    r"(?<!\d[ \t])(?<!\w)(?=\w++$)(?!(?:\d*[A-Z]){2}[A-Z\d]*$)(?:[A-Za-z]$|[A-Za-z]\w*[_\d]|_\w|[a-z]+[A-Z])"
+)
+"""A name of code before a bracket. Capitals with digits, at least two capitals, are a word: CO2, COVID19."""
 _BESIDE = re.compile(r"(?:[=<>+/^\\][ \t]*|\\\w+)$")
 _AFTER = re.compile(r"\A(?:\{|\((?!\[)|[ \t]*+[=<>+/^])")
 _BLANKS, _BLANKS_AND_COLONS = re.compile(r"[ \t]*+"), re.compile(r"[ \t:]*+")

@@ -14,6 +14,9 @@ _LABEL = re.compile(
     r"quer(?:y|ies)\s*+\(?\d*+\)?[\s*_]*+[:：]",
     re.IGNORECASE,
 )
+_BOLD = re.compile(
+    r"^[^\S\n]*+(\*\*|__)([\w \t]{0,30}?quer(?:y|ies)[\w \t()]{0,10})(?:\1\s*+[:：]|[:：]\s*+\1)", re.I | re.M
+)
 _ANSWER = re.compile(r"\A[\s>*_#]*+answer[\s*_]*+[:：]", re.IGNORECASE)
 _ITEM = re.compile(r"\A\s*+(?:[-*•]\s++|\(?\d{1,2}[.)]\s++)")
 _NEXT = re.compile(r"\A[\s>*_#]*+question\s*+\d*+[\s*_]*+[:：]", re.IGNORECASE)
@@ -29,11 +32,12 @@ _AROUND = " \"'`“”‘’«»„*_<>"
 def parse_queries(text: str, *, most: int, stop: str = "") -> list[str]:
     """The queries in a reply, at most `most`, each once; [] where it holds none or says that none is needed.
 
-    Text after the stop marker is ignored. The list begins at the first line with a label, as in "Queries: a; b", else
-    at the first that is an item or holds a semicolon. A text with neither is one query, its first line. Never raises.
+    Text after the stop marker is ignored; around a label the marker is bold type. The list begins at the first line
+    with a label, as in "Queries: a; b", else at the first that is an item or holds a semicolon. A text with neither is
+    one query, its first line. Never raises.
     """
     found: dict[str, str] = {}
-    for line in _listed(before(text, stop).splitlines()):
+    for line in _listed(before(_BOLD.sub(r"\2:", text), stop).splitlines()):
         for piece in _SEPARATOR.split(line):
             query = _clean(piece)
             key = " ".join(re.findall(r"\w+", query.casefold()))
