@@ -108,6 +108,38 @@ def test_a_pdf_with_text_is_not_recognised(programs: Path) -> None:
     assert read(pdf(["Text"])) == "Text"
 
 
+def mixed(*between: StreamObject) -> bytes:
+    """A PDF with a page of text before and after these pages of images."""
+    writer = PdfWriter()
+    for content in (pdf(["Before"]), scan(*between), pdf(["After"])):
+        writer.append(BytesIO(content))
+    out = BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+def read_whole(content: bytes) -> tuple[str, str]:
+    found = read_file(SourceFile(Path("a.pdf"), "a.pdf", len(content), 0), content, Circumstances())
+    return found.text, found.partly
+
+
+LARGE, SMALL = (image(JPEG, side, side, Filter="/DCTDecode") for side in (1000, 100))
+
+
+def test_scanned_pages_between_others_are_read_where_they_stand(programs: Path) -> None:
+    assert read_whole(mixed(LARGE, SMALL)) == (
+        "Before\n\nAfter",
+        "1 page of 4 is a picture; install tesseract to have it read",
+    )
+    assert read_whole(mixed(LARGE, LARGE))[1] == "2 pages of 4 are pictures; install tesseract to have them read"
+    install(programs, "tesseract", READS)
+    assert read_whole(mixed(LARGE, SMALL)) == ("Before\n\npage of ffd8 -l eng\n\nAfter", "")
+
+
+def test_a_small_picture_alone_on_a_page_is_no_scan(programs: Path) -> None:
+    assert read_whole(mixed(SMALL)) == ("Before\n\nAfter", "")
+
+
 @pytest.mark.parametrize("script", ["exit 1", 'test -z "$2" || echo " " > "$2.txt"', "kill -9 $$"])
 def test_a_scan_of_nothing_holds_no_text(programs: Path, script: str) -> None:
     install(programs, "tesseract", script)
@@ -141,16 +173,18 @@ def test_what_the_tick_raises_ends_a_slow_page_at_once(programs: Path) -> None:
 
 
 def test_scans_are_read_once_tesseract_is_there(programs: Path, tmp_path: Path) -> None:
-    write(tmp_path / "docs", {"scan.pdf": scan(image(JPEG, 10, 10, Filter="/DCTDecode")), "a.md": "x"})
+    scanned = scan(image(JPEG, 10, 10, Filter="/DCTDecode"))
+    write(tmp_path / "docs", {"scan.pdf": scanned, "mixed.pdf": mixed(LARGE), "a.md": "x"})
     for _ in range(2):
         report = build_index(tmp_path / "docs", tmp_path / "idx")
         assert [(each.path, each.kind) for each in report.skipped] == [("scan.pdf", "scanned")]
+        assert [each.path for each in report.partly] == ["mixed.pdf"]
     before = sorted((tmp_path / "idx").glob("data-*"))
     build_index(tmp_path / "docs", tmp_path / "idx")
     assert sorted((tmp_path / "idx").glob("data-*")) == before, "no scan is looked at again for nothing"
     install(programs, "tesseract", READS)
     report = build_index(tmp_path / "docs", tmp_path / "idx")
-    assert (report.documents, report.read, report.skipped) == (2, 1, ())
+    assert (report.documents, report.read, report.skipped, report.partly) == (3, 2, (), ())
     assert build_index(tmp_path / "docs", tmp_path / "idx").read == 0
 
 

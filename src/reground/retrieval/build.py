@@ -327,14 +327,9 @@ def _kind(error: Exception) -> str:
     return error.kind if isinstance(error, Unreadable) else "failed"
 
 
-def _can_be_recognised(entry: FileEntry) -> bool:
-    """Whether the file is a scan that was met before tesseract was installed."""
-    return entry.kind == "scanned" and ocr.is_available()
-
-
 def _reads_better(file: SourceFile, entry: FileEntry) -> bool:
     """Whether the same file may give another text by now."""
-    return entry.reader != version(file.typed) or _can_be_recognised(entry)
+    return entry.reader != version(file.typed) or ocr.could_read(entry.skipped or entry.partly)
 
 
 def _reason(error: Exception) -> str:

@@ -112,10 +112,9 @@ _READERS = (
     (kinds.JSON_SUFFIXES, "data", "read_json"),
     (kinds.NOTEBOOK_SUFFIXES, "data", "read_notebook"),
 )
-_VERSIONS = dict.fromkeys(
+_VERSIONS = {kinds.PDF_SUFFIXES: 3} | dict.fromkeys(
     (
         kinds.MARKDOWN_SUFFIXES,
-        kinds.PDF_SUFFIXES,
         kinds.WORD_SUFFIXES,
         kinds.SLIDES_SUFFIXES,
         kinds.SHEETS_SUFFIXES,
@@ -127,8 +126,8 @@ _VERSIONS = dict.fromkeys(
     ),
     2,
 )
-"""Versions of readers, where they are not the first. 2 of PDF: by PDFium, and by pypdf before. 2 of other
-kinds: with what the first left out or misplaced."""
+"""Versions of readers, where they are not the first. PDF: 1 by pypdf, 2 by PDFium, 3 with scanned pages
+among others. 2 of other kinds: with what the first left out or misplaced."""
 _MARKUP = (".xml", ".xsl", ".xsd")
 
 

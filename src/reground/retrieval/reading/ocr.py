@@ -10,7 +10,7 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -22,6 +22,8 @@ from reground.retrieval.reading.result import Circumstances
 if TYPE_CHECKING:
     from pypdf import PageObject, PdfReader
 
+INSTALL = "install tesseract to have {} read"
+"""What is said of pages that were met without the program."""
 MOST_PAGES = 500
 _PAGE_SECONDS = 60.0
 _LIST_SECONDS = 5.0
@@ -46,9 +48,15 @@ def is_available() -> bool:
     return shutil.which("tesseract") is not None
 
 
-def recognise(content: bytes, reader: PdfReader, around: Circumstances) -> tuple[list[str], str]:
-    """The texts of a PDF's pages, and what was not read, in words."""
-    count = len(reader.pages)
+def could_read(said: str) -> bool:
+    """Whether pages of which `INSTALL` was said can be read by now."""
+    return INSTALL.partition("{}")[0] in said and is_available()
+
+
+def recognise(
+    content: bytes, reader: PdfReader, numbers: Sequence[int], around: Circumstances
+) -> tuple[list[str], str]:
+    """The texts of these pages of a PDF, counted from 0, and what was not read, in words."""
     ends = time.monotonic() + _FILE_SECONDS
     texts: list[str] = []
     missed = 0
@@ -57,7 +65,7 @@ def recognise(content: bytes, reader: PdfReader, around: Circumstances) -> tuple
         source = folder / "file.pdf"
         if shutil.which("pdftoppm"):
             source.write_bytes(content)
-        for number in range(min(count, MOST_PAGES)):
+        for number in numbers[:MOST_PAGES]:
             around.tick()
             if time.monotonic() > ends:
                 break
@@ -67,15 +75,15 @@ def recognise(content: bytes, reader: PdfReader, around: Circumstances) -> tuple
             except (TooSlow, OSError):
                 missed += 1
                 texts.append("")
-    return texts, _partly(len(texts), count, missed)
+    return texts, _partly(len(texts), len(numbers), missed)
 
 
-def largest_image(page: PageObject) -> Any:
-    """The image of the most pixels on a page, as a stream of pypdf's; None without one."""
+def largest_image(page: PageObject, *, least: int = 1) -> Any:
+    """The image of the most pixels on a page, `least` or more, as a stream of pypdf's; None without one."""
     resources = page.get("/Resources")
     held = resources.get_object().get("/XObject") if resources is not None else None
     streams = [each.get_object() for each in held.get_object().values()] if held is not None else []
-    images = [each for each in streams if each.get("/Subtype") == "/Image" and 0 < _pixels(each) <= _MOST_PIXELS]
+    images = [each for each in streams if each.get("/Subtype") == "/Image" and least <= _pixels(each) <= _MOST_PIXELS]
     return max(images, key=_pixels, default=None)
 
 

@@ -6,7 +6,7 @@ import json
 import logging
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
@@ -21,27 +21,58 @@ from reground.retrieval.reading.result import PLAIN, Circumstances, Read
 if TYPE_CHECKING:
     from pypdf import PdfReader
 
-SCANNED = "is a scanned PDF; install tesseract to have it read"
+SCANNED = f"is a scanned PDF; {ocr.INSTALL.format('it')}"
 _PROGRAM = str(Path(__file__).with_name("pdf_program.py"))
 _FILE_SECONDS = 600.0
+_SCAN_PIXELS = 250_000
+"""The least pixels of a scanned page, at some fifty an inch. A smaller picture among pages of text is an ornament."""
 
 
 def read_pdf(content: bytes, around: Circumstances) -> Read:
-    """A PDF page by page. Raises Unreadable for scanned pages without tesseract, with the kind "scanned"."""
+    """A PDF page by page. Raises Unreadable for scanned pages without tesseract, with the kind "scanned".
+
+    Among pages with text, those that are a picture are read too; without tesseract it is said how many they are.
+    """
     title, pages = pdf_pages(content, tick=around.tick)
-    if any(page.strip() for page in pages):
-        return Read(title, _joined(pages))
+    blank = [number for number, page in enumerate(pages) if not page.strip()]
+    if len(blank) < len(pages):
+        partly = _fill(pages, blank, content, around)  # first, because it writes into the pages
+        return Read(title, _joined(pages), partly=partly)
     reader = _images(content)
-    if not any(_has_image(reader, number) for number in range(min(len(pages), ocr.MOST_PAGES))):
+    if not any(_has_image(reader, number) for number in blank[: ocr.MOST_PAGES]):
         raise Unreadable("holds no text", kind="empty")
     if not ocr.is_available():
         raise Unreadable(SCANNED, kind="scanned")
-    recognised, partly = ocr.recognise(content, reader, around)
+    recognised, partly = ocr.recognise(content, reader, blank, around)
     if not any(page.strip() for page in recognised):
         raise Unreadable(
             f"is a scanned PDF in which no text was made out{f' ({partly})' if partly else ''}", kind="empty"
         )
     return Read(title, _joined(recognised), partly=partly)
+
+
+def _fill(pages: list[str], blank: Sequence[int], content: bytes, around: Circumstances) -> str:
+    """Write the texts of scanned pages into their places. Returns what was not read."""
+    if not blank:
+        return ""
+    try:
+        reader = _images(content)
+    except Unreadable:  # what draws the text reads more files than what takes images out
+        return ""
+    scanned = []
+    for number in blank[: ocr.MOST_PAGES]:
+        around.tick()
+        if _has_image(reader, number, least=_SCAN_PIXELS):
+            scanned.append(number)
+    if not scanned:
+        return ""
+    if not ocr.is_available():
+        are, them = ("page of {} is a picture", "it") if len(scanned) == 1 else ("pages of {} are pictures", "them")
+        return f"{len(scanned)} {are.format(len(pages))}; {ocr.INSTALL.format(them)}"
+    texts, partly = ocr.recognise(content, reader, scanned, around)
+    for number, text in zip(scanned, texts, strict=False):  # some may be missing at the end of the time
+        pages[number] = text
+    return partly
 
 
 def pdf_pages(
@@ -81,9 +112,9 @@ def _images(content: bytes) -> PdfReader:
         raise Unreadable(f"is not a readable PDF: {error or type(error).__name__}") from None
 
 
-def _has_image(reader: PdfReader, number: int) -> bool:
+def _has_image(reader: PdfReader, number: int, *, least: int = 1) -> bool:
     try:
-        return ocr.largest_image(reader.pages[number]) is not None
+        return ocr.largest_image(reader.pages[number], least=least) is not None
     except MemoryError:
         raise
     except Exception:  # as above; the other pages may be whole
