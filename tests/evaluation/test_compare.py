@@ -139,6 +139,13 @@ def test_what_is_no_budget_is_refused(text: str) -> None:
         parse_budgets(text)
 
 
+def test_methods_that_would_share_a_folder_are_refused() -> None:
+    assert [cell.label for cell in cells_of(["a/mine.py", "rag", "rag"], [None])] == ["mine@none", "rag@none"]
+    for names in (["a/mine.py", "b/mine.py"], ["rag", "my/rag.py"]):
+        with pytest.raises(ConfigurationError, match=f"{names[0]} and {names[1]} would have the same folder"):
+            cells_of(names, [None, 1000])
+
+
 @pytest.mark.parametrize(
     ("tokens", "label"), [(4000, "4k"), (1500, "1.5k"), (4096, "4096"), (500, "500"), (2_000_000, "2m"), (None, "none")]
 )

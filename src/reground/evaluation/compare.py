@@ -100,9 +100,17 @@ def budget_label(tokens: int | None) -> str:
 
 
 def cells_of(methods: Sequence[str], budgets: Sequence[int | None]) -> list[Cell]:
-    """Every method at every budget, small budgets first, so that an interrupted run has whole comparisons."""
+    """Every method at every budget, small budgets first, so that an interrupted run has whole comparisons.
+
+    Raises ConfigurationError for two methods that would have one folder, as rag and my/rag.py.
+    """
     ordered = sorted(budgets, key=lambda tokens: float("inf") if tokens is None else tokens)
-    return [Cell(method=method, tokens=tokens) for tokens in ordered for method in dict.fromkeys(methods)]
+    cells = [Cell(method=method, tokens=tokens) for tokens in ordered for method in dict.fromkeys(methods)]
+    named: dict[str, str] = {}
+    for cell in cells:
+        if (other := named.setdefault(cell.label, cell.method)) != cell.method:
+            raise ConfigurationError(f"{other} and {cell.method} would have the same folder: rename one of the files")
+    return cells
 
 
 def read_plan(path: Path) -> Plan | None:
