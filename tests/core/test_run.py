@@ -714,3 +714,10 @@ async def test_a_copied_fence_reaches_neither_method_nor_answer_and_a_replay_giv
     shown = [reply.text for step in run.steps for reply in step.replies]
     assert shown == ["The Danube."]
     assert not model.calls[0][1].stop
+
+
+@pytest.mark.parametrize(
+    ("id_", "page"), [("notes.md#2", "notes.md"), ("notes.md", "notes.md"), ("C#.md", "C#.md"), ("C#.md#1", "C#.md")]
+)
+def test_a_passage_names_the_page_of_which_it_is_a_piece(id_: str, page: str) -> None:
+    assert Passage(id=id_, text="x").page_id == page

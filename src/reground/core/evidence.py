@@ -22,6 +22,12 @@ class Passage(Value):
     score: Number = 0.0
     fetched: Annotated[Text | None, LATER] = None
 
+    @property
+    def page_id(self) -> str:
+        """The id of the page or document of which it is a piece; its own, where it is the whole."""
+        page, _, number = self.id.rpartition("#")
+        return page if number.isdecimal() else self.id
+
 
 class Skipped(Value):
     """What a search found and could not read, and why."""

@@ -309,7 +309,7 @@ class Run(Recording):
         hidden, depth = self._shared.hidden, k
         while True:
             found = await retriever.retrieve(query, k=depth)
-            kept = [p for p in found if p.id not in hidden and p.id.rpartition("#")[0] not in hidden]
+            kept = [p for p in found if p.id not in hidden and p.page_id not in hidden]
             if len(kept) >= k or len(found) < depth or len(kept) == len(found):
                 return kept[:k], Found.like(found, ()).skipped
             depth *= 2

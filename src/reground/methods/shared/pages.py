@@ -39,7 +39,7 @@ async def open_pages(run: Run, retriever: Retriever, found: Sequence[Sequence[Pa
         return [list(passages) for passages in found]
     pages: dict[str, Passage] = {}
     for passage in interleaved(found):
-        opened = (page for page in pages.values() if passage.id.startswith(f"{page.id}#"))
+        opened = (page for page in pages.values() if page.id == passage.page_id)
         pages[passage.id] = next(opened, None) or await _open(run, retriever, passage)
     return [[pages[passage.id] for passage in passages] for passages in found]
 

@@ -223,12 +223,9 @@ def _queries(trajectory: Trajectory) -> list[str]:
 def _found(trajectory: Trajectory) -> list[list[Passage]]:
     """What each query found, with pages in place of the passages whose pages were opened."""
     opened = (step for step in trajectory.steps if isinstance(step, RetrieveStep) and step.name == OPENED)
-    pages = [page for step in opened for page in step.passages]
-
-    def read(passage: Passage) -> Passage:
-        return next((page for page in pages if f"{passage.id}#".startswith(f"{page.id}#")), passage)
-
-    return [[read(passage) for passage in step.passages] for step in _searches(trajectory)]
+    pages = {page.id: page for step in opened for page in step.passages}
+    searches = _searches(trajectory)
+    return [[pages.get(each.page_id, each) for each in step.passages] for step in searches]
 
 
 def _rank(example: Example, trajectory: Trajectory, method: RewriteRetrieveRead) -> float | None:
