@@ -13,6 +13,7 @@ from reground.core.run import Run
 from reground.core.solve import solve
 from reground.core.trajectory import GenerateStep
 from reground.methods.decomposed import CONCLUDED, DIVIDED, Decomposed, read_parts, references
+from reground.methods.rag import RAG
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, Say, by_job, effects, notes, prompts, queries
@@ -28,7 +29,8 @@ def decomposed(scripted: ScriptedModel, form: AnswerForm = PHRASE, **settings: i
 
 def model(parts: str, answer: str = "yes") -> ScriptedModel:
     jobs: dict[str, Say] = {f"{mark}\nAnswer in a few words": said for mark, said in READ.items()}
-    return by_job({**jobs, "\nAnswer in a few words": "unknown", "Notes:": answer, "": parts})
+    asked_alone = {"\nAnswer in a few words": "unknown", "with the help of the passages": answer}
+    return by_job({**jobs, **asked_alone, "Notes:": answer, "": parts})
 
 
 async def test_parts_wait_for_those_they_need_and_the_answer_is_written_from_all() -> None:
@@ -54,11 +56,13 @@ async def test_every_part_is_read_from_its_own_passages() -> None:
 
 
 @pytest.mark.parametrize("said", ["", "Which is longer?", "How long is #1?\nHow long is the Rhine?", "#2"])
-async def test_a_question_that_is_not_divided_is_read_in_its_own_words(said: str) -> None:
-    run = Run()
-    await decomposed(model(said), whole_k=2).solve(QUESTION, run)
-    assert queries(run) == [QUESTION]
-    assert prompts(run, "read")[0].count("<passage ") == 2
+async def test_a_question_that_is_not_divided_is_read_as_rag_reads_it(said: str) -> None:
+    run, plain = Run(), Run()
+    answer = await decomposed(model(said), whole_k=2).solve(QUESTION, run)
+    assert effects(run) == [("", "divide"), ("", "retrieve"), ("", "answer")]
+    rag = RAG(model=model(said), retriever=ScriptedRetriever(PASSAGES), form=PHRASE, k=2)
+    assert answer == await rag.solve(QUESTION, plain)
+    assert (queries(run), prompts(run, "answer")) == (queries(plain), prompts(plain, "answer"))
 
 
 async def test_a_question_with_a_number_sign_of_its_own_is_answered() -> None:
@@ -94,6 +98,7 @@ async def test_it_answers_from_what_a_budget_lets_it_look_up(tokens: int, looked
     assert solved.trajectory.answer.text == "yes"
     assert len(solved.trajectory.answer.steps) == looked_up
     assert bool(looked_up) != bool(notes(run, "ended early"))
+    assert bool(looked_up) != (queries(run) == [QUESTION]), "with too little for a division, RAG is what is left"
 
 
 def test_it_refuses_settings_that_make_no_sense() -> None:

@@ -1,7 +1,8 @@
 """Decomposed prompting: divide the question, look each part up and answer it briefly, then answer from the notes.
 
 Khot et al. 2022, with retrieval as in Self-Ask (Press et al. 2022). The division is written at once from worked
-examples, so parts that do not hang on each other are looked up together. docs/reproduction/win.md compares it with RAG.
+examples, so parts that do not hang on each other are looked up together; a question that is simple already costs one
+short call more than RAG. docs/reproduction/win.md compares the two.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from reground.core.branches import gather
 from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel, Message, Sampling
 from reground.core.run import Run
+from reground.methods.rag import RAG
 from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.evidence import USUAL_REPLY, Evidence, find
 from reground.methods.shared.prompts import QUOTED, ending, render, require
@@ -132,7 +134,8 @@ class Decomposed:
     """Parts of a question are answered by themselves, and the question from those answers.
 
     model, retriever: the model that divides, reads and concludes, and the index to search. form: the form of the
-    answer. prompts: the templates. k: passages for a part. whole_k: passages for a question that is not divided.
+    answer. prompts: the templates. k: passages for a part. whole_k: passages for a question that is not divided, which
+    is read as RAG reads it.
     most: maximum number of parts; further ones are left out. passage_tokens: maximum length of a passage in tokens.
     temperature: sampling temperature; 0 is greedy. part_tokens: maximum tokens of a part's answer.
     max_tokens: maximum tokens of the answer.
@@ -156,15 +159,21 @@ class Decomposed:
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
-        evidence, notes = Evidence(), dict[int, Thought]()
-        usual = USUAL_REPLY if self.form.bare else self.form.usual
-        with run.keeping(lambda: self._concluding(question, notes), reply=usual):
+        parts: list[str] = []
+        with run.keeping(lambda: self._concluding(question, {}), reply=self._usual):
             parts = await self._divide(question, run)
+        if len(parts) < 2:
+            return await self._rag().solve(question, run)
+        return await self._from_parts(question, parts, run)
+
+    async def _from_parts(self, question: str, parts: Sequence[str], run: Run) -> Answer:
+        """Answer the parts, those first that others need, and the question from their answers."""
+        evidence, notes = Evidence(), dict[int, Thought]()
+        with run.keeping(lambda: self._concluding(question, notes), reply=self._usual):
             while waiting := [n for n in range(len(parts)) if n not in notes]:
                 ready = [n for n in waiting if all(each - 1 in notes for each in references(parts[n]) if each <= n)]
                 asked = [filled(parts[n], notes) for n in ready]
-                k = self.k if len(parts) > 1 else self.whole_k
-                found = await gather(*(find(run, self.retriever, each, k=k) for each in asked))
+                found = await gather(*(find(run, self.retriever, each, k=self.k) for each in asked))
                 markers = [evidence.add(passages) for passages in found]
                 said = await gather(
                     *(
@@ -178,12 +187,23 @@ class Decomposed:
         steps = [notes[n] for n in sorted(notes)]
         return run.propose(evidence.answer(text, run, self.form, shown=evidence.all, steps=steps))
 
+    def _rag(self) -> RAG:
+        """What reads a question that is not divided."""
+        return RAG(
+            model=self.model, retriever=self.retriever, form=self.form, k=self.whole_k,
+            passage_tokens=self.passage_tokens, temperature=self.temperature, max_tokens=self.max_tokens,
+        )  # fmt: skip
+
+    @property
+    def _usual(self) -> int:
+        """The tokens of a usual answer."""
+        return USUAL_REPLY if self.form.bare else self.form.usual
+
     async def _divide(self, question: str, run: Run) -> list[str]:
-        """The parts; the question alone where there is only one, since a model's other words for it may lose some."""
+        """The parts; a single one is the question, in words that may say less."""
         turns = _turns(self.prompts.divide, DIVIDED, question)
         sampling = Sampling(temperature=self.temperature, max_tokens=self.most * self.part_tokens)
-        parts = read_parts(await run.ask(self.model, turns, name="divide", sampling=sampling))[: self.most]
-        return parts if len(parts) > 1 else [question]
+        return read_parts(await run.ask(self.model, turns, name="divide", sampling=sampling))[: self.most]
 
     async def _read(self, part: str, evidence: Evidence, markers: Sequence[int], run: Run, *, left: int) -> Thought:
         """A part's short answer from its own passages. left: parts that are still to be read, this one included."""
