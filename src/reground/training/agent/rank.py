@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Literal
 from zlib import crc32
 
-from reground.core.branches import gather
 from reground.core.language import LanguageModel, Sampling
 from reground.core.run import Run
 from reground.critics.prompted import NEUTRAL, read_verdict
@@ -89,8 +88,8 @@ class Ranker:
         return None if order is None else [shown[place] for place in order]
 
     async def _judged(self, turn: Turn, texts: Sequence[str], run: Run) -> list[int]:
-        spans = [run.span("judge") for _ in texts]
-        scores = await gather(*(self._judge(turn, text, span) for text, span in zip(texts, spans, strict=True)))
+        # One after the other, because each prompt begins as the one before, which a server then need not read again.
+        scores = [await self._judge(turn, text, run.span("judge")) for text in texts]
         return sorted(range(len(texts)), key=lambda i: -scores[i])
 
     async def _judge(self, turn: Turn, text: str, run: Run) -> float:
