@@ -110,7 +110,6 @@ CONCLUDED = (
 
 _REFERENCE = re.compile(r"#(\d+)")
 _NUMBER = re.compile(r"^\s*(?:\d+[.)]|[-*])\s+")
-_SOURCES = re.compile(r"(?: \[\d+\])+$")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,16 +212,20 @@ class Decomposed:
         )
         sampling = Sampling(temperature=self.temperature, max_tokens=self.part_tokens)
         said = await run.ask(self.model, prompt, name="read", sampling=sampling)
-        sources = "" if self.form.bare else "".join(f" [{marker}]" for marker in evidence.held)
-        return Thought(text=squeezed(said).rstrip(".") + sources, query=part)
+        return Thought(text=squeezed(said).rstrip("."), query=part, citations=tuple(evidence.held))
 
     def _concluding(self, question: str, notes: dict[int, Thought]) -> Sequence[Message]:
         """The messages of the last call."""
-        told = "\n".join(f"{notes[n].query} {notes[n].text}" for n in sorted(notes))
+        told = "\n".join(self._note(notes[n]) for n in sorted(notes))
         shown = [(render(self.prompts.notes, notes=n, question=q), said) for q, n, said in CONCLUDED]
         asked = render(self.prompts.notes, notes=told, question=question)
         system = render(self.prompts.conclude, form=ending(self.form))
         return _turns(system, shown if self.form.name == "phrase" else (), asked)
+
+    def _note(self, note: Thought) -> str:
+        """A part and its answer, with what it was read from where the answer cites."""
+        sources = "" if self.form.bare else "".join(f" [{marker}]" for marker in note.citations)
+        return f"{note.query} {note.text}{sources}"
 
     def sizes(self) -> Sequence[Decomposed]:
         """More passages for each part."""
@@ -256,11 +259,11 @@ def references(part: str) -> list[int]:
 
 
 def filled(part: str, notes: dict[int, Thought]) -> str:
-    """A part with the answers that it refers to in their places, without their sources."""
+    """A part with the answers that it refers to in their places."""
 
     def answer(reference: re.Match[str]) -> str:
         note = notes.get(int(reference[1]) - 1)
-        return reference[0] if note is None else _SOURCES.sub("", note.text)
+        return reference[0] if note is None else note.text
 
     return _REFERENCE.sub(answer, part)
 
