@@ -19,7 +19,7 @@ from reground.core.errors import ConfigurationError, DataError
 from reground.core.language import Message
 from reground.models import hf
 from reground.models.options import ModelOptions
-from reground.training.demonstrate import by_length, epoch_place, fit_demonstrations, tokenised
+from reground.training.demonstrate import by_length, epoch_place, fit_demonstrations, fit_named, tokenised
 from reground.training.fitting import Fitting, Step
 from reground.training.rows import Demonstration
 from reground.training.weights import load_base
@@ -156,3 +156,11 @@ def test_the_model_after_each_pass_is_kept_on_demand(tmp_path: Path) -> None:
     assert weights[0] == weights[3], "the last pass is the result, whole or not"
     assert len(set(weights)) == 3
     assert not epoch_place(place, 4).exists()
+
+
+def test_a_fresh_fit_discards_the_models_after_the_passes_of_the_former(tmp_path: Path) -> None:
+    base = str(tiny_llama(tmp_path / "base"))
+    for epochs in (3, 1):
+        settings = Fitting(epochs=epochs, lora_rank=0, max_length=64, threads=1)
+        fit_named(tmp_path, "a[1]", ROWS, base, settings, fresh=True, keep_epochs=True)
+    assert sorted(each.name for each in tmp_path.glob("a*")) == ["a[1]", "a[1]-epoch1"]

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import shutil
 from collections.abc import Callable, Sequence
+from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -41,12 +43,14 @@ def fit_named(
 ) -> Path:
     """Fine-tune a base in the folder of a training, with checkpoints in OUT/fit/NAME; the result is OUT/NAME.
 
-    fresh: discard checkpoints. Raises ConfigurationError where an interrupted fit had other settings or rows, and what
-    `fit_demonstrations` raises.
+    fresh: discard checkpoints, and the models after each pass. Raises ConfigurationError where an interrupted fit had
+    other settings or rows, and what `fit_demonstrations` raises.
     """
     place = out / "fit" / name
     content = fingerprint("mixture", *(message.content for row in rows for message in row.messages))
     begin(place, {**dataclasses.asdict(settings), "base": base, "mixture": content}, fresh=fresh)
+    for former in sorted(out.glob(epoch_place(Path(escape(name)), "*").name)) if fresh else ():  # fewer may follow
+        shutil.rmtree(former)
     return fit_demonstrations(rows, base, settings, place, out / name, keep_epochs=keep_epochs, on_step=on_step)
 
 
@@ -94,8 +98,8 @@ def fit_demonstrations(
     return place
 
 
-def epoch_place(place: Path, epoch: int) -> Path:
-    """Where `keep_epochs` keeps the model after a pass; passes count from 1."""
+def epoch_place(place: Path, epoch: int | str) -> Path:
+    """Where `keep_epochs` keeps the model after a pass; passes count from 1. "*" is all of them, as a pattern."""
     return place.with_name(f"{place.name}-epoch{epoch}")
 
 
