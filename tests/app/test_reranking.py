@@ -42,8 +42,9 @@ async def read(docs: Path, **options: object) -> tuple[list[str], str]:
 
 
 async def test_a_method_reads_the_best_passages_first(docs: Path) -> None:
-    plain, name = await read(docs)
+    plain, name = await read(docs, retrieval="bm25")
     linked, other = await read(docs, rerank="links")
+    assert await read(docs) == (linked, other), "what nothing is said of is reranked by links"
     assert set(linked) == {"film", "ada"} != set(plain)
     assert other.startswith(f"{name} > links@")
     _, deeper = await read(docs, rerank="links", rerank_depth=5)

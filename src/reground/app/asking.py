@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reground.app import catalogue
-from reground.app.corpora import check_reranker, corpus_retriever, folder_of, reranked
+from reground.app.corpora import ANSWERING, check_reranker, corpus_retriever, folder_of, reranked
 from reground.app.empty import nothing_said
 from reground.app.identity import identity, plain
 from reground.app.inputs import as_budget, as_corpus, as_model, as_options
@@ -206,8 +206,9 @@ async def answer(order: Ask, *, hold: Hold = in_use) -> Result:
             order.on_report(report)
     async with AsyncExitStack() as opened:
         if retriever is not None:
-            retriever = reranked(retriever, order, closes=retriever is not order.corpus)
-            if retriever is not order.corpus:
+            own = retriever is order.corpus
+            retriever = reranked(retriever, order, closes=not own, usual=None if own else ANSWERING)
+            if not own:
                 opened.push_async_callback(close, retriever)
         model = _opened(order.model, options, opened, catalogue.load_model)
         rewriter = None

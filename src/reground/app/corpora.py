@@ -30,6 +30,11 @@ BACKGROUND = "reground-index"
 _MOMENT = 0.3
 """Seconds that cancelled work has to clean up."""
 
+ANSWERING = "links"
+"""What reranks an index by words when somebody asks it. On no corpus that was measured was it worse, and it needs no
+model (docs/reproduction/retrieval.md and win.md). Evaluations rerank as they are told.
+"""
+
 _SOON, _LATE = 0.2, 5.0
 """First and longest pause, in seconds, between checks of an index that another process builds.
 
@@ -82,14 +87,17 @@ def check_reranker(order: Reranking) -> None:
         known(order.rerank)
 
 
-def reranked(retriever: Retriever, order: Reranking, *, closes: bool = True) -> Retriever:
+def reranked(retriever: Retriever, order: Reranking, *, closes: bool = True, usual: str | None = None) -> Retriever:
     """The retriever, with the reranker of the options if there is one. closes: whether closing it closes this one too.
 
-    Raises ConfigurationError for a reranker that does not exist.
+    usual: the reranker of an index by words where the options say nothing of how to search. Raises ConfigurationError
+    for a reranker that does not exist.
     """
     spec = order.rerank
     if spec is None and order.retrieval is not None:
         spec = _preset(order.retrieval).rerank
+    elif spec is None and _by_words(retriever):
+        spec = usual
     if spec is None:
         return retriever
     from reground.retrieval.rerank import rerank
@@ -102,6 +110,12 @@ def reranked(retriever: Retriever, order: Reranking, *, closes: bool = True) -> 
         by=order.rerank_by,
         closes=closes,
     )
+
+
+def _by_words(retriever: Retriever) -> bool:
+    from reground.retrieval.retriever import IndexRetriever
+
+    return isinstance(retriever, IndexRetriever) and retriever.manifest.settings["kind"] == "bm25"
 
 
 def _waiting() -> Progress:

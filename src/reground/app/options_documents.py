@@ -22,8 +22,9 @@ class Reranking:
     """How documents are searched, and the order of what is found."""
 
     retrieval: Literal["bm25", "hybrid", "best"] | None = field(default=None, metadata=_RERANK)
-    """How documents are searched: bm25 (words, the default), hybrid (words and the vectors of a small model) or best
-    (hybrid, reranked by links). hybrid and best need the extra hybrid."""
+    """How documents are searched: bm25 (words), hybrid (words and the vectors of a small model) or best (hybrid,
+    reranked by links); hybrid and best need the extra hybrid. By default words, reranked by links for an answer, and
+    not reranked in evaluations."""
 
     rerank: str | None = field(default=None, metadata=_RERANK)
     """Put what a search finds into a better order: links (titles that the question or the best documents name),

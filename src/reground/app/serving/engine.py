@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from reground.app import catalogue
 from reground.app.asking import Result, answer, close, open_critics
-from reground.app.corpora import check_reranker, corpus_retriever, reranked
+from reground.app.corpora import ANSWERING, check_reranker, corpus_retriever, reranked
 from reground.app.evaluating import settings_by_method
 from reground.app.options import SQLITE, Ask
 from reground.app.options_serving import Serve
@@ -338,7 +338,7 @@ async def _retriever(
         found = await corpus_retriever(
             path, on_index, language=order.language, retrieval=order.retrieval, on_report=on_report
         )
-    return reranked(found, order)
+    return reranked(found, order, usual=ANSWERING)
 
 
 def _smaller(most: object, asked: Budget | None) -> Budget:
