@@ -149,32 +149,36 @@ async def open_search(
     order: Documents,
     *,
     questions: Iterable[str] = (),
+    usual: str | None = None,
     on_index: Callable[[Progress], None] | None = None,
     on_report: Callable[[IndexReport], None] | None = None,
 ) -> Retriever | None:
     """What the options say is searched: the web, a retriever of one's own, else the documents; None without any.
 
-    questions: those of a measurement, which must not be found.
+    questions: those of a measurement, which must not be found. usual: as in `reranked`.
     """
     other = other_retriever(order, questions=questions) if isinstance(order, Web) else None
     if other is not None:
         return reranked(other, order)
-    return None if corpus is None else await open_documents(corpus, order, on_index=on_index, on_report=on_report)
+    if corpus is None:
+        return None
+    return await open_documents(corpus, order, usual=usual, on_index=on_index, on_report=on_report)
 
 
 async def open_documents(
     corpus: Path,
     order: Documents,
     *,
+    usual: str | None = None,
     on_index: Callable[[Progress], None] | None = None,
     on_report: Callable[[IndexReport], None] | None = None,
 ) -> Retriever:
-    """Documents that are searched in the language of the options, and reranked as they say."""
+    """Documents that are searched in the language of the options, and reranked as they say. usual: as in `reranked`."""
     check_reranker(order)
     found = await corpus_retriever(
         corpus, on_index, language=order.language, retrieval=order.retrieval, on_report=on_report
     )
-    return reranked(found, order)
+    return reranked(found, order, usual=usual)
 
 
 def _check_corpus(corpus: Path | None) -> None:

@@ -44,15 +44,18 @@ def retrieve(order: Retrieve, output: Json, voice: Quiet, config: ConfigFile = N
 
 
 @asynccontextmanager
-async def opened(order: Searched, err: Console, *, quiet: bool) -> AsyncIterator[Retriever]:
-    """What the options say is to be searched. Raises ConfigurationError where they say nothing."""
+async def opened(order: Searched, err: Console, *, quiet: bool, usual: str | None = None) -> AsyncIterator[Retriever]:
+    """What the options say is to be searched. usual: as in `reranked`. Raises ConfigurationError where they say
+    nothing."""
     from reground.app.asking import close
     from reground.app.cli.progress import AskProgress
     from reground.app.evaluating import open_search
     from reground.core.errors import ConfigurationError
 
     with AskProgress(err, shown=not quiet) as progress:
-        retriever = await open_search(order.corpus, order, on_index=progress.on_index, on_report=progress.on_report)
+        retriever = await open_search(
+            order.corpus, order, usual=usual, on_index=progress.on_index, on_report=progress.on_report
+        )
     if retriever is None:
         raise ConfigurationError("say what to search: --corpus DIR or --web ENGINE")
     try:
@@ -67,9 +70,10 @@ Found = list[tuple[str, str, "list[Passage]"]]
 
 async def _found(queries: list[tuple[str, str]], order: Retrieve, err: Console, *, quiet: bool) -> Found:
     from reground.app.cli.display import unread
+    from reground.app.corpora import ANSWERING
 
     room = asyncio.Semaphore(order.concurrency)
-    async with opened(order, err, quiet=quiet) as retriever:
+    async with opened(order, err, quiet=quiet, usual=ANSWERING) as retriever:
 
         async def search(query: str) -> list[Passage]:
             async with room:
