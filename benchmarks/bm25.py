@@ -2,11 +2,12 @@
 
     python -m benchmarks.bm25 --sizes 5000,300000
 
-Each engine runs in a process of its own, one at a time, over the same file of passages: about a hundred words each,
-drawn by Zipf's law from a vocabulary of half a million, whose commonest words are the English stop words. Queries are
-eight words of one passage. Build time and processor time run from the file to an index on disk that can be opened;
-memory is the most that the process held resident (ru_maxrss), mapped files included; latency is that of one query after
-another for ten passages with their texts, on an index opened from disk.
+"links" is reground's index reranked by links, as `ask` searches. Each engine runs in a process of its own, one at a
+time, over the same file of passages: about a hundred words each, drawn by Zipf's law from a vocabulary of half a
+million, whose commonest words are the English stop words. Queries are eight words of one passage. Build time and
+processor time run from the file to an index on disk that can be opened; memory is the most that the process held
+resident (ru_maxrss), mapped files included; latency is that of one query after another for ten passages with their
+texts, on an index opened from disk.
 """
 
 from __future__ import annotations
@@ -22,11 +23,14 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from reground.core.evidence import Retriever
 
 WORDS, VOCABULARY, EXPONENT, SEED = 100, 500_000, 1.07, 20240310
 QUERIES, QUERY_WORDS, K = 1000, 8, 10
-ENGINES = ("reground", "bm25s")
+ENGINES = ("reground", "links", "bm25s")
 STOP_WORDS = (  # in the order of their frequency, as far as tantivy and bm25s both leave them out
     *(
         "the",
@@ -167,7 +171,11 @@ def measure(engine: str, corpus: Path, out: Path, memory_gb: float) -> dict[str,
     limit = int(memory_gb * 1e9)
     resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
     queries = queries_of(corpus)
-    build, load = {"reground": (_build_reground, _open_reground), "bm25s": (_build_bm25s, _open_bm25s)}[engine]
+    build, load = {
+        "reground": (_build_reground, _open_reground),
+        "links": (_build_reground, _open_links),
+        "bm25s": (_build_bm25s, _open_bm25s),
+    }[engine]
     started = time.perf_counter()
     build(corpus, out)
     built = time.perf_counter() - started
@@ -206,7 +214,17 @@ def _build_reground(corpus: Path, out: Path) -> None:
 def _open_reground(out: Path) -> Callable[[str], Any]:
     from reground.retrieval.index import open_index
 
-    retriever = open_index(out)
+    return _search(open_index(out))
+
+
+def _open_links(out: Path) -> Callable[[str], Any]:
+    from reground.retrieval.index import open_index
+    from reground.retrieval.rerank import rerank
+
+    return _search(rerank(open_index(out), "links"))
+
+
+def _search(retriever: Retriever) -> Callable[[str], Any]:
     runner = asyncio.Runner()
     return lambda query: runner.run(retriever.retrieve(query, k=K))
 
