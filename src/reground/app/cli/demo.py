@@ -155,6 +155,7 @@ def _ask_all(order: Demo, methods: Sequence[str], out: Console, err: Console, *,
 
 def _job(order: Demo, methods: Sequence[str], *, quiet: bool) -> Job:
     from reground.app.cli.eval_job import Job, slug
+    from reground.app.corpora import ANSWERING
     from reground.app.options_evaluation import Compare
     from reground.core.places import runs_dir
     from reground.demo import corpus_path, questions_path
@@ -164,6 +165,7 @@ def _job(order: Demo, methods: Sequence[str], *, quiet: bool) -> Job:
     measuring = Compare(
         questions=questions_path(),
         corpus=corpus_path(),
+        rerank=ANSWERING,
         model=order.model,
         model_options=order.model_options,
         settings=settings,
