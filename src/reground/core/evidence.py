@@ -24,7 +24,7 @@ class Passage(Value):
 
     @property
     def page_id(self) -> str:
-        """The id of the page or document of which it is a piece; its own, where it is the whole."""
+        """The id of the page or document of which it is a piece, ID#NUMBER; its own, where it is the whole."""
         page, _, number = self.id.rpartition("#")
         return page if number.isdecimal() else self.id
 

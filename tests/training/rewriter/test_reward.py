@@ -90,9 +90,18 @@ class Pieces(Library):
         return next(each for each in (DANUBE, RHINE, SEINE) if each.id == name)
 
 
-async def test_an_opened_page_is_no_query_and_has_no_place_of_its_own() -> None:
+class Numbered(Pieces):
+    """Finds documents whose own ids end as those of pieces do."""
+
+    async def page(self, passage_id: str, /) -> Passage | None:
+        page = await super().page(passage_id)
+        return page and page.model_copy(update={"id": passage_id})
+
+
+@pytest.mark.parametrize("library", [Pieces, Numbered])
+async def test_an_opened_page_is_no_query_and_has_no_place_of_its_own(library: type[Pieces]) -> None:
     """Of two documents the second holds the answer, and only behind the piece that was found."""
-    opening = RewriteRetrieveRead(model=ScriptedModel([]), retriever=Pieces(), total=2, content="bm25")
+    opening = RewriteRetrieveRead(model=ScriptedModel([]), retriever=library(), total=2, content="bm25")
     found = await PipelineReward(without_reader(opening), TASK, RETRIEVAL).measure(EXAMPLE, "river of Vienna")
     assert list(found.queries) == ["river of Vienna"]
     assert found.values[RANK] == 1 / 2

@@ -225,7 +225,7 @@ def _found(trajectory: Trajectory) -> list[list[Passage]]:
     opened = (step for step in trajectory.steps if isinstance(step, RetrieveStep) and step.name == OPENED)
     pages = {page.id: page for step in opened for page in step.passages}
     searches = _searches(trajectory)
-    return [[pages.get(each.page_id, each) for each in step.passages] for step in searches]
+    return [[pages.get(each.id, pages.get(each.page_id, each)) for each in step.passages] for step in searches]
 
 
 def _rank(example: Example, trajectory: Trajectory, method: RewriteRetrieveRead) -> float | None:
