@@ -56,7 +56,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Row:
-    """One way with so many questions in flight. Seconds are a question's; over_own is their ratio to the own choice."""
+    """A way, and how fast it was. Seconds are those of one question. over_own: its seconds over the own choice's."""
 
     way: str
     in_flight: int

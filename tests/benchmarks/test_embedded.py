@@ -13,29 +13,9 @@ from tests.models import small_model
 
 def test_the_engine_stands_beside_a_pinned_server_a_core(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pytest.importorskip("xllamacpp", reason="needs the extra [local]")
-    sizes = [
-        "--model",
-        str(small_model()),
-        "--questions",
-        "1",
-        "--flights",
-        "1",
-        "--rounds",
-        "1",
-        "--ways",
-        "own choice,servers",
-    ]
-    embedded.main([*sizes, "--json", f"{tmp_path}/rows"])
+    sizes = ["--questions", "1", "--flights", "1", "--rounds", "1"]
+    embedded.main(["--model", str(small_model()), *sizes, "--ways", "own choice,servers", "--json", f"{tmp_path}/rows"])
     rows = json.loads((tmp_path / "rows").read_text())
     assert [(row["way"], row["in_flight"]) for row in rows] == [("own choice", 1), ("servers", 1)]
     assert rows[0]["over_own"] == 1 and all(row["wall_s"] > 0 and row["cpu_s"] > 0 for row in rows)
     assert "| servers | 1 |" in capsys.readouterr().out
-
-
-def test_without_weights_it_says_why_it_is_skipped(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pytest.importorskip("xllamacpp", reason="needs the extra [local]")
-    monkeypatch.setenv("REGROUND_HOME", str(tmp_path))
-    embedded.main(["--model", "smollm2"])
-    assert capsys.readouterr().out == "skipped: smollm2 is not here yet: reground models pull smollm2\n"

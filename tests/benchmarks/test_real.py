@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
 
-from benchmarks import real
+from benchmarks import embedded, real
 from benchmarks.prefix import Read, reusable
 from reground.testing.openai_server import MockOpenAI
 from tests.servers import serving
@@ -47,12 +48,16 @@ def test_every_method_is_measured_in_every_way(tmp_path: Path, capsys: pytest.Ca
     assert "| RaR | reground, ahead | 1 |" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("main", [real.main, embedded.main])
 def test_without_weights_it_says_why_it_is_skipped(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+    main: Callable[[Sequence[str]], None],
 ) -> None:
     pytest.importorskip("xllamacpp", reason="needs the extra [local]")
     monkeypatch.setenv("REGROUND_HOME", str(tmp_path))
-    real.main(["--model", "smollm2"])
+    main(["--model", "smollm2"])
     assert capsys.readouterr().out == "skipped: smollm2 is not here yet: reground models pull smollm2\n"
 
 

@@ -96,7 +96,7 @@ def reranked(retriever: Retriever, order: Reranking, *, closes: bool = True, usu
     spec = order.rerank
     if spec is None and order.retrieval is not None:
         spec = _preset(order.retrieval).rerank
-    elif spec is None and _by_words(retriever):
+    elif spec is None and usual is not None and _by_words(retriever):
         spec = usual
     if spec is None:
         return retriever

@@ -82,6 +82,11 @@ def decoding_threads() -> int:
     return max(1, physical_cores() - 1)
 
 
+def threads_of(threads: int | None) -> tuple[int, int]:
+    """The threads that decode and those that read prompts. threads: the user's number; None leaves the choice."""
+    return threads or decoding_threads(), threads or physical_cores()
+
+
 def physical_cores() -> int:
     """Cores that this process may use; hyper-threads of one core count once, and a container's quota holds."""
     allowed = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set(range(os.cpu_count() or 1))
@@ -131,8 +136,7 @@ def parameters_of(path: Path, *, slots: int, context: int, threads: int | None, 
     parameters.n_ctx = slots * context
     parameters.n_batch = _BATCH
     parameters.cache_ram_mib = _CACHE_MIB
-    parameters.cpuparams.n_threads = threads or decoding_threads()
-    parameters.cpuparams_batch.n_threads = threads or physical_cores()
+    parameters.cpuparams.n_threads, parameters.cpuparams_batch.n_threads = threads_of(threads)
     parameters.warmup = False
     parameters.verbosity = -1
     parameters.ui = False

@@ -67,9 +67,9 @@ async def available(options: ModelOptions) -> list[Listing]:
 
 def _run(options: ModelOptions) -> str:
     """How it would run here."""
-    from reground.models._llama import decoding_threads, physical_cores
+    from reground.models._llama import threads_of
 
-    decode, read = options.threads or decoding_threads(), options.threads or physical_cores()
+    decode, read = threads_of(options.threads)
     return f"{options.slots or SLOTS} calls at once, decoding threads: {decode}, reading threads: {read}"
 
 

@@ -10,7 +10,6 @@ import dataclasses
 import random
 import shutil
 from collections.abc import Callable, Sequence
-from glob import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,8 +48,8 @@ def fit_named(
     place = out / "fit" / name
     content = fingerprint("mixture", *(message.content for row in rows for message in row.messages))
     begin(place, {**dataclasses.asdict(settings), "base": base, "mixture": content}, fresh=fresh)
-    for former in sorted(out.glob(epoch_place(Path(escape(name)), "*").name)) if fresh else ():  # fewer may follow
-        shutil.rmtree(former)
+    if fresh:
+        drop_epochs(out / name)  # fewer passes may follow
     return fit_demonstrations(rows, base, settings, place, out / name, keep_epochs=keep_epochs, on_step=on_step)
 
 
@@ -98,9 +97,26 @@ def fit_demonstrations(
     return place
 
 
-def epoch_place(place: Path, epoch: int | str) -> Path:
-    """Where `keep_epochs` keeps the model after a pass; passes count from 1. "*" is all of them, as a pattern."""
+def epoch_place(place: Path, epoch: int) -> Path:
+    """Where `keep_epochs` keeps the model after a pass; passes count from 1."""
     return place.with_name(f"{place.name}-epoch{epoch}")
+
+
+def epochs_of(place: Path) -> list[Path]:
+    """The models after each pass that are there, in order."""
+    found: list[Path] = []
+    while (each := epoch_place(place, len(found) + 1)).is_dir():
+        found.append(each)
+    return found
+
+
+def drop_epochs(place: Path) -> None:
+    """Remove the models after each pass, the last first. Each is renamed first: none is left half removed."""
+    gone = place.with_name(f".{place.name}.gone")
+    for each in reversed(epochs_of(place)):
+        shutil.rmtree(gone, ignore_errors=True)
+        each.rename(gone)
+    shutil.rmtree(gone, ignore_errors=True)
 
 
 def by_length(pairs: Sequence[Pair], settings: Fitting) -> list[Pair]:

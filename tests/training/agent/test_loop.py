@@ -19,12 +19,11 @@ from reground.training.agent.loop import (
     Plan,
     Rank,
     described,
-    epochs_of,
     keep,
     kept,
 )
 from reground.training.agent.stages import MIXTURE
-from reground.training.demonstrate import epoch_place
+from reground.training.demonstrate import epoch_place, epochs_of
 
 OUT = Path("out")
 
@@ -108,7 +107,7 @@ def test_the_earliest_best_pass_is_kept_and_the_others_go(tmp_path: Path) -> Non
     for folder, text in [(place, "last"), *((epoch_place(place, n), f"pass {n}") for n in (1, 2, 3))]:
         folder.mkdir()
         (folder / "weights").write_text(text)
-    assert len(epochs_of(stage)) == 3
+    assert len(epochs_of(stage.folder / stage.name)) == 3
     assert kept(stage) is None
     assert keep([0.1, 0.5, 0.5], stage) == 2
     assert (place / "weights").read_text() == "pass 2"

@@ -32,12 +32,12 @@ from reground.training.agent.loop import (
     Stage,
     at_epoch,
     described,
-    epochs_of,
     keep,
     kept,
 )
 from reground.training.agent.report import Measured, plot_generations, tables
 from reground.training.agent.stages import GROWN, RANKING, read_mixture, usable, write_mixture
+from reground.training.demonstrate import epochs_of
 from reground.training.fitting import begin
 from reground.training.report import write_section
 
@@ -158,7 +158,7 @@ class _Session:
         if epoch is None:
             scores = [
                 _score(self._measured(at_epoch(stage.measure, place), _run(stage.measure, number)))
-                for number, place in enumerate(epochs_of(stage), start=1)
+                for number, place in enumerate(epochs_of(stage.folder / stage.name), start=1)
             ]
             epoch = keep(scores, stage)
         best = self._measured(stage.measure, _run(stage.measure, epoch))

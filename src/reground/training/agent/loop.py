@@ -23,7 +23,7 @@ from reground.core.errors import ConfigurationError
 from reground.evaluation.results import write_text
 from reground.training.agent.mix import By
 from reground.training.agent.stages import MIXTURE
-from reground.training.demonstrate import epoch_place
+from reground.training.demonstrate import drop_epochs, epochs_of
 from reground.training.fitting import result
 
 UNRANKED = "unranked"
@@ -205,14 +205,6 @@ def described(stage: Stage) -> str:
             return f"measure {size} ({data}) on the {split} questions"
 
 
-def epochs_of(stage: Choose) -> list[Path]:
-    """The models after each pass of a fit, in order; none once one of them is kept."""
-    found: list[Path] = []
-    while (place := epoch_place(stage.folder / stage.name, len(found) + 1)).is_dir():
-        found.append(place)
-    return found
-
-
 def at_epoch(stage: Measure, place: Path) -> Measure:
     """The measurement of the model after one pass."""
     epoch = place.name.rpartition("-")[2]
@@ -228,8 +220,8 @@ def keep(scores: Sequence[float], stage: Choose) -> int:
     record = {"epoch": best + 1, "scores": list(scores)}
     write_text(stage.folder / f"{stage.name}.json", json.dumps(record, indent=1) + "\n")
     with result(stage.folder / stage.name) as folder:
-        shutil.copytree(epochs_of(stage)[best], folder, dirs_exist_ok=True)
-    _drop(stage)
+        shutil.copytree(epochs_of(stage.folder / stage.name)[best], folder, dirs_exist_ok=True)
+    drop_epochs(stage.folder / stage.name)
     return best + 1
 
 
@@ -243,16 +235,7 @@ def kept(stage: Choose) -> int | None:
     if not file.exists():
         return None
     record = json.loads(file.read_text(encoding="utf-8"))
-    if len(epochs_of(stage)) >= len(record["scores"]):
+    if len(epochs_of(stage.folder / stage.name)) >= len(record["scores"]):
         return None
-    _drop(stage)
+    drop_epochs(stage.folder / stage.name)
     return int(record["epoch"])
-
-
-def _drop(stage: Choose) -> None:
-    """Remove the models after each pass, the last first. Each is renamed first: none is left half removed."""
-    gone = stage.folder / f".{stage.name}.gone"
-    for place in reversed(epochs_of(stage)):
-        shutil.rmtree(gone, ignore_errors=True)
-        place.rename(gone)
-    shutil.rmtree(gone, ignore_errors=True)
