@@ -1,6 +1,6 @@
 """BM25 beside bm25s: time to build, peak memory, size on disk, and latency of queries.
 
-    python -m benchmarks.bm25 --sizes 5000,300000
+    python -m benchmarks.bm25 --sizes 5000,300000 [--engines reground,links]
 
 "links" is reground's index reranked by links, as `ask` searches; it builds nothing. Each engine runs in a process of
 its own, one at a time, over the same file of passages: about a hundred words each, drawn by Zipf's law from a
@@ -61,6 +61,7 @@ STOP_WORDS = (  # in the order of their frequency, as far as tantivy and bm25s b
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n", maxsplit=1)[0])
     parser.add_argument("--sizes", default="5000,300000", help="numbers of passages, with commas")
+    parser.add_argument("--engines", default=",".join(ENGINES), help="only these; links needs reground before it")
     parser.add_argument("--memory-gb", type=float, default=8.0, help="what one engine may allocate")
     parser.add_argument("--folder", type=Path, help="where corpora and indexes are put; a temporary folder by default")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
@@ -74,13 +75,13 @@ def main() -> None:
         print(json.dumps(measure(engine, Path(corpus), Path(out), options.memory_gb)))
     else:
         sizes = [int(size) for size in options.sizes.split(",")]
-        rows = compare(sizes, options.folder, options.memory_gb)
+        rows = compare(sizes, options.engines.split(","), options.folder, options.memory_gb)
         if options.json:
             options.json.write_text(json.dumps(rows, indent=1))
 
 
-def compare(sizes: list[int], folder: Path | None, memory_gb: float) -> list[dict[str, Any]]:
-    """Run every engine at every size and print a table."""
+def compare(sizes: list[int], engines: list[str], folder: Path | None, memory_gb: float) -> list[dict[str, Any]]:
+    """Run these engines at every size and print a table."""
     print(
         f"{'passages':>9}  {'engine':<9}{'build s':>9}{'CPU s':>8}{'memory MB':>11}{'disk MB':>9}"
         f"{'open ms':>9}{'p50 ms':>8}{'p99 ms':>8}"
@@ -91,19 +92,19 @@ def compare(sizes: list[int], folder: Path | None, memory_gb: float) -> list[dic
             corpus = Path(work) / f"{size}.jsonl"
             _child("--make", str(size), str(corpus))
             figures = {}
-            for engine in ENGINES:
+            for engine in engines:
                 out = Path(work) / INDEXES.get(engine, engine)
                 said = _child("--one", engine, str(corpus), str(out), "--memory-gb", str(memory_gb))
                 figures[engine] = json.loads(said) if said else None
                 rows.append({"passages": size, "engine": engine, "figures": figures[engine]})
                 print(f"{size:>9}  {engine:<9}{_row(figures[engine], memory_gb)}", flush=True)
-            ours, theirs = figures["reground"], figures["bm25s"]
+            ours, theirs = figures.get("reground"), figures.get("bm25s")
             if ours and theirs:
                 print(
                     f"{'':>9}  {'ratio':<9}" + _cells({name: ours[name] / theirs[name] for name in ours}, 2), flush=True
                 )
             corpus.unlink()
-            for engine in ENGINES:
+            for engine in engines:
                 shutil.rmtree(Path(work) / engine, ignore_errors=True)
     return rows
 

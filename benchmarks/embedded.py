@@ -1,10 +1,12 @@
 """The engine of `gguf/` models in this process, with its own choice of threads and slots and with others, and servers.
 
 The servers are the same llama.cpp as processes, one a core, pinned to it, of one thread each: what a careful user would
-start for many questions. All answer the demonstration's questions with RAG, three passages. Every measurement is a
-process of its own with an empty cache; the ways alternate, and a way's seconds are the median of its rounds.
+start for many questions. All answer the demonstration's questions with RAG, three passages, or with RAT or RaR as in
+`benchmarks.real`, which write more. Every measurement is a process of its own with an empty cache; the ways alternate,
+and a way's seconds are the median of its rounds. The table says how many tokens were written, which differ where calls
+decoded together or by other threads differ in the last bit of a number.
 
-    python -m benchmarks.embedded [--model smollm2] [--questions 8] [--flights 1,8] [--rounds 3]
+    python -m benchmarks.embedded [--model smollm2] [--method RAG] [--questions 8] [--flights 1,8] [--rounds 3]
         [--ways "own choice,servers"] [--json FILE]
 """
 
@@ -19,17 +21,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import cycle
 from pathlib import Path
 from statistics import median
+from typing import NamedTuple
 
 from benchmarks.llama_server import Settings, serving, weights
-from benchmarks.real import demo_questions
+from benchmarks.real import demo_questions, methods
 from reground.core.answers import PHRASE
 from reground.core.errors import ConfigurationError, MissingExtra
+from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel
+from reground.core.method import Method
 from reground.core.run import Run
 from reground.core.solve import solve
 from reground.demo import corpus_path
@@ -40,7 +45,7 @@ from reground.models.gguf import SLOTS
 from reground.models.options import ModelOptions
 from reground.retrieval.index import build_index, open_index
 
-CONTEXT = 2048
+CONTEXT = 4096
 SERVERS = "servers"
 
 
@@ -51,6 +56,7 @@ class Way:
     name: str
     threads: int | None = None
     slots: int | None = None
+    lookup: bool = False
     more: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -64,6 +70,15 @@ class Row:
     wall_s: float
     over_own: float
     cpu_s: float
+    written: int
+
+
+class Taken(NamedTuple):
+    """What all questions took: seconds of the clock and of the processors, and the tokens written."""
+
+    wall: float
+    cpu: float
+    written: int
 
 
 def ways(cores: int) -> list[Way]:
@@ -73,6 +88,8 @@ def ways(cores: int) -> list[Way]:
         Way("one thread", threads=1),
         Way(f"{cores} threads for all", threads=cores),
         Way(f"{2 * SLOTS} slots", slots=2 * SLOTS),
+        Way("lookup", lookup=True),
+        Way(f"{cores} threads and lookup", threads=cores, lookup=True),
         Way("spinning threads", more={"OMP_WAIT_POLICY": "active"}),
         Way(SERVERS),
     ]
@@ -83,7 +100,8 @@ async def models(way: Way, file: Path, flight: int) -> AsyncIterator[list[Langua
     """What answers: one engine, or a server a core."""
     async with contextlib.AsyncExitStack() as stack:
         if way.name != SERVERS:
-            engine = gguf.create(str(file), ModelOptions(threads=way.threads, slots=way.slots, context=CONTEXT))
+            options = ModelOptions(threads=way.threads, slots=way.slots, context=CONTEXT, lookup=way.lookup)
+            engine = gguf.create(str(file), options)
             stack.push_async_callback(engine.aclose)
             yield [engine]
             return
@@ -102,24 +120,33 @@ def _cores() -> list[int]:
     return list(allowed)[: physical_cores()]
 
 
-async def measure(way: Way, file: Path, flight: int, count: int) -> tuple[float, float]:
-    """The seconds of all questions, of the clock and of the processors; loading the model is not among them."""
+def method_of(name: str, retriever: Retriever) -> Callable[[LanguageModel], Method]:
+    """RAG with three passages and short answers, or a method of `benchmarks.real`."""
+    if name == "RAG":
+        return lambda model: RAG(model=model, retriever=retriever, form=PHRASE, k=3, max_tokens=48)
+    make = methods(retriever)[name]
+    return lambda model: make(model, False)
+
+
+async def measure(way: Way, method: str, file: Path, flight: int, count: int) -> Taken:
+    """What all questions take; loading the model is not counted."""
     with tempfile.TemporaryDirectory() as folder:
         await asyncio.to_thread(build_index, corpus_path(), Path(folder, "index"))
         retriever, turns = open_index(Path(folder, "index")), asyncio.Semaphore(flight)
         async with models(way, file, flight) as found:
-            methods = [RAG(model=each, retriever=retriever, form=PHRASE, k=3, max_tokens=48) for each in found]
+            make = method_of(method, retriever)
 
-            async def answer(method: RAG, text: str) -> None:
+            async def answer(model: LanguageModel, text: str) -> int:
                 async with turns:
-                    solved = await solve(method, text, Run(), id=text, name="bench")
+                    solved = await solve(make(model), text, Run(), id=text, name="bench")
                     assert solved.trajectory.answer is not None, solved.error
+                    return solved.trajectory.usage.completion
 
-            await asyncio.gather(*(answer(each, "Which river is the longest?") for each in methods))
+            await asyncio.gather(*(answer(each, "Which river is the longest?") for each in found))
             began, cpu = time.perf_counter(), _cpu()
-            pairs = zip(cycle(methods), demo_questions(count), strict=False)
-            await asyncio.gather(*(answer(method, text) for method, (_, text) in pairs))
-            return time.perf_counter() - began, _cpu() - cpu
+            pairs = zip(cycle(found), demo_questions(count), strict=False)
+            written = await asyncio.gather(*(answer(model, text) for model, (_, text) in pairs))
+            return Taken(time.perf_counter() - began, _cpu() - cpu, sum(written))
 
 
 def _cpu() -> float:
@@ -130,12 +157,11 @@ def _cpu() -> float:
     return sum(sum(each.cpu_times()[:2]) for each in [own, *own.children(recursive=True)])
 
 
-def alone(way: Way, arguments: Sequence[str], flight: int) -> tuple[float, float]:
+def alone(way: Way, arguments: Sequence[str], flight: int) -> Taken:
     """The same in a process of its own, because OpenMP reads its environment only once."""
     command = [sys.executable, "-m", "benchmarks.embedded", *arguments, "--flights", str(flight), "--way", way.name]
     done = subprocess.run(command, env=os.environ | way.more, capture_output=True, text=True, check=True)
-    wall, cpu = json.loads(done.stdout.splitlines()[-1])
-    return wall, cpu
+    return Taken(*json.loads(done.stdout.splitlines()[-1]))
 
 
 def compare(
@@ -143,20 +169,22 @@ def compare(
 ) -> Iterator[Row]:
     """These ways at all loads; the first is what the others are compared with."""
     for flight in flights:
-        taken: dict[str, list[tuple[float, float]]] = {way.name: [] for way in chosen}
+        taken: dict[str, list[Taken]] = {way.name: [] for way in chosen}
         for _ in range(rounds):
             for way in chosen:
                 taken[way.name].append(alone(way, arguments, flight))
-        own = median(wall for wall, _ in taken[chosen[0].name])
+        own = median(one.wall for one in taken[chosen[0].name])
         for name, each in taken.items():
-            wall, cpu = median(wall for wall, _ in each), median(cpu for _, cpu in each)
-            yield Row(name, flight, count, wall / count, wall / own, cpu / count)
+            wall, cpu = median(one.wall for one in each), median(one.cpu for one in each)
+            yield Row(name, flight, count, wall / count, wall / own, cpu / count, each[-1].written)
 
 
 def table(rows: Sequence[Row]) -> str:
     """A Markdown table."""
-    lines = ["| way | in flight | s a question | over own choice | processor s |", "|---|" + "---:|" * 4]
-    lines += [f"| {r.way} | {r.in_flight} | {r.wall_s:.2f} | {r.over_own:.2f} | {r.cpu_s:.2f} |" for r in rows]
+    lines = ["| way | in flight | s a question | over own choice | processor s | tokens |", "|---|" + "---:|" * 5]
+    for r in rows:
+        cells = f"{r.in_flight} | {r.wall_s:.2f} | {r.over_own:.2f} | {r.cpu_s:.2f} | {r.written:,}"
+        lines.append(f"| {r.way} | {cells} |")
     return "\n".join(lines)
 
 
@@ -164,6 +192,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Measure and print; a line that says why where no model can run here."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else "")
     parser.add_argument("--model", default="smollm2", help="an alias that was pulled, or a GGUF file")
+    parser.add_argument("--method", default="RAG", choices=["RAG", "RAT", "RaR"])
     parser.add_argument("--questions", type=int, default=8, help="of the demonstration's twenty")
     parser.add_argument("--flights", default="1,8", help="questions in flight")
     parser.add_argument("--rounds", type=int, default=3)
@@ -179,9 +208,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     flights = [int(each) for each in asked.flights.split(",")]
     if asked.way is not None:
         way = next(each for each in ways(physical_cores()) if each.name == asked.way)
-        print(json.dumps(asyncio.run(measure(way, file, flights[0], asked.questions))))
+        print(json.dumps(asyncio.run(measure(way, asked.method, file, flights[0], asked.questions))))
         return
-    same = ["--model", asked.model, "--questions", str(asked.questions)]
+    same = ["--model", asked.model, "--method", asked.method, "--questions", str(asked.questions)]
     rows = []
     wanted = None if asked.ways is None else asked.ways.split(",")
     chosen = [way for way in ways(physical_cores()) if wanted is None or way.name in wanted]

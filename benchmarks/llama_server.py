@@ -35,7 +35,7 @@ class Settings:
 
     model: a GGUF file. context: tokens a slot. threads: None is the server's own choice. binary: a llama-server, with
     its own defaults for everything else; None is the wheel, with the settings of `gguf/` models. more: further
-    arguments of the binary. core: the number of the only core that it may use.
+    arguments of the binary. core: the number of the only core that it may use. lookup: the wheel's, as `--lookup`.
     """
 
     model: Path
@@ -45,6 +45,7 @@ class Settings:
     binary: str | None = None
     more: tuple[str, ...] = ()
     core: int | None = None
+    lookup: bool = False
 
 
 @dataclass(frozen=True)
@@ -86,7 +87,8 @@ def serving(settings: Settings) -> Iterator[Served]:
 def _own(settings: Settings) -> tuple[list[str], str]:
     command = [sys.executable, "-m", "benchmarks.llama_server", str(settings.model)]
     command += ["--slots", str(settings.slots), "--context", str(settings.context)]
-    return command + ([] if settings.threads is None else ["--threads", str(settings.threads)]), ""
+    command += [] if settings.threads is None else ["--threads", str(settings.threads)]
+    return command + (["--lookup"] if settings.lookup else []), ""
 
 
 def _foreign(settings: Settings, binary: str) -> tuple[list[str], str]:
@@ -115,11 +117,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--slots", type=int, default=Settings.slots)
     parser.add_argument("--context", type=int, default=Settings.context)
     parser.add_argument("--threads", type=int)
+    parser.add_argument("--lookup", action="store_true")
     asked = parser.parse_args(arguments)
-    from reground.models._llama import library, parameters_of
+    from reground.models import _llama
 
-    parameters = parameters_of(asked.model, slots=asked.slots, context=asked.context, threads=asked.threads)
-    server = library().Server(parameters)
+    engine = _llama.Settings(asked.model, asked.slots, asked.context, asked.threads, lookup=asked.lookup)
+    server = _llama.library().Server(_llama.parameters_of(engine))
     print(server.listening_address, flush=True)
     threading.Event().wait()
 

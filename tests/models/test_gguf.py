@@ -10,10 +10,12 @@ import sys
 import threading
 import time
 import tracemalloc
+from dataclasses import replace
 
 import pytest
 
 from reground.core.errors import (
+    CapabilityError,
     ConfigurationError,
     ContextLengthExceeded,
     DataError,
@@ -141,6 +143,16 @@ async def test_tokens_of_a_cut_reply_spell_its_text(model):
     assert "".join(entry.token for entry in reply.token_logprobs) == reply.text
 
 
+async def test_lookup_writes_the_same_text_and_tells_no_log_probabilities(path, model):
+    quick = create(str(path), replace(OPTIONS, lookup=True))
+    repeat = [Message(role="user", content="Repeat this sentence three times: The cat sat on the mat by the door.")]
+    asked = sampling(max_tokens=48, stop=("mat by the door. The cat",))
+    (plain,), (guessed,) = await model.generate(repeat, asked), await quick.generate(repeat, asked)
+    assert (guessed.text, guessed.finish_reason) == (plain.text, plain.finish_reason)
+    with pytest.raises(CapabilityError, match="leave --lookup out"):
+        await quick.generate(repeat, sampling(logprobs=True))
+
+
 async def test_a_price_is_charged_where_one_is_given(path):
     priced = create(str(path), ModelOptions(slots=3, context=1024, threads=1, price=Price.parse("1000000,0,2000000")))
     (reply,) = await priced.generate(QUESTION, sampling(max_tokens=2))
@@ -256,9 +268,9 @@ async def test_only_a_cancelled_task_leaves_an_engine_to_its_end(cancelled: bool
 
 
 def test_an_engine_refuses_what_is_malformed_and_calls_after_its_end(path):
-    from reground.models._llama import shared
+    from reground.models._llama import Settings, shared
 
-    engine = shared(path, slots=1, context=256, threads=1)
+    engine = shared(Settings(path, slots=1, context=256, threads=1))
     with pytest.raises(ModelError, match="refused the call"):
         engine.chat({"messages": 3, "stream": True}, lambda chunk: False)
     assert engine.submit(lambda: 5).result() == 5

@@ -12,6 +12,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -27,21 +28,39 @@ _CACHE_MIB = 512  # memory for prompts that lost their slot
 THREADS = "llama"
 """What the names of an engine's threads begin with. A process that is interrupted ends without waiting for them."""
 
-_engines: WeakValueDictionary[tuple[Path, Path | None, int, int, int | None], Engine] = WeakValueDictionary()
+_LOOKED_UP, _GUESSED = 3, 5
+"""Lookup: the last three tokens are looked for in the text so far, and the five that followed there are guessed."""
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What is loaded and how.
+
+    path: a GGUF file. slots: calls that decode together. context: tokens a slot. threads: None leaves the choice.
+    adapter: a LoRA adapter, a GGUF file. lookup: guess the next tokens from the text so far, and check several at once.
+    """
+
+    path: Path
+    slots: int
+    context: int
+    threads: int | None = None
+    adapter: Path | None = None
+    lookup: bool = False
+
+
+_engines: WeakValueDictionary[Settings, Engine] = WeakValueDictionary()
 _loading = threading.Lock()
 
 
 class Engine:
     """A loaded model. Calls block and may come from any thread; up to `slots` of them decode together."""
 
-    def __init__(
-        self, path: Path, *, slots: int, context: int, threads: int | None, adapter: Path | None = None
-    ) -> None:
-        self.slots = slots
-        self.context = context
-        self._server: Any = _start(path, slots, context, threads, adapter)
+    def __init__(self, settings: Settings) -> None:
+        self.slots = settings.slots
+        self.context = settings.context
+        self._server: Any = _start(settings)
         # More threads than slots, so that the next prompts are tokenized while all slots are busy.
-        self._pool = ThreadPoolExecutor(max_workers=2 * slots, thread_name_prefix=THREADS)
+        self._pool = ThreadPoolExecutor(max_workers=2 * settings.slots, thread_name_prefix=THREADS)
 
     def submit(self, work: Callable[[], T]) -> Future[T]:
         """Run something that calls `chat` in one of the engine's threads."""
@@ -63,13 +82,14 @@ class Engine:
         self._server = None
 
 
-def shared(path: Path, *, slots: int, context: int, threads: int | None, adapter: Path | None = None) -> Engine:
-    """The process's engine for this file and these settings. Blocks while it loads."""
-    key = (path.resolve(), adapter and adapter.resolve(), slots, context, threads)
+def shared(settings: Settings) -> Engine:
+    """The process's engine with these settings. Blocks while it loads."""
+    adapter = settings.adapter and settings.adapter.resolve()
+    settings = replace(settings, path=settings.path.resolve(), adapter=adapter)
     with _loading:
-        engine = _engines.get(key)
+        engine = _engines.get(settings)
         if engine is None:
-            engine = _engines[key] = Engine(path, slots=slots, context=context, threads=threads, adapter=adapter)
+            engine = _engines[settings] = Engine(settings)
         return engine
 
 
@@ -105,9 +125,9 @@ def _read(path: str) -> str:
         return ""
 
 
-def _start(path: Path, slots: int, context: int, threads: int | None, adapter: Path | None) -> Any:
+def _start(settings: Settings) -> Any:
     xllamacpp = library()
-    parameters = parameters_of(path, slots=slots, context=context, threads=threads, adapter=adapter)
+    parameters = parameters_of(settings)
     # The engine also listens on a loopback port, which is not needed: a secret key closes it.
     parameters.api_keys = [secrets.token_hex(32)]
     parameters.n_threads_http = 1
@@ -119,24 +139,28 @@ def _start(path: Path, slots: int, context: int, threads: int | None, adapter: P
         return server
     except RuntimeError as error:
         raise ModelError(
-            f"llama.cpp could not load {path}: the file is damaged, of a family that it does not know, or too large "
-            f"for the memory ({slots} slots of {context} tokens)"
-            + ("" if adapter is None else f"; or the adapter {adapter} is not of this model")
+            f"llama.cpp could not load {settings.path}: the file is damaged, of a family that it does not know, or too "
+            f"large for the memory ({settings.slots} slots of {settings.context} tokens)"
+            + ("" if settings.adapter is None else f"; or the adapter {settings.adapter} is not of this model")
         ) from error
 
 
-def parameters_of(path: Path, *, slots: int, context: int, threads: int | None, adapter: Path | None = None) -> Any:
-    """llama.cpp's settings for a model with these slots."""
+def parameters_of(settings: Settings) -> Any:
+    """llama.cpp's own settings for these."""
     xllamacpp = library()
     parameters = xllamacpp.CommonParams()
-    parameters.model.path = str(path)
-    if adapter is not None:
-        parameters.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(adapter), 1.0)]
-    parameters.n_parallel = slots
-    parameters.n_ctx = slots * context
+    parameters.model.path = str(settings.path)
+    if settings.adapter is not None:
+        parameters.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(settings.adapter), 1.0)]
+    parameters.n_parallel = settings.slots
+    parameters.n_ctx = settings.slots * settings.context
     parameters.n_batch = _BATCH
     parameters.cache_ram_mib = _CACHE_MIB
-    parameters.cpuparams.n_threads, parameters.cpuparams_batch.n_threads = threads_of(threads)
+    parameters.cpuparams.n_threads, parameters.cpuparams_batch.n_threads = threads_of(settings.threads)
+    if settings.lookup:
+        guess = parameters.speculative
+        guess.types = [xllamacpp.common_speculative_type.COMMON_SPECULATIVE_TYPE_NGRAM_SIMPLE]
+        guess.ngram_simple.size_n, guess.ngram_simple.size_m = _LOOKED_UP, _GUESSED
     parameters.warmup = False
     parameters.verbosity = -1
     parameters.ui = False

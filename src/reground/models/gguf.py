@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reground.core.daemons import in_daemon
-from reground.core.errors import ConfigurationError, ContextLengthExceeded, MissingExtra, ModelError
+from reground.core.errors import CapabilityError, ConfigurationError, ContextLengthExceeded, MissingExtra, ModelError
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.untrusted import neutralise
 from reground.hub import Progress
@@ -100,7 +100,9 @@ class GgufModel:
         self._special: tuple[str, ...] = ()
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
-        """Return `sampling.n` replies. Raises ContextLengthExceeded and ModelError."""
+        """Return `sampling.n` replies. Raises ContextLengthExceeded, CapabilityError and ModelError."""
+        if sampling.logprobs and self._options.lookup:  # llama.cpp does not tell those of the words that were guessed
+            raise CapabilityError(f"{self.name} gives no log-probabilities with lookup: leave --lookup out")
         engine = self._engine or await self._open()
         cancelled = threading.Event()
         work = _Work(engine, self.name, self._turns(messages), sampling, cancelled)
@@ -138,17 +140,18 @@ class GgufModel:
         return engine
 
     def _load(self, path: Path) -> tuple[Engine, tuple[str, ...]]:
-        from reground.models._llama import shared
+        from reground.models._llama import Settings, shared
 
-        header = read_header(path)
-        engine = shared(
+        header, options = read_header(path), self._options
+        settings = Settings(
             path,
-            slots=self._options.slots or SLOTS,
-            context=self._options.context or min(header.context or CONTEXT, CONTEXT),
-            threads=self._options.threads,
-            adapter=self._options.adapter,
+            slots=options.slots or SLOTS,
+            context=options.context or min(header.context or CONTEXT, CONTEXT),
+            threads=options.threads,
+            adapter=options.adapter,
+            lookup=options.lookup,
         )
-        return engine, header.special
+        return shared(settings), header.special
 
     def _turns(self, messages: Sequence[Message]) -> list[dict[str, str]]:
         """The messages with control tokens broken, which llama.cpp would otherwise read as such."""

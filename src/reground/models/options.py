@@ -85,6 +85,10 @@ class ModelOptions:
     threads: int | None = None
     """Processor threads (gguf); else all cores read prompts and all but one decode."""
 
+    lookup: bool = False
+    """Guess the next words from the text so far and check several at once (gguf): the same text sooner where a reply
+    repeats its prompt, but no log-probabilities."""
+
     adapter: Path | None = None
     """A LoRA adapter: a folder or file of peft (hf), or a GGUF file (gguf)."""
 
