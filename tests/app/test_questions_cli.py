@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,8 +17,11 @@ import pytest
 
 from reground.app.cli import run
 from reground.testing.openai_server import MockOpenAI
+from tests.models.hub import NAME, Hub, hub
 from tests.servers import serving
 from tests.signals import heed_ctrl_c
+
+__all__ = ["hub"]
 
 TOWNS = ("Arles", "Bruges", "Cadiz", "Delft", "Essen")
 
@@ -71,6 +75,9 @@ def test_questions_are_proposed_and_compared_on(server: MockOpenAI, capfd) -> No
     compare = re.search(r"reground (compare .*)", out)
     assert compare is not None
     assert run([*compare[1].split(), "--methods", "direct,rag", "--budgets", "none", "--out", "cmp"]) == 0
+    configs = [json.loads(path.read_text()) for path in Path("cmp").rglob("config.json")]
+    (searched,) = [config["retriever"] for config in configs if config["method"] == "rag"]
+    assert "links" in searched, "own questions are searched as who asks searches"
     (report,) = json.loads(Path("cmp/report.json").read_text())["reports"]
     assert {each["label"]: each["metrics"]["token F1"]["scored"] for each in report["runs"]} == {
         "direct@none": 3, "rag@none": 3,
@@ -144,3 +151,22 @@ def test_what_cannot_work_is_said_in_a_line(server: MockOpenAI, tmp_path: Path, 
     assert "0 of 3 questions from 2 pairs" in out
     assert "dropped: 2 not in the form asked for" in out
     assert not Path("questions.jsonl").exists()
+
+
+def test_ctrl_c_ends_it_while_its_model_is_downloaded(server: MockOpenAI, hub: Hub) -> None:
+    pytest.importorskip("xllamacpp", reason="needs the extra [local]")
+    hub.held = threading.Event()
+    command = [*COMMAND, "--model", f"gguf/{NAME}"]
+    process = subprocess.Popen(
+        [sys.executable, "-c", "from reground.app.cli import main; main()", *command],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, preexec_fn=heed_ctrl_c,
+    )  # fmt: skip
+    try:
+        while process.poll() is None and not any(where == "store" for where, *_ in hub.seen):
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=10)
+        assert process.returncode == 130, err
+    finally:
+        hub.held.set()
+        process.kill()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reground.app import catalogue
-from reground.app.corpora import check_reranker, corpus_retriever, folder_of, reranked
+from reground.app.corpora import ANSWERING, check_reranker, corpus_retriever, folder_of, reranked
 from reground.app.identity import PARTS, identity
 from reground.app.meanings import field_names
 from reground.app.options_web import Web
@@ -19,6 +19,7 @@ from reground.app.searching import other_retriever
 from reground.core.errors import ConfigurationError, DataError, did_you_mean
 from reground.core.journal import fingerprint
 from reground.evaluation.compare import Cell, Configured
+from reground.evaluation.questions import MEASURED
 from reground.evaluation.scaling import cost, scaled, sizes
 from reground.evaluation.tuning import Candidate
 
@@ -116,6 +117,8 @@ async def open_bench(
 ) -> Bench:
     """Open the documents (by default the task's own) and, if code has to run, a sandbox.
 
+    For questions of one's own they are searched as those who ask search them; a benchmark's as the options say.
+
     models: the models by role (model, judge, rewriter). settings: the settings of each method.
     """
     _check_corpus(order.corpus)
@@ -124,7 +127,10 @@ async def open_bench(
     retriever = None
     if any(takes(name, "retriever") for name in methods):
         questions = (each.question for each in task.examples())
-        retriever = await open_search(documents, order, questions=questions, on_index=on_index, on_report=on_report)
+        usual = ANSWERING if task.name.startswith(f"{MEASURED}:") else None
+        retriever = await open_search(
+            documents, order, questions=questions, usual=usual, on_index=on_index, on_report=on_report
+        )
     isolation = None
     if task.form.name in RUNS_CODE or any("sandbox" in catalogue.needs(name) for name in methods):
         from reground.sandbox import find_sandbox
