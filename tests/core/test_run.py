@@ -627,6 +627,33 @@ class TestSolve:
             assert noted == (["answer cut"] if form is PROGRAM else [])
         assert cut.asked == 1
 
+    async def test_a_reply_that_the_budget_cut_is_asked_for_again_by_a_larger_one_alone(self):
+        journal, asked = MemoryJournal(), []
+        for tokens in (40, 40, 400, 400, None, 40):
+            model = Cut("x")
+            await Run(budget=Budget(tokens=tokens), journal=journal).ask(model, "why?", name="a")
+            asked.append(model.asked)
+        assert asked == [1, 0, 1, 0, 1, 0], "the last one finds the whole reply, which was paid for"
+
+    async def test_a_call_that_was_refused_beside_others_is_refused_again_by_the_same_budget_alone(self):
+        async def optional(run, prompt):
+            with run.optional():
+                return await run.ask(model, prompt, name="a")
+            return None
+
+        class Slow(ScriptedModel):
+            async def generate(self, messages, sampling, /):
+                await asyncio.sleep(0.01)
+                return await super().generate(messages, sampling)
+
+        journal, found = MemoryJournal(), []
+        for tokens in (60, 60, 2000):
+            model = Slow(lambda *_: "x")
+            run = Run(budget=Budget(tokens=tokens), journal=journal)
+            said = await gather(*(optional(run.span("one"), prompt) for prompt in ("why?", "how?")))
+            found.append((said, len(model.calls)))
+        assert found == [(["x", None], 1), (["x", None], 0), (["x", "x"], 1)]
+
     async def test_a_program_that_its_own_length_limit_cut_is_given(self):
         run = Run(budget=Budget(tokens=4000))
         solved = await solve(Method(Cut("x = 1", completion=512), form=PROGRAM), "why?", run, id="7", name="m")

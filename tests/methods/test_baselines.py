@@ -300,6 +300,25 @@ def test_flares_thresholds() -> None:
         FLARE(model=ScriptedModel([]), retriever=ScriptedRetriever([]), mask=0.9, threshold=0.8)
 
 
+@pytest.mark.parametrize("again", ["", "  \n", "It has 2850 km. x"])
+async def test_flare_keeps_its_sentence_where_the_new_one_is_empty(again: str) -> None:
+    said = certain("The Danube has 999 km. x", low={"999": 0.1}, finish="length")
+    model = ScriptedModel([said, certain(again or " ", finish="length"), certain("Answer: it")])
+    run = Run()
+    answer = await FLARE(model=model, retriever=ScriptedRetriever(PASSAGES), form=PHRASE).solve(QUESTION, run)
+    assert answer.text == f"{'It has 2850 km.' if again.strip() else 'The Danube has 999 km.'} Answer: it"
+    assert bool(answer.steps[0].citations) == bool(again.strip())
+
+
+async def test_flare_cites_no_passage_that_a_sentence_from_memory_could_not_know() -> None:
+    unsure_one = certain("The Danube has 999 km [1]. x", low={"999": 0.1}, finish="length")
+    informed = certain("The Danube has 2850 km [1]. x", finish="length")
+    model = ScriptedModel([certain("Rivers flow [2]. x", finish="length"), unsure_one, informed, certain("So [1][2].")])
+    answer = await FLARE(model=model, retriever=ScriptedRetriever(PASSAGES)).solve(QUESTION, Run())
+    assert answer.text == "Rivers flow. The Danube has 2850 km [1]. So [1]."
+    assert [each.marker for each in answer.citations] == [1]
+
+
 # Chain-of-Knowledge
 
 

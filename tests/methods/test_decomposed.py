@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,8 @@ from hypothesis import strategies as st
 from reground.core.answers import NUMBER, PHRASE, TEXT, AnswerForm
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError
+from reground.core.evidence import Passage
+from reground.core.journal import MemoryJournal
 from reground.core.run import Run
 from reground.core.solve import solve
 from reground.core.trajectory import GenerateStep
@@ -99,6 +103,27 @@ async def test_it_answers_from_what_a_budget_lets_it_look_up(tokens: int, looked
     assert len(solved.trajectory.answer.steps) == looked_up
     assert bool(looked_up) != bool(notes(run, "ended early"))
     assert bool(looked_up) != (queries(run) == [QUESTION]), "with too little for a division, RAG is what is left"
+
+
+async def test_what_was_read_counts_where_a_budget_has_no_call_left_for_another_part() -> None:
+    parts = "How long is the Danube?\nHow long is the Rhine?"
+    run = Run(budget=Budget(calls=3))
+    scripted = by_job({"the Danube?\nAnswer in a few words": "2850 km", "Notes:": "yes", "": parts})
+    answer = await decomposed(scripted, k=1).solve(QUESTION, run)
+    assert prompts(run, "answer")[0].startswith("Notes:\nHow long is the Danube? 2850 km\n\nQuestion:")
+    assert [step.text for step in answer.steps] == ["2850 km"]
+    assert [each.passage_id for each in answer.shown] == ["danube"], "nobody read the other part's passage"
+
+
+@pytest.mark.parametrize("tokens", range(1000, 1800, 100))
+async def test_a_finished_run_is_replayed_without_a_call_whatever_its_budget(tokens: int) -> None:
+    journal = MemoryJournal()
+    long = [Passage(id=each.id, title=each.title, text=each.text * 40) for each in PASSAGES]
+    for finished in (False, True):
+        scripted = model(CHAIN)
+        method = replace(decomposed(scripted), retriever=ScriptedRetriever(long))
+        await method.solve(QUESTION, Run(budget=Budget(tokens=tokens), journal=journal))
+        assert not (finished and scripted.calls)
 
 
 def test_it_refuses_settings_that_make_no_sense() -> None:

@@ -92,6 +92,16 @@ async def test_parallel_queries_see_the_raw_thoughts_up_to_their_step_only():
         assert "[1]" not in prompt
 
 
+async def test_a_marker_that_the_draft_or_a_step_made_up_becomes_no_citation_of_what_is_found_later():
+    draft = "The Danube is long [2].\n\nThe Rhine is not [1]."
+    answer = await rar(model(draft=draft, step="", last="", overall=""), form=TEXT).solve(QUESTION, Run())
+    assert (answer.text, answer.citations) == ("The Danube is long.\n\nThe Rhine is not.", ())
+    steps = ["The Danube is long [1][3].", "The Rhine is not [1][2][3]."]
+    scripted = model(draft=draft, step=steps, overall="")
+    answer = await rar(scripted, form=TEXT, k=1).solve(QUESTION, Run())
+    assert answer.text == "The Danube is long [1].\n\nThe Rhine is not [1]."
+
+
 async def test_sequential_queries_see_what_is_refined_and_the_raw_step():
     run = Run()
     await rar(queries="sequential", max_rounds=0).solve(QUESTION, run)

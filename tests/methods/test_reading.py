@@ -10,6 +10,7 @@ from reground.app.catalogue import build_method
 from reground.core.answers import ABSTENTION, NUMBER, PHRASE, PROGRAM, TEXT, abstains
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError
+from reground.core.evidence import Passage
 from reground.core.language import Reply, Sampling, TokenLogprob
 from reground.core.run import Run
 from reground.core.trajectory import GenerateStep
@@ -81,6 +82,16 @@ async def test_passages_read_apart_do_not_meet_and_the_one_that_answered_is_show
     assert [prompt.count("<passage number") for prompt in scripted.prompts] == [1, 1, 1]
     assert answer.text == "Danube"
     assert [passage.title for passage in answer.shown] == ["Danube"]
+
+
+@pytest.mark.parametrize("tokens", [500, 800, 1200])
+async def test_passages_read_apart_share_the_room_and_answer_with_as_many_as_it_holds(tokens: int) -> None:
+    long = [Passage(id=each.id, title=each.title, text=each.text * 30) for each in PASSAGES]
+    scripted = ScriptedModel(lambda *_: Reply(text="Danube"))
+    method = RAG(model=scripted, retriever=ScriptedRetriever(long), form=PHRASE, k=3, apart=True)
+    answer = await method.solve(QUESTION, Run(budget=Budget(tokens=tokens)))
+    assert answer.text == "Danube"
+    assert 1 <= len(scripted.calls) <= 3
 
 
 async def test_what_is_off_changes_no_call() -> None:

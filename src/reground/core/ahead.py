@@ -24,6 +24,7 @@ from reground.core.effects import usage_of, usage_of_ended
 from reground.core.guesses import AHEAD, GuessEnded, Guesses, Key, Made
 from reground.core.language import LanguageModel, Message, Prompt, Reply, Sampling, Usage
 from reground.core.optional import Optional
+from reground.core.recording import Limited
 from reground.core.run import Run
 from reground.core.trajectory import Step
 
@@ -160,6 +161,7 @@ class _Twin(Run):
         adapter: TypeAdapter[T],
         make: Callable[[], Awaitable[T]],
         keep: Callable[[], bool] = lambda: True,
+        limited: Limited[T] | None = None,
     ) -> tuple[T, float | None]:
         guesses = cast(Guesses, self._shared.guesses)
         place = (self.place, ordinal)

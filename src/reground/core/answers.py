@@ -142,8 +142,15 @@ class AnswerForm:
 
 _ANSWER_LINE = re.compile(r"(?im)^[ \t>*_#-]*+(?:final\s++)?+answer[\s*_]*+(?:is)?+[\s*_]*+[:：][\s*_]*+(.*)$")
 _ANSWER_INLINE = re.compile(r"(?i)(?<![A-Za-z])(?:final )?answer:\**+\s++(\S.*)$", re.MULTILINE)
-_ANSWER_PHRASE = re.compile(r"(?is)\banswer is:?\s+(.+?)(?:\.(?:\s|$)|\n|$)")
-_VERDICT = re.compile(r"(?i)(yes|no)[*_]*[,.;:][*_]*(?:\s++\S++){4}")
+_INITIAL = r"(?<=\b(?-i:[A-Z]))\.\s++(?!(?:a|an|as|because|both|he|i|in|it|she|so|that|the|they|this)\b)(?-i:[A-Z])"
+"""The point of "John F. Kennedy", and not that of "vitamin C. It is"."""
+_ABBREVIATION = r"(?<=\b(?:st|mr|ms|dr|jr|sr))\.\s"
+_ANSWER_PHRASE = re.compile(rf"(?is)\banswer is:?\s+(.+?)(?:(?!{_INITIAL}|{_ABBREVIATION})\.(?:\s|$)|\n|$)")
+_VERDICT = re.compile(r"(?i)(yes|no)[*_]*(?:[,;:]|\.(?!\s*\d))[*_]*(?:\s++\S++){4}")
+_BETWEEN_LETTERS = r"(?:\s*|[)）.*]*\s*(?:[,、;；/&和及]|and\b)+(?:\s*and\b)?\s*|[)）]\s*(?=[(（]))[(（*]*"
+"""A closed bracket needs a comma, "and" or another bracket behind it: in "A) E. coli" one option is chosen."""
+_LETTERS = re.compile(rf"[(（*]*([A-H](?:{_BETWEEN_LETTERS}[A-H])*)(?![A-Za-z])")
+_NUMBER = re.compile(r"(?:(?<![\w.)$%])[-+])?[$€£¥]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _PYTHON = re.compile(r"py(?:thon)?[0-9]*")
 
 
@@ -194,7 +201,7 @@ def _uncited(phrase: str) -> str:
 def extract_letters(text: str) -> str:
     """The chosen option letters A to H, sorted and without repeats, e.g. "AC"."""
     phrase = extract_phrase(text)
-    joined: re.Match[str] | None = re.match(r"^\(?([A-H](?:[\s,、和及&]*(?:and\s+)?\(?[A-H]\)?)*)(?![A-Za-z])", phrase)
+    joined = _LETTERS.match(phrase)
     letters: list[str] = (
         re.findall(r"[A-H]", joined.group(1)) if joined else re.findall(r"(?<![A-Za-z])[A-H](?![A-Za-z])", phrase)
     )
@@ -202,11 +209,11 @@ def extract_letters(text: str) -> str:
 
 
 def extract_number(text: str) -> str:
-    """The last number of the answer phrase, else of the text; thousands separators removed."""
+    """The last number of the answer phrase, else of the text, without thousands separators and currency."""
     for place in (extract_phrase(text), text):
-        numbers: list[str] = re.findall(r"[-+]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?", place)
+        numbers: list[str] = _NUMBER.findall(place.replace("\u2212", "-"))
         if numbers:
-            return numbers[-1].replace(",", "")
+            return re.sub(r"[,$€£¥]", "", numbers[-1])
     return ""
 
 

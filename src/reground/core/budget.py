@@ -76,8 +76,13 @@ class Meter:
     _started: float = field(init=False)
     _carried: float = 0.0
 
+    limits: str | None = field(init=False)
+    """The limits of tokens and calls, in words that a record can be named by; None without any."""
+
     def __post_init__(self) -> None:
         self._started = self.clock()
+        limits = (self.budget.tokens, self.budget.completion, self.budget.calls)
+        self.limits = str(limits) if any(limit is not None for limit in limits) else None
 
     @property
     def elapsed(self) -> float:
@@ -213,15 +218,20 @@ class Meter:
             self._estimated += estimated * max(1, usage.calls)
             self._measured += usage.prompt
 
-    def see(self, wanted: Sampling, replies: Sequence[Reply]) -> None:
-        """Remember the replies that a budget of tokens cut below the requested length.
+    def cuts(self, wanted: Sampling, replies: Sequence[Reply]) -> list[str]:
+        """The texts of the replies that a budget of tokens cut below the requested length.
 
         Their usage shows this, so it works for replayed replies too.
         """
         written = sum(reply.usage.completion for reply in replies)
         limited = self.budget.tokens is not None or self.budget.completion is not None
-        if limited and written < wanted.max_tokens * wanted.n:
-            self._cut.update(reply.text.strip() for reply in replies if reply.finish_reason == "length")
+        if not limited or written >= wanted.max_tokens * wanted.n:
+            return []
+        return [reply.text.strip() for reply in replies if reply.finish_reason == "length"]
+
+    def see(self, wanted: Sampling, replies: Sequence[Reply]) -> None:
+        """Remember the replies that a budget of tokens cut."""
+        self._cut.update(self.cuts(wanted, replies))
 
     def has_cut(self, text: str) -> bool:
         """Whether the text is a reply that the token budget cut."""

@@ -5,19 +5,23 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Generic, TypeVar
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
 from reground.core.answers import Answer
 from reground.core.budget import Meter
+from reground.core.errors import BudgetExceeded
 from reground.core.events import Event, Observer
 from reground.core.guesses import GuessEnded, Guesses, Key, Made
 from reground.core.journal import Effect, Journal
 from reground.core.language import Usage
+from reground.core.optional import REFUSING
 from reground.core.trajectory import Candidate, ChooseStep, NoteStep, Step
 
 T = TypeVar("T")
+REFUSED = TypeAdapter(tuple[str, str])
+"""How a refusal is written: the limit, and why."""
 _log = logging.getLogger(__name__)
 
 
@@ -41,6 +45,15 @@ class Shared:
     """The ids of documents that this question must not find."""
     guesses: Guesses | None = None
     """Calls made before their turn, as soon as a method has made any."""
+
+
+@dataclass(frozen=True)
+class Limited(Generic[T]):
+    """The fingerprints of a reply that the budget cut, and of a call that it refused; another budget has others."""
+
+    cut: str
+    refused: str
+    is_cut: Callable[[T], bool]
 
 
 class Recording:
@@ -131,11 +144,15 @@ class Recording:
         adapter: TypeAdapter[T],
         make: Callable[[], Awaitable[T]],
         keep: Callable[[], bool] = lambda: True,
+        limited: Limited[T] | None = None,
     ) -> tuple[T, float | None]:
         """An effect's result, recorded, guessed or made now; and when it ended, if its cost is to be counted again."""
         key = (self._path, ordinal, mark)
         guesses = self._shared.guesses
         found: tuple[T, float | None] | None = self._replay(ordinal, mark, adapter, name)
+        if found is None and limited is not None:
+            found = self._replay(ordinal, limited.cut, adapter, name)
+            make = self._refusing(ordinal, limited.refused, make)
         if found is not None:
             if guesses is not None and key in guesses.recorded:
                 self._note_used(name)
@@ -147,7 +164,8 @@ class Recording:
             if found is None:
                 found = await self._shown(guesses, key, name, make), None
         if keep():
-            await self._write(ordinal, mark, adapter, found[0])
+            at = limited.cut if limited is not None and limited.is_cut(found[0]) else mark
+            await self._write(ordinal, at, adapter, found[0])
         return found
 
     async def _guessed(
@@ -193,6 +211,25 @@ class Recording:
         shared = self._shared
         effect = Effect(self._path, ordinal, mark, adapter.dump_json(result).decode(), shared.meter.elapsed)
         await shared.journal.append(shared.run_id, shared.question_id, effect)
+
+    def _refusing(self, ordinal: int, mark: str, make: Callable[[], Awaitable[T]]) -> Callable[[], Awaitable[T]]:
+        """The call, refused again if the same budget refused it before.
+
+        At a replay the calls beside it have ended, and there may be room that there was not.
+        """
+
+        async def refusing() -> T:
+            effect = self._shared.recorded.get((self._path, ordinal))
+            if effect is not None and effect.fingerprint == mark:
+                raise BudgetExceeded(*REFUSED.validate_json(effect.result))
+            try:
+                return await make()
+            except BudgetExceeded as error:
+                if error.limit in REFUSING:
+                    await self._write(ordinal, mark, REFUSED, (error.limit, str(error)))
+                raise
+
+        return refusing
 
     def _next(self) -> int:
         ordinal = self._ordinal

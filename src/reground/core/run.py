@@ -31,7 +31,7 @@ from reground.core.optional import Optional
 from reground.core.pairs import Pair, Scorer, comparable
 from reground.core.programs import Execution, Program, Sandbox
 from reground.core.reasoning import separate
-from reground.core.recording import Recording, Shared
+from reground.core.recording import Limited, Recording, Shared
 from reground.core.storable import storable_text
 from reground.core.trajectory import (
     ExecuteStep,
@@ -179,7 +179,8 @@ class Run(Recording):
         async def pay() -> tuple[Reply, ...]:
             return await self._paid(model, messages, asked, name, least, optional=optional)
 
-        replies, recorded_at = await self._made(ordinal, mark, name, REPLIES, pay)
+        limited = self._limited(mark, wanted)
+        replies, recorded_at = await self._made(ordinal, mark, name, REPLIES, pay, limited=limited)
         if recorded_at is not None:
             self._shared.meter.replay(priced(usage_of(replies), model), recorded_at, messages)
         replies = unfence(replies, messages)  # the journal keeps the originals
@@ -191,6 +192,14 @@ class Run(Recording):
                 f"{model.name} gave no log-probabilities, which this method needs; choose a model or a server that does"
             )
         return list(replies)
+
+    def _limited(self, mark: str, wanted: Sampling) -> Limited[tuple[Reply, ...]] | None:
+        """How the budget's doings with a call are recorded."""
+        limits = self.meter.limits
+        if limits is None:
+            return None
+        cut, refused = fingerprint("cut", mark, limits), fingerprint("refused", mark, limits)
+        return Limited(cut, refused, lambda replies: bool(self.meter.cuts(wanted, replies)))
 
     def _seeded(self, wanted: Sampling, ordinal: int) -> Sampling:
         """The sampling with a seed if it needs one, derived from the call's position, which timing cannot change."""

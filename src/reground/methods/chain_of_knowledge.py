@@ -97,7 +97,7 @@ class ChainOfKnowledge:
 
     async def _adapt(self, question: str, chain: str, run: Run) -> Answer:
         evidence = Evidence()
-        drafts, _ = split_draft(chain, self.form, most=self.max_steps)
+        drafts, _ = split_draft(evidence.checked(chain, run, self.form), self.form, most=self.max_steps)
         steps = [run.span("rationale", step=number) for number in range(1, len(drafts) + 1)]
         looked_up = await gather(
             *(self._look_up(question, draft, step) for draft, step in zip(drafts, steps, strict=True))

@@ -174,17 +174,26 @@ class Decomposed:
                 asked = [filled(parts[n], notes) for n in ready]
                 found = await gather(*(find(run, self.retriever, each, k=self.k) for each in asked))
                 markers = [evidence.add(passages) for passages in found]
+                # All prompts before the first call, whose cost would be another at a replay.
+                pages = [evidence.copy() for _ in ready]
+                prompts = [
+                    self._reading(part, page, marks, run, left=len(waiting))
+                    for part, page, marks in zip(asked, pages, markers, strict=True)
+                ]
                 said = await gather(
                     *(
-                        self._read(part, evidence.copy(), marks, run, left=len(waiting))
-                        for part, marks in zip(asked, markers, strict=True)
+                        self._read(part, prompt, page.held, run)
+                        for part, prompt, page in zip(asked, prompts, pages, strict=True)
                     )
                 )
-                notes |= dict(zip(ready, said, strict=True))
+                notes |= {n: note for n, note in zip(ready, said, strict=True) if note is not None}
+                if None in said:
+                    break
         sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
         text = await run.ask(self.model, self._concluding(question, notes), name="answer", sampling=sampling)
         steps = [notes[n] for n in sorted(notes)]
-        return run.propose(evidence.answer(text, run, self.form, shown=evidence.all, steps=steps))
+        shown = [marker for step in steps for marker in step.citations]
+        return run.propose(evidence.answer(text, run, self.form, shown=shown, steps=steps))
 
     def _rag(self) -> RAG:
         """What reads a question that is not divided."""
@@ -204,15 +213,18 @@ class Decomposed:
         sampling = Sampling(temperature=self.temperature, max_tokens=self.most * self.part_tokens)
         return read_parts(await run.ask(self.model, turns, name="divide", sampling=sampling))[: self.most]
 
-    async def _read(self, part: str, evidence: Evidence, markers: Sequence[int], run: Run, *, left: int) -> Thought:
-        """A part's short answer from its own passages. left: parts that are still to be read, this one included."""
+    def _reading(self, part: str, evidence: Evidence, markers: Sequence[int], run: Run, *, left: int) -> str:
+        """The prompt that reads a part's own passages. left: parts that are still to be read, this one included."""
         values, tokens = {"question": part}, self.passage_tokens
-        prompt = evidence.fill(
-            self.prompts.read, values, markers, run, tokens=tokens, reply=self.part_tokens, uses=left
-        )
-        sampling = Sampling(temperature=self.temperature, max_tokens=self.part_tokens)
-        said = await run.ask(self.model, prompt, name="read", sampling=sampling)
-        return Thought(text=squeezed(said).rstrip("."), query=part, citations=tuple(evidence.held))
+        return evidence.fill(self.prompts.read, values, markers, run, tokens=tokens, reply=self.part_tokens, uses=left)
+
+    async def _read(self, part: str, prompt: str, held: Sequence[int], run: Run) -> Thought | None:
+        """A part's short answer; None where there is no room for it beside the last call."""
+        with run.optional():
+            sampling = Sampling(temperature=self.temperature, max_tokens=self.part_tokens)
+            said = await run.ask(self.model, prompt, name="read", sampling=sampling)
+            return Thought(text=squeezed(said).rstrip("."), query=part, citations=tuple(held))
+        return None
 
     def _concluding(self, question: str, notes: dict[int, Thought]) -> Sequence[Message]:
         """The messages of the last call."""

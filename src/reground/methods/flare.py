@@ -89,13 +89,19 @@ class FLARE:
                 if sentence.strip() and unsure(tokens, self.threshold):
                     run.propose(self._answer(text + sentence, evidence, thoughts, step))
                     query = masked(tokens, self.mask) or question
-                    reply, markers = await self._informed(question, text, query, evidence, step)
-                    sentence, _ = next_sentence(reply, self.form)
-            said = sentence.strip()
+                    informed, held = await self._informed(question, text, query, evidence, step)
+                    again, _ = next_sentence(informed, self.form)
+                    if again.strip():
+                        reply, sentence, markers = informed, again, held
+                    else:
+                        step.note("rewriting empty", kept=sentence.strip())
+                known = [*markers, *evidence.cited(text, self.form)]
+                checked = evidence.checked(sentence, step, self.form, known=known).rstrip()
+                said = checked.strip()
             if not said or said in [thought.text for thought in thoughts]:
                 break
             thoughts.append(Thought(text=said, query=query, citations=tuple(markers)))
-            text += sentence
+            text += checked + sentence[len(sentence.rstrip()) :]
             run.propose(self._answer(text, evidence, thoughts, run))
             if finished(reply, sentence) or _ANSWERED.search(sentence):
                 break

@@ -144,7 +144,9 @@ class _Solving:
         written = style(form) if form.final_pass or self._writes_whole else ""
         stated = "" if self._writes_whole else form.instruction
         prompt = render(config.prompts.draft, question=self.question, layout=layout(form), style=written, form=stated)
-        draft = readable(await self.calls.write(prompt, self.run, name="draft"), form)
+        draft = self.evidence.checked(
+            readable(await self.calls.write(prompt, self.run, name="draft"), form), self.run, form
+        )
         thoughts, raw = split_draft(draft, form, most=max(1, self._most_steps()))
         for i, thought in enumerate(thoughts):
             self.steps.append(Step(thought, spans.enter_context(self.run.span("step", step=i + 1, phase=1))))
@@ -261,6 +263,7 @@ class _Solving:
         refined = await self.calls.refine(template, self._about(template, step, **common), step.run, unrefined)
         if refined is None:
             return unrefined
+        refined = self._checked(refined, join_steps([verified, unrefined]), step.run)
         self._support(self.evidence.held)
         step.grounded = True
         text = refined if raw is None else with_answer(refined, unrefined, config.form, step.run)
@@ -350,8 +353,14 @@ class _Solving:
         refined = await self.calls.refine(prompts.refine_answer, prompt, run, answer)
         if refined is None:
             return Idle("the refinement was empty or cut")
+        refined = self._checked(refined, answer, run)
         text = with_answer(refined, answer, config.form, run)
         return kept_whole(answer, text, config.form, run)
+
+    def _checked(self, refined: str, before: str, run: Run) -> str:
+        """The text without markers of passages that neither its prompt showed nor the text before it cites."""
+        known = [*self.evidence.held, *self.evidence.cited(before, self.config.form)]
+        return self.evidence.checked(refined, run, self.config.form, known=known)
 
     async def _additional(self, query: str, run: Run) -> list[Passage]:
         """Passages for the whole answer; with `fresh_evidence`, unseen ones if there are any."""

@@ -97,12 +97,19 @@ class Reading:
         values = {"question": question, "form": self.stated(form, plain)}
         groups = [[marker] for marker in markers] if self.apart and markers else [list(markers)]
         prompts, held = [], []
-        for left, group in zip(range(len(groups), 0, -1), groups, strict=True):
-            prompts.append(evidence.fill(template, values, group, run, tokens=tokens, uses=uses * left))
+        for group in groups:  # none has been asked yet, so all share the same room
+            prompts.append(evidence.fill(template, values, group, run, tokens=tokens, uses=uses * len(groups)))
             held.append(evidence.held)
-        drawn = await gather(
-            *(run.generate(model, prompt, name=name, sampling=sampling, logprobs="welcome") for prompt in prompts)
-        )
+
+        async def draw(prompt: str) -> Sequence[Reply]:
+            return await run.generate(model, prompt, name=name, sampling=sampling, logprobs="welcome")
+
+        async def perhaps(prompt: str) -> Sequence[Reply]:
+            with run.optional():
+                return await draw(prompt)
+            return ()
+
+        drawn = await gather(draw(prompts[0]), *map(perhaps, prompts[1:]))
         read = [(reply, group) for replies, group in zip(drawn, held, strict=True) for reply in replies]
         chosen = elected([reply for reply, _ in read], self.compared(form)) if votes else 0
         if votes:
