@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from reground.app.corpora import cached_index_path, corpus_retriever, default_settings
+from reground.app.corpora import cached_index_path, corpus_retriever, default_settings, is_index
+from reground.core.errors import IndexRefused
+from reground.retrieval.index import build_index
 from reground.retrieval.settings import Progress
 
 FINDS = """
@@ -67,3 +69,27 @@ def test_processes_that_index_the_same_corpus_at_once_all_find(tmp_path: Path) -
     for process in running:
         out, error = process.communicate(timeout=120)
         assert (process.returncode, out.strip()) == (0, "['7.txt']"), error
+
+
+async def test_documents_beside_another_programs_manifest_are_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
+    corpus = corpus_of(tmp_path / "notes")
+    for content in ('{"name": "An extension", "manifest_version": 3}', "no JSON", "[]"):
+        (corpus / "manifest.json").write_text(content)
+        assert not is_index(corpus)
+    retriever = await corpus_retriever(corpus)
+    assert [passage.id for passage in await retriever.retrieve("owls", k=1)] == ["7.txt"]
+
+
+async def test_an_index_that_is_damaged_is_refused_and_not_read_as_documents(tmp_path: Path) -> None:
+    index = tmp_path / "index"
+    build_index(corpus_of(tmp_path / "notes"), index)
+    assert is_index(index)
+    (index / "notes.txt").write_text("Somebody put this here.")
+    assert is_index(index)
+    (index / "notes.txt").unlink()
+    (index / "manifest.json").write_text("cut of")
+    with pytest.raises(IndexRefused, match=r"is damaged: its manifest\.json is not JSON"):
+        await corpus_retriever(index)

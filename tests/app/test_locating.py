@@ -118,7 +118,8 @@ It is fun.
         ("It is quick.", 13, "Guide > Install"),
         ("It is easy.", 17, "Guide > Install > Linux"),
         ("It is fun.", 21, "Guide > Use"),
-        ("title: Guide", 2, ""),
+        ("title: Guide", None, ""),  # of the front matter, which no passage holds
+        ("Guide", 5, "Guide"),
     ],
 )
 def test_a_place_in_markdown_has_the_headings_above_it(quote: str, line: int, heading: str, tmp_path: Path) -> None:

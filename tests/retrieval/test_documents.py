@@ -167,6 +167,27 @@ def test_html_without_an_article_gives_its_plain_text() -> None:
     assert read("b.html", "<p>no title").title == "b"
 
 
+LONG = "x" * (11 << 20)
+
+
+@pytest.mark.parametrize(
+    "before",
+    ["<div>" * 1500, f"<!--{LONG}-->", f"<p>{LONG}</p>", f"<script>{LONG}</script>", f"<img src='data:,{LONG}'>"],
+    ids=["elements", "comment", "text", "script", "attribute"],
+)
+def test_html_beyond_the_ordinary_limits_of_its_parser_is_read_to_its_end(before: str) -> None:
+    for page in (f"{before}<h1>Rivers</h1><p>The end.", f"<html><body>{before}<h1>Rivers</h1><p>The end.</body>"):
+        document = read("a.html", page)
+        assert (document.title, document.partly) == ("Rivers", "")
+        assert document.text.endswith("Rivers\nThe end.")
+
+
+def test_html_beyond_all_limits_says_what_is_missing() -> None:
+    document = read("a.html", f"<p>The beginning.</p>{'<div>x' * 200_000}<p>The end.")
+    assert document.text.startswith("The beginning.")
+    assert "and all behind it, was not read" in document.partly or document.text.endswith("The end.")
+
+
 def pdf(pages: list[str], title: str = "", password: str = "") -> bytes:
     """A PDF made by hand with one line a page."""
     from io import BytesIO

@@ -20,7 +20,7 @@ from reground.core.evidence import Retriever
 from reground.retrieval.decontaminate import Decontaminator
 from reground.retrieval.index import build_index, open_index
 from reground.retrieval.settings import IndexReport, IndexSettings, Progress, Skipped
-from tests.retrieval.corpora import jsonl, write
+from tests.retrieval.corpora import OLD_NS, jsonl, write
 
 NOTES: dict[str, str | bytes] = {
     "cats.md": "# Cats\n\nCats purr.\n",
@@ -275,6 +275,66 @@ def test_a_document_comes_forward_when_the_one_in_its_way_has_gone(tmp_path: Pat
     report = build_index(tmp_path / "notes", index)
     assert (report.documents, report.duplicate_count) == (2, 0)
     assert search(index, "third") == ["1"]
+
+
+def records(ids: str) -> str:
+    return jsonl({"id": id_, "text": f"text of {id_}"} for id_ in ids)
+
+
+def test_a_document_that_moves_to_an_earlier_file_stays(tmp_path: Path) -> None:
+    notes, index = tmp_path / "notes", tmp_path / "index"
+    write(notes, {"part-0.jsonl": records("abc"), "part-1.jsonl": records("defg")})
+    build_index(notes, index)
+    write(notes, {"part-0.jsonl": records("acdxxf"), "part-1.jsonl": records("efg")}, old=False)
+    report = build_index(notes, index)
+    assert (report.documents, report.read, report.removed) == (7, 2, 2)
+    assert (report.duplicate_count, report.duplicates) == (2, ("x", "f"))
+    assert sorted(search(index, "text")) == [*"acdefgx"]
+    assert build_index(notes, index).name == report.name
+
+
+def test_a_build_that_ends_before_a_moved_document_is_read_is_gone_on_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reground.retrieval.build._TELL_SECONDS", 0.0)
+    notes, index = tmp_path / "notes", tmp_path / "index"
+    write(notes, {"part-0.jsonl": records("abc"), "part-1.jsonl": records("defg")})
+    build_index(notes, index)
+    write(notes, {"part-0.jsonl": records("acd"), "part-1.jsonl": records("efg")})
+    for name in ("part-0.jsonl", "part-1.jsonl"):
+        os.utime(notes / name, ns=(OLD_NS + 1, OLD_NS + 1))
+
+    def stop(progress: Progress) -> None:
+        if progress.total == 1:  # both files changed, and then one is read again
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build_index(notes, index, progress=stop, save_every=0.0)
+    assert sorted(search(index, "text")) == [*"abcdefg"]
+    report = build_index(notes, index)
+    assert (report.documents, sorted(search(index, "text"))) == (6, [*"acdefg"])
+
+
+@settings(max_examples=12, suppress_health_check=list(HealthCheck))
+@given(
+    versions=st.lists(
+        st.dictionaries(st.sampled_from(["a.jsonl", "b.jsonl", "c.jsonl"]), st.text("uvwxyz", max_size=5)),
+        min_size=2,
+        max_size=4,
+    )
+)
+def test_documents_that_move_between_files_are_neither_lost_nor_kept(
+    tmp_path_factory: pytest.TempPathFactory, versions: list[dict[str, str]]
+) -> None:
+    work = tmp_path_factory.mktemp("versions")
+    updated = None
+    for files in versions:
+        shutil.rmtree(work / "notes", ignore_errors=True)
+        write(work / "notes", {"always.txt": "always"} | {name: records(ids) for name, ids in files.items()}, old=False)
+        updated = build_index(work / "notes", work / "updated")
+    fresh = build_index(work / "notes", work / "fresh")
+    assert updated is not None
+    assert (updated.name, updated.documents, updated.passages) == (fresh.name, fresh.documents, fresh.passages)
 
 
 def test_text_that_is_no_valid_unicode_is_indexed_all_the_same(tmp_path: Path) -> None:

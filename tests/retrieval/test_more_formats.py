@@ -37,6 +37,18 @@ def test_a_message_of_html_gives_its_text() -> None:
     assert text.endswith("\n\nThe Danube")
 
 
+def test_deep_pages_in_messages_and_books_are_read_to_their_end() -> None:
+    page = f"{'<div>' * 300}<p>The Danube.</p>"
+    assert "The Danube." in read("a.eml", files.mail("Rivers", "", html=page)).text
+    assert read("a.epub", files.epub({"a": page, "b": "<p>The Seine.</p>"})).text == "The Danube.\n\nThe Seine."
+    deeper = "<div>" * 3000
+    for name, content in (
+        ("a.eml", files.mail("Rivers", "", html=deeper)),
+        ("a.epub", files.epub({"a": "x" + deeper})),
+    ):
+        assert "was not read" in read(name, content).partly
+
+
 def parts(kind: str, *said: str) -> str:
     each = "".join(f"\n--{kind}\nContent-Type: {part}" for part in said)
     return f"multipart/{kind}; boundary={kind}\n{each}\n--{kind}--\n"
@@ -153,6 +165,19 @@ def test_a_row_of_words_among_numbers_gives_no_names_to_the_rest() -> None:
 def test_a_table_with_a_field_without_end_is_read_as_text() -> None:
     content = 'a,b\n"' + "x\n" * 200_000
     assert read("a.csv", content).text == content
+
+
+@pytest.mark.parametrize("end", ["", "\n"])
+def test_a_table_with_an_open_quote_is_read_as_text(end: str) -> None:
+    for last in ('"Rhine,1230\nSeine,777', '"'):
+        content = f"River,km\nDanube,2850\n{last}{end}"
+        assert read("a.csv", content).text == content
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_harmless_quotes_leave_a_table_a_table(end: str) -> None:
+    document = read("a.csv", f'Film,Said\n"Jaws" he said,5" wide\nend,"end"{end}')
+    assert document.text == 'Film | Said\n\nFilm: Jaws he said; Said: 5" wide\n\nFilm: end; Said: end'
 
 
 def test_a_long_table_is_cut_and_says_so() -> None:

@@ -17,6 +17,7 @@ from reground.retrieval.documents import SourceFile
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.index import build_index
 from reground.retrieval.readers import read_file
+from reground.retrieval.reading import ocr
 from reground.retrieval.reading.result import Circumstances
 from tests.retrieval.corpora import write
 from tests.retrieval.test_documents import pdf
@@ -132,6 +133,8 @@ def test_scanned_pages_between_others_are_read_where_they_stand(programs: Path) 
         "1 page of 4 is a picture; install tesseract to have it read",
     )
     assert read_whole(mixed(LARGE, LARGE))[1] == "2 pages of 4 are pictures; install tesseract to have them read"
+    many = mixed(*[LARGE] * (ocr.MOST_PAGES + 1))
+    assert read_whole(many)[1] == "501 pages of 503 are pictures; install tesseract to have them read"
     install(programs, "tesseract", READS)
     assert read_whole(mixed(LARGE, SMALL)) == ("Before\n\npage of ffd8 -l eng\n\nAfter", "")
 

@@ -6,12 +6,13 @@ import zlib
 from io import BytesIO
 
 import pytest
-from pypdf import PdfWriter
+from pypdf import PdfReader, PdfWriter
 from pypdf.generic import (
     ArrayObject,
     DecodedStreamObject,
     DictionaryObject,
     NameObject,
+    NullObject,
     NumberObject,
     PdfObject,
     StreamObject,
@@ -19,7 +20,8 @@ from pypdf.generic import (
 )  # fmt: skip
 
 from reground.retrieval.encodings import Unreadable
-from reground.retrieval.reading.pdf import pdf_pages
+from reground.retrieval.reading.pdf import pdf_pages, read_pdf
+from reground.retrieval.reading.result import PLAIN
 from tests.retrieval.test_documents import pdf
 
 _LETTERS = b"""/CIDInit /ProcSet findresource begin begincmap 1 begincodespacerange <0000> <FFFF> endcodespacerange
@@ -63,17 +65,17 @@ def test_words_are_apart_where_a_font_has_no_space() -> None:
     font = made(Type="/Font", Subtype="/Type0", BaseFont="/L", Encoding="/Identity-H")
     words = [f"<{''.join(f'{ord(letter) - 32:04x}' for letter in word)}>" for word in ("the", "danube", "is", "long")]
     drawing = f"BT /F1 12 Tf 20 200 Td [{' -300 '.join(words)}] TJ ET"
-    assert pdf_pages(page(stream(drawing.encode()), font, cid, stream(_LETTERS))) == ("", ["the danube is long"])
+    assert pdf_pages(page(stream(drawing.encode()), font, cid, stream(_LETTERS))) == ("", ["the danube is long"], 0)
 
 
 def test_a_word_divided_at_the_end_of_a_line_is_put_together() -> None:
     drawing = b"BT /F1 12 Tf 20 200 Td (dis-) Tj 0 -14 Td (tribution by Non-) Tj 0 -14 Td (Maintainers) Tj ET"
     font = made(Type="/Font", Subtype="/Type1", BaseFont="/Helvetica")
-    assert pdf_pages(page(stream(drawing), font))[1] == ["distribution by Non-Maintainers"]
+    assert pdf_pages(page(stream(drawing), font)).texts == ["distribution by Non-Maintainers"]
 
 
 def test_the_dots_of_a_table_of_contents_are_few() -> None:
-    assert pdf_pages(pdf(["1.1 Rivers . . . . . . . . . . 12", "1.2 Lakes......... 13", "And so on ..."]))[1] == [
+    assert pdf_pages(pdf(["1.1 Rivers . . . . . . . . . . 12", "1.2 Lakes......... 13", "And so on ..."])).texts == [
         "1.1 Rivers … 12", "1.2 Lakes … 13", "And so on ...",
     ]  # fmt: skip
 
@@ -96,4 +98,27 @@ def test_what_the_tick_raises_ends_the_reading() -> None:
 
 
 def test_the_first_pages_of_many() -> None:
-    assert pdf_pages(pdf(["One", "Two", "Three"], title="Rivers"), most=2) == ("Rivers", ["One", "Two"])
+    assert pdf_pages(pdf(["One", "Two", "Three"], title="Rivers"), most=2) == ("Rivers", ["One", "Two"], 0)
+
+
+def broken(pages: list[str], *numbers: int) -> bytes:
+    """A PDF in which nothing stands in the place of some pages."""
+    writer = PdfWriter(clone_from=PdfReader(BytesIO(pdf(pages))))
+    kids = writer.root_object["/Pages"]["/Kids"]
+    for number in numbers:
+        kids[number] = NullObject()
+    out = BytesIO()
+    writer.write(out)
+    return out.getvalue()
+
+
+def test_a_page_that_cannot_be_loaded_costs_itself_alone() -> None:
+    content = broken(["One", "Two", "Three"], 1)
+    assert pdf_pages(content) == ("", ["One", "", "Three"], 1)
+    read = read_pdf(content, PLAIN)
+    assert (read.text, read.partly) == ("One\n\nThree", "1 of 3 pages could not be read")
+
+
+def test_a_pdf_without_a_page_that_can_be_loaded_is_refused() -> None:
+    with pytest.raises(Unreadable, match="is not a readable PDF: none of its pages can be loaded"):
+        read_pdf(broken(["One", "Two"], 0, 1), PLAIN)

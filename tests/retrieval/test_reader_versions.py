@@ -55,5 +55,5 @@ def test_the_same_text_is_not_indexed_again(tmp_path: Path) -> None:
 
 
 def test_a_kind_has_a_version() -> None:
-    assert version("a/b.PDF") == 3
+    assert version("a/b.PDF") == 4
     assert version("notes.txt") == version("Makefile") == 1

@@ -70,6 +70,32 @@ def test_a_folder_that_is_closed_is_named(tmp_path: Path) -> None:
         (tmp_path / "closed").chmod(0o700)
 
 
+def test_files_in_a_folder_that_may_be_listed_but_not_entered_are_named(tmp_path: Path) -> None:
+    write(tmp_path, {"a.md": "x", "listed/b.md": "x", "listed/1700000000.M1P2.host:2,S": "x"})
+    (tmp_path / "listed").chmod(0o400)
+    try:
+        if os.access(tmp_path / "listed", os.X_OK):
+            pytest.skip("every folder can be entered by this user")
+        refused = ("failed", "cannot be read: Permission denied")
+        assert left_out(tmp_path) == dict.fromkeys(("listed/1700000000.M1P2.host:2,S", "listed/b.md"), refused)
+    finally:
+        (tmp_path / "listed").chmod(0o700)
+
+
+def test_a_file_that_the_system_refuses_to_look_at_is_named(tmp_path: Path) -> None:
+    folder = tmp_path  # until its path is as long as a path may be, so that those of its files are longer
+    while (room := 4090 - len(os.fsencode(folder))) > 1:
+        folder /= "d" * min(room - 1, 200)
+    write(tmp_path, {"a.md": "x"})
+    folder.mkdir(parents=True)
+    opened = os.open(folder, os.O_RDONLY)
+    for name in ("letter", "notes.md"):
+        os.close(os.open(name, os.O_CREAT | os.O_WRONLY, dir_fd=opened))
+    os.close(opened)
+    assert [file.name for file in survey(tmp_path).files] == ["a.md"]
+    assert list(left_out(tmp_path).values()) == [("failed", "cannot be read: File name too long")] * 2
+
+
 def test_what_stands_beside_a_beir_corpus_is_named(tmp_path: Path) -> None:
     write(tmp_path, {"corpus.jsonl": '{"id": "1", "text": "x"}', "queries.jsonl": "x", "qrels/test.tsv": "x"})
     assert {path: kind for path, (kind, _) in left_out(tmp_path).items()} == {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from pathlib import Path
 
 import pytest
@@ -46,3 +47,25 @@ def test_the_weights_of_a_folder_are_known_without_loading_them(tmp_path: Path) 
     (tmp_path / "model.safetensors").write_bytes(b"two")
     assert create_embedder(f"st/{tmp_path}").weights != before
     assert create_embedder("st/some/model-of-a-hub").weights is None
+
+
+@pytest.mark.parametrize(
+    ("model", "file"),
+    [
+        ("st", "0_Transformer/model.safetensors"),
+        ("st", "1_Pooling/config.json"),
+        ("st", "query_0_StaticEmbedding/model.safetensors"),
+        ("onnx", "onnx/model.onnx"),
+        ("onnx", "1_Pooling/config.json"),
+    ],
+)
+def test_the_weights_of_a_folder_are_those_of_its_parts_too(model: str, file: str, tmp_path: Path) -> None:
+    write(tmp_path, {"model.safetensors": "one"})
+    flat = create_embedder(f"{model}/{tmp_path}").weights
+    assert flat == hashlib.blake2b(b"model.safetensors\x003\x00one", digest_size=16).hexdigest()  # as in old indexes
+    write(tmp_path, {"checkpoint-500/model.safetensors": "of a training that goes on"})
+    assert create_embedder(f"{model}/{tmp_path}").weights == flat
+    write(tmp_path, {file: "one"})
+    before = create_embedder(f"{model}/{tmp_path}").weights
+    write(tmp_path, {file: "two"})
+    assert len({flat, before, create_embedder(f"{model}/{tmp_path}").weights}) == 3

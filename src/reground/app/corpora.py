@@ -228,9 +228,9 @@ def _suiting(index: IndexRetriever, place: object, language: str | None, retriev
 
 def is_index(corpus: Path) -> bool:
     """Whether a corpus is an index, here or on object storage, and not documents."""
-    from reground.retrieval.folder import MANIFEST
+    from reground.retrieval.folder import holds_index
 
-    return address_of(corpus) is not None or (expanded(corpus) / MANIFEST).is_file()
+    return address_of(corpus) is not None or holds_index(expanded(corpus))
 
 
 def folder_of(corpus: object) -> Path | None:

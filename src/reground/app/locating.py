@@ -58,15 +58,18 @@ def file_of(url: str, corpus: Path) -> Path | None:
         return None
 
 
-def line_of(quote: str, text: str) -> int | None:
-    """The number of the line, from 1, at which a quote begins, whatever its white space; None if it is not there."""
-    start = _start(quote, text)
+def line_of(quote: str, text: str, behind: int = 0) -> int | None:
+    """The number of the line, from 1, at which a quote begins, whatever its white space; None if it is not there.
+
+    behind: the character from which it is looked for.
+    """
+    start = _start(quote, text, behind)
     return None if start is None else text.count("\n", 0, start) + 1
 
 
-def _start(quote: str, text: str) -> int | None:
+def _start(quote: str, text: str, behind: int = 0) -> int | None:
     words = [re.escape(word) for word in quote.split()[:_WORDS]]
-    found = re.search(r"\s+".join(words), text) if words else None
+    found = re.compile(r"\s+".join(words)).search(text, behind) if words else None
     return None if found is None else found.start()
 
 
@@ -77,7 +80,7 @@ def _opened(file: Path | None) -> Find:
             return _nowhere
         name = file.name.lower()
         if is_pdf(name):
-            return _in_pages(pdf_pages(file.read_bytes(), most=_PAGES)[1])
+            return _in_pages(pdf_pages(file.read_bytes(), most=_PAGES).texts)
         if is_html(name):
             return _in_html(decode(file.read_bytes(), markup=True)[0])
         if name.endswith(PLAIN_SUFFIXES) or name in CODE_NAMES or known_as(name, file):
@@ -100,10 +103,12 @@ def _in_pages(pages: list[str]) -> Find:
 
 
 def _in_lines(text: str, *, markdown: bool) -> Find:
-    from reground.retrieval.reading.markdown import trail
+    from reground.retrieval.reading.markdown import front_matter, trail
+
+    behind = front_matter(text)[1] if markdown else 0  # no passage holds the front matter
 
     def find(quote: str) -> Place:
-        line = line_of(quote, text)
+        line = line_of(quote, text, behind)
         if line is None:
             return {}
         return {"line": line, "heading": _joined(trail(text, line))} if markdown else {"line": line}

@@ -120,6 +120,9 @@ class Build:
         self._content = int(ledger.fact("content") or 0)
         self._documents = 0
         self._shadowed = False
+        self._waiting: list[tuple[SourceFile, int]] = []  # shadowed, and how many documents had been removed by then
+        self._again = False
+        self._saved = 0.0
         self._place = Progress()
         self._share = 0.0  # of the present file, as far as it is known
         self._told = 0.0
@@ -134,15 +137,34 @@ class Build:
     ) -> None:
         """Take out what is gone, then bring in what changed.
 
-        Files whose documents were shadowed come last, when the document that was in their way may have left. Between
-        two files, every `save_every` seconds, everything so far is written out and `on_save` is called.
+        Files whose documents were shadowed come last, when the document that was in their way may have left; those that
+        it leaves later are read again. Between two files, every `save_every` seconds, everything so far is written out
+        and `on_save` is called.
         """
-        saved = time.monotonic()
+        self._saved = time.monotonic()
         for entry in gone:
             self._remove_unseen(entry.id)
             self._ledger.drop_file(entry)
         known = self._ledger.files()
         order = sorted(changed, key=lambda file: (file.name in known and known[file.name].shadowed, file.name))
+        self._files(order, known, save_every, on_save)
+        late = [file for file, removed in self._waiting if removed < self.removed]
+        if late:
+            self._again = True
+            self._round += 1  # what these files brought in the round before is no duplicate
+            self._files(late, {}, save_every, on_save)
+        whole = sum(file.size for file in order)
+        self._place = Progress(files=len(order), total=len(order), all_size=whole, all_done=whole, writing=True)
+        self._tell()
+        self._state()
+
+    def _files(
+        self,
+        order: Sequence[SourceFile],
+        known: dict[str, FileEntry],
+        save_every: float,
+        on_save: Callable[[], None],
+    ) -> None:
         whole, behind = sum(file.size for file in order), 0
         for number, file in enumerate(order, start=1):
             self._place = Progress(
@@ -151,14 +173,13 @@ class Build:
             self._share = 0.0
             self.tick()
             self._file(file, known.get(file.name))
+            if self._shadowed:
+                self._waiting.append((file, self.removed))
             behind += file.size
-            if time.monotonic() - saved >= save_every:
+            if time.monotonic() - self._saved >= save_every:
                 self._save()
                 on_save()
-                saved = time.monotonic()
-        self._place = Progress(files=len(order), total=len(order), all_size=whole, all_done=behind, writing=True)
-        self._tell()
-        self._state()
+                self._saved = time.monotonic()
 
     def _save(self) -> None:
         for writer in self._writers:
@@ -227,6 +248,8 @@ class Build:
             self._content = (self._content - old) % 2**64
             for writer in self._writers:
                 writer.remove(key)
+        elif self._again:
+            self._came_forward(document.id)
         self._content = (self._content + content) % 2**64
         self.read += 1
         pieces = passages_of(document, self._settings.chunk_tokens, self._settings.overlap)
@@ -253,9 +276,17 @@ class Build:
 
     def _duplicate(self, id_: str, *, shadowed: bool) -> None:
         self._shadowed = self._shadowed or shadowed
+        if self._again:
+            return  # it was counted when its file was first read
         self.duplicate_count += 1
         if len(self.duplicates) < _LISTED:
             self.duplicates.append(id_)
+
+    def _came_forward(self, id_: str) -> None:
+        """A document that counted as a duplicate is none any more."""
+        self.duplicate_count -= 1
+        if id_ in self.duplicates:
+            self.duplicates.remove(id_)
 
     def _remove_unseen(self, file: int) -> None:
         for key, content in self._ledger.unseen(file, self._round):
@@ -345,17 +376,18 @@ def _reason(error: Exception) -> str:
 
 
 def plan(
-    files: Sequence[SourceFile], known: dict[str, FileEntry], *, same_folder: bool
+    files: Sequence[SourceFile], known: dict[str, FileEntry], *, same_folder: bool, is_begun: bool = False
 ) -> tuple[list[SourceFile], list[FileEntry]]:
     """The files that have to be read, and those that are gone.
 
     A file is as it was if its size and its time of change are, and that time was not just before it was read; in
     another corpus folder (`same_folder` False) nothing is taken for granted. Its reader must be of the same version.
+    is_begun: a build is gone on with that may have removed what shadowed a file.
     """
     names = {file.name for file in files}
     gone = [entry for name, entry in known.items() if name not in names]
     changed = [file for file in files if not (same_folder and _is_as_it_was(file, known.get(file.name)))]
-    if changed or gone:
+    if changed or gone or is_begun:
         listed = {file.name for file in changed}
         changed += [f for f in files if f.name not in listed and f.name in known and known[f.name].shadowed]
     return changed, gone

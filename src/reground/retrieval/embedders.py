@@ -40,6 +40,10 @@ _VECTOR_BYTES = 1 << 19
 """A number takes at most about 25 bytes, so this is a vector of twenty thousand numbers."""
 
 
+_MODULES = "*[0-9]_*"
+"""The folders in a sentence-transformers model that its parts lie in, such as 1_Pooling and query_0_StaticEmbedding."""
+
+
 @runtime_checkable
 class Embedder(Protocol):
     """Turns texts into vectors. Raises ModelError."""
@@ -242,7 +246,7 @@ class SentenceTransformerEmbedder:
     @property
     def weights(self) -> str | None:
         """The fingerprint of a folder; None for a model of the hub."""
-        return files_fingerprint(expanded(self._path))
+        return files_fingerprint(expanded(self._path), _MODULES)
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
         """One row of length one for each text."""

@@ -160,6 +160,19 @@ def _crc32(file: Path) -> int:
     return crc
 
 
+def holds_index(path: Path) -> bool:
+    """Whether a folder is an index, whole or damaged. Other programs write a manifest.json too, and beside other files
+    theirs is one document of many."""
+    manifest = path / MANIFEST
+    if not manifest.is_file():
+        return False
+    try:
+        record = json.loads(manifest.read_bytes())
+    except (OSError, ValueError, RecursionError):
+        record = None
+    return (isinstance(record, dict) and record.get("format") == FORMAT) or is_ours(path)
+
+
 def is_ours(path: Path) -> bool:
     """Whether a folder holds nothing but what an index consists of."""
     known = {MANIFEST, MANIFEST + ".part", _UNFINISHED, _UNFINISHED + ".part", LOCK}

@@ -214,7 +214,8 @@ def _compare(
             continue
         same_weights = base.embedder is None or base.embedder.weights == weights
         if settings.makes_same_index(base.settings) and base.decontaminated == looked_for and same_weights:
-            return base, plan(files, known, same_folder=folder == str(source.resolve()))
+            same_folder, is_begun = folder == str(source.resolve()), manifest is read_unfinished
+            return base, plan(files, known, same_folder=same_folder, is_begun=is_begun)
     return None, (list(files), [])
 
 

@@ -28,6 +28,7 @@ MINILM = "minilm"
 MINILM_LIMIT = 256
 _TOKENIZER = "tokenizer.json"
 _FILES = ("model.onnx", "onnx/model.onnx")
+_POOLING = "1_Pooling"
 _FOLDER = "all-MiniLM-L6-v2-int8"
 MINILM_FILES = (
     Weights(
@@ -74,7 +75,9 @@ class OnnxEmbedder:
     @property
     def weights(self) -> str | None:
         """The fingerprint of the model's files."""
-        return MINILM_FILES[0].sha256[:32] if self._model == MINILM else files_fingerprint(self._given())
+        if self._model == MINILM:
+            return MINILM_FILES[0].sha256[:32]
+        return files_fingerprint(self._given(), "onnx", _POOLING)
 
     async def embed(self, texts: Sequence[str], *, query: bool = False) -> Vectors:
         """One row of length one for each text."""
@@ -122,7 +125,7 @@ class _Encoder:
         folder: Path = place()
         self._name = name
         self.limit = int(_setting(folder / "sentence_bert_config.json", "max_seq_length", MINILM_LIMIT))
-        self._first = bool(_setting(folder / "1_Pooling" / "config.json", "pooling_mode_cls_token", False))
+        self._first = bool(_setting(folder / _POOLING / "config.json", "pooling_mode_cls_token", False))
         try:
             self._tokenizer = Tokenizer.from_file(str(folder / _TOKENIZER))
             self._tokenizer.no_padding()

@@ -112,22 +112,23 @@ _READERS = (
     (kinds.JSON_SUFFIXES, "data", "read_json"),
     (kinds.NOTEBOOK_SUFFIXES, "data", "read_notebook"),
 )
-_VERSIONS = {kinds.PDF_SUFFIXES: 3} | dict.fromkeys(
-    (
-        kinds.MARKDOWN_SUFFIXES,
-        kinds.WORD_SUFFIXES,
-        kinds.SLIDES_SUFFIXES,
-        kinds.SHEETS_SUFFIXES,
-        kinds.OPEN_DOCUMENT_SUFFIXES,
-        kinds.MAIL_SUFFIXES,
-        kinds.MAILBOX_SUFFIXES,
-        kinds.TABLE_SUFFIXES,
-        kinds.JSON_SUFFIXES,
-    ),
-    2,
-)
-"""Versions of readers, where they are not the first. PDF: 1 by pypdf, 2 by PDFium, 3 with scanned pages
-among others. 2 of other kinds: with what the first left out or misplaced."""
+_VERSIONS = {
+    kinds.PDF_SUFFIXES: 4,
+    kinds.MARKDOWN_SUFFIXES: 2,
+    kinds.HTML_SUFFIXES: 2,
+    kinds.WORD_SUFFIXES: 2,
+    kinds.SLIDES_SUFFIXES: 2,
+    kinds.SHEETS_SUFFIXES: 2,
+    kinds.OPEN_DOCUMENT_SUFFIXES: 2,
+    kinds.EPUB_SUFFIXES: 2,
+    kinds.MAIL_SUFFIXES: 3,
+    kinds.MAILBOX_SUFFIXES: 3,
+    kinds.TABLE_SUFFIXES: 3,
+    kinds.JSON_SUFFIXES: 2,
+}
+"""Versions of readers, where they are not the first. PDF: 1 by pypdf, 2 by PDFium, 3 with scanned pages among others,
+4 with pages behind a broken one and late scanned ones. Other kinds: with what the version before left out or misplaced.
+"""
 _MARKUP = (".xml", ".xsl", ".xsd")
 
 

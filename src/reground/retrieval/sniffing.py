@@ -20,9 +20,11 @@ _DATED = {b"date", b"message-id", b"received"}
 def known_as(name: str, path: Path) -> str:
     """The suffix that a file ought to have: ".eml" for a message, ".mbox" for a mailbox; "" where its own says it, for
     any other file, and for one that cannot be opened."""
-    if is_read(name) or why_unread(name).kind != "other" or not path.is_file():
+    if is_read(name) or why_unread(name).kind != "other":
         return ""
     try:
+        if not path.is_file():  # to open a pipe would wait for somebody who writes into it
+            return ""
         with path.open("rb") as file:
             beginning = file.read(_BEGINNING)
     except OSError:

@@ -75,17 +75,17 @@ class _Walk:
     def file(self, path: Path) -> None:
         """Take in a file."""
         name = self._name(path)
-        suffix = known_as(name, path)
-        if not is_read(name + suffix):
-            kind, why = why_unread(name)
-            self._leave(path, why, kind)
-            return
         try:
             stat = path.stat()
         except FileNotFoundError:
             return  # gone since it was listed
         except OSError as error:
             self._leave(path, f"cannot be read: {error.strerror}", "failed")
+            return
+        suffix = known_as(name, path)
+        if not is_read(name + suffix):
+            kind, why = why_unread(name)
+            self._leave(path, why, kind)
             return
         most = largest(name + suffix)
         if most is not None and stat.st_size > most:

@@ -6,6 +6,7 @@ import csv
 import re
 from collections.abc import Iterator
 from io import StringIO
+from itertools import chain
 
 from reground.retrieval.encodings import decode
 from reground.retrieval.reading.result import Circumstances, Read, Text
@@ -14,6 +15,8 @@ from reground.retrieval.reading.rows import Rows
 _DELIMITERS = ",;\t|"
 _NAMED = re.compile(r"sep=([,;\t|])\r?\n", re.IGNORECASE)
 """The first line by which a file tells Excel its mark; it is no row."""
+_END = ["end", "end"]
+"""A row put behind the last one, which comes back as it is unless a quote is open."""
 _FIRST = 100_000
 """Characters among which the first line is looked for."""
 
@@ -30,12 +33,19 @@ def read_delimited(content: bytes, around: Circumstances) -> Read:
 
 
 def _rows(text: str, around: Circumstances) -> Iterator[list[str]]:
+    """The rows of a table. Raises csv.Error at the end for an open quote, which swallows the rows behind it."""
     named = _NAMED.match(text)
-    rows = StringIO(text[named.end() :] if named else text, newline="")
-    for number, row in enumerate(csv.reader(rows, delimiter=named[1] if named else _delimiter(text))):
+    delimiter = named[1] if named else _delimiter(text)
+    lines = StringIO(text[named.end() :] if named else text, newline="")
+    row: list[str] = []
+    for number, following in enumerate(csv.reader(chain(lines, [delimiter.join(_END)]), delimiter=delimiter)):
         if number % 1000 == 0:
             around.tick()
-        yield row
+        if number:
+            yield row
+        row = following
+    if row != _END:
+        raise csv.Error("open quote")
 
 
 def _delimiter(text: str) -> str:

@@ -26,17 +26,22 @@ def read_epub(content: bytes, around: Circumstances) -> Read:
         raise Unreadable("is damaged: it holds no book", kind="damaged")
     chapters = _chapters(book, posixpath.dirname(package))
     locked = _locked(archive)
-    text = Text()
+    text, partly = Text(), ""
     for chapter in chapters:
-        if chapter not in locked and not text.add(_text(archive, chapter)):
+        if chapter in locked:
+            continue
+        said, missing = _text(archive, chapter)
+        partly = partly or missing
+        if not text.add(said):
             break
     if locked.intersection(chapters) and not str(text):
         raise Unreadable("is protected against copying", kind="encrypted")
     title = _first(book, "title")
-    return Read("" if title is None else title.text or "", str(text), partly=text.partly)
+    return Read("" if title is None else title.text or "", str(text), partly=text.partly or partly)
 
 
-def _text(archive: Archive, chapter: str) -> str:
+def _text(archive: Archive, chapter: str) -> tuple[str, str]:
+    """The text of a chapter, and what of it was not read."""
     content = archive.read(chapter)
     if len(content) > _LARGEST_CHAPTER:
         raise Unreadable(f"has a chapter of more than {_LARGEST_CHAPTER >> 20} MB", kind="large")

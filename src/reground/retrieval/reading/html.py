@@ -19,37 +19,76 @@ _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _PARTS = frozenset(("section", "article", "div"))
 _HEADINGS_TRIED = 20
 _LONGEST_HEADING = 200
+_TOO_DEEP = "what lies too deep in its elements, and all behind it, was not read"
 
 
 def read_html(content: bytes, around: Circumstances) -> Read:
     """The article of a page, or all that a browser shows of it."""
+    source, guessed = decode(content, markup=True)
+    page, is_vast, partly = _page(source)
+    if page is None:
+        return Read("", "")
+    text = "" if is_vast else _article(source)
+    titles = (visible(element) for tag in ("h1", "title") for element in islice(page.iter(tag), _HEADINGS_TRIED))
+    return Read(next(filter(None, titles), ""), text or visible(page), guessed, partly)
+
+
+def _article(source: str) -> str:
     import trafilatura
 
     logging.getLogger("trafilatura").setLevel(logging.CRITICAL)  # it complains of pages without an article
-    source, guessed = decode(content, markup=True)
-    page = parsed(source)
-    if page is None:
-        return Read("", "")
     try:
-        text = trafilatura.extract(source, include_comments=False, include_tables=True) or ""
+        return trafilatura.extract(source, include_comments=False, include_tables=True) or ""
     except Exception:  # whatever it trips over, the plain text is still there
-        text = ""
-    titles = (visible(element) for tag in ("h1", "title") for element in islice(page.iter(tag), _HEADINGS_TRIED))
-    return Read(next(filter(None, titles), ""), text or visible(page), guessed)
+        return ""
 
 
 def parsed(source: str) -> Any:
     """The root element of a page; None where it has none. Entities that a page declares itself mean nothing in HTML."""
+    return _page(source).root
+
+
+class _Page(NamedTuple):
+    """A page. is_vast: beyond the parser's ordinary limits, at which all that looks for articles stops in silence."""
+
+    root: Any
+    is_vast: bool = False
+    partly: str = ""
+
+
+def _page(source: str) -> _Page:
+    if not source.strip():
+        return _Page(None)
+    content = source.encode("utf-8", "replace")
+    root, is_whole = _tree(content, is_vast=False)
+    if is_whole:
+        return _Page(root)
+    root, is_whole = _tree(content, is_vast=True)
+    return _Page(root, is_vast=True, partly="" if is_whole else _TOO_DEEP)
+
+
+def _tree(content: bytes, *, is_vast: bool) -> tuple[Any, bool]:
+    """The root element, and whether the parser came to the end. Where it stopped at 256 levels or 10 MB of one text,
+    there is no root."""
     from lxml import etree
 
-    parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True)
-    return etree.fromstring(source.encode("utf-8", "replace"), parser) if source.strip() else None
+    parser = etree.HTMLParser(
+        encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True, huge_tree=is_vast
+    )
+    try:
+        root = etree.fromstring(content, parser)
+    except etree.XMLSyntaxError:
+        if is_vast:
+            raise
+        return None, False
+    is_whole = not parser.error_log.filter_from_fatals()
+    return root if is_whole or is_vast else None, is_whole  # two trees at once may be too much memory
 
 
-def plain(source: str) -> str:
-    """The text that a browser shows of a page or of a piece of one."""
-    page = parsed(source)
-    return "" if page is None else visible(page)
+def plain(source: str) -> tuple[str, str]:
+    """The text that a browser shows of a page or of a piece of one, and what of it was not read."""
+    page = _page(source)
+    return "" if page.root is None else visible(page.root), page.partly
 
 
 class Heading(NamedTuple):

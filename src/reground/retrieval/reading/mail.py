@@ -112,13 +112,14 @@ def _digest(content: bytes) -> str:
 def _read(message: Message) -> Read:
     texts: list[str] = []
     attached: list[str] = []
-    guessed = ""
+    guessed = partly = ""
     for part in _leaves(message):
         kind, name = part.get_content_type(), _file_name(part)
         if kind in _SAID and part.get_content_disposition() != "attachment":
             said, guess = _text(part)
-            texts.append(plain(said) if kind == "text/html" else said)
-            guessed = guessed or guess
+            said, missing = plain(said) if kind == "text/html" else (said, "")
+            texts.append(said)
+            guessed, partly = guessed or guess, partly or missing
         elif len(attached) < _ATTACHED:
             attached.append(name or kind)
     body = "\n\n".join(filter(str.strip, texts))
@@ -126,7 +127,7 @@ def _read(message: Message) -> Read:
     files = [f"Attachments (not read): {', '.join(attached)}"] if attached else []
     blocks = filter(None, ("\n".join(heads), body.strip(), *files))
     text = "\n\n".join(blocks) if body.strip() or _header(message, "Subject") or files else ""
-    return Read(_header(message, "Subject"), text, guessed)
+    return Read(_header(message, "Subject"), text, guessed, partly)
 
 
 def _leaves(message: Message) -> Iterator[Message]:

@@ -14,12 +14,12 @@ _KEY = re.compile(r"""(?:[\w@$/.-]{1,100}|"[^"\n]{0,99}"|'[^'\n]{0,99}')\s*+:(?:
 def read_markdown(content: bytes, around: Circumstances) -> Read:
     """The text without its front matter."""
     text, guessed = decode(content)
-    title, start = _front_matter(text)
+    title, start = front_matter(text)
     text = text[start:]
     return Read(title or first_heading(text), text, guessed)
 
 
-def _front_matter(text: str) -> tuple[str, int]:
+def front_matter(text: str) -> tuple[str, int]:
     """The title that YAML front matter gives, and where the text behind it begins. Lines that do not begin with a key
     are none: a text may begin with a rule, which looks the same."""
     title, start, has_key = "", 0, False
@@ -46,7 +46,7 @@ def first_heading(text: str) -> str:
 
 def trail(text: str, line: int) -> list[str]:
     """The headings that a line of a file, counted from 1, stands under, outermost first."""
-    _, start = _front_matter(text)
+    _, start = front_matter(text)
     begins = 1 + text.count("\n", 0, start)
     above: list[tuple[int, str]] = []
     for number, level, said in _headings(text[start:]):

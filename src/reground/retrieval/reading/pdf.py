@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.reading import ocr
@@ -28,16 +28,30 @@ _SCAN_PIXELS = 250_000
 """The least pixels of a scanned page, at some fifty an inch. A smaller picture among pages of text is an ornament."""
 
 
+class Pages(NamedTuple):
+    """The title of a PDF and the texts of its pages. unread: how many cannot be loaded, and are empty here."""
+
+    title: str
+    texts: list[str]
+    unread: int = 0
+
+    @property
+    def partly(self) -> str:
+        """What was not read, in words; "" where everything was."""
+        return f"{self.unread} of {len(self.texts)} pages could not be read" if self.unread else ""
+
+
 def read_pdf(content: bytes, around: Circumstances) -> Read:
     """A PDF page by page. Raises Unreadable for scanned pages without tesseract, with the kind "scanned".
 
     Among pages with text, those that are a picture are read too; without tesseract it is said how many they are.
     """
-    title, pages = pdf_pages(content, tick=around.tick)
+    found = pdf_pages(content, tick=around.tick)
+    title, pages, _ = found
     blank = [number for number, page in enumerate(pages) if not page.strip()]
     if len(blank) < len(pages):
         partly = _fill(pages, blank, content, around)  # first, because it writes into the pages
-        return Read(title, _joined(pages), partly=partly)
+        return Read(title, _joined(pages), partly=_both(found.partly, partly))
     reader = _images(content)
     if not any(_has_image(reader, number) for number in blank[: ocr.MOST_PAGES]):
         raise Unreadable("holds no text", kind="empty")
@@ -48,7 +62,7 @@ def read_pdf(content: bytes, around: Circumstances) -> Read:
         raise Unreadable(
             f"is a scanned PDF in which no text was made out{f' ({partly})' if partly else ''}", kind="empty"
         )
-    return Read(title, _joined(recognised), partly=partly)
+    return Read(title, _joined(recognised), partly=_both(found.partly, partly))
 
 
 def _fill(pages: list[str], blank: Sequence[int], content: bytes, around: Circumstances) -> str:
@@ -60,7 +74,7 @@ def _fill(pages: list[str], blank: Sequence[int], content: bytes, around: Circum
     except Unreadable:  # what draws the text reads more files than what takes images out
         return ""
     scanned = []
-    for number in blank[: ocr.MOST_PAGES]:
+    for number in blank:
         around.tick()
         if _has_image(reader, number, least=_SCAN_PIXELS):
             scanned.append(number)
@@ -75,9 +89,7 @@ def _fill(pages: list[str], blank: Sequence[int], content: bytes, around: Circum
     return partly
 
 
-def pdf_pages(
-    content: bytes, *, most: int | None = None, tick: Callable[[], None] = PLAIN.tick
-) -> tuple[str, list[str]]:
+def pdf_pages(content: bytes, *, most: int | None = None, tick: Callable[[], None] = PLAIN.tick) -> Pages:
     """The title of a PDF and the texts of its first `most` pages. Raises Unreadable, ImportError without PDFium."""
     if find_spec("pypdfium2") is None:
         raise ModuleNotFoundError("No module named 'pypdfium2'", name="pypdfium2")
@@ -98,7 +110,7 @@ def pdf_pages(
         raise Unreadable("is a PDF with a password; save it without one", kind="encrypted")
     if "why" in said:
         raise Unreadable(f"is not a readable PDF: {said['why']}")
-    return said["title"], said["pages"]
+    return Pages(**said)
 
 
 def _images(content: bytes) -> PdfReader:
@@ -119,6 +131,10 @@ def _has_image(reader: PdfReader, number: int, *, least: int = 1) -> bool:
         raise
     except Exception:  # as above; the other pages may be whole
         return False
+
+
+def _both(*partly: str) -> str:
+    return "; ".join(filter(None, partly))
 
 
 def _joined(pages: list[str]) -> str:

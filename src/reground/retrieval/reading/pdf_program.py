@@ -28,10 +28,25 @@ def main(most: int | None) -> dict[str, object]:
     """The title and the pages, or what is wrong."""
     try:
         document = PdfDocument(sys.stdin.buffer.read())
-        texts = [_page(document, number) for number in range(len(document))[:most]]
-        return {"title": document.get_metadata_value("Title"), "pages": texts}
+        texts, unread = _pages(document, most)
+        return {"title": document.get_metadata_value("Title"), "texts": texts, "unread": unread}
     except PdfiumError as error:
         return {"why": str(error), "is_locked": error.err_code == _PASSWORD}
+
+
+def _pages(document: PdfDocument, most: int | None) -> tuple[list[str], int]:
+    """The texts, and how many pages cannot be loaded: they are empty. Raises PdfiumError if none can."""
+    texts: list[str] = []
+    unread = 0
+    for number in range(len(document))[:most]:
+        try:
+            texts.append(_page(document, number))
+        except PdfiumError:
+            texts.append("")
+            unread += 1
+    if texts and unread == len(texts):
+        raise PdfiumError("none of its pages can be loaded")
+    return texts, unread
 
 
 def _page(document: PdfDocument, number: int) -> str:
