@@ -225,7 +225,12 @@ def split(data: Path) -> Path:
     folder = data / "hotpotqa"
     folder.mkdir()
     lines = [
-        {"id": f"{part}{i}", "question": f"Who wrote book {i}?", "golden_answers": [f"Writer {i}"], "split": part}
+        {
+            "id": f"{part}{i}",
+            "question": f"Of {part}: who wrote book {i}?",
+            "golden_answers": [f"Writer {i}"],
+            "split": part,
+        }
         for part, count in (("dev", 6), ("train", 4))
         for i in range(count)
     ]
@@ -256,6 +261,20 @@ def test_compare_tunes_on_training_questions_and_measures_the_best_size(server: 
     asked = len(server.asked)
     assert run([*command, "--out", "cmp"]) == 0
     assert len(server.asked) == asked
+
+
+def test_what_is_measured_is_not_tuned_on(server: Server, split: Path, capfd) -> None:
+    options = ["--data", str(split), "--model", "openai/m", "--base-url", f"http://127.0.0.1:{server.server_port}/v1"]
+    command = ["compare", "--task", "hotpotqa_train", "--methods", "direct,rag", "--budgets", "4k", "--tune", "2"]
+    assert run([*command, *options, "--limit", "2", "--out", "cmp"]) == 0, capfd.readouterr().err
+    tried, measured = (
+        {json.loads(line)["example"] for line in Path("cmp", folder, "scores.jsonl").read_text().splitlines()}
+        for folder in ("tuning/rag@4k/0", "rag@4k")
+    )
+    assert tried | measured == {f"train{i}" for i in range(4)}
+    assert len(tried) == len(measured) == 2
+    assert run([*command, *options, "--limit", "0", "--out", "all"]) == 2
+    assert "all questions of hotpotqa_train are used for something else" in " ".join(capfd.readouterr().err.split())
 
 
 def test_tuning_is_refused_where_there_is_nothing_to_tune_on(server: Server, data: Path, capfd) -> None:

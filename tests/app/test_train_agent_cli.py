@@ -125,3 +125,18 @@ def test_a_stage_without_what_it_needs_says_so(
     err = capfd.readouterr().err
     assert why in " ".join(err.split())
     assert "Traceback" not in err
+
+
+def test_failed_questions_are_told_and_tried_again_by_the_same_command(
+    given: tuple[MockOpenAI, list[str]], tmp_path: Path, capfd
+) -> None:
+    server, options = given
+    grow = ["train", "agent", "grow", "--task", "nq_open_train", *options, "--out", str(tmp_path / "out")]
+    grow += ["--limit", "3", "-j", "1", "--set", "samples=2", "--set", "max_searches=1"]
+    server.misbehave("400")
+    assert run(grow) == 3
+    assert "1 questions failed: the same command tries them again" in " ".join(capfd.readouterr().err.split())
+    paid = len(server.received)
+    assert run(grow) == 0, capfd.readouterr().err
+    assert 0 < len(server.received) - paid < paid, "only the failed one is asked again"
+    assert json.loads((tmp_path / "out" / "grown" / "summary.json").read_text())["failed"] == 0

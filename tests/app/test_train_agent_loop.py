@@ -3,14 +3,25 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import typer
 
 pytest.importorskip("trl", reason="needs the extra [train]")
 pytest.importorskip("accelerate", reason="needs the extra [train]")
 
 from reground.app.cli import run
+from reground.app.cli import train_agent_loop as loops
+from reground.app.cli._common import consoles
+from reground.app.options_agent import AgentLoop
+from reground.core.trajectory import Failure
+from reground.evaluation.records import Record, RunConfig, Summary
+from reground.evaluation.results import open_run
+from reground.evaluation.summary import summarise
+from reground.training.agent.loop import Agent, Grow, Measure
+from tests.app.test_eval_cli import QUESTIONS
 from tests.app.test_train_agent_cli import given  # noqa: F401  a fixture
 from tests.training.tiny import tiny_llama
 
@@ -67,3 +78,82 @@ def test_a_configuration_file_runs_the_whole_loop_and_resumes(given, tmp_path: P
     assert run([*loop, "--epochs", "3"]) == 2
     said = " ".join(capfd.readouterr().err.split())
     assert "other settings: epochs (was '2.0'); use them, or give another --out" in said
+
+
+class Runs:
+    """Stands in for the runs of the agent. left: how many of ten questions fail, each time it is tried."""
+
+    def __init__(self, *left: int) -> None:
+        self.left = list(left)
+
+    async def grown_by(self, order: AgentLoop, task: object, out: Path, err: object, *, quiet: bool) -> Summary:
+        return await self.answered_by(order, task, out / "grown", err, quiet=quiet)
+
+    async def answered_by(self, order: AgentLoop, task: object, run: Path, err: object, *, quiet: bool) -> Summary:
+        failed = self.left.pop(0)
+        config = RunConfig(task="t", data="d", primary="em", form="phrase", method="search_agent", model=order.model)
+        why = Failure(type="ModelError", message="away")
+        records = [
+            Record(id=f"q{n}~0", example=f"q{n}", repeat=0, failure=why if n < failed else None) for n in range(10)
+        ]
+        summary = summarise(config, records, expected=10)
+        with open_run(run, config) as folder:
+            folder.trajectories.touch()
+            folder.scores.touch()
+            folder.write_summary(summary)
+        return summary
+
+
+def session(monkeypatch: pytest.MonkeyPatch, out: Path, runs: Runs) -> loops._Session:
+    """A session as of a command that is given anew."""
+    monkeypatch.setattr(loops, "grown_by", runs.grown_by)
+    monkeypatch.setattr(loops, "answered_by", runs.answered_by)
+    order = AgentLoop(task="t_train", out=out)
+    return loops._Session(
+        order, loops.planned(order), dict.fromkeys(("train", "validation", "test")), consoles()[1], True
+    )
+
+
+def test_growing_goes_on_when_trying_failed_questions_again_changes_nothing(tmp_path: Path, monkeypatch) -> None:
+    stage, runs = Grow(tmp_path / "gen1", Agent("openai/m"), 1), Runs(9, 2, 2, 0)
+    for _ in range(2):
+        with pytest.raises(typer.Exit) as ended:
+            session(monkeypatch, tmp_path, runs).carry_out(stage)
+        assert ended.value.exit_code == 3
+    again = session(monkeypatch, tmp_path, runs)
+    assert again.carry_out(stage).endswith("; 2 questions failed")
+    assert again.failed == 2
+    (stage.folder / "ranking.json").touch()
+    session(monkeypatch, tmp_path, runs).carry_out(stage)
+    assert runs.left == [0], "what was built on is not changed"
+
+
+def test_a_measurement_with_failed_questions_is_made_again_until_a_model_was_chosen_by_it(
+    tmp_path: Path, monkeypatch
+) -> None:
+    stage, runs = Measure(0, "prompted", "teacher", Agent("openai/m"), "validation"), Runs(2, 1, 0, 3)
+    for wanted in (2, 1, 0, 0):
+        measuring = session(monkeypatch, tmp_path, runs)
+        assert f"; {wanted} failed" in measuring.carry_out(stage)
+        assert measuring.failed == wanted
+    chosen = replace(stage, agent=Agent("openai/other"))
+    session(monkeypatch, tmp_path, runs)._measured(chosen, "other")
+    assert session(monkeypatch, tmp_path, runs)._measured(chosen, "other", chosen=True).summary.failed == 3
+
+
+def test_no_question_is_for_two_things(given, tmp_path: Path) -> None:  # noqa: F811
+    """Also where validation and test name one benchmark, or the training split itself."""
+    data = tmp_path / "data"
+    (data / "nq_open" / "test.jsonl").write_text(
+        (data / "nq_open" / "train.jsonl").read_text().replace("book", "volume")
+    )
+    for validation, test in (("nq_open_test", "nq_open_test"), ("nq_open_train", "nq_open_train")):
+        order = AgentLoop(
+            task="nq_open_train", data=data, limit=2, validation=validation, test_task=test, validation_limit=2,
+            test_limit=2,
+        )  # fmt: skip
+        tasks = loops.tasks_of(order)
+        drawn = [each.question for task in tasks.values() for each in loops.questions_of(order, task)]
+        assert len(set(drawn)) == 6
+    alone = loops.tasks_of(replace(order, validation=None, test_task="nq_open_test"))["test"]
+    assert len(alone.examples()) == len(QUESTIONS)

@@ -142,3 +142,18 @@ def test_a_base_with_too_short_a_context_is_refused(data: Path, training: Path, 
     err = capfd.readouterr().err
     assert "the base has room for 128 tokens" in err
     assert "Traceback" not in err
+
+
+def test_failed_questions_are_told_and_collected_by_the_same_command(
+    server: Server, data: Path, training: Path, tmp_path: Path, capfd
+) -> None:
+    served = ("--model", "openai/m", "--base-url", f"http://127.0.0.1:{server.server_port}/v1")
+    given = ("--corpus", str(training), "--data", str(data), "--out", str(tmp_path / "out"), *served)
+    collect = ["train", "rewriter", "collect", "--task", "nq_open_train", *given]
+    server.down = "book 2"
+    assert run(collect) == 3
+    assert " questions failed: the same command tries them again" in " ".join(capfd.readouterr().err.split())
+    server.down = None
+    assert run(collect) == 0, capfd.readouterr().err
+    for part in ("rewritten", "plain"):
+        assert json.loads((tmp_path / "out" / part / "summary.json").read_text())["failed"] == 0

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from scipy.stats import pearsonr
 
 from reground.app.cli import run
+from reground.core.errors import ContextLengthExceeded, ModelError, TransientModelError
 from reground.core.journal import MemoryJournal
 from reground.evaluation.judging import Answer, Rater, agreement_table, mean_table, rate
 from reground.evaluation.metrics.agreement import correlation_p
@@ -80,6 +81,33 @@ async def test_one_answer_to_questions_of_the_same_words_is_rated_by_the_referen
         found = await rate(answers, Judge(model=model), journal)
         assert {answer.example: value for answer, value in found.ratings.items()} == {"p": 1.0, "q": 0.0, "r": 1.0}
     assert len(model.calls) == 2
+
+
+@pytest.mark.parametrize(
+    ("error", "only", "goes_on"),
+    [
+        (ContextLengthExceeded, "Q p", True),
+        (ContextLengthExceeded, "Q ", False),
+        (ModelError, "Q p", True),
+        (TransientModelError, "Q p", False),
+    ],
+)
+async def test_an_answer_that_the_judge_refuses_is_unread_and_the_others_are_rated(
+    error: type[ModelError], only: str, goes_on: bool
+) -> None:
+    def say(messages, sampling) -> str:
+        if only in messages[-1].content:
+            raise error("no")
+        return "implied = True"
+
+    answers = [answer("a", name) for name in "pqr"]
+    rating = rate(answers, Judge(model=ScriptedModel(say)), MemoryJournal())
+    if not goes_on:
+        with pytest.raises(error):
+            await rating
+        return
+    found = await rating
+    assert (found.unread, {each.example for each in found.ratings}) == (1, {"q", "r"})
 
 
 def test_runs_are_compared_from_three_on() -> None:

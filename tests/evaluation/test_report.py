@@ -313,3 +313,24 @@ def test_usd_is_no_axis_where_a_price_is_unknown(tmp_path: Path) -> None:
     (report,) = build_reports([tmp_path])
     assert not any("usd" in row.undominated for row in report.rows)
     assert not any(note.startswith("Counted in USD") for note in report.notes)
+
+
+def test_undominated_runs_are_found_on_the_questions_that_all_have_a_score_for(tmp_path: Path) -> None:
+    """The cheap run scores well on easy questions that the other was not asked."""
+    write_run(tmp_path / "direct", "direct", [0.0, 0.0, 1.0, 1.0, 1.0, 1.0], used=900)
+    write_run(tmp_path / "rar", "rar", [0.0, 1.0], used=901)
+    (report,) = build_reports([tmp_path])
+    marks = {row.config.method: row.undominated for row in report.rows}
+    assert marks == {"direct": ("tokens",), "rar": ("tokens", "seconds", "usd")}
+    assert any(
+        note.startswith("Counted in tokens, on the 2 questions that all have a score for,") for note in report.notes
+    )
+
+
+def test_runs_without_a_shared_question_have_no_front(tmp_path: Path) -> None:
+    write_run(tmp_path / "direct", "direct", [1.0, None])
+    write_run(tmp_path / "rar", "rar", [None, 1.0])
+    (report,) = build_reports([tmp_path])
+    assert not any(row.undominated for row in report.rows)
+    assert not any(note.startswith("Counted in tokens") for note in report.notes)
+    assert not any("pareto" in file.name for file in write_report([report], tmp_path / "out"))

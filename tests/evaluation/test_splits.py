@@ -15,10 +15,19 @@ from hypothesis import strategies as st
 from reground.core.errors import ConfigurationError, DataError
 from reground.evaluation.data import HUB
 from reground.evaluation.runner import EvalSettings, choose
-from reground.evaluation.splits import SHARE, for_training, is_training, part, record_questions, require_training
+from reground.evaluation.splits import (
+    SHARE,
+    for_training,
+    is_training,
+    part,
+    record_questions,
+    require_training,
+    without,
+)
 from reground.evaluation.task import Example
 from reground.evaluation.tasks import load_task, load_training_task, task_names
 from tests.data import ROOT, need_data
+from tests.evaluation.fakes import SumTask
 from tests.evaluation.test_code_tasks import mbpp_record, write
 from tests.evaluation.trajectories import write_jsonl
 
@@ -182,3 +191,15 @@ def test_documented_training_shares_no_question_with_documented_measuring() -> N
         shared = trained & once
         told = page.parent.name == "reproduction" and f"{len(shared)} of them were once" in page.read_text("utf-8")
         assert not shared or told, (page, shared)
+
+
+def test_a_task_without_some_questions_is_otherwise_the_same() -> None:
+    task = SumTask(4)
+    taken = [Example(id="other", question="What is  1 + 1"), Example(id="none", question="what is 9 + 9")]
+    rest = without(task, taken)
+    assert [each.id for each in rest.examples()] == ["q0", "q2", "q3"]
+    assert (rest.name, rest.form, rest.primary) == (task.name, task.form, task.primary)
+    assert not hasattr(rest, "hidden")
+    assert without(task, taken[1:]) is task
+    with pytest.raises(ConfigurationError, match="all questions of sums are used for something else"):
+        without(rest, task.examples())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -50,10 +51,19 @@ async def test_a_model_learns_to_say_what_was_shown(make, rank: int, tmp_path: P
         assert (reply.text.strip(), reply.finish_reason) == (said, "stop")
 
 
-@pytest.mark.parametrize("rank", [0, 8])
-def test_the_loss_is_the_mean_over_the_tokens_of_the_replies(rank: int, tmp_path: Path) -> None:
-    """Also where the gradients of several batches are added up."""
-    base = str(tiny_llama(tmp_path / "base"))
+@pytest.mark.parametrize(
+    ("rank", "family"),
+    [
+        (0, {}),
+        (8, {}),
+        (0, {"kind": "Granite", "logits_scaling": 8.0}),
+        (8, {"kind": "Cohere", "logit_scale": 0.25}),
+        (0, {"kind": "Gemma2", "final_logit_softcapping": 2.0, "head_dim": 8}),
+    ],
+)
+def test_the_loss_is_the_mean_over_the_tokens_of_the_replies(rank: int, family: dict[str, Any], tmp_path: Path) -> None:
+    """Also where the gradients of several batches are added up, and where a family scales or caps the logits."""
+    base = str(tiny_llama(tmp_path / "base", **family))
     model, tokenizer = load_base(base)
     lost, count = 0.0, 0
     for row in ROWS:

@@ -11,15 +11,25 @@ WORDS = [*"abcdefghijklmnopqrstuvwxyz.,!?"]
 
 
 def tiny_llama(
-    path: Path, *, end: str | None = "<end>", seed: int = 7, words: Iterable[str] = WORDS, context: int = 128
+    path: Path,
+    *,
+    end: str | None = "<end>",
+    seed: int = 7,
+    words: Iterable[str] = WORDS,
+    context: int = 128,
+    kind: str = "Llama",
+    **more: object,
 ) -> Path:
-    """Write the model into a folder. end: the end token; without one there is no token for padding either."""
+    """Write the model into a folder. end: the end token; without one there is no token for padding either.
+
+    kind: a family that is built like it. more: of its configuration.
+    """
     import torch
-    from transformers import LlamaConfig, LlamaForCausalLM
+    import transformers
 
     tokenizer = word_tokenizer(["<unk>", *words], eos_token=end)
     torch.manual_seed(seed)
-    config = LlamaConfig(
+    config = getattr(transformers, f"{kind}Config")(
         vocab_size=len(tokenizer),
         hidden_size=32,
         intermediate_size=64,
@@ -30,8 +40,9 @@ def tiny_llama(
         eos_token_id=tokenizer.eos_token_id,
         bos_token_id=None,
         initializer_range=0.3,
+        **more,
     )
-    LlamaForCausalLM(config).save_pretrained(path)
+    getattr(transformers, f"{kind}ForCausalLM")(config).save_pretrained(path)
     tokenizer.save_pretrained(path)
     return path
 

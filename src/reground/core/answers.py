@@ -147,9 +147,9 @@ _INITIAL = r"(?<=\b(?-i:[A-Z]))\.\s++(?!(?:a|an|as|because|both|he|i|in|it|she|s
 _ABBREVIATION = r"(?<=\b(?:st|mr|ms|dr|jr|sr))\.\s"
 _ANSWER_PHRASE = re.compile(rf"(?is)\banswer is:?\s+(.+?)(?:(?!{_INITIAL}|{_ABBREVIATION})\.(?:\s|$)|\n|$)")
 _VERDICT = re.compile(r"(?i)(yes|no)[*_]*(?:[,;:]|\.(?!\s*\d))[*_]*(?:\s++\S++){4}")
-_BETWEEN_LETTERS = r"(?:\s*|[)）.*]*\s*(?:[,、;；/&和及]|and\b)+(?:\s*and\b)?\s*|[)）]\s*(?=[(（]))[(（*]*"
+_BETWEEN_LETTERS = r"(?:\s*+|[)）.]*+\s*+(?:[,、;；/&和及]|and\b)++(?:\s*+and\b)?\s*+|[)）]\s*+(?=[(（]))[(（]*+"
 """A closed bracket needs a comma, "and" or another bracket behind it: in "A) E. coli" one option is chosen."""
-_LETTERS = re.compile(rf"[(（*]*([A-H](?:{_BETWEEN_LETTERS}[A-H])*)(?![A-Za-z])")
+_LETTERS = re.compile(rf"^[(（]*+([A-H](?:{_BETWEEN_LETTERS}[A-H])*)(?![A-Za-z])")
 _NUMBER = re.compile(r"(?:(?<![\w.)$%])[-+])?[$€£¥]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _PYTHON = re.compile(r"py(?:thon)?[0-9]*")
 
@@ -200,7 +200,7 @@ def _uncited(phrase: str) -> str:
 
 def extract_letters(text: str) -> str:
     """The chosen option letters A to H, sorted and without repeats, e.g. "AC"."""
-    phrase = extract_phrase(text)
+    phrase = extract_phrase(text).replace("*", "")
     joined = _LETTERS.match(phrase)
     letters: list[str] = (
         re.findall(r"[A-H]", joined.group(1)) if joined else re.findall(r"(?<![A-Za-z])[A-H](?![A-Za-z])", phrase)

@@ -8,14 +8,14 @@ from itertools import combinations
 from statistics import fmean, stdev
 
 from reground.core.branches import gather
-from reground.core.errors import DataError
+from reground.core.errors import DataError, ModelError, TransientModelError
 from reground.core.journal import Journal, fingerprint
 from reground.core.run import Run
 from reground.core.trajectory import Trajectory
 from reground.evaluation.before_checks import before_checks
 from reground.evaluation.metrics.agreement import agreement
 from reground.evaluation.results import RunFolder
-from reground.evaluation.runner import data_of
+from reground.evaluation.runner import FATAL, data_of
 from reground.evaluation.tables import NOTHING, Table, number, p_value
 from reground.evaluation.task import Task, as_read, criteria_of
 from reground.evaluation.tasks.longform import Judge
@@ -50,7 +50,7 @@ class Answer:
 
 @dataclass
 class Rater:
-    """Somebody's ratings: a judge's, people's or a metric's. unread: ratings that could not be read."""
+    """Somebody's ratings: a judge's, people's or a metric's. unread: ratings that could not be read or were refused."""
 
     name: str
     ratings: dict[Answer, float] = field(default_factory=dict)
@@ -95,28 +95,38 @@ async def rate(
 ) -> Rater:
     """A judge's ratings of all answers; those of which a judge reads the same are rated once.
 
-    journal: the same call resumes. on_answer: called with the number of answers done. Raises ModelError.
+    journal: the same call resumes. on_answer: called with the number of answers done. Raises ModelError, but not where
+    the judge refuses only some answers, such as one that is too long for it.
     """
     rater = Rater(judge.model.name)
     texts: dict[tuple[str, ...], list[Answer]] = {}
     for answer in answers:
         texts.setdefault(answer.judged, []).append(answer)
     left, done = iter(texts.items()), 0
+    refused: list[ModelError] = []
 
     async def work() -> None:
         nonlocal done
         for judged, same in left:
             run = Run(run_id=rater.name, question_id=fingerprint("judged", *judged), journal=journal)
             one = same[0]
-            found = await judge.rate(one.question, one.gold, one.text, run, criteria=one.criteria)
-            if found.mean is None:
+            try:
+                mean = (await judge.rate(one.question, one.gold, one.text, run, criteria=one.criteria)).mean
+            except (*FATAL, TransientModelError):
+                raise
+            except ModelError as error:
+                refused.append(error)
+                mean = None
+            if mean is None:
                 rater.unread += len(same)
             else:
-                rater.ratings |= dict.fromkeys(same, found.mean)
+                rater.ratings |= dict.fromkeys(same, mean)
             done += len(same)
             on_answer(done)
 
     await gather(*(work() for _ in range(min(concurrency, len(texts)))))
+    if refused and not rater.ratings:
+        raise refused[0]
     return rater
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from math import fsum
 from pathlib import Path
 from typing import Literal
 
@@ -16,7 +17,7 @@ from reground.evaluation.front_plot import Dot, plot_fronts
 from reground.evaluation.pareto import undominated
 from reground.evaluation.plots import Point, plot
 from reground.evaluation.results import RunFolder, find_runs, write_text
-from reground.evaluation.statistics import compare, holm
+from reground.evaluation.statistics import bootstrap_interval, compare, holm
 from reground.evaluation.summary import question_scores, summarise
 from reground.evaluation.tables import (
     Report,
@@ -148,21 +149,31 @@ def _measures(rows: Sequence[Row]) -> list[Measure]:
     return [each for each in MEASURES if each != "usd" or all(cost_of(row.summary).usd for row in rows)]
 
 
+def _shared(rows: Sequence[Row]) -> list[list[float]]:
+    """Each run's scores of the questions that all of them have a score for, as the verdict compares them."""
+    scores = [question_scores(row.summary.primary, row.records) for row in rows]
+    shared = set.intersection(*map(set, scores)) if scores else set()
+    return [[value for question, value in own.items() if question in shared] for own in scores]
+
+
 def _mark_undominated(rows: Sequence[Row]) -> list[str]:
     """Note in each run the measures of cost in which none dominates it. Returns the report's notes on them."""
     ready = _ready(rows)
-    if len(ready) < 2:
+    scores = _shared(ready)
+    if len(ready) < 2 or not scores[0]:
         return []
+    partly = len(scores[0]) < max(row.summary.questions for row in ready)
+    on = f", on the {len(scores[0])} questions that all have a score for" if partly else ""
     notes = []
     for measure in _measures(ready):
-        points = [(cost_of(row.summary).by(measure) or 0.0, -(row.primary.mean or 0.0)) for row in ready]
+        points = [(cost_of(row.summary).by(measure) or 0.0, -fsum(own)) for row, own in zip(ready, scores, strict=True)]
         on_front = undominated(points)
         for row, marked in zip(ready, on_front, strict=True):
             row.undominated += (measure,) if marked else ()
         named = [name for name, marked in zip(run_names(ready), on_front, strict=True) if marked]
         counted = "USD" if measure == "usd" else measure
         notes.append(
-            f"Counted in {counted}, no run is better for as much, or as good for less, than: {', '.join(named)}."
+            f"Counted in {counted}{on}, no run is better for as much, or as good for less, than: {', '.join(named)}."
         )
     return notes
 
@@ -182,11 +193,12 @@ def _draw_fronts(report: Report, out: Path) -> list[Path]:
     if len(rows) < 2:
         return []
     dots = []
-    for name, row in zip(run_names(rows), rows, strict=True):
-        metric = row.primary
-        assert metric.mean is not None and metric.low is not None and metric.high is not None  # it is ready
+    for name, row, scores in zip(run_names(rows), rows, _shared(rows), strict=True):
+        found = bootstrap_interval(scores)
+        if found.mean is None or found.low is None or found.high is None:
+            return []
         own = cost_of(row.summary)
-        dots.append(Dot(name, row.config.method, metric.mean, metric.low, metric.high, own, row.undominated))
+        dots.append(Dot(name, row.config.method, found.mean, found.low, found.high, own, row.undominated))
     primary = report.rows[0].summary.primary
     stem = out / f"{_slug(report.task)}-pareto"
     return plot_fronts(dots, stem, _measures(rows), metric=primary, title=f"{report.task}: {primary} against cost")

@@ -191,7 +191,8 @@ def _decoder(
         "input_ids": [prompt + said for prompt, said in pairs],
         "completion_mask": [[0] * len(prompt) + [1] * len(said) for prompt, said in pairs],
     }
-    return (_on_processor() if given["use_cpu"] else SFTTrainer)(
+    plain = given["use_cpu"] and _scores_plainly(model, pairs[0][0][:8])
+    return (_on_processor() if plain else SFTTrainer)(
         model=model,
         args=SFTConfig(
             **given, max_length=None, completion_only_loss=True, gradient_checkpointing=not given["use_cpu"]
@@ -200,6 +201,19 @@ def _decoder(
         processing_class=tokenizer,
         peft_config=adapter,
     )
+
+
+def _scores_plainly(model: Any, tokens: list[int]) -> bool:
+    """Whether the output layer's numbers are the logits: Granite and Cohere scale them, Gemma caps them."""
+    import torch
+
+    model.eval()
+    with torch.no_grad():
+        given = torch.tensor([tokens], device=model.device)
+        plain = model.get_output_embeddings()(model.base_model(input_ids=given).last_hidden_state)
+        found = bool(torch.allclose(model(input_ids=given).logits, plain, rtol=1e-3, atol=1e-3))
+    model.train()
+    return found
 
 
 def _on_processor() -> Any:

@@ -206,3 +206,13 @@ async def test_what_one_budget_cut_is_not_replayed_under_another(tmp_path: Path)
     assert [each.usage.completion for each in found][:2] == [7, 100]
     assert [each.usage.completion for each in found][3:] == [30, 7]
     assert found[0].text == found[4].text
+
+
+async def test_two_conversations_that_come_to_one_question_at_once_pay_for_it_once(tmp_path: Path) -> None:
+    model = Closing(said)
+    served = engine(tmp_path, model)
+    systems = [Message(role="system", content=text) for text in ("Be brief.", "Be kind.")]
+    first, second = await asyncio.gather(*(served.ask("", [each, user("one?")]) for each in systems))
+    assert first.text == second.text
+    assert len(model.calls) == 1
+    assert not served._same

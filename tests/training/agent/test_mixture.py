@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reground.core.errors import ContextLengthExceeded, ModelError
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
 from reground.core.lines import append_line
@@ -202,6 +203,24 @@ async def test_what_is_ranked_are_the_steps_whose_samples_differ(tmp_path: Path)
     assert [turn.step for turn in rankable(tmp_path)] == [DECIDE]
     ranker = Ranker(model=ScriptedModel(["Ranking: #1 > #2"]))
     assert await rank(tmp_path, ranker) == (1, 0)
+
+
+async def test_a_step_that_the_model_refuses_is_unread_and_the_others_are_ranked(tmp_path: Path) -> None:
+    for name in ("q1", "q2"):
+        append_trajectory(tmp_path / "grown" / "trajectories.jsonl", (await solved()).model_copy(update={"id": name}))
+        append_line(tmp_path / "grown" / "scores.jsonl", Record(id=name, example=name, repeat=0).model_dump_json())
+    left: list[Exception | str] = [ModelError("cannot reach it"), ModelError("cannot reach it")]
+    left += [ContextLengthExceeded("too long"), "Ranking: #1 > #2"]
+
+    def say(messages: Sequence[Message], sampling: Sampling) -> str:
+        if isinstance(said := left.pop(0), Exception):
+            raise said
+        return said
+
+    ranker = Ranker(model=ScriptedModel(say))
+    with pytest.raises(ModelError, match="cannot reach it"):
+        await rank(tmp_path, ranker)
+    assert await rank(tmp_path, ranker) == (1, 1)
 
 
 async def test_each_sample_may_be_judged_by_itself() -> None:

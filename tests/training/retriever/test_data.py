@@ -11,7 +11,9 @@ from reground.core.errors import DataError
 from reground.retrieval.index import build_index, open_index
 from reground.retrieval.retriever import IndexRetriever
 from reground.retrieval.settings import IndexSettings
+from reground.training.retriever import data
 from reground.training.retriever.data import Contrast, Mined, Pieces, Question, is_held_out, mine
+from reground.training.retriever.folder import Config, TrainingFolder
 from reground.training.retriever.questions import clozes, documents_of, own_questions
 from reground.training.retriever.settings import Mining
 from reground.training.rows import read_rows, write_rows
@@ -157,3 +159,37 @@ async def test_sentences_stand_in_for_questions(towers: IndexRetriever, tmp_path
 def test_a_passage_of_one_sentence_gives_no_question(tmp_path: Path) -> None:
     docs = write(tmp_path / "docs", {"a.txt": "There is only one sentence here."})
     assert clozes(documents_of(docs), PIECES, count=5, seed=0) == []
+
+
+async def test_the_passages_of_other_questions_are_looked_at_only_where_negatives_are_lacking(
+    towers: IndexRetriever, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked: list[str] = []
+    may_answer = data._may_answer
+    monkeypatch.setattr(data, "_may_answer", lambda *given: looked.append(given[0].id) or may_answer(*given))
+    await mine(questions(), towers, PIECES, Mining(negatives=2, depth=6))
+    assert len(looked) <= 6 * 30
+    rows = all_rows(await mine(questions(), towers, PIECES, Mining(negatives=8, depth=4)))
+    assert 0 < len(rows) < 30, "the first questions have no others before them"
+    for row in rows:
+        number = int(row.question.removeprefix("q"))
+        earlier = {f"t{each}" for each in range(number)}
+        assert len(earlier.intersection(row.negative_ids)) >= 4
+
+
+class Counted(list):
+    """Rows that count how often they are gone through."""
+
+    times = 0
+
+    def __iter__(self):
+        self.times += 1
+        return super().__iter__()
+
+
+def test_writing_the_data_goes_through_the_rows_a_few_times(tmp_path: Path) -> None:
+    rows = Counted(Contrast(question=each.id, anchor=each.text, positive="p") for each in questions())
+    config = Config(sources=(), mining={})
+    TrainingFolder(tmp_path).write_data(config, {"": questions()}, {"": Mined(rows=rows)})
+    assert len((tmp_path / "data" / "questions.jsonl").read_text().splitlines()) == 30
+    assert rows.times < 10

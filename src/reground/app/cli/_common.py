@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reground.app.cli.codes import EXIT_FAILED_QUESTIONS
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -18,6 +20,15 @@ def consoles() -> tuple[Console, Console]:
 def say(console: Console, text: str) -> None:
     """Print a text as it is: no markup, no colours, and no line breaks of the terminal's width."""
     console.print(text, soft_wrap=True, markup=False, highlight=False)
+
+
+def end_if_failed(err: Console, failed: int, then: str = "the same command tries them again") -> None:
+    """Where questions failed, say so and what is to be done, and end with the exit code for it. Raises typer.Exit."""
+    if failed:
+        from typer import Exit
+
+        say(err, f"{failed} questions failed: {then}")
+        raise Exit(EXIT_FAILED_QUESTIONS)
 
 
 def human_tokens(count: int) -> str:

@@ -14,20 +14,21 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from reground.app.options_agent import AgentFit, AgentGrow, AgentMix, AgentRank
+    from reground.evaluation.records import Summary
     from reground.evaluation.task import Example, Task
     from reground.training.agent.mix import Mixture
 
 METHOD = "search_agent"
 
 
-async def grown_by(order: AgentGrow, task: Task, out: Path, err: Console, *, quiet: bool) -> None:
+async def grown_by(order: AgentGrow, task: Task, out: Path, err: Console, *, quiet: bool) -> Summary:
     """Grow trajectories in OUT/grown, with the exemplars rotated, and write down their questions."""
     from reground.evaluation.splits import record_questions
     from reground.training.agent.stages import GROWN
 
     rotated = replace(order, settings={"exemplars": "rotated", **order.settings})
     record_questions(out, task.name, questions_of(order, task))
-    await answered_by(rotated, task, out / GROWN, err, quiet=quiet)
+    return await answered_by(rotated, task, out / GROWN, err, quiet=quiet)
 
 
 def questions_of(order: AgentGrow, task: Task) -> list[Example]:
@@ -37,8 +38,8 @@ def questions_of(order: AgentGrow, task: Task) -> list[Example]:
     return choose(task, EvalSettings(METHOD, order.model, limit=order.limit or None, seed=order.seed))
 
 
-async def answered_by(order: AgentGrow, task: Task, run: Path, err: Console, *, quiet: bool) -> None:
-    """Let the agent answer the task's questions, in the run folder `run`."""
+async def answered_by(order: AgentGrow, task: Task, run: Path, err: Console, *, quiet: bool) -> Summary:
+    """Let the agent answer the task's questions, in the run folder `run`; those that failed before, once more."""
     from reground.app.cli.eval_progress import EvalProgress, Work
     from reground.app.cli.preparing import open_benches
     from reground.app.cluster.opening import opened_pool, placed
@@ -48,7 +49,7 @@ async def answered_by(order: AgentGrow, task: Task, run: Path, err: Console, *, 
     cell = Cell(method=METHOD, tokens=None)
     base = EvalSettings(
         METHOD, order.model, limit=order.limit or None, seed=order.seed, concurrency=order.concurrency,
-        repeats=order.repeats,
+        repeats=order.repeats, retry_failed=True,
     )  # fmt: skip
     total = len(questions_of(order, task)) * order.repeats
     async with AsyncExitStack() as opened:
@@ -56,10 +57,11 @@ async def answered_by(order: AgentGrow, task: Task, run: Path, err: Console, *, 
         pool = await opened.enter_async_context(opened_pool(order, [METHOD], partial(common.say, err)))
         ready = placed(bench.configure(cell, base, order.budget), pool, order.task, cell, bench.tuned)
         with EvalProgress(err, {run.name: Work(cell, total)}, shown=not quiet) as progress:
-            await evaluate(
+            done = await evaluate(
                 bench.task, ready.method, ready.settings, run, observer=partial(progress.on_progress, run.name),
                 elsewhere=ready.elsewhere,
             )  # fmt: skip
+    return done.summary
 
 
 async def ranked_by(order: AgentRank, err: Console, *, quiet: bool) -> tuple[int, int]:

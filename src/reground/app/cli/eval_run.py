@@ -42,8 +42,9 @@ def go(job: Job) -> None:
     catalogue.check_rewriter(order.rewriter, job.methods)
     journals_of(order)  # a wrong address is refused before anything is read
     settings_by_method(order.settings, job.methods)
-    tasks = [load_task(order.task, order.data), *_tuning_task(job)]
-    found = estimates(tasks[0], job)
+    task = load_task(order.task, order.data)
+    tasks = [task, *_tuning_task(job, task)]
+    found = estimates(task, job)
     if order.dry_run:
         console.print(estimate_table(found))
         return
@@ -51,11 +52,15 @@ def go(job: Job) -> None:
     _finish(console, err, job, asyncio.run(run_job(tasks, job, err)))
 
 
-def _tuning_task(job: Job) -> list[Task]:
-    """The training split for tuning: the named one, else the task's own. Its questions never count as results."""
+def _tuning_task(job: Job, measured: Task) -> list[Task]:
+    """The training split for tuning: the named one, else the task's own, without the questions to be measured."""
+    from reground.evaluation.runner import choose
+    from reground.evaluation.splits import without
     from reground.evaluation.tasks import load_training_task
 
-    return [load_training_task(_training_name(job), job.order.data)] if job.tune else []
+    if not job.tune:
+        return []
+    return [without(load_training_task(_training_name(job), job.order.data), choose(measured, job.base))]
 
 
 def _training_name(job: Job) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gc
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -46,9 +45,10 @@ async def opened_model(name: str, options: ModelOptions, err: Console, *, quiet:
     from reground.app import catalogue
     from reground.app.asking import close
     from reground.app.cli.progress import AskProgress
+    from reground.core.daemons import in_daemon
 
     with AskProgress(err, shown=not quiet) as preparing:
-        await asyncio.to_thread(bring_model, name, preparing.on_pull)
+        await in_daemon(partial(bring_model, name, preparing.on_pull), name="download")
     model = catalogue.load_model(name, options)
     try:
         yield model
@@ -101,6 +101,7 @@ async def open_benches(
     from reground.app.cli.progress import AskProgress
     from reground.app.evaluating import judged, open_bench, settings_by_method
     from reground.app.journals import journals_of
+    from reground.core.daemons import in_daemon
 
     options, journals = order.model_options, journals_of(order)
     settings = settings_by_method(order.settings, methods)
@@ -108,7 +109,7 @@ async def open_benches(
     models: dict[str, LanguageModel] = {}
     with AskProgress(err, shown=not quiet) as preparing:
         for name in filter(None, [*named.values(), *chain.from_iterable(map(critic_models, settings.values()))]):
-            await asyncio.to_thread(bring_model, name, preparing.on_pull)
+            await in_daemon(partial(bring_model, name, preparing.on_pull), name="download")
         for role, name in named.items():
             if name is not None:
                 load = catalogue.load_rewriter if role == "rewriter" else catalogue.load_model

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import TYPE_CHECKING
 
 import typer
@@ -59,6 +60,7 @@ def questions(order: Propose, output: Json, voice: Quiet, config: ConfigFile = N
 async def _proposed(order: Propose, file: ProposalFile, err: Console, *, quiet: bool) -> Proposed:
     from reground.app.cli.preparing import opened_model
     from reground.app.cli.questions_progress import ProposingProgress
+    from reground.core.daemons import in_daemon
     from reground.core.errors import DataError
     from reground.core.journal import SqliteJournal
     from reground.core.run import Run
@@ -66,9 +68,8 @@ async def _proposed(order: Propose, file: ProposalFile, err: Console, *, quiet: 
     from reground.proposing.propose import propose
 
     passages = await _passages(order, err, quiet=quiet)
-    pairs: list[Pair] = await asyncio.to_thread(
-        linked_pairs, passages, most=order.tries or _TRIES * order.count, seed=order.seed
-    )
+    pair = partial(linked_pairs, passages, most=order.tries or _TRIES * order.count, seed=order.seed)
+    pairs: list[Pair] = await in_daemon(pair, name="pairs")
     if not pairs:
         raise DataError(
             f"no two of its {len(passages)} passages share a rare name or title: give more documents",
@@ -99,6 +100,7 @@ async def _passages(order: Propose, err: Console, *, quiet: bool) -> list[Passag
     from reground.app.asking import close
     from reground.app.cli.progress import AskProgress
     from reground.app.corpora import corpus_retriever, default_settings, is_index
+    from reground.core.daemons import in_daemon
     from reground.core.errors import ConfigurationError
     from reground.core.places import expanded
     from reground.retrieval.build import passages_of
@@ -116,7 +118,7 @@ async def _passages(order: Propose, err: Console, *, quiet: bool) -> list[Passag
         documents = documents_of(corpus)
         return [p.passage for each in documents for p in passages_of(each, cut.chunk_tokens, cut.overlap)]
 
-    return await asyncio.to_thread(read)
+    return await in_daemon(read, name="documents")
 
 
 def _data(found: Proposed, file: ProposalFile) -> dict[str, object]:

@@ -27,7 +27,7 @@ def grow(order: AgentGrow, voice: Quiet, config: ConfigFile = None) -> None:
     """Let the agent answer training questions, and keep every step with its samples.
 
     An ordinary run in OUT/grown; gold answers only score it. The examples in its prompts rotate. The same command
-    resumes an interrupted run.
+    resumes an interrupted run. Exit code 3: some questions failed; the same command tries them again.
 
     Example:  reground train agent grow --task hotpotqa_train --limit 160 --model openai/my-model
     """
@@ -39,8 +39,9 @@ def grow(order: AgentGrow, voice: Quiet, config: ConfigFile = None) -> None:
     if order.dry_run:
         common.say(console, f"grow: {len(questions_of(order, task)) * order.repeats} trajectories")
         return
-    asyncio.run(grown_by(order, task, order.out, err, quiet=voice.quiet))
+    summary = asyncio.run(grown_by(order, task, order.out, err, quiet=voice.quiet))
     common.say(console, f"trajectories in {order.out / GROWN}: {usable(order.out / GROWN).describe()}")
+    common.end_if_failed(err, summary.failed)
 
 
 @agent_app.command()
@@ -108,7 +109,7 @@ def loop(order: AgentLoop, voice: Quiet, config: ConfigFile = None) -> None:
 
     The prompted model grows the first generation. Every base is fitted on each generation's steps, from its own
     weights again; the first base's model grows the next generation. A configuration file can hold the whole plan. The
-    same command resumes.
+    same command resumes. Exit code 3: some questions failed; the same command tries them again.
 
     Example:  reground train agent loop --task hotpotqa_train --bases qwen2.5-coder-0.5b,smollm2 --config loop.toml
     """
@@ -121,7 +122,9 @@ def loop(order: AgentLoop, voice: Quiet, config: ConfigFile = None) -> None:
         for stage in plan.stages():
             common.say(console, described(stage))
         return
-    common.say(console, f"written: {run_loop(order, plan, console, err, quiet=voice.quiet)}")
+    page, failed = run_loop(order, plan, console, err, quiet=voice.quiet)
+    common.say(console, f"written: {page}")
+    common.end_if_failed(err, failed, "the same command tries those again on which nothing was built yet")
 
 
 def register(train: typer.Typer) -> None:

@@ -11,12 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reground.app.cli import _common as common
-from reground.app.cli.agent_stages import answered_by, fitted_by, grown_by, mixed_by, ranked_by
+from reground.app.cli.agent_stages import answered_by, fitted_by, grown_by, mixed_by, questions_of, ranked_by
 from reground.app.options_agent import AgentFit, AgentLoop, AgentMix, AgentRank
 from reground.app.options_training import FineTuning
 from reground.core.errors import MissingExtra
 from reground.evaluation.records import Summary
 from reground.evaluation.results import read_run
+from reground.evaluation.splits import without
 from reground.evaluation.task import Task
 from reground.evaluation.tasks import load_task, load_training_task
 from reground.training.agent.loop import (
@@ -65,11 +66,12 @@ def planned(order: AgentLoop) -> Plan:
     )
 
 
-def run_loop(order: AgentLoop, plan: Plan, console: Console, err: Console, *, quiet: bool) -> Path:
-    """Carry out a plan. Returns the page with the tables, which is written after every measurement."""
-    tasks: dict[str, Task] = {"train": load_training_task(order.task, order.data)}
-    named: dict[str, str | None] = {"validation": order.validation, "test": order.test_task}
-    tasks |= {split: load_task(name, order.data) for split, name in named.items() if name is not None}
+def run_loop(order: AgentLoop, plan: Plan, console: Console, err: Console, *, quiet: bool) -> tuple[Path, int]:
+    """Carry out a plan. Returns the page with the tables, written after every measurement, and the failed questions.
+
+    Raises typer.Exit where growing goes on only after the same command has tried failed questions again.
+    """
+    tasks = tasks_of(order)
     settings = {each.name: getattr(order, each.name) for each in dataclasses.fields(order)}
     fixed = {name: str(settings[name]) for name in sorted(settings.keys() - _MAY_CHANGE)}
     begin(order.out / "fit" / "loop", fixed, instead="give another --out")
@@ -78,7 +80,23 @@ def run_loop(order: AgentLoop, plan: Plan, console: Console, err: Console, *, qu
         common.say(console, described(stage))
         if said := session.carry_out(stage):
             common.say(console, f"  {said}")
-    return order.out / "report.md"
+    return order.out / "report.md", session.failed
+
+
+def tasks_of(order: AgentLoop) -> dict[str, Task]:
+    """The task of each kind of questions. None is drawn for two kinds, also where several name one benchmark.
+
+    Those to train on are drawn first and then those to test on, so that they are the ones of other commands too.
+    """
+    tasks = {"train": load_training_task(order.task, order.data)}
+    drawn = questions_of(order, tasks["train"])
+    for split, name, limit in (
+        ("test", order.test_task, order.test_limit), ("validation", order.validation, order.validation_limit),
+    ):  # fmt: skip
+        if name is not None:
+            tasks[split] = without(load_task(name, order.data), drawn)
+            drawn += questions_of(replace(order, limit=limit), tasks[split])
+    return tasks
 
 
 @dataclass
@@ -89,6 +107,7 @@ class _Session:
     err: Console
     quiet: bool
     found: list[Measured] = field(default_factory=list)
+    failed: int = 0
 
     def carry_out(self, stage: Stage) -> str:
         """Carry out one stage. Returns what it came to."""
@@ -120,10 +139,18 @@ class _Session:
         )
 
     def _grow(self, stage: Grow) -> str:
-        if _finished(stage.folder / GROWN) is None:
-            order = self._using(stage.agent, stage.folder / GROWN, stage.repeats)
-            asyncio.run(grown_by(order, self.tasks["train"], stage.folder, self.err, quiet=self.quiet))
-        return usable(stage.folder / GROWN).describe()
+        run = stage.folder / GROWN
+        before = _ended(run)
+        begun = (stage.folder / RANKING).exists() or (stage.folder / "data").exists()
+        if before is not None and (begun or not before.failed):
+            summary = before
+        else:
+            order = self._using(stage.agent, run, stage.repeats)
+            summary = asyncio.run(grown_by(order, self.tasks["train"], stage.folder, self.err, quiet=self.quiet))
+            if before is None or summary.failed < before.failed:  # else trying them again changes nothing
+                common.end_if_failed(self.err, summary.failed)
+        self.failed += summary.failed
+        return usable(run).describe() + (f"; {summary.failed} questions failed" if summary.failed else "")
 
     def _rank(self, stage: Rank) -> str:
         if (stage.folder / RANKING).exists():
@@ -161,17 +188,17 @@ class _Session:
                 for number, place in enumerate(epochs_of(stage.folder / stage.name), start=1)
             ]
             epoch = keep(scores, stage)
-        best = self._measured(stage.measure, _run(stage.measure, epoch))
+        best = self._measured(stage.measure, _run(stage.measure, epoch), chosen=True)
         return f"pass {epoch}; " + self._report(replace(best, epoch=epoch))
 
-    def _measured(self, stage: Measure, name: str) -> Measured:
+    def _measured(self, stage: Measure, name: str, *, chosen: bool = False) -> Measured:
+        """chosen: what was measured decided which model is kept, so failed questions are not tried again."""
         run = self.order.out / RUNS / re.sub(r"[^\w.-]+", "-", name)
-        if _finished(run) is None:
+        summary = _ended(run)
+        if summary is None or (summary.failed and not chosen):
             limit = self.order.validation_limit if stage.split == "validation" else self.order.test_limit
             order = replace(self._using(stage.agent, run, self.order.measure_repeats), limit=limit)
-            asyncio.run(answered_by(order, self.tasks[stage.split], run, self.err, quiet=self.quiet))
-        summary = _finished(run)
-        assert summary is not None
+            summary = asyncio.run(answered_by(order, self.tasks[stage.split], run, self.err, quiet=self.quiet))
         trajectories, rows = self._trained_on(stage)
         return Measured(stage, summary, usable(run).share, trajectories, rows)
 
@@ -179,11 +206,12 @@ class _Session:
         if not stage.generation:
             return None, None
         folder = self.plan.folder(stage.generation)
-        grown = _finished(folder / GROWN)
+        grown = _ended(folder / GROWN)
         return (0 if grown is None else grown.runs), len(read_mixture(folder, self.plan.mixture_of(stage)))
 
     def _report(self, measured: Measured) -> str:
         self.found.append(measured)
+        self.failed += measured.summary.failed
         images = _plots(self.found, self.order.out, self.plan.splits)
         write_section(self.order.out, "loop", "\n\n".join([tables(self.found), *images]))
         summary = measured.summary
@@ -196,8 +224,8 @@ def _run(stage: Measure, epoch: int) -> str:
     return f"{stage.run}-epoch{epoch}"
 
 
-def _finished(run: Path) -> Summary | None:
-    """A run's results, if it is finished."""
+def _ended(run: Path) -> Summary | None:
+    """A run's results, if every question was run; some may have failed."""
     if not (run / "summary.json").exists():
         return None
     summary = read_run(run).summary()

@@ -70,7 +70,7 @@ def collect(order: RewriterCollect, voice: Quiet, config: ConfigFile = None) -> 
     """Have a prompted model rewrite training questions, and see which rewritings lead to the answer.
 
     A second run takes each question itself as the query. Both are ordinary runs, in OUT/rewritten and OUT/plain. The
-    same command resumes an interrupted run.
+    same command resumes an interrupted run. Exit code 3: some questions failed; the same command tries them again.
 
     Example:  reground train rewriter collect --task hotpotqa_train --limit 400 --model openai/my-model
     """
@@ -85,11 +85,13 @@ def collect(order: RewriterCollect, voice: Quiet, config: ConfigFile = None) -> 
         total = min(order.limit or len(task.examples()), len(task.examples()))
         common.say(console, f"collect: {total} questions, at most {(1 if order.passages_only else 3) * total} calls")
         return
-    asyncio.run(_collect(order, task, err, quiet=voice.quiet))
+    failed = asyncio.run(_collect(order, task, err, quiet=voice.quiet))
     common.say(console, f"rewritings in {order.out / REWRITTEN}: reground train rewriter warmup --out {order.out}")
+    common.end_if_failed(err, failed)
 
 
-async def _collect(order: RewriterCollect, task: Task, err: Console, *, quiet: bool) -> None:
+async def _collect(order: RewriterCollect, task: Task, err: Console, *, quiet: bool) -> int:
+    """Carry out both runs. Returns the number of failed questions."""
     from reground.app.cli.eval_progress import EvalProgress, Work
     from reground.app.cli.preparing import open_benches
     from reground.app.cluster.opening import opened_pool, placed
@@ -100,7 +102,11 @@ async def _collect(order: RewriterCollect, task: Task, err: Console, *, quiet: b
 
     cells = {REWRITTEN: Cell(method=METHOD, tokens=None), PLAIN: Cell(method=f"{METHOD}+retrieve", tokens=None)}
     order = replace(order, settings={"total": order.passages, **order.settings})
-    base = EvalSettings(METHOD, order.model, limit=order.limit or None, seed=order.seed, concurrency=order.concurrency)
+    base = EvalSettings(
+        METHOD, order.model, limit=order.limit or None, seed=order.seed, concurrency=order.concurrency,
+        retry_failed=True,
+    )  # fmt: skip
+    failed = 0
     methods = [cell.method for cell in cells.values()]
     async with AsyncExitStack() as opened:
         (bench,) = await open_benches(order, [task], methods, order.out, err, opened, quiet=quiet)
@@ -114,7 +120,7 @@ async def _collect(order: RewriterCollect, task: Task, err: Console, *, quiet: b
                 if order.passages_only:
                     method = without_reader(replace(method, rewriter=bench.model, rewriter_style="prompted"))
                     settings = replace(settings, method_settings={**settings.method_settings, "reader": "none"})
-                await evaluate(
+                done = await evaluate(
                     task,
                     method,
                     settings,
@@ -122,6 +128,8 @@ async def _collect(order: RewriterCollect, task: Task, err: Console, *, quiet: b
                     observer=partial(progress.on_progress, name),
                     elsewhere=ready.elsewhere,
                 )
+                failed += done.summary.failed
+    return failed
 
 
 @rewriter_app.command()

@@ -167,7 +167,9 @@ class Engine:
                 home=home,
                 journal=SQLITE,
             )
-            result = await answer(order, hold=in_use if self.keeping is None else self.keeping.asked)
+            # Other conversations may have come to the same question; its run is one, so it is answered once.
+            async with self._alone(fingerprint("answered", offer.name, str(seed), str(form), limited, question)):
+                result = await answer(order, hold=in_use if self.keeping is None else self.keeping.asked)
             self._seconds += 0.2 * (time.monotonic() - began - self._seconds)
         return replace(result, usage=run.usage + result.usage)
 

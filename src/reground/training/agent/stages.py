@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reground.core.branches import gather
-from reground.core.errors import DataError
+from reground.core.errors import DataError, ModelError, TransientModelError
 from reground.core.journal import SqliteJournal, fingerprint
 from reground.core.run import Run
 from reground.evaluation.results import write_text
+from reground.evaluation.runner import FATAL
 from reground.training.agent.mix import Mixture, Ranking
 from reground.training.agent.rank import Ranker
 from reground.training.agent.turns import Turn, fallbacks, turns_of
@@ -71,7 +72,8 @@ async def rank(
 ) -> tuple[int, int]:
     """Rank the samples of every step and write ranking.json. Returns the number ranked, and that of unread rankings.
 
-    The calls are in ranking.sqlite, so the same call resumes. on_turn: called with the steps done and all steps.
+    The calls are in ranking.sqlite, so the same call resumes. on_turn: called with the steps done and all steps. Steps
+    that the model refuses, such as one too long for it, count as unread. Raises ModelError where it refuses all.
     """
     turns = rankable(out)
     if not turns:
@@ -80,11 +82,18 @@ async def rank(
     ranking: dict[str, tuple[int, ...]] = {}
     journal = SqliteJournal(out / "ranking.sqlite")
     left, done = iter(turns), 0
+    refused: list[ModelError] = []
 
     async def work() -> None:
         nonlocal done
         for turn in left:
-            order = await ranker.order(turn, Run(run_id=name, question_id=turn.key, journal=journal))
+            try:
+                order = await ranker.order(turn, Run(run_id=name, question_id=turn.key, journal=journal))
+            except (*FATAL, TransientModelError):
+                raise
+            except ModelError as error:
+                refused.append(error)
+                order = None
             if order is not None:
                 ranking[turn.key] = order
             done += 1
@@ -94,6 +103,8 @@ async def rank(
         await gather(*(work() for _ in range(min(concurrency, len(turns)))))
     finally:
         journal.close()
+    if refused and not ranking:
+        raise refused[0]
     write_text(out / RANKING, json.dumps({key: ranking[key] for key in sorted(ranking)}, indent=1) + "\n")
     return len(ranking), len(turns) - len(ranking)
 

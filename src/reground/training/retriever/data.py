@@ -12,6 +12,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Self
 
 from pydantic import ModelWrapValidatorHandler, SerializerFunctionWrapHandler, model_serializer, model_validator
@@ -114,7 +115,7 @@ async def mine(
         wrong = [passage for passage in found[: mining.depth] if not _may_answer(passage, question)]
         draw = random.Random(f"{mining.seed}/{question.id}")
         draw.shuffle(wrong)
-        spare = [passage for passage in others if not _may_answer(passage, question)]
+        spare = partial(_spare, others, question)
         rows = mined.held_out if is_held_out(question.text, mining) else mined.rows
         for number, positive in enumerate(positives):
             negatives = _dealt(wrong, spare, number, mining.negatives, draw)
@@ -172,17 +173,22 @@ async def _positive(
     )
 
 
+def _spare(others: Sequence[Passage], question: Question) -> list[Passage]:
+    return [passage for passage in others if not _may_answer(passage, question)]
+
+
 def _dealt(
-    wrong: Sequence[Passage], spare: Sequence[Passage], number: int, count: int, draw: random.Random
+    wrong: Sequence[Passage], spare: Callable[[], list[Passage]], number: int, count: int, draw: random.Random
 ) -> list[Passage]:
     """The negatives of a question's row of this number: other rows get others while there are enough.
 
-    What BM25's first ranks lack comes from the passages of other questions.
+    What BM25's first ranks lack comes from the passages of other questions, which take long to go through.
     """
     start = number * count if (number + 1) * count <= len(wrong) else 0
     dealt = list(wrong[start : start + count])
-    lacking = count - len(dealt)
-    return dealt + (draw.sample(spare, lacking) if 0 < lacking <= len(spare) else [])
+    if (lacking := count - len(dealt)) and lacking <= len(rest := spare()):
+        dealt += draw.sample(rest, lacking)
+    return dealt
 
 
 def _row(question: Question, positive: Passage, negatives: Sequence[Passage]) -> Contrast:

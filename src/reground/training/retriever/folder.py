@@ -100,12 +100,10 @@ class TrainingFolder:
         write_rows(self.rows, [row for each in mined.values() for row in each.rows])
         write_rows(self.held_out, [row for each in mined.values() for row in each.held_out])
         for held_out in (False, True):
-            lines = [
-                question.model_dump_json() + "\n"
-                for name, each in mined.items()
-                for question in questions[name]
-                if question.id in {row.question for row in (each.held_out if held_out else each.rows)}
-            ]
+            lines = []
+            for name, each in mined.items():
+                ids = {row.question for row in (each.held_out if held_out else each.rows)}
+                lines += [question.model_dump_json() + "\n" for question in questions[name] if question.id in ids]
             write_text(self._questions(held_out=held_out), "".join(lines))
         _write_json(self.path / "questions.json", _used(mined))
         _write_json(self.path / "data" / "report.json", {name: _counts(each) for name, each in mined.items()})
