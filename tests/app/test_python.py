@@ -132,6 +132,16 @@ def test_a_function_is_a_model(function: object) -> None:
     assert result.usage.prompt > 0
 
 
+def test_an_answer_is_checked_in_the_language_of_its_index(home: Path) -> None:
+    documents = home / "de"
+    documents.mkdir()
+    (documents / "a.md").write_text("Mieter müssen dem Vermieter entstandene Schäden unverzüglich anzeigen.\n")
+    build_index(documents, home / "de.idx", IndexSettings(language="de"))
+    said = "Der Schaden ist von dem Mieter unverzüglich anzuzeigen."
+    result = reground.ask("Wer zeigt Schäden an?", model=lambda prompt: said, method="rag", corpus=home / "de.idx")
+    assert [sentence.supported for sentence in result.sentences] == [True]
+
+
 async def test_a_function_keeps_to_no_grammar() -> None:
     held = Sampling(grammar=Grammar(gbnf='root ::= "a"', json_schema="{}"))
     with pytest.raises(CapabilityError, match="keeps to no grammar"):

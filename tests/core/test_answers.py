@@ -2,7 +2,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.core.answers import FORMS, PHRASE, PLAN, extract_letters, extract_number, extract_phrase, extract_program
+from reground.core.answers import (
+    FORMS,
+    PHRASE,
+    PLAN,
+    abstains,
+    extract_letters,
+    extract_number,
+    extract_phrase,
+    extract_program,
+)
 
 
 @pytest.mark.parametrize(
@@ -170,3 +179,18 @@ def test_forms_go_by_their_names():
 def test_a_form_states_the_bare_answer_in_its_own_words_or_as_always():
     assert PHRASE.short != PHRASE.instruction
     assert PLAN.short == PLAN.instruction
+
+
+@pytest.mark.parametrize(
+    ("text", "silent"),
+    [
+        ("Not in these passages.", True),
+        ("Answer: Not in these passages.", True),
+        ("**Not in these passages.**", True),
+        ("They tell of rivers.\n**Answer:** Not in these passages", True),
+        ("Answer: not Paris", False),
+        ("It is not in these passages.", False),
+    ],
+)
+def test_an_abstention_may_stand_behind_its_label(text, silent):
+    assert abstains(text) == silent

@@ -12,6 +12,7 @@ from reground.core.pairs import Pair
 from reground.core.run import Run
 from reground.core.trajectory import ScoreStep
 from reground.methods.rag import RAG
+from reground.methods.shared.evidence import Evidence
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.support.check import checked
@@ -20,6 +21,10 @@ FOUND = [
     Passage(id="d.md", title="Danube", text="The Danube flows through Vienna. It is 2850 km long.", url="d.md"),
     Passage(id="s.md", title="Seine", text="The Seine flows through Paris. It is 775 km long.", url="s.md"),
 ]
+
+
+def replace_text(passage: Passage, text: str) -> Passage:
+    return passage.model_copy(update={"text": text})
 
 
 async def answered(reply: str, form: AnswerForm = TEXT) -> tuple[Answer, Run]:
@@ -44,6 +49,19 @@ async def test_a_wrong_citation_does_not_make_a_quote() -> None:
     said = await checked(answer, "How long is the Danube?", run.steps, run)
     (only,) = said.sentences
     assert [each.marker for each in only.supports] == [1], "the passage that says so, whatever was cited"
+
+
+@pytest.mark.parametrize("read", [0, 1])
+async def test_of_a_page_with_two_excerpts_the_one_that_was_read_counts(read: int) -> None:
+    excerpts = [replace_text(FOUND[0], text) for text in ("The Danube flows through Vienna.", "It is 2850 km long.")]
+    run = Run()
+    for excerpt in excerpts:
+        await run.retrieve(ScriptedRetriever([excerpt]), "danube", k=1)
+    known = Evidence()
+    known.add([excerpts[read]])
+    answer = known.answer("The Danube flows through Vienna.", run, TEXT, shown=[1])
+    said = await checked(answer, "Where does it flow?", run.steps, run)
+    assert said.sentences[0].supported == (read == 0)
 
 
 async def test_an_answer_that_was_shown_nothing_is_not_checked() -> None:

@@ -6,15 +6,16 @@ scales of their own; `Reading` turns them into this one.
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from reground.app.corpora import folder_of
 from reground.core.answers import TEXT
+from reground.core.daemons import in_daemon
 from reground.core.errors import CapabilityError, ConfigurationError, RegroundError, did_you_mean
 from reground.core.evidence import Passage
 from reground.core.language import LanguageModel
@@ -235,9 +236,11 @@ async def with_support(solved: Solved, method: Method, order: Ask, check: Check 
     trajectory = solved.trajectory
     if trajectory.answer is None or not states(getattr(method, "form", None) or TEXT):
         return solved
-    answer, steps, language = trajectory.answer, trajectory.steps, order.language or "en"
+    answer, steps = trajectory.answer, trajectory.steps
+    language = order.language or getattr(getattr(method, "retriever", None), "language", None) or "en"
     if check is None:
-        said = await asyncio.to_thread(compared, answer, trajectory.question, steps, language=language)
+        comparing = partial(compared, answer, trajectory.question, steps, language=language)
+        said = await in_daemon(comparing, name="support")
     else:
         said = await _checked(
             answer,
@@ -253,7 +256,7 @@ async def with_support(solved: Solved, method: Method, order: Ask, check: Check 
             ),
         )
     if (folder := folder_of(order.corpus)) is not None:
-        said = await asyncio.to_thread(located, said, folder)
+        said = await in_daemon(partial(located, said, folder), name="places")
     spent = {"steps": run.steps, "usage": run.usage, "seconds": run.meter.elapsed} if check is not None else {}
     return replace(solved, trajectory=trajectory.model_copy(update={"answer": said, **spent}))
 

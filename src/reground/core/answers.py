@@ -49,6 +49,11 @@ class Citation(Value):
         )
 
 
+def opening(passage: Passage) -> str:
+    """The first 200 characters of a passage, which a citation of it quotes."""
+    return " ".join(" ".join(passage.text.split())[:200].split())
+
+
 class Thought(Value):
     """The final version of one reasoning step.
 
@@ -151,12 +156,14 @@ _BETWEEN_LETTERS = r"(?:\s*+|[)）.]*+\s*+(?:[,、;；/&和及]|and\b)++(?:\s*+a
 """A closed bracket needs a comma, "and" or another bracket behind it: in "A) E. coli" one option is chosen."""
 _LETTERS = re.compile(rf"^[(（]*+([A-H](?:{_BETWEEN_LETTERS}[A-H])*)(?![A-Za-z])")
 _NUMBER = re.compile(r"(?:(?<![\w.)$%])[-+])?[$€£¥]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_MARKUP = " \t\n*_`\"'\u201c>#-"
 _PYTHON = re.compile(r"py(?:thon)?[0-9]*")
 
 
 def abstains(text: str) -> bool:
-    """Whether an answer says that the passages do not hold it."""
-    return " ".join(text.split()).startswith(ABSTENTION.rstrip("."))
+    """Whether an answer says that the passages do not hold it, perhaps behind "Answer:"."""
+    said = (text, *_ANSWER_LINE.findall(text)[-1:])
+    return any(" ".join(each.split()).lstrip(_MARKUP).startswith(ABSTENTION.rstrip(".")) for each in said)
 
 
 def extract_phrase(text: str) -> str:

@@ -43,6 +43,11 @@ class IndexRetriever:
         self._check = check
         self._hold = hold  # keeps the files from being cleaned away
 
+    @property
+    def language(self) -> str:
+        """The language that the documents were indexed in."""
+        return str(self.manifest.settings["language"])
+
     async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
         """The `k` best passages. Raises RetrievalError.
 

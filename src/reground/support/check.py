@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reground.core.answers import ARTICLE, PHRASE, TEXT, Answer, AnswerForm, Citation, Sentence
+from reground.core.answers import ARTICLE, PHRASE, TEXT, Answer, AnswerForm, Citation, Sentence, opening
 from reground.core.errors import BudgetExceeded
 from reground.core.evidence import Passage
 from reground.core.pairs import Pair, Scorer
@@ -118,9 +118,17 @@ def _with_sentences(answer: Answer, found: _Compared, best: Sequence[Best]) -> A
 
 def _shown(answer: Answer, steps: Sequence[Step]) -> list[tuple[int, Passage]]:
     """The passages that the answer was written from, with their markers."""
-    passages = {each.id: each for step in steps if isinstance(step, RetrieveStep) for each in step.passages}
-    cited = {each.passage_id: each.marker for each in (*answer.citations, *answer.shown)}
-    return [(marker, passages[id_]) for id_, marker in cited.items() if id_ in passages]
+    found: dict[str, list[Passage]] = {}
+    for step in steps:
+        for each in step.passages if isinstance(step, RetrieveStep) else ():
+            found.setdefault(each.id, []).append(each)
+    cited = {each.passage_id: each for each in (*answer.citations, *answer.shown)}
+    return [(each.marker, _as_quoted(found[id_], each.quote)) for id_, each in cited.items() if id_ in found]
+
+
+def _as_quoted(texts: Sequence[Passage], quote: str) -> Passage:
+    """The text that a citation quotes: a page of the web has another excerpt for each query that found it."""
+    return next((each for each in texts if opening(each) == quote), texts[-1])
 
 
 def _sentence(claim: Claim, units: Sequence[Evidence], best: Best, markers: Sequence[int]) -> Sentence:

@@ -6,8 +6,8 @@ id, by which `fetch` opens the whole of it.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +18,7 @@ from reground.app.serving.bounded import Known, most, short
 from reground.app.serving.engine import Engine
 from reground.core.answers import Citation
 from reground.core.budget import Budget
+from reground.core.daemons import in_daemon
 from reground.core.errors import RegroundError
 from reground.core.events import Observer
 from reground.core.evidence import Pages, Passage
@@ -168,7 +169,7 @@ class Tools:
             for passage in step.passages if isinstance(step, RetrieveStep) else ():
                 self._known.keep(offer.corpus, passage)
         if (place := self._places.get(offer.corpus or "")) is not None:
-            result = await asyncio.to_thread(placed, result, place)
+            result = await in_daemon(partial(placed, result, place), name="places")
         return self._asked(result, offer.name, given.max_tokens or self._tokens)
 
     def _asked(self, result: Result, offer: str, tokens: int) -> Asked:

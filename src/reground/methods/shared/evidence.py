@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import zip_longest
 
-from reground.core.answers import Answer, AnswerForm, Citation, Thought
+from reground.core.answers import Answer, AnswerForm, Citation, Thought, opening
 from reground.core.errors import IndexRefused, RetrievalError
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import tokens_of
@@ -165,7 +165,7 @@ class Evidence:
 
 def citation(marker: int, passage: Passage) -> Citation:
     """A passage as a citation, with its first 200 characters as the quote."""
-    return Citation.of(marker, passage, " ".join(passage.text.split())[:200])
+    return Citation.of(marker, passage, opening(passage))
 
 
 def interleaved(found: Sequence[Sequence[Passage]]) -> list[Passage]:

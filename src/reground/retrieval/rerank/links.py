@@ -93,6 +93,7 @@ class Linked:
         if depth < 1:
             raise ConfigurationError(f"a reranker needs at least one passage, not {depth}")
         self.name = f"{retriever.name} > links@{fingerprint('links', weights.model_dump_json(), str(depth))[:12]}"
+        self.language: str | None = getattr(retriever, "language", None)
         self._first = retriever
         self._weights = [getattr(weights, name) for name in FEATURES]
         self._depth = depth

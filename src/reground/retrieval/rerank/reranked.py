@@ -47,6 +47,7 @@ class Reranked:
         if depth < 1:
             raise ConfigurationError(f"a reranker needs at least one passage, not {depth}")
         self.name = f"{retriever.name} > {reranker.name} {by} {depth}"
+        self.language: str | None = getattr(retriever, "language", None)
         self._first = retriever
         self._reranker = reranker
         self._depth = depth
