@@ -20,6 +20,7 @@ from urllib.parse import quote, urlsplit
 from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
 
 from reground.core.errors import ConfigurationError, RegroundError
+from reground.core.secrets import key_in
 
 Progress = Callable[[str, int, int | None], None]
 """Called with the current work, the bytes done, and the total bytes if known. An exception from it ends the work."""
@@ -42,7 +43,7 @@ def download(
 
     begins: the file's required first bytes. sha256: its required checksum; by default the one that the hub states. Of
     several processes one downloads and the others wait. A partial download is kept for the next attempt, unless it is
-    wrong. Raises PullError, and ConfigurationError for an endpoint that is not a web address.
+    wrong. Raises PullError, and ConfigurationError for an endpoint that is no web address or a token that can be none.
     """
     told = progress if progress is not None else silent
     endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
@@ -98,7 +99,7 @@ def _transfer(url: str, part: Path, progress: Progress, wanted: str) -> str:
     redirects = _Redirects(wanted)
     opener = build_opener(redirects)
     request = Request(url, headers={"User-Agent": "reground"})  # noqa: S310  (the scheme was checked)
-    if token := os.environ.get("HF_TOKEN"):
+    if token := key_in("HF_TOKEN"):
         request.add_header("Authorization", f"Bearer {token}")
     if done:
         request.add_header("Range", f"bytes={done}-")

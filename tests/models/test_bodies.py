@@ -6,6 +6,7 @@ import gzip
 import json
 import resource
 import time
+import tracemalloc
 
 import aiohttp
 import pytest
@@ -68,6 +69,44 @@ async def test_a_reply_that_stops_in_the_middle_is_waited_for_no_longer_than_so(
                 await read_body(response, LARGE, idle=0.2)
     assert stopped.value.passing
     assert time.monotonic() - began < 30
+
+
+class Pieces:
+    """A reply that comes in these pieces."""
+
+    def __init__(self, *pieces):
+        self.headers = {"Content-Encoding": "gzip"}
+        self.content, self.pieces, self.closed = self, list(pieces), False
+
+    def is_eof(self):
+        return True
+
+    async def readany(self):
+        return self.pieces.pop(0) if self.pieces else b""
+
+    def close(self):
+        self.closed = True
+
+
+ONE, TWO = (gzip.compress(text, mtime=0) for text in (b"one", b"two"))
+
+
+@pytest.mark.parametrize("more", [[TWO], [bytes(512)], [b"!", b"!"]], ids=["member", "padding", "garbage"])
+async def test_what_follows_the_end_of_a_packed_reply_is_passed_over(more):
+    assert await read_body(Pieces(ONE, *more), LARGE) == b"one"
+    assert await read_body(Pieces(ONE + b"".join(more)), LARGE) == b"one"
+
+
+# The last block of no bytes is a packed nothing, of which there may be any number.
+@pytest.mark.parametrize("begin", [ONE, ONE[:10]], ids=["after the end", "before it"])
+async def test_pieces_that_unpack_to_nothing_count_as_well(begin):
+    reply = Pieces(begin, *[b"\0\0\0\xff\xff" * 100_000] * 8)
+    tracemalloc.start()
+    with pytest.raises(BadBody, match="sent more than the 1 MiB"):
+        await read_body(reply, LARGE)
+    assert tracemalloc.get_traced_memory()[1] < 2 * LARGE
+    tracemalloc.stop()
+    assert reply.closed
 
 
 @pytest.mark.parametrize(

@@ -179,3 +179,18 @@ def test_an_endpoint_that_is_no_web_address_is_refused(hub, monkeypatch):
     monkeypatch.setenv("HF_ENDPOINT", "file:///etc")
     with pytest.raises(ConfigurationError, match="HF_ENDPOINT"):
         pull(NAME)
+
+
+def test_white_space_around_the_token_is_not_sent(hub, monkeypatch):
+    monkeypatch.setenv("HF_TOKEN", "hf_secret_of_the_test\r\n")
+    pull(NAME)
+    assert hub.seen[0][2]["Authorization"] == "Bearer hf_secret_of_the_test"
+
+
+@pytest.mark.parametrize("token", ["hf_secret\nof_the_test", "hf_secret_of_the_t\u00e9st"])
+def test_a_token_that_can_be_none_is_refused_without_showing_it(hub, monkeypatch, token):
+    monkeypatch.setenv("HF_TOKEN", token)
+    with pytest.raises(ConfigurationError) as refused:
+        pull(NAME)
+    assert str(refused.value) == "HF_TOKEN has characters that no key has"
+    assert hub.seen == []

@@ -610,6 +610,30 @@ async def test_the_samples_that_llama_cpp_does_not_count_are_paid_for(logprobs, 
     assert replies[0].usage.completion == tokens
 
 
+@pytest.mark.parametrize(
+    ("usage", "tokens"),
+    [
+        # xAI, whose total shows that the thought is apart
+        ({"prompt_tokens": 10120, "completion_tokens": 1499, "total_tokens": 14428, "reasoning_tokens": 2809}, 4308),
+        ({"prompt_tokens": 10, "completion_tokens": 0, "total_tokens": 40, "reasoning_tokens": 30}, 30),
+        # OpenAI, with the thought among the completion
+        ({"prompt_tokens": 75, "completion_tokens": 1186, "total_tokens": 1261, "reasoning_tokens": 1024}, 1186),
+        ({"prompt_tokens": 75, "completion_tokens": 64, "total_tokens": 139, "reasoning_tokens": 64}, 64),
+        ({"prompt_tokens": 75, "completion_tokens": 0, "total_tokens": 75, "reasoning_tokens": 0}, 0),
+        # totals that are left out, or that mean something else
+        ({"prompt_tokens": 75, "completion_tokens": 9, "reasoning_tokens": 5}, 9),
+        ({"prompt_tokens": 75, "completion_tokens": 9, "total_tokens": 99, "reasoning_tokens": 5}, 9),
+        ({"prompt_tokens": 75, "completion_tokens": 9, "total_tokens": 90, "reasoning_tokens": None}, 9),
+    ],
+)
+async def test_a_thought_that_the_completion_leaves_out_is_paid_for(usage, tokens):
+    counted = {**usage, "completion_tokens_details": {"reasoning_tokens": usage["reasoning_tokens"]}}
+    async with adapter(price=Price(0.0, 0.0, 1e6)) as (mock, model):
+        mock.misbehave(f"malformed:{json.dumps({'choices': [{'message': {'content': 'x'}}], 'usage': counted})}")
+        (reply,) = await model.generate(ASK, Sampling())
+    assert (reply.usage.completion, reply.usage.usd) == (tokens, tokens)
+
+
 async def test_stop_strings_that_the_server_takes_none_of_do_not_cut_a_thought():
     async with adapter(script=lambda body: "<think>an END</think>Four END.", refuses=("stop",)) as (_, model):
         (reply,) = await model.generate(ASK, Sampling(stop=("END",)))

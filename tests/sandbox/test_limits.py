@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from reground.core.programs import Execution, Limits, Program, Sandbox
+from reground.core.programs import Execution, Limits, Program, Sandbox, Verdict
 from reground.sandbox._folders import PREFIX, make_workspace, remove, sweep
+from reground.sandbox._watch import Watch, resident_mib
 
 LIMITS = Limits(seconds=5, memory_mib=256)
 # What a watch that looks now and then lets through, and what the interpreter takes.
@@ -86,6 +87,42 @@ async def test_what_a_limit_counts_is_limited(what: str, sandbox: Sandbox) -> No
     found = await taking(sandbox, TAKERS[what])
     assert not found.passed, found
     assert (found.memory_mib or 0) < LIMITS.memory_mib + SLACK_MIB, found
+
+
+NO_TEXT = {
+    "a socket's name": r"kept = socket.socket(socket.AF_UNIX); kept.bind(b'\0\xff')",
+    "a process's name": r"libc.prctl(15, b'\xff')",
+}
+
+
+@pytest.mark.parametrize("what", NO_TEXT)
+async def test_a_name_that_is_no_text_does_not_end_the_watch(what: str, sandbox: Sandbox) -> None:
+    found = await taking(sandbox, f"{NO_TEXT[what]}\n{TAKERS['shared memory of children']}")
+    assert (found.verdict, found.detail) == (Verdict.MEMORY, "used more than 256 MiB")
+
+
+@pytest.mark.parametrize("name", [b"python", b"\xff", b"\rRssAnon: -9999", b"\x1cRssAnon:", b"\x85RssAnon:"])
+def test_a_process_cannot_change_its_memory_by_its_name(name: bytes) -> None:
+    source = (
+        f"import ctypes; ctypes.CDLL(None).prctl(15, {name!r}); kept = bytearray(8 << 20); print(flush=True); input()"
+    )
+    with subprocess.Popen([sys.executable, "-c", source], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        assert child.stdout is not None
+        child.stdout.readline()
+        assert 8 < resident_mib(child.pid) < 80
+        child.kill()
+
+
+async def test_a_program_that_cannot_be_watched_is_stopped(sandbox: Sandbox, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(self: Watch) -> None:
+        raise ValueError("what nobody thought of")
+
+    monkeypatch.setattr(Watch, "sample", fail)
+    found = await taking(sandbox, "def take():\n    time.sleep(1); return True")
+    assert (found.verdict, found.detail) == (
+        Verdict.EXCEPTION,
+        "was stopped because it could not be watched: ValueError",
+    )
 
 
 async def test_the_peak_has_shared_memory_and_files_in_memory(sandbox: Sandbox) -> None:

@@ -64,6 +64,7 @@ async def read_body(response: Response, most: int, *, idle: float = IDLE_SECONDS
     """The body, unpacked; memory never holds more than `most` bytes of it. Raises BadBody.
 
     The session must not unpack by itself: a few packed kilobytes can be gigabytes.
+    What follows the end of a packed body is passed over, as in browsers: padding, or a second member, legal but rare.
     idle: the most seconds without data.
     """
     packed = response.headers.get("Content-Encoding", "identity").lower()
@@ -71,12 +72,13 @@ async def read_body(response: Response, most: int, *, idle: float = IDLE_SECONDS
         raise BadBody(f"packed its reply as {packed}, which it was not asked to", passing=False)
     unpack = zlib.decompressobj(wbits=31) if packed == ENCODING else None
     parts: list[bytes] = []
-    size = 0
+    size = sent = 0
     while piece := await _piece(response.content, idle):
+        sent += len(piece)  # limited too, because some of it may unpack to nothing, without end
         if unpack is not None:
             piece = _unpacked(unpack, piece, most - size)
         size += len(piece)
-        if size > most:
+        if max(size, sent) > most:
             response.close()
             raise BadBody(f"sent more than the {most / MIB:.0f} MiB that a reply to this call may take", passing=False)
         parts.append(piece)
@@ -98,6 +100,8 @@ async def _piece(content: Content, idle: float) -> bytes:
 
 
 def _unpacked(unpack: zlib._Decompress, piece: bytes, room: int) -> bytes:
+    if unpack.eof:  # it would keep what follows the end
+        return b""
     try:
         return unpack.decompress(piece, room + 1)
     except zlib.error as error:

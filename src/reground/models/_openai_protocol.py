@@ -170,7 +170,7 @@ def read_replies(
             for choice, end in zip(choices, ends, strict=True)
         ]
         said = [(_text(message), _reasoning(message)) for message in heard]
-        counted = _thoughts_too(data.get("usage")) if thinks_apart else data.get("usage")
+        counted = _thoughts_too(data.get("usage"), apart=thinks_apart)
         texts = [text + (thought or "") for text, thought in said]
         if len(choices) > 1 and "timings" in data:
             counted = _of_all(counted, choices, texts)
@@ -237,12 +237,17 @@ def _logprobs(data: dict[str, Any] | None) -> Any:
     return None
 
 
-def _thoughts_too(usage: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The usage with the tokens of thoughts among those of the completion."""
+def _thoughts_too(usage: dict[str, Any] | None, *, apart: bool) -> dict[str, Any] | None:
+    """The usage with the tokens of thoughts among those of the completion. apart: whether they are known not to be.
+
+    Otherwise the total tells: with OpenAI's servers thoughts are part of the completion, with xAI's they come on top.
+    """
     if not usage or usage.get("total_tokens") is None or usage.get("prompt_tokens") is None:
         return usage
-    rest = usage["total_tokens"] - usage["prompt_tokens"]
-    return {**usage, "completion_tokens": max(usage.get("completion_tokens") or 0, rest)}
+    rest, completion = usage["total_tokens"] - usage["prompt_tokens"], usage.get("completion_tokens") or 0
+    thought = (usage.get("completion_tokens_details") or {}).get("reasoning_tokens") or 0
+    on_top = thought > 0 and rest == completion + thought
+    return {**usage, "completion_tokens": max(completion, rest)} if apart or on_top else usage
 
 
 def _of_all(usage: dict[str, Any] | None, choices: Sequence[dict[str, Any]], texts: Sequence[str]) -> Any:

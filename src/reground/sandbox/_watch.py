@@ -24,15 +24,22 @@ class Watch:
         self._pid, self._memory, self._processes, self._shared = pid, memory_mib, processes, shared
 
     async def follow(self, stop: Callable[[Verdict, str], None]) -> None:
-        """Sample until cancelled. Calls `stop` once a limit is exceeded."""
+        """Sample until cancelled. Calls `stop` once a limit is exceeded or cannot be checked."""
         pause = 0.02
         while True:
             await asyncio.sleep(pause)
             pause = min(pause * 1.5, 0.05)
-            found = self.sample()
+            found = self._checked()
             if found is not None:
                 stop(*found)
                 return
+
+    def _checked(self) -> tuple[Verdict, str] | None:
+        try:
+            return self.sample()
+        except Exception as error:
+            # A program that is not watched has no limits.
+            return Verdict.EXCEPTION, f"was stopped because it could not be watched: {type(error).__name__}"
 
     def sample(self) -> tuple[Verdict, str] | None:
         """Sample once. Returns the verdict and the reason if a limit is exceeded."""
@@ -72,27 +79,29 @@ def _children(pid: int) -> list[int]:
         return []
 
 
-def _read(path: str) -> str:
+def _read(path: str) -> bytes:
+    """A file of /proc. It is not decoded: the names that programs choose stand in it, and need not be text."""
     try:
-        return Path(path).read_text()
+        return Path(path).read_bytes()
     except OSError:
-        return ""
+        return b""
 
 
-def _sum_mib(path: str, fields: tuple[str, ...]) -> float | None:
+def _sum_mib(path: str, fields: tuple[bytes, ...]) -> float | None:
     """The sum of the named lines, in kB, of a file of /proc; None if it has none."""
-    found = [int(line.split()[1]) for line in _read(path).splitlines() if line.startswith(fields)]
+    # Of what may end a line, the kernel keeps only \n out of a process's name.
+    found = [int(line.split()[1]) for line in _read(path).split(b"\n") if line.startswith(fields)]
     return sum(found) / 1024 if found else None
 
 
 def resident_mib(pid: int) -> float:
     """A process's resident memory without files. Shared pages count fully for each process."""
-    return _sum_mib(f"/proc/{pid}/status", ("RssAnon:", "RssShmem:")) or 0.0
+    return _sum_mib(f"/proc/{pid}/status", (b"RssAnon:", b"RssShmem:")) or 0.0
 
 
 def proportional_mib(pid: int) -> float:
     """A process's memory without files. Shared pages are divided among the processes."""
-    found = _sum_mib(f"/proc/{pid}/smaps_rollup", ("Pss_Anon:", "Pss_Shmem:"))
+    found = _sum_mib(f"/proc/{pid}/smaps_rollup", (b"Pss_Anon:", b"Pss_Shmem:"))
     return resident_mib(pid) if found is None else found
 
 
@@ -121,7 +130,7 @@ def _usage(path: str) -> tuple[float, int]:
 
 def sockets(pid: int) -> int:
     """The sockets of a process's network namespace, including those that no process holds any more."""
-    return max(0, _read(f"/proc/{pid}/net/unix").count("\n") - 1)
+    return max(0, _read(f"/proc/{pid}/net/unix").count(b"\n") - 1)
 
 
 def overfull(folder: Path, pids: Iterable[int] = ()) -> bool:
