@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from typing import Any
 
 import pytest
@@ -10,7 +10,8 @@ from aiohttp.abc import AbstractResolver
 
 from reground.core.errors import ConfigurationError
 from reground.testing.little_web import LittleWeb, Site, bomb, drip, page, redirect
-from reground.web.fetching import Fetched, Fetcher, NotFetched, Politeness
+from reground.web.fetching import Blocked, Fetched, Fetcher, NotFetched, Politeness
+from tests.models.clocks import Clock
 
 PAGE = page("Bridges", "The bridge was begun in 1357.")
 
@@ -135,6 +136,92 @@ async def test_robots_that_cannot_be_had(status: int, allowed: bool) -> None:
             assert await fetch(web, "/a")
         else:
             assert "robots.txt" in await refused(web, "/a")
+
+
+CUT = Site(bomb(1).body[:50], headers=bomb(1).headers)  # type: ignore[index]
+DATE = {"Retry-After": "Fri, 31 Dec 2099 23:59:59 GMT"}
+
+
+@pytest.mark.parametrize(
+    ("fault", "seconds"),
+    [
+        (Site(status=503), 60),
+        (Site(status=429, headers={"Retry-After": "300"}), 300),
+        (Site(status=429, headers={"Retry-After": "2"}), 2),
+        (Site(status=503, headers=DATE), 86_400),
+        (CUT, 60),
+        (redirect("http://["), 60),
+    ],
+    ids=["503", "429", "429 soon", "503 until a far day", "cut short", "nonsense"],
+)
+async def test_robots_that_could_not_be_had_are_asked_for_again(fault: Site, seconds: float) -> None:
+    clock = Clock()
+    async with LittleWeb({"/a": PAGE, "/robots.txt": fault}) as web:
+        fetcher = Fetcher(Politeness(networks=(web.network,)), clock=clock.now)
+        for _ in range(2):
+            with pytest.raises(NotFetched) as caught:
+                await fetcher.fetch(f"{web.url}/a")
+            assert str(caught.value) == "its robots.txt cannot be had"
+        del web.pages["/robots.txt"]
+        clock.time += seconds - 1
+        with pytest.raises(NotFetched, match="cannot be had"):
+            await fetcher.fetch(f"{web.url}/a")
+        clock.time += 1
+        assert (await fetcher.fetch(f"{web.url}/a")).content == PAGE.body
+        await fetcher.aclose()
+        assert web.asked == ["/robots.txt", "/robots.txt", "/a"]
+
+
+@pytest.mark.parametrize("robots", ["User-agent: *\nDisallow: /b", None])
+async def test_robots_hold_for_a_day(robots: str | None) -> None:
+    clock = Clock()
+    async with LittleWeb({"/a": PAGE}, robots=robots) as web:
+        fetcher = Fetcher(Politeness(networks=(web.network,)), clock=clock.now)
+        await fetcher.fetch(f"{web.url}/a")
+        web.pages["/robots.txt"] = Site(b"User-agent: *\nDisallow: /", headers={"Content-Type": "text/plain"})
+        clock.time += 86_399
+        await fetcher.fetch(f"{web.url}/a")
+        clock.time += 1
+        with pytest.raises(NotFetched, match="forbids"):
+            await fetcher.fetch(f"{web.url}/a")
+        await fetcher.aclose()
+        assert web.asked == ["/robots.txt", "/a", "/a", "/robots.txt"]
+
+
+def late(to: str, seconds: float) -> Site:
+    return Site(status=302, headers={"Location": to}, seconds=seconds)
+
+
+@pytest.mark.parametrize(
+    "sites",
+    [
+        {"/a": late("/b", 0.7), "/b": late("/c", 0.7), "/c": PAGE, "/robots.txt": Site(status=404)},
+        {"/a": Site(PAGE.body, seconds=0.7), "/robots.txt": Site(status=404, seconds=0.7)},
+        {"/a": PAGE, "/robots.txt": late("/r", 0.7), "/r": Site(status=404, seconds=0.7)},
+    ],
+    ids=["redirects", "robots", "redirects of robots"],
+)
+async def test_the_seconds_of_a_page_are_those_of_all_its_requests(sites: Mapping[str, Site]) -> None:
+    async with LittleWeb(sites) as web:
+        assert await refused(web, "/a", seconds=1.0) == "it did not come within 1 s"
+
+
+async def test_the_wait_for_its_turn_takes_no_seconds_from_a_page() -> None:
+    async with LittleWeb({"/a": Site(PAGE.body, seconds=0.4)}) as web:
+        fetcher = Fetcher(Politeness(networks=(web.network,), seconds=1.4))
+        found = await asyncio.gather(*(fetcher.fetch(f"{web.url}/a") for _ in range(4)))
+        assert [each.content for each in found] == [PAGE.body] * 4
+        await fetcher.aclose()
+
+
+async def test_no_address_is_asked_that_the_caller_does_not_want() -> None:
+    async with LittleWeb({"/a": redirect("/b"), "/b": redirect("/secret"), "/secret": PAGE}) as web:
+        fetcher = Fetcher(Politeness(networks=(web.network,), robots=False))
+        for path in ("/a", "/secret"):
+            with pytest.raises(Blocked, match="told not to"):
+                await fetcher.fetch(web.url + path, why_not=lambda url: "told not to" if "secret" in url else None)
+        await fetcher.aclose()
+        assert web.asked == ["/a", "/b"]
 
 
 async def test_a_pause_that_a_host_asks_for_is_kept_and_a_long_one_leaves_it_alone() -> None:

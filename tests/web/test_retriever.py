@@ -2,8 +2,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
+from aiohttp.abc import AbstractResolver
 
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Found, Pages, Passage, Retriever, Skipped
@@ -12,7 +14,7 @@ from reground.core.run import Run
 from reground.core.trajectory import RetrieveStep
 from reground.retrieval.rerank.reranked import Reranked
 from reground.testing.listed_engine import ListedEngine
-from reground.testing.little_web import LittleWeb, Site, page
+from reground.testing.little_web import LittleWeb, Site, page, redirect
 from reground.web.blocking import Blocklist
 from reground.web.fetching import Fetcher, Politeness
 from reground.web.results import WebResult
@@ -101,6 +103,17 @@ async def test_a_page_is_fetched_once() -> None:
         await asyncio.gather(*(retriever.retrieve(f"about {n}", k=2) for n in range(5)))
         await retriever.page(f"{web.url}/bridge")
         assert sorted(web.asked) == ["/bridge", "/robots.txt", "/tower"]
+        await retriever.aclose()
+
+
+async def test_a_page_that_failed_once_is_fetched_again() -> None:
+    async with LittleWeb({"/bridge": Site(status=503)}) as web:
+        retriever = over(web, "/bridge")
+        found = await retriever.retrieve("x", k=1)
+        assert [each.why for each in found.skipped] == ["its server answered 503"]
+        web.pages["/bridge"] = PAGES["/bridge"]
+        found = await retriever.retrieve("When was the bridge begun?", k=1)
+        assert "1357" in found[0].text and not found.skipped
         await retriever.aclose()
 
 
@@ -221,6 +234,58 @@ async def test_a_measurement_finds_no_page_that_holds_its_questions() -> None:
         assert await retriever.page(f"{web.url}/copy") is None
         assert await retriever.page("https://example.org/") is None
         await retriever.aclose()
+
+
+class Here(AbstractResolver):
+    """Every name is this machine's."""
+
+    async def resolve(self, host: str, port: int = 0, family: int = 0) -> list[Any]:
+        return [{"hostname": host, "host": "127.0.0.1", "port": port, "family": 2, "proto": 0, "flags": 0}]
+
+    async def close(self) -> None:
+        return
+
+
+@pytest.mark.parametrize("mode", ["pages", "first"])
+@pytest.mark.parametrize("host", ["data.example.org", "example.org."])
+async def test_a_measurement_follows_no_redirect_to_a_blocked_host(mode: Mode, host: str) -> None:
+    async with LittleWeb(PAGES) as web:
+        web.pages["/moved"] = redirect(f"http://{host}:{web.port}/tower")
+        retriever = over(web, "/moved", "/gone", mode=mode, blocked=Blocklist(frozenset(("example.org",))))
+        retriever.fetcher = Fetcher(Politeness(networks=(web.network,)), resolver=Here())
+        found = await retriever.retrieve("When was it finished?", k=2)
+        assert [p.text for p in found] == ["about the gone"]
+        assert found.skipped == (
+            Skipped(skipped=f"{web.url}/moved", why="its host is on the list of blocked ones"),
+            Skipped(skipped=f"{web.url}/gone", why="its server answered 410"),
+        )
+        assert await retriever.page(f"{web.url}/moved") is None
+        assert "/tower" not in web.asked
+        await retriever.aclose()
+
+
+async def test_the_snippet_of_a_page_that_holds_a_question_is_not_given_in_its_place() -> None:
+    question = "In which year was the bridge over the Vltava in Prague begun by Charles the Fourth?"
+    async with LittleWeb({"/copy": page("Answers", f"Question: {question} Answer: 1357.")}) as web:
+        retriever = over(web, "/copy", mode="first", blocked=Blocklist.of([question]))
+        found = await retriever.retrieve("x", k=1)
+        assert not found and [each.why for each in found.skipped] == ["it holds a question of the benchmark"]
+        await retriever.aclose()
+
+
+@pytest.mark.parametrize(
+    ("url", "blocked"),
+    [
+        ("https://huggingface.co/datasets/x", True),
+        ("https://huggingface.co./datasets/x", True),
+        ("https://HUGGINGFACE.co.:443/datasets/x", True),
+        ("https://datasets.huggingface.co./x", True),
+        ("https://nothuggingface.co./x", False),
+        ("https://huggingface.co.example/x", False),
+    ],
+)
+def test_a_blocked_host_in_all_its_spellings(url: str, blocked: bool) -> None:
+    assert (Blocklist.of([]).why_not(url) is not None) == blocked
 
 
 async def test_what_was_skipped_is_journaled_and_replayed() -> None:

@@ -33,6 +33,7 @@ class Bucket:
         self._sleep = sleep
         self._at = clock()
         self._turn = asyncio.Lock()
+        self._nap: asyncio.Future[None] | None = None
 
     def _refill(self) -> float:
         now = self._clock()
@@ -45,13 +46,25 @@ class Bucket:
         needed = min(amount, self._capacity)
         async with self._turn:
             while (missing := needed - self._refill()) > 1e-9:
-                await self._sleep(missing / self._rate)
+                await self._wait(missing / self._rate)
             self._level -= amount
+
+    async def _wait(self, seconds: float) -> None:
+        """Return when the seconds are over, or something was given back, which may be enough."""
+        self._nap = nap = asyncio.ensure_future(self._sleep(seconds))
+        try:
+            await asyncio.wait((nap,))
+        finally:
+            nap.cancel()
+        if not nap.cancelled():
+            nap.result()
 
     def settle(self, difference: float) -> None:
         """Correct the amount taken: a positive difference takes more, a negative one gives back."""
         self._refill()
         self._level = min(self._capacity, self._level - difference)
+        if difference < 0 and self._nap is not None:
+            self._nap.cancel()
 
 
 def retry_after(headers: Mapping[str, str]) -> float | None:

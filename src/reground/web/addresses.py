@@ -40,6 +40,8 @@ def refusal(address: str) -> str | None:
         return "its address is this machine's own"
     if inner.is_link_local:
         return "its address is link-local"
+    if isinstance(inner, IPv6Address) and inner.is_site_local:  # private once, and no longer in the list of such
+        return "its address is not public"
     if inner in _METADATA or not inner.is_global or inner.is_multicast or inner.is_reserved or inner.is_unspecified:
         return "its address is not public"
     return None

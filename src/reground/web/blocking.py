@@ -40,7 +40,7 @@ class Blocklist:
 
     def why_not(self, url: str) -> str | None:
         """Why an address is left out; None where it is not."""
-        host = URL(url).host or ""
+        host = (URL(url).host or "").rstrip(".")  # a dot at the end names the same host
         parents = {host.split(".", cut)[-1] for cut in range(host.count("."))}
         return "its host is on the list of blocked ones" if parents & self.hosts else None
 

@@ -8,7 +8,8 @@ seconds, on bytes packed and unpacked, and on redirects; no scripts are run.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+import time
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -19,15 +20,24 @@ from aiohttp.abc import AbstractResolver
 from yarl import URL
 
 from reground.core.bodies import ENCODING, MIB, BadBody, read_body
+from reground.core.rates import Clock, retry_after
 from reground.web.addresses import AddressRefused, guarded_connector, networks
-from reground.web.robots import EVERYTHING, NOTHING, Rules, rules_of
+from reground.web.robots import EVERYTHING, Rules, rules_of
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _TYPES = ("text/", "application/xhtml+xml", "application/xml", "application/pdf", "application/json")
+_RULES_KEPT = 86_400.0
+"""Seconds that a robots.txt holds (RFC 9309, section 2.4)."""
+_ASKED_AGAIN = 60.0
+"""Seconds after which a robots.txt that could not be had is asked for again, unless its server names others."""
 
 
 class NotFetched(Exception):
     """A page that was not fetched, and why, in a few words."""
+
+
+class Blocked(NotFetched):
+    """A page that whoever asked must not see, so that nothing else is to be told of it either."""
 
 
 class Fetched(NamedTuple):
@@ -47,11 +57,11 @@ class Fetched(NamedTuple):
 class Politeness:
     """How pages are fetched.
 
-    agent: the name of the program, for servers and robots.txt. seconds: of one page, with its redirects. idle: without
-    data. most_bytes: of a page, unpacked. redirects: followed at most. in_flight: pages at once over all hosts; of one
-    host it is one. robots: whether robots.txt is kept to. longest_pause: seconds between two pages of a host, at most;
-    a host that asks for more is left alone. networks: those of one's own, such as 10.1.0.0/16, that may be fetched from
-    although they are not public.
+    agent: the name of the program, for servers and robots.txt. seconds: of one page, with its redirects and robots.txt
+    but without the wait for its turn. idle: without data. most_bytes: of a page, unpacked. redirects: followed at most.
+    in_flight: pages at once over all hosts; of one host it is one. robots: whether robots.txt is kept to.
+    longest_pause: seconds between two pages of a host, at most; a host that asks for more is left alone. networks:
+    those of one's own, such as 10.1.0.0/16, that may be fetched from although they are not public.
     """
 
     agent: str = "reground"
@@ -67,20 +77,38 @@ class Politeness:
 
 @dataclass
 class _Host:
-    """A host (scheme, name and port) of which one page is fetched at a time."""
+    """A host (scheme, name and port) of which one page is fetched at a time.
+
+    rules: None where they could not be had. rules_until: when they are asked for again.
+    """
 
     turn: asyncio.Lock = field(default_factory=asyncio.Lock)
     rules: Rules | None = None
+    rules_until: float = 0.0
     next_at: float = 0.0
+
+
+@dataclass
+class _Left:
+    """What is left of the seconds of a page."""
+
+    seconds: float
 
 
 class Fetcher:
     """Fetches pages. Use it in one event loop, and close it. resolver: finds hosts' addresses, else the system does."""
 
-    def __init__(self, politeness: Politeness | None = None, *, resolver: AbstractResolver | None = None) -> None:
+    def __init__(
+        self,
+        politeness: Politeness | None = None,
+        *,
+        resolver: AbstractResolver | None = None,
+        clock: Clock = time.monotonic,
+    ) -> None:
         self.politeness = politeness if politeness is not None else Politeness()
         self._allowed = networks(self.politeness.networks)
         self._resolver = resolver
+        self._clock = clock
         self._session: aiohttp.ClientSession | None = None
         self._hosts: dict[str, _Host] = {}
         self._room = asyncio.Semaphore(self.politeness.in_flight)
@@ -91,12 +119,18 @@ class Fetcher:
             await self._session.close()
             self._session = None
 
-    async def fetch(self, url: str) -> Fetched:
-        """The page at an address. Raises NotFetched."""
+    async def fetch(self, url: str, *, why_not: Callable[[str], str | None] | None = None) -> Fetched:
+        """The page at an address. Raises NotFetched.
+
+        why_not: why an address is not to be asked, for the first one and all that it redirects to; raises Blocked then.
+        """
+        left = _Left(self.politeness.seconds)
         try:
             place = URL(url)
             for _ in range(self.politeness.redirects + 1):
-                found = await self._step(place)
+                if why_not is not None and (why := why_not(str(place))) is not None:
+                    raise Blocked(why)
+                found = await self._step(place, left)
                 if isinstance(found, Fetched):
                     return found
                 place = found
@@ -104,7 +138,7 @@ class Fetcher:
             raise NotFetched("its address cannot be read") from None
         raise NotFetched(f"it redirects more than {self.politeness.redirects} times")
 
-    async def _step(self, place: URL) -> Fetched | URL:
+    async def _step(self, place: URL, left: _Left) -> Fetched | URL:
         """The page, or where it redirects to."""
         if place.scheme not in ("http", "https") or not place.host:
             raise NotFetched("it is not at an http or https address")
@@ -112,10 +146,8 @@ class Fetcher:
             raise NotFetched("its address holds a user or a password")
         async with self._turn(place) as host:
             if self.politeness.robots:
-                if host.rules is None:
-                    host.rules = await self._rules(place)
-                self._check(host.rules, place)
-            async with self._get(place) as response:
+                self._check(await self._rules(host, place, left), place)
+            async with self._get(place, left) as response:
                 if (target := _redirect(place, response)) is not None:
                     return target
                 if response.status != 200:
@@ -126,14 +158,13 @@ class Fetcher:
     async def _turn(self, place: URL) -> AsyncIterator[_Host]:
         """This host's turn, with its pause, and then room among all pages: a slow host holds back no other."""
         host = self._hosts.setdefault(str(place.origin()), _Host())
-        clock = asyncio.get_running_loop().time
         async with host.turn:
-            await asyncio.sleep(max(0.0, host.next_at - clock()))
+            await asyncio.sleep(max(0.0, host.next_at - self._clock()))
             async with self._room:
                 try:
                     yield host
                 finally:
-                    host.next_at = clock() + (host.rules.pause if host.rules else 0.0)
+                    host.next_at = self._clock() + (host.rules.pause if host.rules else 0.0)
 
     def _check(self, rules: Rules, place: URL) -> None:
         if not rules.allows(str(place)):
@@ -141,42 +172,55 @@ class Fetcher:
         if rules.pause > self.politeness.longest_pause:
             raise NotFetched(f"its robots.txt asks for {rules.pause:g} s between two pages")
 
-    async def _rules(self, place: URL) -> Rules:
-        """What the host's robots.txt says. Where there is none everything is allowed; where it cannot be had, nothing
-        (RFC 9309, sections 2.3.1.3 and 2.3.1.4)."""
+    async def _rules(self, host: _Host, place: URL, left: _Left) -> Rules:
+        """The host's rules, asked for again when they are old. Raises NotFetched where they cannot be had."""
+        if self._clock() >= host.rules_until:
+            host.rules, seconds = await self._asked(place, left)
+            host.rules_until = self._clock() + seconds
+        if host.rules is None:
+            raise NotFetched("its robots.txt cannot be had")
+        return host.rules
+
+    async def _asked(self, place: URL, left: _Left) -> tuple[Rules | None, float]:
+        """What the host's robots.txt says, and for how many seconds. Where there is none everything is allowed; where
+        it cannot be had (None), nothing (RFC 9309, sections 2.3.1.3 and 2.3.1.4)."""
         at = place.origin() / "robots.txt"
         try:
             for _ in range(self.politeness.redirects + 1):
-                async with self._get(at) as response:
+                async with self._get(at, left) as response:
                     if (target := _redirect(at, response)) is not None:
                         at = target
                         if at.scheme not in ("http", "https"):
-                            return NOTHING
+                            return None, _ASKED_AGAIN
                         continue
                     if response.status == 200:
                         text = await read_body(response, MIB, idle=self.politeness.idle)
-                        return rules_of(text.decode("utf-8", "replace"), self.politeness.agent)
-                    return EVERYTHING if 400 <= response.status < 500 and response.status != 429 else NOTHING
+                        return rules_of(text.decode("utf-8", "replace"), self.politeness.agent), _RULES_KEPT
+                    if 400 <= response.status < 500 and response.status != 429:
+                        return EVERYTHING, _RULES_KEPT
+                    wait = retry_after(response.headers)
+                    return None, _ASKED_AGAIN if wait is None else min(wait, _RULES_KEPT)
         except (BadBody, ValueError):
-            return NOTHING
-        return EVERYTHING  # more redirects than are followed count as no file
+            return None, _ASKED_AGAIN
+        return EVERYTHING, _RULES_KEPT  # more redirects than are followed count as no file
 
     @asynccontextmanager
-    async def _get(self, place: URL) -> AsyncIterator[aiohttp.ClientResponse]:
-        """A request. Its errors become NotFetched."""
+    async def _get(self, place: URL, left: _Left) -> AsyncIterator[aiohttp.ClientResponse]:
+        """A request, in the time that is left. Its errors become NotFetched, but for those of its body."""
         session = self._opened()
+        began = self._clock()
         try:
-            async with asyncio.timeout(self.politeness.seconds):
+            async with asyncio.timeout(left.seconds):
                 async with session.get(place, allow_redirects=False) as response:
                     yield response
         except AddressRefused as error:
             raise NotFetched(str(error)) from None
-        except BadBody as error:
-            raise NotFetched(f"its server {error}") from None
         except TimeoutError:
             raise NotFetched(f"it did not come within {self.politeness.seconds:g} s") from None
         except (aiohttp.ClientError, OSError) as error:
             raise NotFetched(_why(error)) from None
+        finally:
+            left.seconds -= self._clock() - began
 
     async def _page(self, place: URL, response: aiohttp.ClientResponse) -> Fetched:
         kind = response.content_type if response.headers.get("Content-Type", "").strip() else ""
@@ -184,7 +228,10 @@ class Fetcher:
             raise NotFetched(f"it is of the type {kind}")
         if (length := response.content_length) is not None and length > self.politeness.most_bytes:
             raise NotFetched(f"it is larger than {self.politeness.most_bytes / MIB:g} MiB")
-        content = await read_body(response, self.politeness.most_bytes, idle=self.politeness.idle)
+        try:
+            content = await read_body(response, self.politeness.most_bytes, idle=self.politeness.idle)
+        except BadBody as error:
+            raise NotFetched(f"its server {error}") from None
         when = datetime.now(UTC).isoformat(timespec="seconds")
         return Fetched(str(place), content, kind, response.charset or "", when)
 

@@ -10,6 +10,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Literal
 
 from yarl import URL
@@ -19,7 +20,7 @@ from reground.core.evidence import Found, Passage, Skipped
 from reground.retrieval.chunking import chunk
 from reground.text.bm25 import cut
 from reground.web.blocking import Blocklist
-from reground.web.fetching import Fetcher, NotFetched
+from reground.web.fetching import Blocked, Fetcher, NotFetched
 from reground.web.reading import read_page
 from reground.web.results import Engine, WebResult
 
@@ -94,8 +95,6 @@ class WebRetriever:
     async def page(self, passage_id: str, /) -> Passage | None:
         """The whole page of a passage. Raises RetrievalError never: a page that cannot be read is None."""
         url = passage_id.partition("#")[0]
-        if self.blocked.why_not(url) is not None:
-            return None
         try:
             page = await self._opened(url)
         except NotFetched:
@@ -128,53 +127,53 @@ class WebRetriever:
         try:
             page = await self._read(result)
         except NotFetched as error:
-            return _snippet(result), [Skipped(skipped=result.url, why=str(error))]
-        if (why := self.blocked.why_not_text(page.text)) is not None:
-            return None, [Skipped(skipped=result.url, why=why)]
+            kept = None if isinstance(error, Blocked) else _snippet(result)
+            return kept, [Skipped(skipped=result.url, why=str(error))]
         text = cut(page.text, query, words=self.words)
         return _made(result, page, result.url, text), []
 
     async def _first(self, results: Sequence[WebResult], k: int, skipped: list[Skipped]) -> Found:
+        unread = []
         for result in results:
             try:
                 page = await self._read(result)
             except NotFetched as error:
                 skipped.append(Skipped(skipped=result.url, why=str(error)))
-                continue
-            if (why := self.blocked.why_not_text(page.text)) is not None:
-                skipped.append(Skipped(skipped=result.url, why=why))
+                if not isinstance(error, Blocked):
+                    unread.append(result)
                 continue
             pieces = [page.text[piece.start : piece.end] for piece in chunk(page.text, self.piece_tokens)][:k]
             made = (_made(result, page, f"{result.url}#{place}", text) for place, text in enumerate(pieces, 1))
             return Found(made, skipped)
-        return Found(filter(None, map(_snippet, results[:k])), skipped)
+        return Found(filter(None, map(_snippet, unread[:k])), skipped)
 
     async def _read(self, result: WebResult) -> _Page:
-        """The text that the engine sent along, or that of the page. Raises NotFetched."""
-        if result.content:
-            return _Page(result.title, result.content, None)
-        return await self._opened(result.url)
+        """The text that the engine sent along, or that of the page. Raises NotFetched, or Blocked."""
+        page = _Page(result.title, result.content, None) if result.content else await self._opened(result.url)
+        if (why := self.blocked.why_not_text(page.text)) is not None:
+            raise Blocked(why)
+        return page
 
     async def _opened(self, url: str) -> _Page:
-        """The page, fetched once however many ask for it. Raises NotFetched."""
+        """The page, fetched once however many ask for it, and again after a failure. Raises NotFetched."""
         task = self._pages.get(url)
         if task is None:
             task = self._pages[url] = asyncio.create_task(self._fetch(url))
-            task.add_done_callback(_looked_at)
+            task.add_done_callback(partial(self._fetched, url))
             while len(self._pages) > _KEPT:
                 self._pages.popitem(last=False)
         return await asyncio.shield(task)
 
     async def _fetch(self, url: str) -> _Page:
-        fetched = await self.fetcher.fetch(url)
+        fetched = await self.fetcher.fetch(url, why_not=self.blocked.why_not)
         read = await read_page(fetched)
         return _Page(read.title, read.text[:_LONGEST], fetched.when)
 
-
-def _looked_at(task: asyncio.Task[_Page]) -> None:
-    """Take a failure as seen, also where all who waited for the page were cancelled."""
-    if not task.cancelled():
-        task.exception()
+    def _fetched(self, url: str, task: asyncio.Task[_Page]) -> None:
+        """Keep no failure, which may pass, and take it as seen, also where all who waited for it were cancelled."""
+        failed = task.cancelled() or task.exception() is not None
+        if failed and self._pages.get(url) is task:
+            del self._pages[url]
 
 
 def _made(result: WebResult, page: _Page, id_: str, text: str) -> Passage:

@@ -22,18 +22,14 @@ class Rules(Protocol):
 
 
 @dataclass(frozen=True)
-class _Same:
-    """The same rule for all pages."""
-
-    allowed: bool
+class _Everything:
     pause: float = 0.0
 
     def allows(self, url: str, /) -> bool:
-        return self.allowed
+        return True
 
 
-EVERYTHING: Rules = _Same(True)
-NOTHING: Rules = _Same(False)
+EVERYTHING: Rules = _Everything()
 
 
 class _Parsed:
