@@ -132,6 +132,8 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[MockOpenA
     monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")  # pages show what a terminal does, where prose is wrapped,
+    monkeypatch.setenv("TERM", "dumb")  # without colours
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     with serving(MockOpenAI(model_script(), models=("mock", "my-model", "gpt-4o-mini"))) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)

@@ -125,10 +125,20 @@ def test_what_cannot_be_asked_is_refused_before_a_model_is_brought(options, monk
         (["--resume", "--conversation", "none.jsonl"], "no conversation in none.jsonl"),
         (["--method", "ragg"], "rag"),
         (["--web", "ddgs"], "give one of them"),
+        (["--support", "wrods"], "no check of support is called 'wrods'"),
+        (["--support", "embedding"], "the check embedding needs what to check with"),
+        (["--support-threshold", "0.7"], "--support-threshold is for checks with a model"),
+        (["--support", "model", "--support-threshold", "7"], "at most 1, not 7"),
+        (["--form", "frase"], "no answer form is called 'frase'"),
+        (["--rerank", "cross"], "cross"),
     ],
 )
-def test_wrong_options_are_refused_in_a_line(options, monkeypatch, capsys, more: list[str], why: str) -> None:
+def test_wrong_options_are_refused_in_a_line(
+    options, monkeypatch, capsys, server: MockOpenAI, more: list[str], why: str
+) -> None:
     assert piped(monkeypatch, [*options, *more], FIRST) == 2
+    assert not server.received
+    assert not [*Path("home").glob("conversations/*")]
     err = capsys.readouterr().err
     assert why in err
     assert len(err.splitlines()) == 1

@@ -55,7 +55,11 @@ def command(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "reground", "demo", *arguments]
 
 
-def test_memory_and_articles_stand_side_by_side_with_their_marks(capsys: pytest.CaptureFixture[str]) -> None:
+def test_memory_and_articles_stand_side_by_side_with_their_marks(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TTY_COMPATIBLE", "1")  # a terminal, where prose is wrapped,
+    monkeypatch.setenv("TERM", "dumb")  # without colours
     assert run(["demo", *RAG]) == 0
     said = capsys.readouterr().out
     memory, _, articles = said.partition("rag: with the articles")

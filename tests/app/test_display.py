@@ -4,13 +4,15 @@ import io
 from functools import partial
 from pathlib import Path
 
+import pytest
 from rich.console import Console
 
 import reground
-from reground.app.cli.display import corrected, cost_line, plain, show_line, show_result, show_trajectory
+from reground.app.cli.display import as_written, corrected, cost_line, plain, show_line, show_result, show_trajectory
 from reground.core.evidence import Passage
 from reground.core.language import Reply, Usage
-from reground.core.trajectory import Failure, Trajectory
+from reground.core.programs import Execution, Program, Verdict
+from reground.core.trajectory import ExecuteStep, Failure, Trajectory
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 
@@ -112,3 +114,48 @@ def test_the_cost_line_names_every_part() -> None:
         "2 calls, 1.5k prompt tokens (500 cached), 20 completion tokens, 0.2500 USD, 3.0 s, 1 calls replayed, not "
         "paid again"
     )
+
+
+LINE = "print('" + "word " * 40 + "')"
+PROGRAM = f"def solve():\n\tfor each in 'ab':\n\t\t{LINE}"
+PROSE = "The Seine flows through Paris. " * 8
+
+
+def told(text: str, home: Path, *, terminal: bool) -> str:
+    """An answer as it is printed, then its trajectory."""
+    place = "a/" + "long/" * 30 + "a.md"
+    retriever = ScriptedRetriever([Passage(id="a", title="A", url=place, text=PROSE)])
+    result = reground.ask("Which?", method="rag", model=ScriptedModel([text]), corpus=retriever, home=home)
+    out = io.StringIO()
+    console = Console(file=out, width=80, highlight=False, force_terminal=terminal, color_system=None)
+    show_result(console, result, steps=True)
+    show_trajectory(console, result.trajectory)
+    assert place in out.getvalue()
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("terminal", [False, True])
+@pytest.mark.parametrize("text", [f"So:\n\n```python\n{PROGRAM}\n```", PROGRAM, PROGRAM.replace("\t", "    ")])
+def test_a_program_is_printed_as_it_was_written(tmp_path: Path, text: str, *, terminal: bool) -> None:
+    assert told(text, tmp_path, terminal=terminal).count(text) == 3  # the answer, the call's reply, the end
+
+
+def test_prose_is_wrapped_in_a_terminal_alone(tmp_path: Path) -> None:
+    assert told(PROSE, tmp_path, terminal=False).count(PROSE.strip()) >= 3
+    lines = told(PROSE, tmp_path, terminal=True).splitlines()
+    assert not [line for line in lines if len(line) > 80 and "/long/" not in line and "trajectory:" not in line]
+
+
+def test_what_was_run_is_shown_as_it_was_run() -> None:
+    ran = Execution(verdict=Verdict.PASSED, detail="", seconds=0.1)
+    step = ExecuteStep(span="", ordinal=0, name="run", sandbox="s", program=Program(source=LINE), execution=ran)
+    text = shown(show_trajectory, Trajectory(id="1", question="Q?", method="pal", steps=(step,)))
+    assert LINE in text.splitlines()
+
+
+def test_every_line_keeps_its_colour_where_nothing_is_wrapped() -> None:
+    out = io.StringIO()
+    as_written(
+        Console(file=out, width=10, force_terminal=True, color_system="standard"), plain("a b c\td e f g", "red")
+    )
+    assert out.getvalue() == "\x1b[31ma b c\td e f g\x1b[0m\n"

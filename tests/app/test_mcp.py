@@ -258,4 +258,7 @@ async def test_what_cannot_be_opened_ends_the_server_with_a_line(tmp_path: Path)
 def test_wrong_options_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["mcp", "--method", "ragg"]) == 2
     assert "rag" in capsys.readouterr().err
+    wrong = ["--method", "direct", "--model", "gguf/no-such-model", "--support", "wrods"]
+    assert run(["mcp", *wrong]) == 2
+    assert "no check of support is called 'wrods'" in capsys.readouterr().err
     assert set(TOOLS) == {"ask", "retrieve", "fetch"}

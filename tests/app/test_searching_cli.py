@@ -24,6 +24,16 @@ def test_passages_are_printed_with_their_place_and_score(docs: Path, capsys: pyt
     assert "[1] Charles Bridge" in out and "bridge.md" in out and "1357" in out and "1889" not in out
 
 
+def test_a_long_place_and_a_tab_are_printed_as_they_are(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    deep = Path(*["a-long-folder"] * 8)
+    (tmp_path / deep).mkdir(parents=True)
+    (tmp_path / deep / "bridge.md").write_text("# Charles Bridge\n\nbegun\t1357")
+    assert run(["retrieve", "bridge", "--corpus", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert f"[1] Charles Bridge   {deep}/bridge.md" in out
+    assert "begun\t1357" in out
+
+
 def test_as_json(docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run(["retrieve", "tower", "--corpus", str(docs), "--json"]) == 0
     (passage,) = json.loads(capsys.readouterr().out)

@@ -1,11 +1,12 @@
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from reground.core.errors import ConfigurationError, DataError
 from reground.evaluation.metrics.ranking import evaluate_run
-from reground.evaluation.task import Task
-from reground.evaluation.tasks.retrieval import Retrieval, load_beir, load_bright, load_scifact
+from reground.evaluation.task import Task, hidden_documents
+from reground.evaluation.tasks.retrieval import Retrieval, load_beir, load_beir_train, load_bright, load_scifact
 from tests.data import need_data
 from tests.evaluation.trajectories import answered, retrieval, write_jsonl
 
@@ -47,6 +48,23 @@ async def test_a_recall_deeper_than_the_ranking_is_unscored(beir: Path) -> None:
     assert found["recall@100"].why == "only 10 passages were asked for"
     nothing = await task.score(task.examples()[0], answered(""), None)
     assert {score.value for score in nothing.values()} == {None}
+
+
+@pytest.mark.parametrize(("split", "load"), [("test", load_beir), ("train", load_beir_train)])
+async def test_a_query_of_a_beir_folder_does_not_find_itself(
+    tmp_path: Path, split: str, load: Callable[[Path], Task]
+) -> None:
+    """As in ArguAna and Quora, whose queries are documents of their own corpus."""
+    folder = tmp_path / "arguana"
+    write_jsonl(folder / "queries.jsonl", [{"_id": "claim", "text": "a claim"}])
+    write_jsonl(folder / "corpus.jsonl", [{"_id": each, "title": "", "text": each} for each in ("claim", "counter")])
+    (folder / "qrels").mkdir()
+    (folder / "qrels" / f"{split}.tsv").write_text("query-id\tcorpus-id\tscore\nclaim\tcounter\t1\n")
+    task = load(folder)
+    example = task.examples()[0]
+    assert hidden_documents(task, example) == {"claim"}
+    found = await task.score(example, answered("", retrieval("claim", "counter")), None)
+    assert found["MRR"].value == 1.0
 
 
 async def test_bright_takes_excluded_documents_out(tmp_path: Path) -> None:

@@ -72,6 +72,27 @@ async def test_from_the_table_to_one_call_and_back_by_keys(tmp_path: Path) -> No
         assert wrong(browsed) == []
 
 
+async def test_the_same_question_is_one_of_the_same_task_and_words(tmp_path: Path) -> None:
+    """Of questions without ids the numbers of their lines are the ids, in every file the same."""
+    runs = {"rat": config(), "direct": config("direct"), "other": config(task="seas"), "again": config("rag", data="e")}
+    for name, about in runs.items():
+        each = (await told("1~0")).model_copy(update={"question": "Another one?"} if name == "again" else {})
+        with open_run(tmp_path / "runs" / name, about) as folder:
+            folder.append(each)
+            folder.append_record(record(each, 1.0))
+    async with browser_page() as browsed:
+        page = browsed.page
+        await page.goto(export(tmp_path / "runs", tmp_path / "runs.html"))
+        await page.wait_for_selector(".row")
+        assert "Tasks rivers, seas, model m/one." in await page.inner_text("#runs")
+        await page.get_by_role("row", name="rat rivers").get_by_role("link").first.click()
+        await page.click(".row")
+        await page.wait_for_selector(".steps")
+        elsewhere = page.locator("section", has=page.locator("h2", has_text="The same question elsewhere (1)"))
+        assert "direct" in await elsewhere.locator(".row .about").text_content()
+        assert wrong(browsed) == []
+
+
 async def test_the_story_shows_what_changed_and_what_supports_it(tmp_path: Path) -> None:
     write_trajectories(tmp_path / "t.jsonl", [await told()])
     async with viewing(tmp_path / "t.jsonl") as url, browser_page() as browsed:

@@ -17,16 +17,16 @@ from reground.app import catalogue
 from reground.app.corpora import ANSWERING, check_reranker, corpus_retriever, folder_of, reranked
 from reground.app.empty import nothing_said
 from reground.app.identity import identity, plain
-from reground.app.inputs import as_budget, as_corpus, as_model, as_options
+from reground.app.inputs import as_budget, as_corpus, as_form, as_model, as_options
 from reground.app.journals import journals_of
 from reground.app.keywords import spread
 from reground.app.options import Ask
 from reground.app.run_folder import Hold, in_use
 from reground.app.searching import other_retriever
 from reground.app.supporting import Check, check_support, open_check, with_support
-from reground.core.answers import FORMS, Citation, Sentence, Thought, abstains
+from reground.core.answers import Citation, Sentence, Thought, abstains
 from reground.core.budget import Budget
-from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
+from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.language import LanguageModel, Usage
 from reground.core.lines import replace_lines
 from reground.core.method import Method
@@ -221,7 +221,7 @@ async def answer(order: Ask, *, hold: Hold = in_use) -> Result:
             retriever=retriever,
             sandbox=_sandbox_if_needed(order.method),
             rewriter=rewriter,
-            form=None if order.form is None else FORMS[order.form],
+            form=as_form(order.form),
             settings=open_critics(order.settings or {}, options, opened, model),
         )
         named = identity(order.method, method, model, options, retriever=retriever, rewriter=rewriter)
@@ -238,9 +238,7 @@ def _checked(order: Ask) -> Ask:
     question = storable_text(order.question)
     if not question.strip():
         raise ConfigurationError("the question is empty")
-    if order.form is not None and order.form not in FORMS:
-        near = did_you_mean(order.form, FORMS)
-        raise ConfigurationError(f"no answer form is called {order.form!r}; {near}")
+    as_form(order.form)
     method = catalogue.named(order.method)
     options = as_options(order.model_options)
     as_budget(order.budget)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from reground.app.meanings import field_names
+from reground.core.answers import FORMS, AnswerForm
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, DataError, did_you_mean
 from reground.core.evidence import Passage, Retriever
@@ -34,6 +35,13 @@ def as_budget(given: object) -> Budget | None:
     raise ConfigurationError(
         f"a budget is a number of tokens or Budget(tokens=..., calls=..., seconds=..., usd=...), not {given!r}"
     )
+
+
+def as_form(given: str | None) -> AnswerForm | None:
+    """The answer form of this name. Raises ConfigurationError for an unknown one."""
+    if given is not None and given not in FORMS:
+        raise ConfigurationError(f"no answer form is called {given!r}; {did_you_mean(given, FORMS)}")
+    return None if given is None else FORMS[given]
 
 
 def as_options(given: object) -> ModelOptions | None:

@@ -10,7 +10,7 @@ import pytest
 
 from reground.app.options import Ask
 from reground.app.options_serving import Offering
-from reground.app.serving.engine import Busy, Engine, Offer, UnknownName, open_engine
+from reground.app.serving.engine import Busy, Engine, Offer, UnknownName, names, open_engine
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError
 from reground.core.language import Message, Reply, Sampling
@@ -172,11 +172,21 @@ async def test_what_cannot_be_offered_is_refused_before_anything_is_served(tmp_p
         (Offering(method=["ragg"]), "rag"),
         (Offering(corpus=[str(tmp_path), f"{tmp_path.name}={tmp_path}"]), "two corpora"),
         (Offering(corpus=["docs"], web="ddgs"), "give one of them"),
+        (Offering(method=["direct"], model=["no/such"], support="wrods"), "no check of support"),
+        (Offering(method=["direct"], model=["no/such"], rerank="wrong"), "wrong"),
     ]
     for order, why in wrong:
         with pytest.raises(ConfigurationError, match=why):
+            names(order)
+        with pytest.raises(ConfigurationError, match=why):
             async with open_engine(order):
                 pass
+    with pytest.raises(ConfigurationError, match="at most 1, not 7"):
+        async with open_engine(
+            Offering(method=["direct"], model=["no/such"], support="model"),
+            template=Ask(question="", support_threshold=7),
+        ):
+            pass
 
 
 async def test_who_asks_what_is_in_work_waits_without_taking_a_place(tmp_path: Path) -> None:

@@ -197,6 +197,14 @@ def test_others_reach_no_server_without_keys(
     assert run(["serve", "--no-keys", "--keys", "a"]) == 2
 
 
+def test_a_wrong_check_of_support_is_refused_before_a_model_is_brought(
+    tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ["serve", "-c", str(docs), "--model", "gguf/no-such-model", "--support", "wrods"]
+    assert run([*arguments, "--home", str(tmp_path)]) == 2
+    assert "no check of support is called 'wrods'" in capsys.readouterr().err
+
+
 def test_a_taken_port_is_one_clear_line(tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str]) -> None:
     import socket
 

@@ -65,13 +65,16 @@ def chat(context: typer.Context, order: Chat, output: Json, voice: Quiet, config
 
 
 def _offering(order: Chat) -> Offering:
-    """The one method, model and corpus of a conversation."""
+    """The one method, model and corpus of a conversation. Raises ConfigurationError for what no question could have."""
     from reground.app import catalogue
-    from reground.app.inputs import as_budget, as_options
+    from reground.app.inputs import as_budget, as_form, as_options
     from reground.app.options_serving import Offering
+    from reground.app.supporting import check_support
     from reground.core.budget import Budget
     from reground.models.options import ModelOptions
 
+    as_form(order.form)
+    check_support(order)
     catalogue.check_rewriter(order.rewriter, [catalogue.named(order.method)])
     searched = {each.name: getattr(order, each.name) for kind in (Language, Reranking, Web) for each in fields(kind)}
     return Offering(
@@ -265,7 +268,7 @@ class _Talk:
             show_read(self._out, result)
         for note in (result.unchecked and f"the sentences were not checked: {result.unchecked}", _cut(result)):
             if note:
-                self._out.print(plain(note, "yellow"))
+                self._out.print(plain(note, "yellow"), soft_wrap=True)
         self._out.print()
 
     def _command(self, line: str) -> bool:

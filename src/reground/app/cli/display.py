@@ -6,6 +6,7 @@ the cursor are removed.
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from rich.padding import Padding
@@ -30,9 +31,10 @@ from reground.core.trajectory import (
 from reground.text.changes import changes
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
-    from rich.console import Console
+    from rich.console import Console, ConsoleOptions
+    from rich.segment import Segment
 
     from reground.app.asking import Result
     from reground.core.answers import Citation, Thought
@@ -40,9 +42,38 @@ if TYPE_CHECKING:
     from reground.core.language import Usage
 
 
+_LAID_OUT = re.compile(r"```|~~~|\t|^ {4}", re.MULTILINE)
+"""A fence, an indented line or a tab: a text whose line breaks and blanks mean something."""
+
+
 def plain(text: str, style: str = "") -> Text:
     """Text from a model or a document, made harmless to a terminal."""
     return Text(harmless(text), style=style)
+
+
+class _AsWritten:
+    """A text whose lines are not broken and whose tabs stay tabs, which rich's own rendering makes blanks."""
+
+    def __init__(self, text: Text) -> None:
+        self._text = text
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Segment]:
+        styled = Text().join([self._text])  # its own style as one of a part, as `render` heeds no other
+        yield from styled.render(console, end="\n")
+
+
+def as_written(console: Console, text: Text) -> None:
+    """Print a text with its own lines, however wide: a program that is copied out still runs."""
+    console.print(_AsWritten(text), soft_wrap=True)
+
+
+def _tell(console: Console, text: Text, indent: int = 0) -> None:
+    """Print prose wrapped at words in a terminal; elsewhere, where it is searched and copied, and code as written."""
+    if console.is_terminal and not _LAID_OUT.search(text.plain):
+        console.print(Padding(text, (0, 0, 0, indent)) if indent else text)
+        return
+    lines = text.split("\n", allow_blank=True)
+    as_written(console, Text("\n").join(Text.assemble(" " * indent, line) for line in lines))
 
 
 def show_result(console: Console, result: Result, *, steps: bool = False) -> None:
@@ -56,7 +87,7 @@ def show_result(console: Console, result: Result, *, steps: bool = False) -> Non
     console.print(Rule(style="dim"))
     console.print(Text(cost_line(result.usage, result.seconds, replayed(result.trajectory)), style="dim"))
     if result.unchecked is not None:
-        console.print(Text(f"the sentences were not checked: {result.unchecked}", style="yellow"))
+        _tell(console, plain(f"the sentences were not checked: {result.unchecked}", "yellow"))
     if result.stopped is not None:
         console.print(Text(f"stopped early: the {result.stopped} budget ended", style="yellow"))
     if result.trajectory.is_cut:
@@ -69,8 +100,8 @@ def show_result(console: Console, result: Result, *, steps: bool = False) -> Non
 def show_said(console: Console, result: Result) -> None:
     """Print the answer alone, its unsupported sentences marked, and first whether the documents do not give it."""
     if not result.answered:
-        console.print(Text(f"Your documents do not say: {result.ungrounded}. From the model alone:", style="yellow"))
-    console.print(_marked(result))
+        _tell(console, plain(f"Your documents do not say: {result.ungrounded}. From the model alone:", "yellow"))
+    _tell(console, _marked(result))
 
 
 def show_steps(console: Console, result: Result) -> None:
@@ -92,7 +123,7 @@ def show_read(console: Console, result: Result) -> None:
         files.setdefault((passage.title, passage.url or passage.passage_id), []).append(passage)
     for passages in files.values():
         markers = [passage.marker for passage in passages]
-        console.print(_source(passages[0], result, links=has_links(console), markers=markers))
+        console.print(_source(passages[0], result, links=has_links(console), markers=markers), soft_wrap=True)
     steps = (step for step in result.trajectory.steps if isinstance(step, RetrieveStep))
     for skipped in dict.fromkeys(each for step in steps for each in step.skipped):
         console.print(unread(skipped), soft_wrap=True)
@@ -117,14 +148,14 @@ def show_support(console: Console, result: Result) -> None:
     if quotes:
         console.print(Rule("Supported by" if result.sentences else "Sources", style="dim", align="left"))
     for quote in quotes:
-        console.print(_source(quote, result, links=has_links(console)))
+        console.print(_source(quote, result, links=has_links(console)), soft_wrap=True)
         if quote.quote:
-            console.print(Padding(plain(f"“{quote.quote}”", "dim"), (0, 0, 0, 4)))
+            _tell(console, plain(f"“{quote.quote}”", "dim"), 4)
     lacking = [each.text.strip() for each in result.sentences if each.supported is False]
     if lacking and result.answered:
         console.print(Rule("Not supported by what was read", style="yellow", align="left"))
         for text in lacking:
-            console.print(Padding(plain(text, "yellow"), (0, 0, 0, 4)))
+            _tell(console, plain(text, "yellow"), 4)
 
 
 def _source(citation: Citation, result: Result, *, links: bool, markers: Sequence[int] = ()) -> Text:
@@ -148,10 +179,10 @@ def _show_thought(console: Console, number: int, step: Thought) -> None:
     marks = "".join(f"[{marker}]" for marker in step.citations)
     changed = step.draft is not None and step.draft.strip() != step.text.strip()
     said = corrected(step.draft, step.text) if changed and step.draft is not None else plain(step.text)
-    console.print(Text.assemble((f"{number}. ", "bold"), said, (f" {marks}" if marks else "", "cyan")))
+    _tell(console, Text.assemble((f"{number}. ", "bold"), said, (f" {marks}" if marks else "", "cyan")))
     for label, text in (("asked", step.query), ("reflection", step.reflection)):
         if text:
-            console.print(Padding(plain(f"{label}: {' '.join(text.split())}", "dim"), (0, 0, 0, 3)))
+            _tell(console, plain(f"{label}: {' '.join(text.split())}", "dim"), 3)
 
 
 def corrected(draft: str, final: str) -> Text:
@@ -206,15 +237,15 @@ def show_line(console: Console, number: int, trajectory: Trajectory) -> None:
 
 def show_trajectory(console: Console, trajectory: Trajectory) -> None:
     """Print every step of one trajectory, in the order in which the steps ended."""
-    console.print(plain(trajectory.question, "bold"))
+    _tell(console, plain(trajectory.question, "bold"))
     for step in trajectory.steps:
         console.print(Rule(f"{step.span or '/'} {step.name}  {step.elapsed:.1f} s", style="dim", align="left"))
         _show_step(console, step)
     console.print(Rule("Answer", style="green", align="left"))
     if trajectory.failure is not None:
-        console.print(plain(f"{trajectory.failure.type}: {trajectory.failure.message}", "red"))
+        _tell(console, plain(f"{trajectory.failure.type}: {trajectory.failure.message}", "red"))
     if trajectory.answer is not None:
-        console.print(plain(trajectory.answer.text))
+        _tell(console, plain(trajectory.answer.text))
     console.print(Text(cost_line(trajectory.usage, trajectory.seconds), style="dim"))
 
 
@@ -222,36 +253,36 @@ def _show_step(console: Console, step: Step) -> None:
     if isinstance(step, GenerateStep):
         _show_call(console, step)
     elif isinstance(step, RetrieveStep):
-        console.print(plain(f"query: {step.query}", "cyan"))
+        _tell(console, plain(f"query: {step.query}", "cyan"))
         for passage in step.passages:
-            console.print(plain(f"  {passage.score:.2f} {passage.id}: {_short(passage.text)}", "dim"))
+            _tell(console, plain(f"  {passage.score:.2f} {passage.id}: {_short(passage.text)}", "dim"))
         for skipped in step.skipped:
             console.print(unread(skipped), soft_wrap=True)
     elif isinstance(step, ExecuteStep):
-        console.print(plain(step.program.source, "dim"))
-        console.print(plain(f"{step.execution.verdict.value}: {step.execution.detail}"))
+        as_written(console, plain(step.program.source, "dim"))
+        _tell(console, plain(f"{step.execution.verdict.value}: {step.execution.detail}"))
     elif isinstance(step, ScoreStep | ChooseStep):
         _show_judgement(console, step)
     elif isinstance(step, NoteStep):
-        console.print(plain(", ".join(f"{key}: {value}" for key, value in step.data.items()), "yellow"))
+        _tell(console, plain(", ".join(f"{key}: {value}" for key, value in step.data.items()), "yellow"))
 
 
 def _show_judgement(console: Console, step: ScoreStep | ChooseStep) -> None:
     if isinstance(step, ScoreStep):
-        console.print(plain(f"{step.critic}: {', '.join(f'{score:.3f}' for score in step.scores)}"))
+        _tell(console, plain(f"{step.critic}: {', '.join(f'{score:.3f}' for score in step.scores)}"))
         return
-    console.print(plain(f"chosen by {step.by}{': ' if step.why else ''}{step.why}"))
+    _tell(console, plain(f"chosen by {step.by}{': ' if step.why else ''}{step.why}"))
     for i, candidate in enumerate(step.candidates):
-        console.print(plain(_candidate_line(candidate, chosen=i == step.chosen), "" if i == step.chosen else "dim"))
+        _tell(console, plain(_candidate_line(candidate, chosen=i == step.chosen), "" if i == step.chosen else "dim"))
 
 
 def _show_call(console: Console, step: GenerateStep) -> None:
     for message in step.messages:
-        console.print(plain(f"{message.role}: {message.content}", "dim"))
+        _tell(console, plain(f"{message.role}: {message.content}", "dim"))
     for reply in step.replies:
         if reply.reasoning:
-            console.print(plain(f"thought: {reply.reasoning}", "dim italic"))
-        console.print(plain(reply.text))
+            _tell(console, plain(f"thought: {reply.reasoning}", "dim italic"))
+        _tell(console, plain(reply.text))
 
 
 def _candidate_line(candidate: Candidate, *, chosen: bool) -> str:

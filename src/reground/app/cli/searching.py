@@ -109,12 +109,13 @@ def _queries(path: Path | None) -> Iterator[tuple[str, str]]:
 
 
 def _show(console: Console, passages: list[Passage]) -> None:
-    from reground.app.cli.display import plain
+    from reground.app.cli.display import as_written, plain
 
     for number, passage in enumerate(passages, start=1):
         at = f"  {passage.url or passage.id}"
-        console.print(plain(f"[{number}] {passage.title}", "bold"), plain(at, "dim"), plain(f"  {passage.score:.3f}"))
-        console.print(plain(passage.text), soft_wrap=True)
+        title, score = plain(f"[{number}] {passage.title}", "bold"), plain(f"  {passage.score:.3f}")
+        console.print(title, plain(at, "dim"), score, soft_wrap=True)
+        as_written(console, plain(passage.text))
         console.print()
     if not passages:
         console.print("nothing was found")

@@ -21,6 +21,7 @@ from reground.app.run_folder import in_use
 from reground.app.searching import other_retriever
 from reground.app.serving.conversation import condensed, question_of
 from reground.app.serving.keeping import Keeping
+from reground.app.supporting import check_support, known
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.journal import SqliteJournal, fingerprint
@@ -247,7 +248,15 @@ async def open_engine(
         catalogue.method_class(method)
     for spec in order.model:
         catalogue.check_price(spec, order.model_options, order.budget)
-    check_reranker(order)
+    names(order)
+    template = replace(
+        Ask(question="") if template is None else template,
+        support=order.support,
+        budget=order.budget,
+        home=order.home,
+        model_options=order.model_options,
+    )
+    check_support(template)
     by_method = settings_by_method(order.settings, methods)
     async with AsyncExitStack() as opened:
         models = {}
@@ -262,13 +271,6 @@ async def open_engine(
         for offer in _offers(methods, order.model, list(corpora)):
             settings = open_critics(by_method[offer.method], order.model_options, opened, models[offer.model])
             offers.append(replace(offer, settings=settings))
-        template = replace(
-            Ask(question="") if template is None else template,
-            support=order.support,
-            budget=order.budget,
-            home=order.home,
-            model_options=order.model_options,
-        )
         keep = order.keep if isinstance(order, Serve) else None
         engine = Engine(
             offers, models, corpora, template, concurrency=order.concurrency, waiting=order.waiting, keep=keep
@@ -283,8 +285,10 @@ async def open_engine(
 def names(order: Offering) -> tuple[list[str], dict[str, Path | None]]:
     """The names of what is offered, and what is searched, by name; no path for the web or a retriever of one's own.
 
-    Nothing is opened. Raises ConfigurationError.
+    Nothing is opened. Raises ConfigurationError, also for a reranker or a check of support that no question could have.
     """
+    check_reranker(order)
+    known(order.support)
     corpora = dict(_corpora(order))
     methods = [catalogue.named(each) for each in order.method]
     return [offer.name for offer in _offers(methods, order.model, list(corpora))], corpora

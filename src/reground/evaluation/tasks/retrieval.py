@@ -31,7 +31,8 @@ class Retrieval(Loaded):
     """A loaded retrieval task with every query that has a relevant document.
 
     qrels: {query: {document: relevance}}. form: free text, because only the ranking is scored.
-    excluded: documents by query that are removed from a ranking before scoring (BRIGHT's excluded_ids).
+    excluded: documents by query that are not found, and removed from a ranking before scoring (BRIGHT's excluded_ids,
+    and of a BEIR folder the document with the query's own id).
     """
 
     name: str
@@ -95,7 +96,7 @@ def load_beir(folder: Path) -> Task:
     queries = _existing(folder, "queries.jsonl", "queries.jsonl.gz")
     qrels = read_qrels(_existing(folder, *_MEASURED))
     corpus = _existing(folder, "corpus.jsonl", "corpus.jsonl.gz")
-    return Retrieval(folder.name, _queries(queries, "_id", qrels), qrels, corpus=corpus)
+    return Retrieval(folder.name, _queries(queries, "_id", qrels), qrels, corpus, _themselves(qrels))
 
 
 def load_beir_train(folder: Path) -> Task:
@@ -105,7 +106,15 @@ def load_beir_train(folder: Path) -> Task:
     qrels = {query: grades for query, grades in judged.items() if query not in measured}
     queries = _existing(folder, "queries.jsonl", "queries.jsonl.gz")
     corpus = _existing(folder, "corpus.jsonl", "corpus.jsonl.gz")
-    return Retrieval(f"{folder.name}_train", _queries(queries, "_id", qrels), qrels, corpus=corpus)
+    return Retrieval(f"{folder.name}_train", _queries(queries, "_id", qrels), qrels, corpus, _themselves(qrels))
+
+
+def _themselves(qrels: Qrels) -> dict[str, frozenset[str]]:
+    """By query the document with its id, which BEIR's own evaluation leaves out (`ignore_identical_ids`).
+
+    ArguAna's and Quora's queries are documents of their corpus, where each would find itself first.
+    """
+    return {query: frozenset({query}) for query in qrels}
 
 
 def load_bright(folder: Path) -> Task:

@@ -53,7 +53,9 @@ function notices() {
 
 function runsTable(runs) {
   if (!runs.length) return null;
-  const primary = [...new Set(runs.map(([source]) => source.primary))].join(", ");
+  const every = (field) => [...new Set(runs.map(([source]) => source[field]))];
+  const named = (field) => (every(field).length > 1 ? `${field}s` : field) + ` ${every(field).join(", ")}`;
+  const primary = every("primary").join(", ");
   const headers = [["run"], [primary, true], ["95 % interval", true], ["questions", true], ["failed", true],
     ["calls", true], ["tokens", true], ["seconds", true]];
   const to = (at, query, content, why) =>
@@ -64,7 +66,7 @@ function runsTable(runs) {
     const count = expected && !finished ? `${done} of ${expected}` : `${done}`;
     return [
       to(at, "", name),
-      [score !== null && score >= 0 && score <= 1 && bar(score), score === null ? "–" : to(at, "&sort=score", decimals(score, 3), `${primary}, ${name}`)],
+      [score !== null && score >= 0 && score <= 1 && bar(score), score === null ? "–" : to(at, "&sort=score", decimals(score, 3), `${source.primary}, ${name}`)],
       low === null ? "–" : `${decimals(low, 3)}–${decimals(high, 3)}`,
       [count, !finished && [" ", el("span", { class: "badge warn" }, "not finished")]],
       source.failed ? to(at, "&show=failed", `${source.failed}`, `failed, ${name}`) : "0",
@@ -73,9 +75,9 @@ function runsTable(runs) {
       to(at, "&sort=seconds", decimals(source.seconds, 1), `seconds a question, ${name}`),
     ];
   };
-  const { task, model } = runs[0][0];
+  const about = `${named("task")}, ${named("model")}`;
   return [
-    el("p", { class: "soft" }, `Task ${task}, model ${model}. Costs are a question's mean. A number opens its questions.`),
+    el("p", { class: "soft" }, `${about[0].toUpperCase()}${about.slice(1)}. Costs are a question's mean. A number opens its questions.`),
     table("Runs", headers, runs.map(line)),
   ];
 }

@@ -98,10 +98,13 @@ function scoresSection(record) {
     table("Scores", [["metric"], ["value", true], ["reason"]], rows));
 }
 
-// What the other runs said to the same question.
+// What the other runs said to the same question. The ids of one's own questions may be the numbers of their lines, so
+// the id alone does not tell which question it is.
 function elsewhere(item, params) {
   if (item.example === undefined) return null;
-  const others = state.items.filter((each) => each && each.example === item.example && each.n !== item.n);
+  const same = (each) => each.example === item.example && each.question === item.question
+    && state.sources[each.source].task === state.sources[item.source].task;
+  const others = state.items.filter((each) => each && each.n !== item.n && same(each));
   if (!others.length) return null;
   return el("section", {}, el("details", {},
     el("summary", { "data-stop": true }, el("h2", {}, `The same question elsewhere (${others.length})`)),
