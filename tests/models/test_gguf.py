@@ -216,7 +216,9 @@ async def test_calls_at_once_all_get_their_own_answer(model):
 
     words = ["banana", "elephant", "guitar", "mountain", "river", "window", "yellow"]
     texts = await asyncio.gather(*(ask(word) for word in words))
-    assert sum(word in text.lower() for word, text in zip(words, texts, strict=True)) >= 5
+    said = [{word for word in words if word in text.lower()} for text in texts]
+    assert all(found <= {word} for word, found in zip(words, said, strict=True)), "no call gets another's answer"
+    assert sum(map(bool, said)) >= 3, "how many a small model repeats differs with what is decoded together"
 
 
 async def test_models_of_one_file_share_an_engine_until_the_last_lets_go(path, model):
