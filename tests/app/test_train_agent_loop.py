@@ -105,7 +105,7 @@ class Runs:
 
 
 def session(monkeypatch: pytest.MonkeyPatch, out: Path, runs: Runs) -> loops._Session:
-    """A session as of a command that is given anew."""
+    """The session of the same command, given again."""
     monkeypatch.setattr(loops, "grown_by", runs.grown_by)
     monkeypatch.setattr(loops, "answered_by", runs.answered_by)
     order = AgentLoop(task="t_train", out=out)

@@ -3,19 +3,13 @@ import asyncio
 import pytest
 
 from reground.core.rates import Bucket
+from tests.models.clocks import Clock
 
 RATE = 60_000  # a minute: 1,000 a second, and 10,000 at once
 
 
-class Stopped:
+class Stopped(Clock):
     """A clock that stands still: who sleeps by it wakes only when cancelled."""
-
-    def __init__(self):
-        self.time = 0.0
-        self.slept = []
-
-    def now(self):
-        return self.time
 
     async def sleep(self, seconds):
         self.slept.append(seconds)

@@ -175,17 +175,11 @@ class Decomposed:
                 found = await gather(*(find(run, self.retriever, each, k=self.k) for each in asked))
                 markers = [evidence.add(passages) for passages in found]
                 # All prompts before the first call, whose cost would be another at a replay.
-                pages = [evidence.copy() for _ in ready]
-                prompts = [
-                    self._reading(part, page, marks, run, left=len(waiting))
-                    for part, page, marks in zip(asked, pages, markers, strict=True)
+                reading = [
+                    (part, *self._reading(part, evidence.copy(), marks, run, left=len(waiting)))
+                    for part, marks in zip(asked, markers, strict=True)
                 ]
-                said = await gather(
-                    *(
-                        self._read(part, prompt, page.held, run)
-                        for part, prompt, page in zip(asked, prompts, pages, strict=True)
-                    )
-                )
+                said = await gather(*(self._read(*each, run) for each in reading))
                 notes |= {n: note for n, note in zip(ready, said, strict=True) if note is not None}
                 if None in said:
                     break
@@ -213,10 +207,18 @@ class Decomposed:
         sampling = Sampling(temperature=self.temperature, max_tokens=self.most * self.part_tokens)
         return read_parts(await run.ask(self.model, turns, name="divide", sampling=sampling))[: self.most]
 
-    def _reading(self, part: str, evidence: Evidence, markers: Sequence[int], run: Run, *, left: int) -> str:
-        """The prompt that reads a part's own passages. left: parts that are still to be read, this one included."""
+    def _reading(
+        self, part: str, evidence: Evidence, markers: Sequence[int], run: Run, *, left: int
+    ) -> tuple[str, list[int]]:
+        """The prompt that reads a part's own passages, and the markers of those that it shows.
+
+        left: parts that are still to be read, this one included.
+        """
         values, tokens = {"question": part}, self.passage_tokens
-        return evidence.fill(self.prompts.read, values, markers, run, tokens=tokens, reply=self.part_tokens, uses=left)
+        prompt = evidence.fill(
+            self.prompts.read, values, markers, run, tokens=tokens, reply=self.part_tokens, uses=left
+        )
+        return prompt, evidence.held
 
     async def _read(self, part: str, prompt: str, held: Sequence[int], run: Run) -> Thought | None:
         """A part's short answer; None where there is no room for it beside the last call."""
