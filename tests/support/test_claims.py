@@ -30,6 +30,14 @@ def test_what_a_sentence_claims(text: str, said: str, alone: bool) -> None:
     assert (claim.said, claim.asked, claim.alone) == (said, QUESTION, alone)
 
 
+def test_yes_claims_what_the_question_asks_and_no_is_not_compared() -> None:
+    question = "Did Marie Curie win two Nobel Prizes?"
+    for said in ("Yes.", "yes", "Answer: Yes"):
+        assert [claim.said for claim in claims(said, question)] == ["Did Marie Curie win two Nobel Prizes"]
+    assert [claim.said for claim in claims("No.", question)] == [""]
+    assert [claim.said for claim in claims("Yes, she won two.", question)] == ["Yes, she won two."]
+
+
 @pytest.mark.parametrize(
     "text", ["Which tower is it?", "# The tower", "These are the facts:", "...", "[1]", ABSTENTION, "どの塔ですか？"]
 )

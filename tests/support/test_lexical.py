@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.evidence import Passage
-from reground.support.claims import Claim
+from reground.support.claims import Claim, claims
 from reground.support.lexical import Lexical, evidence
 
 TOWER = Passage(
@@ -121,3 +121,18 @@ def test_scores_are_shares(said: str, asked: str, texts: list[str]) -> None:
     scores = Lexical(found).scores(Claim(said, said, asked, alone=len(said) % 2 == 0))
     assert len(scores) == len(found)
     assert all(0.0 <= score <= 1.0 for score in scores)
+
+
+def test_grouped_digits_are_one_number() -> None:
+    plain = Lexical(evidence([Passage(id="d", title="Danube", text="The Danube is 2850 km long.")]))
+    grouped = Lexical(evidence([Passage(id="d", title="Danube", text="The Danube is 2,850 km long.")]))
+    for number in ("2850", "2,850", "2’850", "2\u202f850"):
+        assert min(best(f"The Danube is {number} km long.", check=check)[0] for check in (plain, grouped)) > 0.9
+        assert best(f"{number} km", "How long is the Danube?", plain)[0] > 0.5
+    assert best("The Danube is 2,851 km long.", check=plain)[0] < 0.5
+
+
+def test_a_yes_is_supported_where_the_passage_says_what_was_asked() -> None:
+    said, question = "Yes.", "Was the Eiffel Tower completed in 1889?"
+    (claim,) = claims(said, question)
+    assert max(CHECK.scores(claim)) > 0.5

@@ -37,7 +37,7 @@ def claims(text: str, question: str) -> list[Claim]:
     """The sentences of an answer; together their texts are the answer.
 
     Questions, headings, sentences without a letter or a digit, and the statement that the documents do not say it
-    claim nothing.
+    claim nothing. "Yes" claims what the question asks, and "no" nothing that words could be compared with.
     """
     return [_claim(part, question) for part in sentences(text)]
 
@@ -47,6 +47,11 @@ def _claim(part: str, question: str) -> Claim:
     said = _MARKUP.sub("", _LABEL.sub("", bare)).strip()
     heading = part.lstrip().startswith("#") or said.endswith((":", "："))
     if not any(map(str.isalnum, said)) or said.endswith(("?", "？")) or heading or abstains(said):
+        return Claim(part, "")
+    verdict = said.rstrip(".!").casefold()
+    if verdict == "yes":  # says what the question asks
+        return Claim(part, question.rstrip(" \t\n?？"), question)
+    if verdict == "no":  # a passage denies in words of its own
         return Claim(part, "")
     alone = _LABEL.match(bare) is not None or (len(said.split()) < _SHORT_WORDS and len(said) < _SHORT_LETTERS)
     return Claim(part, said, question, alone)

@@ -26,6 +26,8 @@ from reground.text.sentences import sentences
 NAME = "lexical"
 
 _WORD = re.compile(r"\w+")
+_GROUPED = re.compile(r"(?<=\d)[,'’\u00a0\u202f](?=\d{3}(?!\d))")
+"""What groups the digits of a number: 2,850 and 2850 are the same."""
 _WRAPPED = re.compile(r"(?<=[^\s:|])[^\S\n]*\n[^\S\n]*(?=[^\W\d_]|[(\"'“‘\d](?!\d*[.)]\s))")
 """A line's end inside a paragraph: the next line begins neither a list nor a table, a heading or a quotation."""
 _NOT = re.compile(r"\b(?:not|no|never|none|neither|nor|cannot|without)\b|n['’]t\b", re.IGNORECASE)
@@ -209,7 +211,7 @@ class Lexical:
     def _words(self, text: str) -> _Words:
         """The terms of a text. The first word's capital makes no name."""
         words = _Words()
-        for number, word in enumerate(_WORD.findall(self._segment(text))):
+        for number, word in enumerate(_WORD.findall(self._plain(text))):
             if word.casefold() in FUNCTION_WORDS:
                 continue
             terms = self._analyzer.analyze(word)
@@ -221,4 +223,7 @@ class Lexical:
         return words
 
     def _terms(self, text: str) -> set[str]:
-        return set(self._analyzer.analyze(self._segment(text)))
+        return set(self._analyzer.analyze(self._plain(text)))
+
+    def _plain(self, text: str) -> str:
+        return self._segment(_GROUPED.sub("", text))
