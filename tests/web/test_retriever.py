@@ -12,6 +12,7 @@ from reground.core.evidence import Found, Pages, Passage, Retriever, Skipped
 from reground.core.journal import MemoryJournal
 from reground.core.run import Run
 from reground.core.trajectory import RetrieveStep
+from reground.methods.shared.evidence import Evidence
 from reground.retrieval.rerank.reranked import Reranked
 from reground.testing.listed_engine import ListedEngine
 from reground.testing.little_web import LittleWeb, Site, page, redirect
@@ -49,10 +50,20 @@ async def test_snippets_fetch_nothing() -> None:
     async with LittleWeb(PAGES) as web:
         retriever = over(web, "/bridge", "/tower", mode="snippets")
         found = await retriever.retrieve("anything", k=1)
-        assert [(p.id, p.text, p.title, p.url, p.fetched) for p in found] == [
+        assert [(p.page_id, p.text, p.title, p.url, p.fetched) for p in found] == [
             (f"{web.url}/bridge", "about the bridge", "bridge", f"{web.url}/bridge", None)
         ]
         assert web.asked == []
+
+
+async def test_another_query_reads_another_part_of_the_same_page() -> None:
+    async with LittleWeb(PAGES) as web:
+        retriever, evidence = over(web, "/bridge", words=40), Evidence()
+        for query in ("When was the bridge over the Vltava begun?", "closest statues saints", "When was it begun?"):
+            evidence.add(await retriever.retrieve(query, k=1))
+        parts = {passage.text for passage in evidence.passages}
+        assert len(parts) == len(evidence.passages) > 1, "each part once"
+        assert {passage.page_id for passage in evidence.passages} == {f"{web.url}/bridge"}
 
 
 async def test_of_a_page_the_closest_part_is_read() -> None:
@@ -186,7 +197,7 @@ async def test_tables_pdfs_and_messy_pages_are_read() -> None:
     }
     async with LittleWeb(pages) as web:
         retriever = over(web, *pages)
-        found = {p.id.rpartition("/")[2]: p.text for p in await retriever.retrieve("about", k=9)}
+        found = {p.page_id.rpartition("/")[2]: p.text for p in await retriever.retrieve("about", k=9)}
         assert "Charles Bridge" in found["table"] and "1357" in found["table"]
         assert "1889" in found["file"] and "1759" in found["unnamed"] and "318 m" in found["plain"]
         assert "435 km long" in found["messy"]
@@ -210,7 +221,7 @@ async def test_what_was_skipped_passes_through_a_reranker() -> None:
     async with LittleWeb(PAGES) as web:
         retriever = Reranked(over(web, "/gone", "/bridge"), Backwards(), depth=5, by="score")
         found = await retriever.retrieve("about", k=2)
-        assert [p.id for p in found] == [f"{web.url}/bridge", f"{web.url}/gone"]
+        assert [p.url for p in found] == [f"{web.url}/bridge", f"{web.url}/gone"]
         assert isinstance(found, Found) and [each.why for each in found.skipped] == ["its server answered 410"]
         await retriever.aclose()
 
@@ -225,7 +236,7 @@ async def test_a_measurement_finds_no_page_that_holds_its_questions() -> None:
         told = WebResult(title="t", url="https://a.example/x", snippet=question)
         retriever.engine = ListedEngine([other, told, *retriever.engine.results])  # type: ignore[attr-defined]
         found = await retriever.retrieve("x", k=3)
-        assert [p.id for p in found] == [f"{web.url}/bridge"]
+        assert [p.url for p in found] == [f"{web.url}/bridge"]
         assert {each.skipped: each.why for each in found.skipped} == {
             "https://data.example.org/hotpot": "its host is on the list of blocked ones",
             "https://a.example/x": "it holds a question of the benchmark",
@@ -297,7 +308,7 @@ async def test_what_was_skipped_is_journaled_and_replayed() -> None:
             (step,) = run.steps
             assert isinstance(step, RetrieveStep)
             steps.append(step)
-            assert [p.id for p in found] == [f"{web.url}/gone", f"{web.url}/bridge"]
+            assert [p.url for p in found] == [f"{web.url}/gone", f"{web.url}/bridge"]
             await retriever.aclose()
             web.pages.clear()
         gone = Skipped(skipped=f"{web.url}/gone", why="its server answered 410")

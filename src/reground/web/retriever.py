@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
+from zlib import crc32
 
 from yarl import URL
 
@@ -130,7 +131,7 @@ class WebRetriever:
             kept = None if isinstance(error, Blocked) else _snippet(result)
             return kept, [Skipped(skipped=result.url, why=str(error))]
         text = cut(page.text, query, words=self.words)
-        return _made(result, page, result.url, text), []
+        return _made(result, page, _excerpt(result.url, text), text), []
 
     async def _first(self, results: Sequence[WebResult], k: int, skipped: list[Skipped]) -> Found:
         unread = []
@@ -186,4 +187,10 @@ def _snippet(result: WebResult) -> Passage | None:
     text = result.snippet.strip() or (result.content or "").strip()
     if not text:
         return None
-    return Passage(id=result.url, text=text, title=result.title, url=result.url, score=result.score or 0.0)
+    id_ = _excerpt(result.url, text)
+    return Passage(id=id_, text=text, title=result.title, url=result.url, score=result.score or 0.0)
+
+
+def _excerpt(url: str, text: str) -> str:
+    """The id of a part of a page. Another query may find another part, which is to be read too."""
+    return f"{url}#{crc32(text.encode())}"
