@@ -9,7 +9,7 @@ import pytest
 from reground.arena.model_judge import combined, judge, prompt, read_verdict
 from reground.arena.pairs import contest
 from reground.arena.votes import Votes
-from reground.core.errors import ParseError
+from reground.core.errors import ContextLengthExceeded, ParseError
 from reground.core.journal import MemoryJournal
 from reground.models.scripted import ScriptedModel
 from tests.arena.runs import write_run
@@ -93,4 +93,16 @@ async def test_an_unreadable_reply_is_asked_for_once_more_then_counted_and_recor
     assert len(votes.all()) == 1
     again = await judge(ScriptedModel([]), pairs, votes, journal, concurrency=1)
     assert (again.pairs, again.unread) == (1, 1), "what could not be read is recorded and paid for no second time"
+    votes.close()
+
+
+async def test_a_pair_that_the_model_does_not_take_is_counted_and_the_others_are_judged(tmp_path: Path) -> None:
+    pairs = list(contest(runs(tmp_path)).pairs.values())
+    votes, too_long = Votes(tmp_path / "v.sqlite"), ContextLengthExceeded("too long")
+    model = ScriptedModel([too_long, 'verdict = "A"', 'verdict = "B"'])
+    found = await judge(model, pairs, votes, MemoryJournal(), concurrency=1)
+    assert (found.pairs, found.refused, found.unread) == (2, 1, 0)
+    assert len(votes.all()) == 1
+    with pytest.raises(ContextLengthExceeded):
+        await judge(ScriptedModel([too_long]), pairs[:1], Votes(tmp_path / "w.sqlite"), MemoryJournal())
     votes.close()

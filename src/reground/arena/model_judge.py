@@ -9,11 +9,12 @@ from reground.arena.booth import Said
 from reground.arena.pairs import Pair
 from reground.arena.votes import Verdict, Vote, Votes
 from reground.core.branches import gather
-from reground.core.errors import ParseError
+from reground.core.errors import ModelError, ParseError
 from reground.core.journal import Journal
 from reground.core.language import LanguageModel, Sampling
 from reground.core.run import Run
 from reground.core.untrusted import neutralise
+from reground.evaluation.runner import is_refusal
 from reground.evaluation.tasks.longform import assigned
 
 _INSTRUCTION = '''"""Compare two answers to a question.
@@ -56,11 +57,16 @@ _AGAIN = Sampling(temperature=0.5, max_tokens=200)
 
 @dataclass
 class Judged:
-    """What a model judged. turned: verdicts that changed with the order. unread: pairs whose reply cannot be read."""
+    """What a model judged.
+
+    turned: verdicts that changed with the order. unread: pairs whose reply cannot be read. refused: pairs that the
+    model does not take.
+    """
 
     pairs: int = 0
     turned: int = 0
     unread: int = 0
+    refused: int = 0
 
 
 def prompt(question: str, a: str, b: str) -> str:
@@ -111,9 +117,10 @@ async def judge(
     """Let a model vote on all pairs. What it voted on before is not asked again, and no recorded call is paid twice.
 
     An unreadable reply is asked for once more; a pair without a readable one gets no vote. on_pair: called after each
-    pair. Raises ModelError.
+    pair. Raises ModelError, but not where the model refuses only some pairs, such as one that is too long for it.
     """
     found = Judged()
+    refused: list[ModelError] = []
     voted = votes.voted(model.name, "model", 1)
     left = iter([pair for pair in pairs if pair.id not in voted])
 
@@ -125,6 +132,11 @@ async def judge(
                 turned = await _ask(run, model, pair.text, pair.second, pair.first)
             except ParseError:
                 found.unread += 1
+            except ModelError as error:
+                if not is_refusal(error):
+                    raise
+                refused.append(error)
+                found.refused += 1
             else:
                 verdict, changed = combined(straight, turned)
                 found.turned += changed
@@ -133,6 +145,8 @@ async def judge(
             on_pair(found)
 
     await gather(*(work() for _ in range(min(concurrency, len(pairs)))))
+    if refused and len(refused) == found.pairs:
+        raise refused[0]
     return found
 
 

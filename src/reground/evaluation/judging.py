@@ -8,14 +8,14 @@ from itertools import combinations
 from statistics import fmean, stdev
 
 from reground.core.branches import gather
-from reground.core.errors import DataError, ModelError, TransientModelError
+from reground.core.errors import DataError, ModelError
 from reground.core.journal import Journal, fingerprint
 from reground.core.run import Run
 from reground.core.trajectory import Trajectory
 from reground.evaluation.before_checks import before_checks
 from reground.evaluation.metrics.agreement import agreement
 from reground.evaluation.results import RunFolder
-from reground.evaluation.runner import FATAL, data_of
+from reground.evaluation.runner import data_of, is_refusal
 from reground.evaluation.tables import NOTHING, Table, number, p_value
 from reground.evaluation.task import Task, as_read, criteria_of
 from reground.evaluation.tasks.longform import Judge
@@ -112,9 +112,9 @@ async def rate(
             one = same[0]
             try:
                 mean = (await judge.rate(one.question, one.gold, one.text, run, criteria=one.criteria)).mean
-            except (*FATAL, TransientModelError):
-                raise
             except ModelError as error:
+                if not is_refusal(error):
+                    raise
                 refused.append(error)
                 mean = None
             if mean is None:

@@ -23,8 +23,10 @@ from reground.core.errors import (
     DataError,
     IndexRefused,
     JournalError,
+    ModelError,
     SandboxUnavailable,
     StorageError,
+    TransientModelError,
 )
 from reground.core.journal import fingerprint
 from reground.core.journals import InFolders, Journals, Kept
@@ -56,6 +58,11 @@ FATAL = (
     StorageError,
 )
 """Errors of the run, not of a question: the run stops, and no question is marked as failed."""
+
+
+def is_refusal(error: ModelError) -> bool:
+    """Whether a model does not take one prompt, such as a long one, and may take the next."""
+    return not isinstance(error, (*FATAL, TransientModelError))
 
 
 @dataclass(frozen=True)

@@ -112,7 +112,7 @@ async def _judged(order: Arena, name: str, found: Contest, votes: Votes, err: Co
     common.say(
         err,
         f"{name} judged {judged.pairs} pairs; {judged.turned} verdicts changed with the order and are ties, "
-        f"{judged.unread} could not be read and are no votes",
+        f"{judged.unread} could not be read and {judged.refused} were refused, which are no votes",
     )
 
 

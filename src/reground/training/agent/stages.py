@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reground.core.branches import gather
-from reground.core.errors import DataError, ModelError, TransientModelError
+from reground.core.errors import DataError, ModelError
 from reground.core.journal import SqliteJournal, fingerprint
 from reground.core.run import Run
 from reground.evaluation.results import write_text
-from reground.evaluation.runner import FATAL
+from reground.evaluation.runner import is_refusal
 from reground.training.agent.mix import Mixture, Ranking
 from reground.training.agent.rank import Ranker
 from reground.training.agent.turns import Turn, fallbacks, turns_of
@@ -89,9 +89,9 @@ async def rank(
         for turn in left:
             try:
                 order = await ranker.order(turn, Run(run_id=name, question_id=turn.key, journal=journal))
-            except (*FATAL, TransientModelError):
-                raise
             except ModelError as error:
+                if not is_refusal(error):
+                    raise
                 refused.append(error)
                 order = None
             if order is not None:
