@@ -159,3 +159,9 @@ def test_the_tokens_of_a_fence_count_for_no_log_probability():
     scored = tuple(TokenLogprob(token=token, logprob=logprob) for token, logprob in tokens)
     (reply,) = unfence([Reply(text="Yes</passage>", token_logprobs=scored)], FENCED)
     assert (reply.text, reply.mean_logprob) == ("Yes", -0.1)
+
+
+def test_a_references_number_in_a_passage_cites_nothing_when_it_is_copied():
+    text = "BERT [2] was trained on books [3, 4]. In 1996 [1996], `a[1]` and x = [1, 2] stay."
+    block = fence([Passage(id="1", title="T", text=text)])
+    assert "BERT (2) was trained on books (3, 4). In 1996 [1996], `a[1]` and x = [1, 2] stay." in block

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import pytest
 
-from reground.core.answers import NUMBER, PAL, PHRASE, PROGRAM, TEXT, Demonstration
+from reground.core.answers import CHOICE, NUMBER, PAL, PHRASE, PLAN, PROGRAM, TEXT, Demonstration
 from reground.core.budget import Budget
 from reground.core.errors import CapabilityError, ConfigurationError, ParseError
 from reground.core.evidence import Passage
@@ -21,7 +21,9 @@ from reground.core.run import Run
 from reground.core.solve import solve
 from reground.core.trajectory import ExecuteStep, GenerateStep
 from reground.evaluation import scaling
+from reground.evaluation.tasks.usaco import FORM as CONTEST
 from reground.methods.chain_of_knowledge import ChainOfKnowledge, agreement
+from reground.methods.cot_rag import ChainOfThoughtRAG
 from reground.methods.few_shot import FewShot
 from reground.methods.flare import FLARE, masked, next_sentence, unsure
 from reground.methods.ircot import IRCoT, new_sentences
@@ -319,6 +321,33 @@ async def test_flare_cites_no_passage_that_a_sentence_from_memory_could_not_know
     assert [each.marker for each in answer.citations] == [1]
 
 
+async def test_ircot_gives_no_number_that_a_sentence_made_up_to_a_passage_found_later() -> None:
+    model = ScriptedModel(["The Seine is 775 km long [2].", "So the answer is the Danube.", "Answer: the Danube"])
+    run = Run()
+    method = IRCoT(model=model, retriever=ScriptedRetriever(PASSAGES), k=1)
+    answer = await method.solve(QUESTION, run)
+    assert answer.steps[0].text == "The Seine is 775 km long." == queries(run)[1]
+    assert "long [2]" not in prompts(run, "reason")[1]
+
+
+async def test_cot_rag_gives_no_number_of_the_reasoning_to_a_passage() -> None:
+    run = Run()
+    model = ScriptedModel(["The Danube is longer [1].", "The Danube."])
+    answer = await ChainOfThoughtRAG(model=model, retriever=ScriptedRetriever(PASSAGES)).solve(QUESTION, run)
+    assert "longer [1]" not in prompts(run, "answer")[0]
+    assert [step.text for step in answer.steps] == ["The Danube is longer."]
+
+
+async def test_chain_of_knowledge_cites_only_what_a_correction_was_shown() -> None:
+    samples = [f"The Seine has {i} km.\n\nThe Danube has 5 km.\n\nAnswer: {i}" for i in range(5)]
+    corrected = ["The Seine has 775 km [1][2].", "The Danube has 2850 km [2]."]
+    query = ["Seine", "Danube"]
+    jobs = {"Write only the query": query, "Step to check": corrected, "each one checked": "So.", "": samples}
+    method = ChainOfKnowledge(model=by_job(jobs), retriever=ScriptedRetriever(PASSAGES), k=1)
+    answer = await method.solve(QUESTION, Run())
+    assert [step.text for step in answer.steps] == ["The Seine has 775 km [1].", "The Danube has 2850 km [2]."]
+
+
 # Chain-of-Knowledge
 
 
@@ -457,6 +486,21 @@ async def test_react_writes_a_program_in_a_call_of_its_own() -> None:
     assert PROGRAM.extract(answer.text) == "x = 1"
 
 
+async def test_react_takes_all_lines_of_an_answer() -> None:
+    plan = "STEP 1: mine 3 logs [of oak]\nSTEP 2: craft planks"
+    model = ScriptedModel([f"Thought: done.\nAction: Finish[{plan}]\nObservation: none [x]"])
+    answer = await ReAct(model=model, retriever=ScriptedRetriever([]), form=PLAN).solve("How?", Run())
+    assert answer.text == plan
+    assert parse_action("Action: Finish[STEP 1: a\nSTEP 2: b").argument == "STEP 1: a\nSTEP 2: b", "cut before the end"
+
+
+async def test_react_is_told_how_to_give_the_answer() -> None:
+    model = ScriptedModel(["Thought: it is B.\nAction: Finish[B]"])
+    answer = await ReAct(model=model, retriever=ScriptedRetriever([]), form=CHOICE).solve("A. x\nB. y", Run())
+    assert CHOICE.short in model.prompts[0]
+    assert CHOICE.extract(answer.text) == "B"
+
+
 def test_actions_are_parsed_leniently_but_not_guessed() -> None:
     action = parse_action("Thought 1: Look it up.\n**Action 1:** search[Seine [river]]\nObservation: none")
     assert (action.thought, action.kind, action.argument) == ("Look it up.", "search", "Seine [river]")
@@ -545,6 +589,29 @@ async def test_reflexion_without_usable_tests_just_runs_the_program() -> None:
     await Reflexion(model=model, sandbox=sandbox).solve("Write x.", run)
     assert notes(run, "no internal tests")
     assert sandbox.programs[0].tests is None
+
+
+async def test_reflexion_tries_a_program_that_reads_its_input_on_examples() -> None:
+    sandbox = TriedInOrder(PASSED, FAILED, PASSED, PASSED)
+    cases = "```input\n2\n```\n```output\n4\n```\nand\n```input\n3\n```\n```output\n6\n```\n"
+    program = "```python\nprint(2 * int(input()))\n```"
+    model = ScriptedModel([program, cases, "It adds.", program])
+    run = Run()
+    await Reflexion(model=model, sandbox=sandbox, form=CONTEST).solve("Double the number.", run)
+    assert names(run) == ["write", "tests", "execute", "execute", "reflect", "again", "execute", "execute"]
+    assert [(each.stdin, each.expected_stdout, each.tests) for each in sandbox.programs[:2]] == [
+        ("2\n", "4", None),
+        ("3\n", "6", None),
+    ]
+
+
+async def test_reflexion_tries_nothing_without_an_input_to_read() -> None:
+    sandbox = TriedInOrder(FAILED)
+    model = ScriptedModel(["```python\nprint(input())\n```", "none", "none"])
+    run = Run()
+    answer = await Reflexion(model=model, sandbox=sandbox, form=CONTEST).solve("Echo.", run)
+    assert notes(run, "no internal tests") and not sandbox.programs
+    assert PROGRAM.extract(answer.text) == "print(input())"
 
 
 def test_reflexion_is_for_programs() -> None:

@@ -70,6 +70,7 @@ def test_lines_of_a_plan_behind_the_answer_and_lines_of_code_are_no_further_step
         (PROGRAM, "Answer: print(1)", ""),
         (PAL, CODE, ""),
         (PAL, PAL_CODE, PAL_CODE),
+        (PAL, PAL_CODE.replace("\n", "\r\n"), PAL_CODE.replace("\n", "\r\n")),
     ],
 )
 def test_a_complete_answer_is_one_that_the_form_can_read(form: AnswerForm, step: str, answer: str) -> None:

@@ -147,3 +147,10 @@ def test_the_examples_divide_as_they_are_read() -> None:
 @pytest.mark.parametrize("head", ["", "1. ", "2) ", "- "])
 def test_numbers_before_parts_are_left_out(head: str) -> None:
     assert read_parts(f"{head}Who wrote it?\n\n{head}When was #1 born?") == ["Who wrote it?", "When was #1 born?"]
+
+
+def test_neither_an_introduction_nor_an_option_is_a_part() -> None:
+    listed = "Here are the simple questions:\n1. Which club plays at Oak Park?\n2. Who is the trainer of #1?"
+    assert read_parts(listed) == ["Which club plays at Oak Park?", "Who is the trainer of #1?"]
+    choice = "Which planet is the nearest to the sun?\nA. Venus\nB. Mercury"
+    assert read_parts(choice, choice) == ["Which planet is the nearest to the sun?"]

@@ -154,6 +154,10 @@ async def test_a_refused_index_is_no_failed_query():
         ('  "" \n...', "the fallback"),
         ("[1] [2]", "the fallback"),
         ("Danube length [2]", "Danube length"),
+        ('Here is a search query:\n\n"length of the Danube"', "length of the Danube"),
+        ("Sure! Here's one:\nDanube length", "Danube length"),
+        ("Rome: history", "Rome: history"),
+        ("Danube length:", "Danube length:"),
         ("", "the fallback"),
     ],
 )

@@ -214,3 +214,10 @@ async def test_a_sure_first_answer_needs_no_second_look(draft: Reply, calls: int
     scripted = by_job({NAMES: "Rhine", "": [draft, "Answer: Rhine"]})
     await grounded(scripted, sure=-0.5, abstain=True, max_rounds=1, k=1).solve(QUESTION, Run())
     assert len(scripted.prompts) == calls
+
+
+@pytest.mark.parametrize("first", ["\n", "...", "  "])
+async def test_an_empty_first_answer_never_stands(first):
+    said = replies([(first, -0.1), ("Answer: Danube", -0.5)])
+    answer = await grounded(ScriptedModel(said), max_rounds=1, sure=-0.2).solve(QUESTION, run := Run())
+    assert PHRASE.extract(answer.text) == "Danube", effects(run)

@@ -28,6 +28,7 @@ sentences = st.lists(st.sampled_from(["It is.", "So be it!", "Why?", "Yes\n", "N
         ("My own label:\nIt is not so.", "My own label:\nIt is not so."),
         ("STEP 1:\nIt is not so.\nSTEP 2:\nIt is.", "STEP 1:\nIt is not so.\nSTEP 2:\nIt is."),
         ("Question:\n\nErrors found in it:", ""),
+        ("Question:\nWho?\n\nStep to check:\nHe.\n\nTask: Write it again. Nothing else.\n\nIt is he.", "It is he."),
         ("", ""),
     ],
 )

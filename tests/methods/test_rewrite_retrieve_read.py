@@ -221,7 +221,7 @@ async def test_a_rewriter_that_fails_fails_the_question():
 # Malformed rewritings
 
 
-@pytest.mark.parametrize("said", ["I know it.\nQueries: none **", "Queries:", "none"])
+@pytest.mark.parametrize("said", ["I know it.\nQueries: none **", "none"])
 async def test_without_a_query_the_reader_answers_alone_and_the_trace_says_so(said):
     model = ScriptedModel([said, "Answer: the Danube"])
     run = Run()
@@ -230,6 +230,21 @@ async def test_without_a_query_the_reader_answers_alone_and_the_trace_says_so(sa
     assert "passage" not in model.prompts[1]
     assert answer.citations == ()
     assert answer.steps == ()
+
+
+@pytest.mark.parametrize("said", ["Answer: **the Danube** **", "The answer is **the Danube**.", "**the Danube**"])
+async def test_bold_type_behind_a_label_is_no_end(said):
+    """The marker stops a server before the words that it makes bold."""
+
+    def reply(messages, sampling):
+        whole = said if "search engine" not in messages[-1].content else "Queries: **the river of Vienna**"
+        return whole.partition("**")[0] if sampling.stop else whole
+
+    run = Run()
+    answer = await make(ScriptedModel(reply)).solve(QUESTION, run)
+    assert queries(run) == ["the river of Vienna"]
+    assert PHRASE.extract(answer.text) == "the Danube"
+    assert [name for _, name in effects(run)].count("asked again") == 2
 
 
 @pytest.mark.parametrize("said", ["", ";;", " - "])

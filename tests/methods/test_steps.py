@@ -36,6 +36,9 @@ def test_a_draft_is_split_at_blank_lines():
 
 def test_the_papers_slashes_are_blank_lines():
     assert split_steps("One./n/nTwo.") == ["One.", "Two."]
+    assert split_steps("STEP 1: logs/n/nSTEP 2: planks") == ["STEP 1: logs", "STEP 2: planks"]
+    address = "See https://example.org/authors/n/nabokov and /home/n/notes."
+    assert split_steps(address) == [address]
 
 
 def test_a_draft_without_blank_lines_is_split_at_numbered_lines():

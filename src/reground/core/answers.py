@@ -10,6 +10,7 @@ from typing import Annotated
 from reground.core.evidence import Passage
 from reground.core.fences import code_blocks, without_fences
 from reground.core.language import LATER, Value
+from reground.core.markers import marker_runs
 from reground.core.storable import Number, Text
 
 ABSTENTION = "Not in these passages."
@@ -123,6 +124,7 @@ class AnswerForm:
     extract: finds the comparable answer in a response; empty if there is none.
     final_pass: whether one more call writes the answer from the revised thoughts (code, questions). Otherwise the
         thoughts are the answer (plans, short prose); RAT, section 2.2.
+    reads_input: whether a program is a whole one that reads standard input and prints, and not a function.
     outlined: whether the thoughts are the parts of a long text, which one more call writes as a whole (creative
         writing; RAT, section 2.2). A method without such a call gives the thoughts in the form of the text.
     draft_is_query: whether the draft itself is the query, as for code (RAT, appendix B).
@@ -138,6 +140,7 @@ class AnswerForm:
     bare: str = ""
     usual: int = 64
     outlined: bool = False
+    reads_input: bool = False
 
     @property
     def short(self) -> str:
@@ -155,7 +158,12 @@ _VERDICT = re.compile(r"(?i)(yes|no)[*_]*(?:[,;:]|\.(?!\s*\d))[*_]*(?:\s++\S++){
 _BETWEEN_LETTERS = r"(?:\s*+|[)）.]*+\s*+(?:[,、;；/&和及]|and\b)++(?:\s*+and\b)?\s*+|[)）]\s*+(?=[(（]))[(（]*+"
 """A closed bracket needs a comma, "and" or another bracket behind it: in "A) E. coli" one option is chosen."""
 _LETTERS = re.compile(rf"^[(（]*+([A-H](?:{_BETWEEN_LETTERS}[A-H])*)(?![A-Za-z])")
-_NUMBER = re.compile(r"(?:(?<![\w.)$%])[-+])?[$€£¥]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_NUMBER = re.compile(r"(?:(?<![\w.)$%])[-+]|(?<=[$€£¥])-)?[$€£¥]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_MARKERS_BACKWARDS = re.compile(
+    r"\s*+\.?\s*+(?:\]\d++(?:[ \t]*+[,;][ \t]*+\d++)*+\[[ \t]*+(?:(?:[,;&]|dna[ \t])[ \t]*+(?=\]))?+)++"
+)
+"""Markers at the end of a text that is written backwards, where "and" is "dna"."""
+_SEVERAL = re.compile(r"\d[ \t]*[,;]")
 _MARKUP = " \t\n*_`\"'\u201c>#-"
 _PYTHON = re.compile(r"py(?:thon)?[0-9]*")
 
@@ -177,7 +185,7 @@ def extract_phrase(text: str) -> str:
     if phrases:
         return _trim(phrases[-1])
     filled = [line.strip() for line in text.splitlines() if line.strip()]
-    return _trim(filled[-1]) if filled else ""
+    return _trim(filled[-1]) if filled and not _ANSWER_LINE.fullmatch(filled[-1]) else ""
 
 
 def extract_short(text: str) -> str:
@@ -195,14 +203,17 @@ def _trim(phrase: str) -> str:
 
 
 def _uncited(phrase: str) -> str:
-    """The phrase without markers at its end, such as [1][2]. Takes linear time."""
-    end = start = len(phrase.removesuffix(".").rstrip())
-    while phrase.endswith("]", 0, start):
-        opened = phrase.rfind("[", 0, start)
-        if opened < 0 or not phrase[opened + 1 : start - 1].isdecimal():
-            break
-        start = opened
-    return phrase if start == end else phrase[:start].rstrip()
+    """The phrase without markers at its end, such as [1][2] or [1, 2] and [3]. A list stays: "the interval [0, 1]"."""
+    markers = _MARKERS_BACKWARDS.match(phrase[::-1])
+    if markers is None:
+        return phrase
+    rest = phrase[: -markers.end()].rstrip()
+    cut = phrase[len(rest) :]
+    if _SEVERAL.search(cut):
+        first = len(rest) + cut.index("[")
+        if not rest or all(start != first for start, _, _ in marker_runs(phrase, most=0)):
+            return phrase
+    return rest
 
 
 def extract_letters(text: str) -> str:

@@ -78,6 +78,11 @@ def without_unknown(text: str, known: Collection[int]) -> tuple[str, list[int]]:
     return text, list(dict.fromkeys(unknown))
 
 
+def unbracketed(text: str) -> str:
+    """The text of a document with its own references in round brackets, so that a copy of them cites nothing."""
+    return _each_run(text, lambda run: run.replace("[", "(").replace("]", ")"), _USUAL)
+
+
 def _each_run(text: str, change: Callable[[str], str], most: int) -> str:
     """The text with every run of markers changed."""
     parts = _CODE.split(text)

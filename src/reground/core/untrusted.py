@@ -14,6 +14,7 @@ from itertools import starmap
 
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply
+from reground.core.markers import unbracketed
 
 _NAMES = (
     "bos|eos|pad|unk|mask|cls|sep|sop|eop|eod|eot|eoh|eoa|eosys|eom|bom|sos|think|thinking|image|filename|escape|pause"
@@ -103,13 +104,17 @@ def clip(text: str, tokens: int) -> str:
 
 
 def fence(passages: Sequence[Passage], *, markers: Sequence[int] | None = None, tokens: int = 2000) -> str:
-    """Passages for a prompt: numbered, delimited, cut to `tokens` tokens each, with control tokens broken."""
+    """Passages for a prompt: numbered, delimited, cut to `tokens` tokens each, with control tokens broken.
+
+    References such as [2] become (2): in an answer they would cite passage 2.
+    """
     numbers = markers if markers is not None else range(1, len(passages) + 1)
     blocks = []
     for number, passage in zip(numbers, passages, strict=True):
         title = " ".join(_harmless(passage.title).split()).replace('"', "'")
         head = f'<passage number="{number}" title="{title}">' if title else f'<passage number="{number}">'
-        blocks.append(f"{head}\n{clip(_harmless(passage.text), tokens).strip()}\n</passage>")
+        text = unbracketed(clip(_harmless(passage.text), tokens)).strip()
+        blocks.append(f"{head}\n{text}\n</passage>")
     return "\n".join(blocks)
 
 

@@ -134,12 +134,11 @@ class ChainOfKnowledge:
         parts = {"question": question, "before": earlier, "thought": thought.text, "cite": cite(self.form)}
         prompt = evidence.fill(self.prompts.correct, parts, thought.citations, run, tokens=self.passage_tokens, uses=2)
         (corrected,) = await run.generate(self.model, prompt, name="correct", sampling=self._sampling(self.max_tokens))
-        return thought.model_copy(
-            update={
-                "text": accepted(corrected, run, self.form, template=self.prompts.correct, before=thought.text)
-                or thought.text
-            }
-        )
+        text = accepted(corrected, run, self.form, template=self.prompts.correct, before=thought.text)
+        if text is None:
+            return thought
+        known = [*evidence.held, *evidence.cited(thought.text, self.form)]
+        return thought.model_copy(update={"text": evidence.checked(text, run, self.form, known=known)})
 
     def sizes(self) -> Sequence[ChainOfKnowledge]:
         """More samples and corrected rationales."""

@@ -58,8 +58,9 @@ class ChainOfThoughtRAG:
         sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
         prompt = render(self.prompts.reason, question=question, form=self.form.instruction)
         reasoning = await run.ask(self.model, prompt, name="reason", sampling=sampling)
-        thoughts = run.propose(reasoned(reasoning, self.form)).steps
         evidence = Evidence()
+        reasoning = evidence.checked(reasoning, run, self.form)  # nothing was read yet
+        thoughts = run.propose(reasoned(reasoning, self.form)).steps
         markers = evidence.add(await find(run, self.retriever, reasoning.strip() or question, k=self.k))
         parts = {"question": question, "reasoning": reasoning, "form": self.form.instruction, "cite": cite(self.form)}
         prompt = evidence.fill(self.prompts.answer, parts, markers, run, tokens=self.passage_tokens)

@@ -205,7 +205,8 @@ class Decomposed:
         """The parts; a single one is the question, in words that may say less."""
         turns = _turns(self.prompts.divide, DIVIDED, question)
         sampling = Sampling(temperature=self.temperature, max_tokens=self.most * self.part_tokens)
-        return read_parts(await run.ask(self.model, turns, name="divide", sampling=sampling))[: self.most]
+        reply = await run.ask(self.model, turns, name="divide", sampling=sampling)
+        return read_parts(reply, question)[: self.most]
 
     def _reading(
         self, part: str, evidence: Evidence, markers: Sequence[int], run: Run, *, left: int
@@ -256,11 +257,17 @@ def _turns(system: str, shown: Sequence[tuple[str, str]], asked: str) -> Sequenc
     return (Message(role="system", content=system), *before, Message(role="user", content=asked))
 
 
-def read_parts(reply: str) -> list[str]:
-    """The parts in a model's reply, up to the first that refers to itself or to a later one."""
+def read_parts(reply: str, question: str = "") -> list[str]:
+    """The parts in a model's reply, up to the first that refers to itself or to a later one.
+
+    A line that introduces others is no part, nor is a line of a question that has several, such as an option.
+    """
     lines = (_NUMBER.sub("", line).strip() for line in reply.splitlines())
+    own = {squeezed(_NUMBER.sub("", line)) for line in question.splitlines()[1:]}
     parts: list[str] = []
-    for line in filter(None, lines):
+    for line in lines:
+        if not line or line.endswith((":", "：")) or squeezed(line) in own:
+            continue
         if not all(1 <= each <= len(parts) for each in references(line)):
             break
         parts.append(line)

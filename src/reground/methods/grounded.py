@@ -24,6 +24,7 @@ from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.evidence import Evidence, clean_query, find
 from reground.methods.shared.names import names_in, read_names, some_of
 from reground.methods.shared.prompts import QUOTED, render, require, require_choices, weigh
+from reground.methods.shared.queries import says_something
 from reground.methods.shared.reading import Reading, short
 from reground.methods.shared.revision import accepted, readable
 
@@ -97,7 +98,7 @@ class Grounded(Reading):
         for number in range(1, self.max_rounds + 1):
             with run.span("round", round=number) as step:
                 names = await self._names(question, evidence, step)
-                query = clean_query(names, fallback=question if abstains(said) else said)
+                query = clean_query(names, fallback=question if lacking(said) else said)
                 if not evidence.add(await self._more(query, evidence, step)):
                     step.note("rounds ended", why="nothing was retrieved")
                     break
@@ -106,9 +107,9 @@ class Grounded(Reading):
                 if again is None or short(again, compared) == short(said, compared):
                     step.note("rounds ended", why="the answer is the same" if again else "the answer is empty or cut")
                     break
-                if abstains(again):
+                if lacking(again):
                     step.note("answer kept", why="the later reading found none")
-                elif abstains(said) or surer(best, reply, question, step):
+                elif lacking(said) or surer(best, reply, question, step):
                     said, best = again, reply
                     answer = evidence.answer(said, run, self.form, shown=evidence.held)
             run.propose(answer)
@@ -143,7 +144,7 @@ class Grounded(Reading):
     def _stands(self, said: str, reply: Reply) -> bool:
         """Whether the first answer needs no second look."""
         sure = reply.mean_logprob
-        return self.sure is not None and sure is not None and sure >= self.sure and not abstains(said)
+        return self.sure is not None and sure is not None and sure >= self.sure and not lacking(said)
 
     async def _names(self, question: str, evidence: Evidence, run: Run) -> str:
         """What the model, having read the passages, names to read next."""
@@ -189,6 +190,11 @@ def surer(before: Reply, after: Reply, question: str, run: Run) -> bool:
     why = "the refined answer is " + ("no less sure" if better else "less sure")
     run.choose("answer", by="perplexity", context=question, candidates=candidates, chosen=int(better), why=why)
     return better
+
+
+def lacking(said: str) -> bool:
+    """Whether a reply holds no answer: it abstains, or has neither a letter nor a digit."""
+    return abstains(said) or not says_something(said)
 
 
 METHOD = Grounded

@@ -22,11 +22,12 @@ from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import QUOTED, ending, render, require
 
 _ACTION = re.compile(r"(?im)^[ \t\r*]*+action(?:\s*+\d++)?+[\s*]*+:[\s*]*+(search|finish)\s*+\[(.*)", re.DOTALL)
+_LATER = re.compile(r"(?im)^[ \t\r*]*+(?:thought|action|observation)(?:\s*+\d++)?+[\s*]*+:")
 _THOUGHT = re.compile(r"(?is)thought(?:\s*+\d++)?+[\s*]*+:(.*?)(?=\baction(?:\s*+\d++)?+[\s*]*+:|\Z)")
 
 _HEAD = (
     "Answer the question in turns of a thought and an action. There are two actions:\n"
-    "Search[words] looks the words up and gives passages.\nFinish[answer] gives the answer and ends.\n"
+    "Search[words] looks the words up and gives passages.\nFinish[answer] gives the answer and ends. {ended}\n"
     + QUOTED
     + "\n\nA turn looks like this:\nThought: I need to know where the river begins.\nAction: "
     "Search[source of the river]"
@@ -38,8 +39,8 @@ _HEAD = (
 class Prompts(shared_prompts.Prompts):
     """What the two calls ask.
 
-    act: places {question} and {transcript}, all turns so far. answer, when the steps end without a finish:
-    {question}, {transcript} and {form}, how the answer is stated and cited.
+    act: places {question}, {transcript}, all turns so far, and {ended}, how the answer is given in Finish[...]. answer,
+    when the steps end without a finish: these and {form}, how the answer is stated and cited.
     """
 
     act: str = _HEAD + "Write the next turn: one thought and one action."
@@ -104,7 +105,7 @@ class ReAct:
         return await self._answer(question, state, run)
 
     async def _act(self, question: str, state: _Transcript, run: Run) -> Action | None:
-        prompt = render(self.prompts.act, question=question, transcript="\n\n".join(state.turns))
+        prompt = render(self.prompts.act, ended=self._ended(), question=question, transcript="\n\n".join(state.turns))
         sampling = Sampling(temperature=self.temperature, max_tokens=self.turn_tokens, stop=("\nObservation",))
         try:
             return await run.parse(self.model, prompt, parse_action, name="act", sampling=sampling)
@@ -136,7 +137,12 @@ class ReAct:
 
     def _concluding(self, question: str, state: _Transcript) -> str:
         transcript = "\n\n".join(state.turns)
-        return render(self.prompts.answer, question=question, transcript=transcript, form=ending(self.form))
+        form = ending(self.form)
+        return render(self.prompts.answer, ended=self._ended(), question=question, transcript=transcript, form=form)
+
+    def _ended(self) -> str:
+        """How the answer is given in the brackets. A program is asked for by itself."""
+        return "The program is asked for then." if self.form.draft_is_query else f"In the brackets: {self.form.short}"
 
     def sizes(self) -> Sequence[ReAct]:
         """More turns."""
@@ -163,17 +169,15 @@ def parse_action(text: str) -> Action:
     found = _ACTION.search(text)
     if found is None:
         raise ParseError("There is no line 'Action: Search[...]' or 'Action: Finish[...]'.")
-    argument = found.group(2).partition("\n")[0].strip()
+    finish = found.group(1).lower() == "finish"
+    rest = found.group(2)
+    argument = (_LATER.split(rest, maxsplit=1) if finish else rest.split("\n", maxsplit=1))[0].strip()
     argument = argument[: argument.rindex("]")].strip() if "]" in argument else argument
     if not argument:
         raise ParseError("The square brackets of the action are empty.")
     thought = _THOUGHT.search(text)
     said = thought.group(1) if thought is not None else text[: found.start()]
-    return Action(
-        " ".join(said.replace("**", " ").split()),
-        "finish" if found.group(1).lower() == "finish" else "search",
-        argument,
-    )
+    return Action(" ".join(said.replace("**", " ").split()), "finish" if finish else "search", argument)
 
 
 METHOD = ReAct

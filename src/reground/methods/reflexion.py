@@ -9,11 +9,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar
+from itertools import pairwise
+from typing import ClassVar, cast
 
 from reground.core.answers import PROGRAM, Answer, AnswerForm, Thought
 from reground.core.branches import gather
 from reground.core.errors import ParseError
+from reground.core.fences import code_blocks
 from reground.core.language import LanguageModel, Sampling
 from reground.core.programs import Execution, Limits, Program, Sandbox
 from reground.core.run import Run
@@ -25,10 +27,10 @@ _HEAD = "Problem:\n{question}\n\n"
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts(shared_prompts.Prompts):
-    """What the four calls ask, each with {question}.
+    """What the calls ask, each with {question}.
 
-    write: also {form}, the form of a program. test: {tests}, how many. reflect and again: {trials}, every program so
-    far with its test result and its reflection; again also {form}.
+    write: also {form}, the form of a program. test and cases, for a program that reads its input: {tests}, how many.
+    reflect and again: {trials}, every program so far with its test result and its reflection; again also {form}.
     """
 
     write: str = _HEAD + "{form}"
@@ -36,6 +38,11 @@ class Prompts(shared_prompts.Prompts):
         "Write {tests} tests for a correct solution: one assert statement a line, each calling "
         "the function with small inputs whose results the problem makes certain. Give only these lines "
         "in a ```python block."
+    )
+    cases: str = _HEAD + (
+        "Give up to {tests} examples of an input and the output of a correct solution: first those that the problem "
+        "shows, then small ones whose output the problem makes certain. Give each as a ```input block and, "
+        "right behind it, an ```output block."
     )
     reflect: str = _HEAD + (
         "{trials}\n\n"
@@ -81,10 +88,12 @@ class Reflexion:
         answer = Answer(text=text)
         trials: list[str] = []
         reflections: list[Thought] = []
+        if self.form.reads_input and not tests.cases:
+            return answer  # without an input there is nothing to try it on
         for number in range(self.rounds + 1):
             with run.span("trial", trial=number) as trial:
                 program = self.form.extract(text)
-                execution = await trial.execute(self.sandbox, self._trial(program, tests))
+                execution = await self._tried(self._trials(program, tests), trial)
                 if self._succeeded(execution) or number == self.rounds:
                     break
                 trials.append(
@@ -98,11 +107,19 @@ class Reflexion:
                 answer = run.propose(Answer(text=text, steps=tuple(reflections)))
         return answer
 
-    async def _begin(self, question: str, run: Run) -> tuple[str, str]:
+    async def _tried(self, programs: Sequence[Program], run: Run) -> Execution:
+        """The first execution that fails, else the last one."""
+        for program in programs:
+            execution = await run.execute(self.sandbox, program)
+            if not self._succeeded(execution):
+                break
+        return execution
+
+    async def _begin(self, question: str, run: Run) -> tuple[str, _Tests]:
         """The first program and the tests: neither depends on the other, so both are written at once."""
         write, test = run.span("write"), run.span("tests")
-        text, tests = await gather(self._write(question, write), self._tests(question, test))
-        return text, tests
+        both = await gather(self._write(question, write), self._tests(question, test))
+        return cast(tuple[str, _Tests], tuple(both))
 
     async def _write(self, question: str, run: Run) -> str:
         prompt = render(self.prompts.write, question=question, form=self.form.instruction)
@@ -110,30 +127,46 @@ class Reflexion:
         run.propose(Answer(text=text))
         return text
 
-    async def _tests(self, question: str, run: Run) -> str:
-        """Internal tests; "" for PAL, for which the run is the test, or if the model wrote none."""
+    async def _tests(self, question: str, run: Run) -> _Tests:
+        """Internal tests; none for PAL, for which the run is the test, or if the model wrote none."""
         if self.form.name == "pal":
-            return ""
-        prompt = render(self.prompts.test, question=question, tests=str(self.tests))
+            return _Tests()
+        template, read = (
+            (self.prompts.cases, self._read_cases) if self.form.reads_input else (self.prompts.test, self._read_asserts)
+        )
+        prompt = render(template, question=question, tests=str(self.tests))
         sampling = self._sampling(self.reflection_tokens)
         with run.optional():
             try:
-                return await run.parse(self.model, prompt, self._read_tests, name="tests", sampling=sampling)
+                return await run.parse(self.model, prompt, read, name="tests", sampling=sampling)
             except ParseError as error:
                 run.note("no internal tests", why=str(error))
-        return ""
+        return _Tests()
 
-    def _read_tests(self, text: str) -> str:
+    def _read_asserts(self, text: str) -> _Tests:
         lines = asserts(self.form.extract(text))
         if not lines:
             raise ParseError("There is no line with an assert statement.")
-        return "\n".join(lines[: self.tests])
+        return _Tests(asserts="\n".join(lines[: self.tests]))
 
-    def _trial(self, program: str, tests: str) -> Program:
+    def _read_cases(self, text: str) -> _Tests:
+        cases = examples(text)
+        if not cases:
+            raise ParseError("There is no ```input block with an ```output block behind it.")
+        return _Tests(cases=tuple(cases[: self.tests]))
+
+    def _trials(self, program: str, tests: _Tests) -> Sequence[Program]:
+        """What is run to try a program: each case by itself, or all asserts at once."""
         limits = Limits(seconds=self.seconds)
         if self.form.name == "pal":
-            return Program(source=program, returns="solution()", limits=limits)
-        return Program(source=program, tests=tests or None, exports=called(tests), limits=limits)
+            return [Program(source=program, returns="solution()", limits=limits)]
+        if tests.cases:
+            return [
+                Program(source=program, stdin=given, expected_stdout=wanted, limits=limits)
+                for given, wanted in tests.cases
+            ]
+        checks = tests.asserts
+        return [Program(source=program, tests=checks or None, exports=called(checks), limits=limits)]
 
     def _succeeded(self, execution: Execution) -> bool:
         number = isinstance(execution.value, int | float)
@@ -154,6 +187,24 @@ class Reflexion:
 
     def _sampling(self, max_tokens: int) -> Sampling:
         return Sampling(temperature=self.temperature, max_tokens=max_tokens)
+
+
+@dataclass(frozen=True)
+class _Tests:
+    """Internal tests: assert statements, or inputs with the outputs of a program that reads its input."""
+
+    asserts: str = ""
+    cases: tuple[tuple[str, str], ...] = ()
+
+
+def examples(text: str) -> list[tuple[str, str]]:
+    """The inputs and outputs that stand in blocks of these names, one behind the other."""
+    blocks = code_blocks(text)
+    return [
+        (f"{given}\n", wanted)
+        for (name, given), (other, wanted) in pairwise(blocks)
+        if (name, other) == ("input", "output")
+    ]
 
 
 def asserts(source: str) -> list[str]:

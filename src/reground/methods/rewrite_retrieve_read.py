@@ -23,7 +23,7 @@ from reground.methods.shared.demonstrations import general
 from reground.methods.shared.evidence import Evidence, find, interleaved
 from reground.methods.shared.pages import open_pages
 from reground.methods.shared.prompts import QUOTED, ending, render, require
-from reground.methods.shared.queries import before, parse_queries, says_something
+from reground.methods.shared.queries import before, is_said, parse_queries, says_something
 from reground.text.bm25 import count_words, cut, first_words
 
 _ONE_PASSAGE = "passage " * 60
@@ -276,16 +276,20 @@ class RewriteRetrieveRead:
     async def _said(self, model: LanguageModel, prompt: str, run: Run, *, name: str, sampling: Sampling) -> Reply:
         """The model's reply.
 
-        A reply that begins with the stop marker, as bold type does, is empty. It is then requested again without the
-        marker.
+        Where the stop marker begins what the reply was to say, as bold type does, nothing is said yet. It is then
+        requested again without the marker.
         """
         (reply,) = await run.generate(model, prompt, name=name, sampling=sampling, logprobs="welcome")
-        if says_something(reply.text) or not sampling.stop or reply.finish_reason != "stop":
+        if is_said(reply.text) or not sampling.stop or reply.finish_reason != "stop":
             return reply
         plain = sampling.model_copy(update={"stop": ()})
         with run.optional():
             (reply,) = await run.generate(model, prompt, name=name, sampling=plain, logprobs="welcome")
-            run.note("asked again", of=name, why="the reply ended at once: without the stop marker this time")
+            run.note(
+                "asked again",
+                of=name,
+                why="nothing was said yet: without the stop marker this time",
+            )
         return reply
 
     def sizes(self) -> Sequence[RewriteRetrieveRead]:

@@ -19,7 +19,8 @@ _MOST_WORDS = 12  # of an answer
 _MOST_CHARACTERS = 400  # of a question
 _LONGEST_QUOTE = 300  # characters of a sentence that shows the evidence
 _ENDS = ("?", "？", "؟")
-_OF_PASSAGES = re.compile(r"\bpassages?\b", re.IGNORECASE)
+_OF_PASSAGES = re.compile(r"\bpassages?\b|\bPassages? \d")
+"""Not the Northwest Passage."""
 
 
 def read_proposal(reply: str) -> tuple[str, str]:

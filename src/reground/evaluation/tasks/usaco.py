@@ -20,7 +20,7 @@ from reground.evaluation.data import data_path, read_values
 from reground.evaluation.task import Example, Score, Task
 
 _HOW = "Write a complete Python program that reads standard input and prints the answer to standard output."
-FORM = replace(PROGRAM, instruction="Give the whole program in a single ```python block.")
+FORM = replace(PROGRAM, instruction="Give the whole program in a single ```python block.", reads_input=True)
 """A program that runs by itself: the general form wants definitions alone and no calls."""
 
 

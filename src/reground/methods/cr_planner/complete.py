@@ -79,7 +79,7 @@ def complete_answer(step: str, form: AnswerForm) -> str:
 def _closed_blocks(text: str) -> Iterator[str]:
     """The bodies of closed code blocks that are marked as Python or unmarked. Each fence is a line of its own."""
     body: list[str] | None = None
-    for line in text.split("\n"):
+    for line in text.splitlines():
         if body is None:
             body = [] if _OPENING.match(line) else None
         elif line.strip(" \t") == "```":

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from pydantic import JsonValue
 
 from reground.core.evidence import Passage
+from reground.core.markers import unbracketed
 from reground.core.untrusted import clip
 
 END = "# [END]"
@@ -187,5 +188,5 @@ def cut_item(link: ResultItem, tokens: int) -> ResultItem:
 
 
 def _result(link: ResultItem) -> str:
-    text, snippet = literal(link.link_text), literal(link.snippet)
+    text, snippet = literal(link.link_text), literal(unbracketed(link.snippet))
     return f"  ResultItem(link_id={link.link_id}, link_text={text},\n    snippet={snippet}),"

@@ -196,9 +196,11 @@ async def find(run: Run, retriever: Retriever, query: str, *, k: int) -> list[Pa
 
 
 def clean_query(reply: str, *, fallback: str) -> str:
-    """The query in a model's reply: its first line with content, without label, quotes and markers; else `fallback`."""
-    for line in reply.splitlines():
-        query = _LABEL.sub("", _MARKER.sub("", line)).strip().strip("\"'`“”*").strip()
-        if any(char.isalnum() for char in query):
-            return query
-    return fallback.strip()
+    """The query in a model's reply: its first line with content, without label, quotes and markers; else `fallback`.
+
+    A line that ends in a colon introduces the query, if another follows.
+    """
+    lines = (_LABEL.sub("", _MARKER.sub("", line)).strip().strip("\"'`“”*").strip() for line in reply.splitlines())
+    queries = [line for line in lines if any(char.isalnum() for char in line)]
+    said = [line for line in queries if not line.endswith((":", "："))]
+    return next(iter(said or queries), fallback.strip())

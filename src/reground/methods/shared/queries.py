@@ -21,6 +21,8 @@ _ANSWER = re.compile(r"\A[\s>*_#]*+answer[\s*_]*+[:：]", re.IGNORECASE)
 _ITEM = re.compile(r"\A\s*+(?:[-*•]\s++|\(?\d{1,2}[.)]\s++)")
 _NEXT = re.compile(r"\A[\s>*_#]*+question\s*+\d*+[\s*_]*+[:：]", re.IGNORECASE)
 _SEPARATOR = re.compile(r"[;；]")
+_OPEN = re.compile(r"(?:[:：]|\b(?:is|are|was|were))[\s_\"'“(]*+\Z", re.IGNORECASE)
+"""The end of a text that was about to say something: a label, or "the answer is"."""
 _NOTHING = re.compile(
     r"nil|null|n a|not (?:needed|necessary|required|applicable)|无|没有|不需要"
     r"|(?:none|nothing|no (?:search )?(?:query|queries|search|searches))(?: (?:is |are "
@@ -47,11 +49,16 @@ def parse_queries(text: str, *, most: int, stop: str = "") -> list[str]:
 
 
 def before(text: str, stop: str) -> str:
-    """The text before the stop marker. A marker with no text before it is removed, as in **bold** type."""
+    """The text before the stop marker. A marker before which nothing is said yet is removed, as in **bold** type."""
     if not stop:
         return text
     head = text.partition(stop)[0]
-    return head if says_something(head) else text.replace(stop, " ")
+    return head if is_said(head) else text.replace(stop, " ")
+
+
+def is_said(text: str) -> bool:
+    """Whether the text says something and does not end in a label, such as "Answer:", or in "the answer is"."""
+    return says_something(text) and not _OPEN.search(text)
 
 
 def says_something(text: str) -> bool:

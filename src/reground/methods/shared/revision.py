@@ -67,6 +67,9 @@ def without_echo(text: str, template: str, before: str = "") -> Unechoed:
     echoes = [
         line in labels or (bool(task) and line.startswith(task) and line not in own) for line in map(str.strip, lines)
     ]
+    task_at = max((i for i, line in enumerate(lines) if task and line.strip().startswith(task)), default=-1)
+    if echoes[0] and any(map(str.strip, lines[task_at + 1 :])) and task_at >= 0:  # the whole prompt stands before it
+        lines, echoes = lines[task_at + 1 :], echoes[task_at + 1 :]
     start = next((i for i, line in enumerate(lines) if line.strip() and not echoes[i]), len(lines))
     end = next((i for i in range(start, len(lines)) if echoes[i]), len(lines))
     return Unechoed("\n".join(lines[start:end]).strip(), "\n".join(lines[end:]).strip())

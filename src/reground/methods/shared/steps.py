@@ -18,6 +18,7 @@ _FENCED = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```[ \t]*$|\Z)", re.DOTALL | re.MU
 _SAME = 0.9
 _MOST_WORK = 10_000_000
 """Maximum characters to compare when looking for lost steps, about a second's work. Longer texts are not compared."""
+_WORD = re.compile(r"\S+")
 _COMMON = frozenset(
     {"a", "an", "and", "are", "as", "at", "be", "by", "for", "from", "has", "have", "in", "is", "it", "its", "of", "on"}
     | {"or", "that", "the", "then", "there", "this", "to", "was", "we", "were", "which", "with"}
@@ -30,10 +31,16 @@ def split_steps(draft: str, *, most: int | None = None) -> list[str]:
     A heading stays with the paragraph below it, and a Markdown code block stays whole. If there are more than `most`
     steps, neighbours are joined evenly, so that every part is still checked.
     """
-    parts = _paragraphs(draft.replace("/n/n", "\n\n"))
+    parts = _paragraphs(_WORD.sub(_parted, draft))
     if len(parts) == 1:
         parts = _numbered(parts[0])
     return parts if most is None or len(parts) <= most else _grouped(parts, most)
+
+
+def _parted(word: re.Match[str]) -> str:
+    """A word with blank lines for the "/n/n" of prompt B.1, which small models copy; an address stays as it is."""
+    said = word.group()
+    return said if "://" in said or said.startswith("/") else said.replace("/n/n", "\n\n")
 
 
 def _grouped(parts: Sequence[str], most: int) -> list[str]:
