@@ -1,3 +1,4 @@
+import asyncio
 import math
 
 import pytest
@@ -6,7 +7,10 @@ from hypothesis import strategies as st
 
 from reground.core.budget import Budget, Meter, Reservation, estimate_tokens
 from reground.core.errors import BudgetExceeded, ConfigurationError
-from reground.core.language import Message, Sampling, Usage, as_messages
+from reground.core.language import Message, Reply, Sampling, Terms, Usage, as_messages
+from reground.core.run import Run
+from reground.models.options import Price
+from reground.models.scripted import ScriptedModel
 from tests.core.strategies import usages
 
 ASK = (Message(role="user", content="a" * 35),)  # 14 tokens by the estimate
@@ -250,3 +254,43 @@ def test_a_call_that_can_be_done_without_is_made_whole_beside_what_is_needed_or_
         with pytest.raises(BudgetExceeded):
             meter.admit_beside(ASK, Sampling(max_tokens=20), rest)
     assert (meter.remaining_tokens(), meter.usage) == (budget.tokens, Usage()), "nothing stays reserved"
+
+
+def test_several_requests_read_the_prompt_several_times():
+    one = Terms(samples=1)
+    meter = Meter(Budget(tokens=100, calls=3))
+    prompt = estimate_tokens(ASK)
+    cut, reserved = meter.admit(ASK, Sampling(n=50, max_tokens=16), terms=one)
+    assert (cut.n, reserved.calls) == (3, 3)
+    assert reserved.tokens == 3 * (prompt + cut.max_tokens) <= 100
+    with pytest.raises(BudgetExceeded):
+        meter.admit(ASK, Sampling(max_tokens=16), terms=one)
+    assert Meter(Budget(calls=2)).admit(ASK, Sampling(n=50), terms=Terms(samples=8))[0].n == 16
+
+
+async def test_concurrent_calls_do_not_overspend_dollars_together():
+    class Dear(ScriptedModel):
+        price = Price(prompt=10.0, cached=10.0, completion=30.0)
+
+        async def generate(self, messages, sampling, /):
+            await asyncio.sleep(0)
+            usage = Usage(calls=1, prompt=100, completion=400, usd=self.price.usd(100, 0, 400))
+            return [Reply(text="so", usage=usage)]
+
+    run = Run(budget=Budget(usd=0.03))
+    calls = (run.span("x").generate(Dear([]), "why?", name="x", sampling=Sampling(max_tokens=400)) for _ in range(30))
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    assert any(isinstance(result, BudgetExceeded) for result in results)
+    assert 0 < run.usage.usd <= 0.03 + 0.013
+
+
+async def test_a_reply_that_ends_at_the_wanted_length_is_not_cut_by_the_budget():
+    def long(messages, sampling):
+        return Reply(text="a b c", finish_reason="length", usage=Usage())  # as from a cache, or a context that ended
+
+    run = Run(budget=Budget(tokens=10_000))
+    await run.generate(ScriptedModel(long), "why?", name="x", sampling=Sampling(max_tokens=64))
+    assert not run.meter.has_cut("a b c")
+    small = Run(budget=Budget(tokens=40))
+    await small.generate(ScriptedModel(long), "why?", name="x", sampling=Sampling(max_tokens=64))
+    assert small.meter.has_cut("a b c")

@@ -234,3 +234,14 @@ def test_a_bucket_keeps_to_its_rate(rate, amounts):
         # Debt aside, what was spent before a request was let in never exceeds what had flowed in.
         assert spent + min(amount, burst) <= burst + (at - began) * rate / 60 + 1e-6 * rate + 1e-6
         spent += amount
+
+
+async def test_the_tokens_of_a_failed_attempt_are_free_for_the_next():
+    clock = Clock()
+    model = ScriptedModel([*[ModelError("503")] * 5, "fine"])
+    limit = Limit(model, tokens_per_minute=6000, clock=clock.now, sleep=clock.sleep)
+    for _ in range(5):
+        with pytest.raises(ModelError):
+            await limit.generate(ASK, Sampling(max_tokens=2000))
+    await limit.generate(ASK, Sampling(max_tokens=2000))
+    assert sum(clock.slept) == 0

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from reground.core.budget import Budget
 from reground.core.errors import (
     AuthenticationError,
     CapabilityError,
@@ -13,10 +14,12 @@ from reground.core.errors import (
     TransientModelError,
 )
 from reground.core.language import Grammar, LanguageModel, Message, Sampling
+from reground.core.run import Run
 from reground.models._complaints import read_complaint, retry_after
+from reground.models._openai_protocol import read_replies
 from reground.models.openai import OpenAIModel, available, create
 from reground.models.options import ModelOptions, Price
-from reground.models.wrappers.retry import PartialReplies, Retry
+from reground.models.wrappers.retry import Retry
 from reground.models.wrappers.stack import wrap
 from reground.testing.openai_server import MockOpenAI
 
@@ -218,9 +221,9 @@ class TestSamples:
     async def test_what_arrived_is_kept_when_the_rest_fails(self):
         async with adapter(max_samples=1) as (mock, model):
             mock.misbehave("ok", "ok", "503")
-            with pytest.raises(PartialReplies) as caught:
+            with pytest.raises(TransientModelError) as caught:
                 await model.generate(ASK, Sampling(n=3, temperature=1))
-            assert len(caught.value.replies) == 2
+            assert len(caught.value.paid) == 2
 
     async def test_a_retry_asks_only_for_the_samples_still_missing(self):
         async with adapter(max_samples=1) as (mock, model):
@@ -229,6 +232,29 @@ class TestSamples:
         assert len(replies) == 5
         assert sum(mock.completed.values()) == 5
         assert sum(reply.usage.calls for reply in replies) == 5
+
+    async def test_a_budget_counts_the_prompt_of_every_request(self):
+        async with adapter(max_samples=1) as (_, model):
+            await model.generate(ASK, Sampling(n=2, temperature=1))  # now it is known
+            run = Run(budget=Budget(tokens=200, calls=9))
+            await run.generate(model, ASK, name="x", sampling=Sampling(n=50, temperature=1, max_tokens=8))
+            assert 0 < run.usage.tokens <= 200 and run.usage.calls <= 9
+            calls = Run(budget=Budget(calls=3))
+            assert len(await calls.generate(model, ASK, name="x", sampling=Sampling(n=5, temperature=1))) == 3
+
+    @pytest.mark.parametrize(
+        ("usage", "prompt"), [({"prompt_tokens": 0, "completion_tokens": 0}, True), ({"prompt_tokens": 7}, False)]
+    )
+    async def test_no_prompt_has_no_tokens_and_no_more_than_all_are_cached(self, usage, prompt):
+        price = Price(prompt=1.0, cached=0.1, completion=2.0)
+        data = {
+            "choices": [{"message": {"content": "so"}}],
+            "usage": usage | {"prompt_tokens_details": {"cached_tokens": 400}},
+        }
+        (reply,) = read_replies(data, ASK, price)
+        assert reply.usage.usd > 0
+        assert (reply.usage.prompt != usage["prompt_tokens"]) is prompt
+        assert 0 < reply.usage.prompt >= reply.usage.cached
 
     async def test_a_permanent_failure_of_one_is_one_of_all(self):
         async with adapter(max_samples=1) as (mock, model):

@@ -4,10 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reground.core.budget import Budget
 from reground.core.errors import AuthenticationError, ModelError, TransientModelError
-from reground.core.language import Message, Reply, Sampling
+from reground.core.language import Message, Reply, Sampling, Usage
+from reground.core.run import Run
 from reground.models.scripted import ScriptedModel
-from reground.models.wrappers.retry import PartialReplies, Retry
+from reground.models.wrappers.retry import Retry
 from tests.models.clocks import Clock
 
 ASK = (Message(role="user", content="q"),)
@@ -107,11 +109,23 @@ async def test_a_server_that_asks_for_more_than_the_deadline_is_told_of():
 
 async def test_samples_that_arrived_are_kept_and_the_seed_moves_on():
     clock = Clock()
-    partial = PartialReplies([Reply(text="a"), Reply(text="b")], TransientModelError("cut"))
+    partial = TransientModelError("cut")
+    partial.paid = [Reply(text="a"), Reply(text="b")]
     model, retry = retrying([partial, "c"], clock)
     replies = await retry.generate(ASK, Sampling(n=3, seed=5, temperature=1))
     assert [reply.text for reply in replies] == ["a", "b", "c"]
     assert (model.calls[1][1].n, model.calls[1][1].seed) == (1, 7)
+
+
+@pytest.mark.parametrize("last", [TransientModelError("busy"), ModelError("refused")])
+async def test_what_arrived_is_told_when_the_rest_fails_for_good(last):
+    partial = TransientModelError("cut")
+    partial.paid = [Reply(text="a", usage=Usage(calls=1, prompt=9))]
+    _, retry = retrying([partial, last], Clock(), attempts=2)
+    run = Run(budget=Budget(tokens=500))
+    with pytest.raises(ModelError):
+        await run.generate(retry, "Why?", name="x", sampling=Sampling(n=3, temperature=1))
+    assert (run.usage.calls, run.usage.prompt) == (1, 9)
 
 
 async def test_cancellation_ends_the_wait():

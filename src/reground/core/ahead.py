@@ -22,7 +22,7 @@ from reground.core.answers import Answer
 from reground.core.budget import Reservation
 from reground.core.effects import usage_of, usage_of_ended
 from reground.core.guesses import AHEAD, GuessEnded, Guesses, Key, Made
-from reground.core.language import LanguageModel, Message, Prompt, Reply, Sampling, Usage
+from reground.core.language import LanguageModel, Message, Prompt, Reply, Sampling, Terms, Usage
 from reground.core.optional import Optional
 from reground.core.recording import Limited
 from reground.core.run import Run
@@ -150,8 +150,10 @@ class _Twin(Run):
     ) -> None:
         """Nor part of the trajectory, which is the method's."""
 
-    def _admitted(self, messages: tuple[Message, ...], wanted: Sampling, least: int) -> tuple[Sampling, Reservation]:
-        return wanted, self._shared.meter.admit_beside(messages, wanted, self._guess.rest)
+    def _admitted(
+        self, model: LanguageModel, messages: tuple[Message, ...], wanted: Sampling, least: int
+    ) -> tuple[Sampling, Reservation]:
+        return wanted, self._shared.meter.admit_beside(messages, wanted, self._guess.rest, terms=Terms.of(model))
 
     async def _made(
         self,
@@ -161,7 +163,7 @@ class _Twin(Run):
         adapter: TypeAdapter[T],
         make: Callable[[], Awaitable[T]],
         keep: Callable[[], bool] = lambda: True,
-        limited: Limited[T] | None = None,
+        limited: Limited | None = None,
     ) -> tuple[T, float | None]:
         guesses = cast(Guesses, self._shared.guesses)
         place = (self.place, ordinal)
@@ -224,11 +226,17 @@ class _Twin(Run):
         return replies
 
     async def _pay(
-        self, model: LanguageModel, messages: tuple[Message, ...], wanted: Sampling, name: str, least: int
+        self,
+        model: LanguageModel,
+        messages: tuple[Message, ...],
+        wanted: Sampling,
+        name: str,
+        least: int,
+        limited: Limited | None,
     ) -> tuple[Reply, ...]:
         """As ever. A call that is ended in flight has cost its prompt, and is recorded with that."""
         try:
-            return await super()._pay(model, messages, wanted, name, least)
+            return await super()._pay(model, messages, wanted, name, least, limited)
         except asyncio.CancelledError:
             usage = usage_of_ended(messages, model)
             self._shared.meter.usage += usage

@@ -13,7 +13,17 @@ from typing import Annotated, TypeVar
 from pydantic import Field
 
 from reground.core.errors import BudgetExceeded, ConfigurationError
-from reground.core.language import LATER, LEAST_REPLY, Message, Reply, Sampling, Usage, Value, estimate_tokens
+from reground.core.language import (
+    LATER,
+    LEAST_REPLY,
+    Message,
+    Reply,
+    Sampling,
+    Terms,
+    Usage,
+    Value,
+    estimate_tokens,
+)
 
 T = TypeVar("T")
 
@@ -39,11 +49,14 @@ class Budget(Value):
 
 @dataclass(frozen=True)
 class Reservation:
-    """An admitted call's reserved tokens, those of its replies, and the estimated length of its prompt."""
+    """An admitted call's reserved tokens, those of its replies, the estimated length of its prompt, its requests, and
+    the US dollars that it costs at most."""
 
     tokens: int = 0
     estimated: int = 0
     completion: int = 0
+    calls: int = 1
+    usd: float = 0.0
 
 
 def _always(tokens: int) -> Callable[[], int]:
@@ -69,6 +82,7 @@ class Meter:
     _reserved_tokens: int = 0
     _reserved_calls: int = 0
     _reserved_completion: int = 0
+    _reserved_usd: float = 0.0
     _estimated: int = 0
     _measured: int = 0
     _cut: set[str] = field(default_factory=set)
@@ -128,36 +142,51 @@ class Meter:
         return None if left is None else int(left / self.ratio)
 
     def admit(
-        self, messages: tuple[Message, ...], sampling: Sampling, *, least: int = LEAST_REPLY
+        self,
+        messages: tuple[Message, ...],
+        sampling: Sampling,
+        *,
+        least: int = LEAST_REPLY,
+        terms: Terms = Terms(),  # noqa: B008 (immutable)
     ) -> tuple[Sampling, Reservation]:
         """Reserve tokens for a call. Returns the sampling, cut to the tokens left, and the reservation.
 
         If a reply would be shorter than `least` tokens, fewer samples are drawn. Raises BudgetExceeded if not even one
         such reply fits.
+
+        terms: what the model's calls cost. One that needs several requests for the samples reads the prompt in each.
         """
         self.check_time()
-        self._check_calls()
+        sampling = self._within_calls(sampling, terms)
         self._check_usd()
         sampling = self._within_completion(sampling, least)
         room = self.remaining_tokens()
         if room is None:
-            return sampling, self._reserve(0, 0, sampling)
+            return sampling, self._reserve(0, 0, sampling, messages, terms)
         estimated = estimate_tokens(messages)
         prompt = math.ceil(estimated * self.ratio)
         least = min(max(1, least), sampling.max_tokens)
-        n = min(sampling.n, (room - prompt) // least)
+        n = sampling.n
+        while n > 0 and terms.requests(n) * prompt + n * least > room:
+            n -= 1
         if n < 1:
             needs = prompt + least
             raise BudgetExceeded(
                 "tokens", f"{room} of {self.budget.tokens} tokens are left and the next call needs about {needs}"
             )
-        each = min(sampling.max_tokens, (room - prompt) // n)
+        prompts = terms.requests(n) * prompt
+        each = min(sampling.max_tokens, (room - prompts) // n)
         whole = (n, each) == (sampling.n, sampling.max_tokens)
         cut = sampling if whole else sampling.model_copy(update={"n": n, "max_tokens": each})
-        return cut, self._reserve(prompt + cut.max_tokens * cut.n, estimated, cut)
+        return cut, self._reserve(prompts + cut.max_tokens * cut.n, estimated, cut, messages, terms)
 
     def admit_beside(
-        self, messages: tuple[Message, ...], sampling: Sampling, rest: Sequence[tuple[int, int]]
+        self,
+        messages: tuple[Message, ...],
+        sampling: Sampling,
+        rest: Sequence[tuple[int, int]],
+        *,
+        terms: Terms = Terms(),  # noqa: B008 (immutable)
     ) -> Reservation:
         """Reserve a call that the method can do without. It is never cut.
 
@@ -170,7 +199,7 @@ class Meter:
         with ExitStack() as held:
             for prompt, reply in rest:
                 held.enter_context(self.holding(_always(prompt + math.ceil(reply / self.ratio))))
-            cut, reserved = self.admit(messages, sampling, least=sampling.max_tokens)
+            cut, reserved = self.admit(messages, sampling, least=sampling.max_tokens, terms=terms)
         if cut != sampling:
             self.settle(reserved, None)
             raise BudgetExceeded("tokens", "what is left does not hold this call besides those still to come")
@@ -195,19 +224,25 @@ class Meter:
             raise BudgetExceeded("completion", f"{left} of {self.budget.completion} tokens are left to be written")
         return sampling.model_copy(update={"n": n, "max_tokens": min(sampling.max_tokens, left // n)})
 
-    def _reserve(self, tokens: int, estimated: int, sampling: Sampling) -> Reservation:
-        written = 0 if self.budget.completion is None else sampling.max_tokens * sampling.n
-        reserved = Reservation(tokens, estimated, written)
+    def _reserve(
+        self, tokens: int, estimated: int, sampling: Sampling, messages: tuple[Message, ...], terms: Terms
+    ) -> Reservation:
+        written, calls, usd = sampling.max_tokens * sampling.n, terms.requests(sampling.n), 0.0
+        if self.budget.usd is not None and terms.usd is not None:
+            usd = terms.usd(calls * estimate_tokens(messages), 0, written)
+        reserved = Reservation(tokens, estimated, 0 if self.budget.completion is None else written, calls, usd)
         self._reserved_tokens += reserved.tokens
         self._reserved_completion += reserved.completion
-        self._reserved_calls += 1
+        self._reserved_calls += reserved.calls
+        self._reserved_usd += reserved.usd
         return reserved
 
     def settle(self, reserved: Reservation, usage: Usage | None) -> None:
         """Release a reservation and count the call's real cost. usage: None if the call failed."""
         self._reserved_tokens -= reserved.tokens
         self._reserved_completion -= reserved.completion
-        self._reserved_calls -= 1
+        self._reserved_calls -= reserved.calls
+        self._reserved_usd = self._reserved_usd - reserved.usd if self._reserved_calls else 0.0
         if usage is not None:
             self._learn(reserved.estimated, usage)
             self.usage += usage
@@ -218,20 +253,9 @@ class Meter:
             self._estimated += estimated * max(1, usage.calls)
             self._measured += usage.prompt
 
-    def cuts(self, wanted: Sampling, replies: Sequence[Reply]) -> list[str]:
-        """The texts of the replies that a budget of tokens cut below the requested length.
-
-        Their usage shows this, so it works for replayed replies too.
-        """
-        written = sum(reply.usage.completion for reply in replies)
-        limited = self.budget.tokens is not None or self.budget.completion is not None
-        if not limited or written >= wanted.max_tokens * wanted.n:
-            return []
-        return [reply.text.strip() for reply in replies if reply.finish_reason == "length"]
-
-    def see(self, wanted: Sampling, replies: Sequence[Reply]) -> None:
-        """Remember the replies that a budget of tokens cut."""
-        self._cut.update(self.cuts(wanted, replies))
+    def see(self, replies: Sequence[Reply]) -> None:
+        """Remember what a call wrote that the budget shortened: replies that ended at its length."""
+        self._cut.update(reply.text.strip() for reply in replies if reply.finish_reason == "length")
 
     def has_cut(self, text: str) -> bool:
         """Whether the text is a reply that the token budget cut."""
@@ -265,15 +289,21 @@ class Meter:
                 raise self._time_over() from None
             raise
 
-    def _check_calls(self) -> None:
-        taken = self.usage.calls + self._reserved_calls + len(self._held)
-        if self.budget.calls is not None and taken >= self.budget.calls:
+    def _within_calls(self, sampling: Sampling, terms: Terms) -> Sampling:
+        """The sampling with as many replies as the calls that are left give."""
+        if self.budget.calls is None:
+            return sampling
+        left = self.budget.calls - self.usage.calls - self._reserved_calls - len(self._held)
+        if left < 1:
             raise BudgetExceeded("calls", f"the budget of {self.budget.calls} calls is used up")
+        n = sampling.n if terms.samples is None else min(sampling.n, left * terms.samples)
+        return sampling if n == sampling.n else sampling.model_copy(update={"n": n})
 
     def _check_usd(self) -> None:
+        """Calls in flight count with what they cost at most, so that only the last one can go over the limit."""
         if self.budget.usd is None:
             return
         if self.usage.usd is None:
             raise ConfigurationError("a budget in USD needs the model's price: give it with --price PROMPT,COMPLETION")
-        if self.usage.usd >= self.budget.usd:
+        if self.usage.usd + self._reserved_usd >= self.budget.usd:
             raise BudgetExceeded("usd", f"the budget of {self.budget.usd:g} USD is used up")

@@ -5,9 +5,9 @@ The command line shows a `RegroundError` as one line and exits with the class's 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 
 class RegroundError(Exception):
@@ -47,9 +47,13 @@ class DataError(RegroundError):
 
 
 class ModelError(RegroundError):
-    """A language model gave no usable reply."""
+    """A language model gave no usable reply.
+
+    paid: the replies of the same call that arrived and are to be paid for.
+    """
 
     exit_code = 2
+    paid: Sequence[Any] = ()
 
 
 class TransientModelError(ModelError):

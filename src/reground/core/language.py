@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from operator import not_
 from typing import Annotated, Literal, Protocol, TypeAlias, runtime_checkable
 
@@ -178,6 +179,28 @@ class LanguageModel(Protocol):
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
         """Return `sampling.n` replies."""
         ...
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a model's calls cost.
+
+    usd: the price in US dollars of prompt, cached and written tokens; None if it is not known. samples: replies that
+    one request gives, each request with the whole prompt; None if it gives all.
+    """
+
+    usd: Callable[[int, int, int], float] | None = None
+    samples: int | None = None
+
+    @classmethod
+    def of(cls, model: LanguageModel) -> Terms:
+        """Those that a model tells by its `price` and its `samples`."""
+        price = getattr(model, "price", None)
+        return cls(None if price is None else price.usd, getattr(model, "samples", None))
+
+    def requests(self, n: int) -> int:
+        """The requests that n replies take."""
+        return 1 if self.samples is None else -(-n // self.samples)
 
 
 Prompt: TypeAlias = str | Sequence[Message]

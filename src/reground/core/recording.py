@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Generic, TypeVar
+from typing import TypeVar
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
@@ -47,13 +47,16 @@ class Shared:
     """Calls made before their turn, as soon as a method has made any."""
 
 
-@dataclass(frozen=True)
-class Limited(Generic[T]):
-    """The fingerprints of a reply that the budget cut, and of a call that it refused; another budget has others."""
+@dataclass
+class Limited:
+    """The fingerprints of a call that the budget shortened, and of one that it refused; another budget has others.
+
+    is_cut: whether the result comes from a shortened call.
+    """
 
     cut: str
     refused: str
-    is_cut: Callable[[T], bool]
+    is_cut: bool = False
 
 
 class Recording:
@@ -144,7 +147,7 @@ class Recording:
         adapter: TypeAdapter[T],
         make: Callable[[], Awaitable[T]],
         keep: Callable[[], bool] = lambda: True,
-        limited: Limited[T] | None = None,
+        limited: Limited | None = None,
     ) -> tuple[T, float | None]:
         """An effect's result, recorded, guessed or made now; and when it ended, if its cost is to be counted again."""
         key = (self._path, ordinal, mark)
@@ -152,6 +155,7 @@ class Recording:
         found: tuple[T, float | None] | None = self._replay(ordinal, mark, adapter, name)
         if found is None and limited is not None:
             found = self._replay(ordinal, limited.cut, adapter, name)
+            limited.is_cut = found is not None
             make = self._refusing(ordinal, limited.refused, make)
         if found is not None:
             if guesses is not None and key in guesses.recorded:
@@ -164,7 +168,7 @@ class Recording:
             if found is None:
                 found = await self._shown(guesses, key, name, make), None
         if keep():
-            at = limited.cut if limited is not None and limited.is_cut(found[0]) else mark
+            at = limited.cut if limited is not None and limited.is_cut else mark
             await self._write(ordinal, at, adapter, found[0])
         return found
 

@@ -23,6 +23,7 @@ from reground.core.language import (
     Prompt,
     Reply,
     Sampling,
+    Terms,
     Usage,
     as_messages,
     tokens_of,
@@ -176,30 +177,31 @@ class Run(Recording):
         asked = self._seeded(wanted, ordinal)
         optional = {"logprobs": logprobs == "welcome", "grammar": grammar == "welcome"}
 
-        async def pay() -> tuple[Reply, ...]:
-            return await self._paid(model, messages, asked, name, least, optional=optional)
+        limited = self._limited(mark)
 
-        limited = self._limited(mark, wanted)
+        async def pay() -> tuple[Reply, ...]:
+            return await self._paid(model, messages, asked, name, least, limited, optional=optional)
+
         replies, recorded_at = await self._made(ordinal, mark, name, REPLIES, pay, limited=limited)
         if recorded_at is not None:
             self._shared.meter.replay(priced(usage_of(replies), model), recorded_at, messages)
         replies = unfence(replies, messages)  # the journal keeps the originals
         found = {"model": model.name, "messages": messages, "sampling": asked, "replies": replies}
         self._record(GenerateStep, ordinal, name, replayed=recorded_at is not None, **found)
-        self._shared.meter.see(wanted, replies)
+        if limited is not None and limited.is_cut:
+            self._shared.meter.see(replies)
         if wanted.logprobs and logprobs == "needed" and any(reply.token_logprobs is None for reply in replies):
             raise CapabilityError(
                 f"{model.name} gave no log-probabilities, which this method needs; choose a model or a server that does"
             )
         return list(replies)
 
-    def _limited(self, mark: str, wanted: Sampling) -> Limited[tuple[Reply, ...]] | None:
+    def _limited(self, mark: str) -> Limited | None:
         """How the budget's doings with a call are recorded."""
         limits = self.meter.limits
         if limits is None:
             return None
-        cut, refused = fingerprint("cut", mark, limits), fingerprint("refused", mark, limits)
-        return Limited(cut, refused, lambda replies: bool(self.meter.cuts(wanted, replies)))
+        return Limited(fingerprint("cut", mark, limits), fingerprint("refused", mark, limits))
 
     def _seeded(self, wanted: Sampling, ordinal: int) -> Sampling:
         """The sampling with a seed if it needs one, derived from the call's position, which timing cannot change."""
@@ -216,6 +218,7 @@ class Run(Recording):
         asked: Sampling,
         name: str,
         least: int,
+        limited: Limited | None,
         *,
         optional: Mapping[str, bool],
     ) -> tuple[Reply, ...]:
@@ -225,17 +228,23 @@ class Run(Recording):
             left_out = [wish for wish in optional if optional[wish] and (model.name, wish) in lacking]
             sampling = asked.model_copy(update={wish: _NOT_ASKED[wish] for wish in left_out}) if left_out else asked
             try:
-                return await self._pay(model, messages, sampling, name, least)
+                return await self._pay(model, messages, sampling, name, least, limited)
             except CapabilityError as error:
                 if not optional[error.lacks] or error.lacks in left_out:
                     raise
                 lacking.add((model.name, error.lacks))
 
     async def _pay(
-        self, model: LanguageModel, messages: tuple[Message, ...], wanted: Sampling, name: str, least: int
+        self,
+        model: LanguageModel,
+        messages: tuple[Message, ...],
+        wanted: Sampling,
+        name: str,
+        least: int,
+        limited: Limited | None,
     ) -> tuple[Reply, ...]:
         meter = self._shared.meter
-        sampling, reserved = self._admitted(messages, wanted, least)
+        sampling, reserved = self._admitted(model, messages, wanted, least)
         self._begin(name)
         usage: Usage | None = None
         try:
@@ -244,13 +253,20 @@ class Run(Recording):
         except BudgetExceeded:
             usage = usage_of_ended(messages, model)
             raise
+        except ModelError as error:
+            usage = usage_of(error.paid) if error.paid else None
+            raise
         finally:
             meter.settle(reserved, usage)
+        if limited is not None:
+            limited.is_cut = _is_cut(replies, sampling, wanted)
         return replies
 
-    def _admitted(self, messages: tuple[Message, ...], wanted: Sampling, least: int) -> tuple[Sampling, Reservation]:
+    def _admitted(
+        self, model: LanguageModel, messages: tuple[Message, ...], wanted: Sampling, least: int
+    ) -> tuple[Sampling, Reservation]:
         """Reserve a call in the budget, with its sampling cut to what is left."""
-        return self._shared.meter.admit(messages, wanted, least=least)
+        return self._shared.meter.admit(messages, wanted, least=least, terms=Terms.of(model))
 
     async def ask(
         self,
@@ -356,3 +372,10 @@ class Run(Recording):
             found = {"critic": critic.name, "pairs": tuple(pairs), "scores": scores}
             self._record(ScoreStep, ordinal, name, replayed=replayed, **found)
         return list(scores)
+
+
+def _is_cut(replies: Sequence[Reply], sampling: Sampling, wanted: Sampling) -> bool:
+    """Whether a call that the budget shortened wrote less than the one that was wanted would have."""
+    if sampling.n < wanted.n:
+        return True
+    return sampling.max_tokens < wanted.max_tokens and any(reply.finish_reason == "length" for reply in replies)

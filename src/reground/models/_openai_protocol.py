@@ -268,12 +268,13 @@ def _estimated(text: str) -> int:
 def _usage(
     data: dict[str, Any] | None, messages: Sequence[Message], texts: Sequence[str], price: Price | None
 ) -> Usage:
-    if data and data.get("prompt_tokens") is not None:
+    if data and data.get("prompt_tokens"):
         prompt, completion = data["prompt_tokens"], data.get("completion_tokens") or 0
         details = data.get("prompt_tokens_details")
-        cached = (details.get("cached_tokens") if details else data.get("prompt_cache_hit_tokens")) or 0
+        told = (details.get("cached_tokens") if details else data.get("prompt_cache_hit_tokens")) or 0
+        cached = min(told, prompt)  # a price must not become negative
     else:
-        # A budget must end even if a server does not count tokens.
+        # A budget must end even if a server does not count tokens, or tells 0.
         prompt, completion, cached = estimate_tokens(tuple(messages)), sum(map(_estimated, texts)), 0
     usd = None if price is None else price.usd(prompt, cached, completion)
     return Usage(calls=1, prompt=prompt, cached=cached, completion=completion, usd=usd)

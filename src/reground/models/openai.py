@@ -42,7 +42,7 @@ from reground.models._listing import (
 from reground.models._openai_protocol import Dialect, Server, cut_at_stop, most_bytes, read_replies
 from reground.models._reaching import DEFAULT_BASE_URL, base_url_of, beneath, most_connections
 from reground.models.options import Listing, ModelOptions
-from reground.models.wrappers.retry import PartialReplies, rest_of
+from reground.models.wrappers.retry import rest_of
 
 CONNECT_SECONDS = 30.0
 _log = logging.getLogger(__name__)
@@ -123,6 +123,7 @@ class OpenAIModel:
         self._proxy = proxy_for(str(self.base_url))
         self._dialect = Dialect(without=provider.limits.without, limits=provider.limits)
         self._met = False
+        self._granted: int | None = None
         self._about = About(self.base_url, partial(self._get, seconds=min(PAGE_SECONDS, options.timeout)))
         self._sessions: dict[asyncio.AbstractEventLoop, aiohttp.ClientSession] = {}
 
@@ -133,6 +134,12 @@ class OpenAIModel:
     def identity(self) -> str:
         """Tells this model from another server's model of the same name."""
         return f"{self.server.url} {self._model}"
+
+    @property
+    def samples(self) -> int | None:
+        """The replies that one request gives: known of the provider, or seen; None if it gives all or was never asked
+        for several."""
+        return 1 if "n" in self._dialect.without else self._granted or self._provider.limits.samples
 
     async def aclose(self) -> None:
         """Close the connections; the model can still be used and opens new ones."""
@@ -148,6 +155,8 @@ class OpenAIModel:
             grammar = await self._about.grammar.get() or RESPONSE_FORMAT
             self._dialect = replace(self._dialect, grammar=grammar)
         replies = await self._complete(messages, sampling)
+        if len(replies) < sampling.n:
+            self._granted = len(replies)
         while len(replies) < sampling.n:
             replies = await self._complete_more(messages, sampling, replies)
         return replies[: sampling.n] if len(replies) > sampling.n else replies
@@ -193,11 +202,11 @@ class OpenAIModel:
         )
         replies = have + [reply for result in results if not isinstance(result, BaseException) for reply in result]
         failures = [result for result in results if isinstance(result, BaseException)]
-        for failure in failures:
-            if not isinstance(failure, TransientModelError):
-                raise failure
-        if failures and isinstance(failures[0], TransientModelError):
-            raise PartialReplies(replies[: sampling.n], failures[0])
+        if failures:
+            failed = min(failures, key=lambda failure: isinstance(failure, TransientModelError))
+            if isinstance(failed, ModelError):
+                failed.paid = replies
+            raise failed
         return replies
 
     async def _complete(self, messages: Sequence[Message], sampling: Sampling) -> list[Reply]:

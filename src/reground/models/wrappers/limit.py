@@ -6,6 +6,7 @@ import asyncio
 import time
 from collections.abc import Sequence
 
+from reground.core.errors import ModelError
 from reground.core.language import LanguageModel, Message, Reply, Sampling, estimate_tokens
 from reground.core.rates import Bucket, Clock, Sleep
 from reground.models.wrappers.base import Wrapper
@@ -60,7 +61,12 @@ class Limit(Wrapper):
             await self._requests.take(1)
         if self._tokens is not None:
             await self._tokens.take(estimate)
-        replies = await self.model.generate(messages, sampling)
+        try:
+            replies = await self.model.generate(messages, sampling)
+        except ModelError:
+            if self._tokens is not None:
+                self._tokens.settle(-estimate)  # a failed call's tokens are free for the next attempt
+            raise
         if self._requests is not None:
             self._requests.settle(sum(reply.usage.calls for reply in replies) - 1)
         if self._tokens is not None:

@@ -7,17 +7,9 @@ import random
 import time
 from collections.abc import Awaitable, Callable, Sequence
 
-from reground.core.errors import TransientModelError
+from reground.core.errors import ModelError, TransientModelError
 from reground.core.language import LanguageModel, Message, Reply, Sampling
 from reground.models.wrappers.base import Wrapper
-
-
-class PartialReplies(TransientModelError):
-    """Some of a call's samples arrived, and are paid for, before it failed. The others may be requested again."""
-
-    def __init__(self, replies: Sequence[Reply], cause: TransientModelError) -> None:
-        super().__init__(str(cause), retry_after=cause.retry_after)
-        self.replies = tuple(replies)
 
 
 def rest_of(sampling: Sampling, have: int) -> Sampling:
@@ -66,18 +58,21 @@ class Retry(Wrapper):
         self, messages: Sequence[Message], sampling: Sampling, error: TransientModelError
     ) -> Sequence[Reply]:
         began = self._clock()
-        have = _paid(error)
+        have = list(error.paid)
         for failures in range(1, self._attempts):
             wait = self._wait(failures, error)
             if self._clock() - began + wait > self._deadline:
-                raise self._given_up(error, failures, began) from error
+                raise self._given_up(error, failures, began, have) from error
             await self._sleep(wait)
             try:
                 return [*have, *await self.model.generate(messages, rest_of(sampling, len(have)))]
             except TransientModelError as again:
                 error = again
-                have += _paid(error)
-        raise self._given_up(error, self._attempts, began) from error
+                have += error.paid
+            except ModelError as last:
+                last.paid = [*have, *last.paid]
+                raise
+        raise self._given_up(error, self._attempts, began, have) from error
 
     def _wait(self, failures: int, error: TransientModelError) -> float:
         spread = self._uniform(0.0, min(self._cap, self._base * 2.0**failures))
@@ -86,16 +81,17 @@ class Retry(Wrapper):
         # A little later than requested, so that calls with the same Retry-After do not come back together.
         return error.retry_after + min(spread, self._base)
 
-    def _given_up(self, error: TransientModelError, attempts: int, began: float) -> TransientModelError:
+    def _given_up(
+        self, error: TransientModelError, attempts: int, began: float, have: Sequence[Reply]
+    ) -> TransientModelError:
+        given_up = TransientModelError(self._told(error, attempts, began), retry_after=error.retry_after)
+        given_up.paid = have
+        return given_up
+
+    def _told(self, error: TransientModelError, attempts: int, began: float) -> str:
         if attempts == 1 and self._attempts == 1:
-            return TransientModelError(str(error), retry_after=error.retry_after)
+            return str(error)
         times = f"{attempts} attempt{'' if attempts == 1 else 's'}"
         waited = self._clock() - began
         asked = "" if error.retry_after is None else f"; the server asks to wait {error.retry_after:.0f} s"
-        return TransientModelError(
-            f"{error} (gave up after {times} and {waited:.0f} s{asked})", retry_after=error.retry_after
-        )
-
-
-def _paid(error: TransientModelError) -> list[Reply]:
-    return list(error.replies) if isinstance(error, PartialReplies) else []
+        return f"{error} (gave up after {times} and {waited:.0f} s{asked})"
