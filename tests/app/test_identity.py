@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,12 @@ import pytest
 import reground
 from reground.app.cli import run
 from reground.app.identity import files_fingerprint, model_settings, resolved
+from reground.core.answers import Answer
 from reground.core.budget import Budget
 from reground.core.errors import EmptyAnswer
 from reground.core.evidence import Passage
 from reground.core.language import Reply
+from reground.core.run import Run
 from reground.core.trajectory import read_trajectories
 from reground.methods.ircot import IRCoT
 from reground.methods.rar import RaR
@@ -103,6 +106,20 @@ def test_a_setting_that_changes_the_speed_alone_is_the_same_run() -> None:
     for method in (RAT, RaR, IRCoT):
         assert resolved(method(**parts, speculate=True)) == resolved(method(**parts))
         assert resolved(method(**parts, k=2)) != resolved(method(**parts, k=3))
+
+
+def test_sets_and_functions_among_settings_are_told_apart() -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Own:
+        allowed: object = None
+
+        async def solve(self, question: str, run: Run, /) -> Answer:
+            return Answer(text=question)
+
+    values = [frozenset({"en"}), frozenset({"de"}), lambda text: text + "a", lambda text: text + "b"]
+    found = [json.dumps(resolved(Own(allowed=value))) for value in values]
+    assert len(set(found)) == 4
+    assert resolved(Own(allowed=frozenset({"en", "de"}))) == resolved(Own(allowed=frozenset({"de", "en"})))
 
 
 def test_another_content_of_an_adapters_folder_is_another_run(tmp_path: Path) -> None:

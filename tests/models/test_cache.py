@@ -5,7 +5,9 @@ import pytest
 
 from reground.core.errors import ConfigurationError, ModelError
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
-from reground.models.options import ModelOptions
+from reground.models.gguf import GgufModel
+from reground.models.hf import HfModel
+from reground.models.options import ModelOptions, local_identity
 from reground.models.scripted import ScriptedModel
 from reground.models.wrappers.cache import Cache
 from reground.models.wrappers.retry import Retry
@@ -195,3 +197,19 @@ async def test_a_call_that_waits_to_be_tried_again_holds_no_slot():
 
     await asyncio.gather(ask("failed first"), ask("came later"))
     assert done == [("came later", "other"), ("failed first", "again")]
+
+
+@pytest.mark.parametrize("provider", ["gguf", "hf"])
+def test_other_weights_or_another_adapter_are_another_model(provider, tmp_path):
+    file = tmp_path / "model.gguf"
+    name, adapters = f"{provider}/{file}", [tmp_path / "a.gguf", tmp_path / "b.gguf"]
+    for adapter in adapters:
+        adapter.write_bytes(adapter.name.encode())
+    file.write_bytes(b"one")
+    found = [local_identity(name, ModelOptions(adapter=adapter)) for adapter in (None, *adapters)]
+    found.append(local_identity(name, ModelOptions(context=99)))
+    file.write_bytes(b"two")
+    found.append(local_identity(name, ModelOptions()))
+    assert len(set(found)) == 5
+    model = {"gguf": GgufModel, "hf": HfModel}[provider](str(file), ModelOptions())
+    assert model.identity == found[-1]

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reground.app.meanings import field_names
-from reground.core.fingerprints import files_fingerprint
+from reground.core.fingerprints import files_fingerprint, function_fingerprint
 from reground.core.journal import fingerprint
-from reground.core.places import expanded
+from reground.models.options import weights_of
 
 if TYPE_CHECKING:
     from pydantic import JsonValue
@@ -89,6 +89,10 @@ def _plain(value: object) -> object:
     model_dump = getattr(value, "model_dump", None)
     if model_dump is not None:
         return model_dump(mode="json")
+    if isinstance(value, (set, frozenset)):
+        return sorted(value, key=repr)
+    if callable(value) and not isinstance(value, type):
+        return f"{getattr(value, '__qualname__', type(value).__qualname__)}-{function_fingerprint(value)}"
     return getattr(value, "__qualname__", None) or type(value).__qualname__
 
 
@@ -121,11 +125,3 @@ def _shown(url: str | None) -> str | None:
         return None
     scheme, _, rest = url.partition("://")
     return f"{scheme}://{rest.partition('?')[0].rpartition('@')[2]}".rstrip("/")
-
-
-def weights_of(name: str) -> str | None:
-    """The fingerprint of a model's file or folder; None for an alias or a model on a server."""
-    provider, _, place = name.partition("/")
-    if provider not in {"gguf", "hf"} or not place:
-        return None
-    return files_fingerprint(expanded(place))

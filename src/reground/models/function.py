@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import inspect
 from collections.abc import Awaitable, Callable, Sequence
 
 from reground.core.errors import CapabilityError, ModelError
+from reground.core.fingerprints import function_fingerprint
 from reground.core.language import Message, Reply, Sampling, Usage, estimate_tokens
 from reground.models.options import Price
 
@@ -16,18 +16,22 @@ class FunctionModel:
     """Calls a plain function in a thread, or awaits an async one, once for each reply.
 
     The function gets the conversation as one string; turns of a longer one are headed by their role. Its name holds a
-    fingerprint of its code, so that a changed function is another model. Tokens are estimated from the text's length,
-    and the cost in USD is unknown without a price. Raises ModelError for a reply that is no string, CapabilityError for
-    a sampling with a grammar.
+    fingerprint of its code and of what it holds, so that a changed function is another model. Tokens are estimated from
+    the text's length, and the cost in USD is unknown without a price. Raises ModelError for a reply that is no string,
+    CapabilityError for a sampling with a grammar.
     """
 
     def __init__(self, function: Callable[[str], str | Awaitable[str]], *, price: Price | None = None) -> None:
-        self.name = f"function/{getattr(function, '__qualname__', type(function).__qualname__)}-{_code_of(function)}"
+        name = getattr(function, "__qualname__", type(function).__qualname__)
+        self.name = f"function/{name}-{function_fingerprint(function)}"
         self.price = price
         self._function = function
         self._waits = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - the method itself is wanted, not whether there is one
         )
+
+    samples = 1
+    """One call of the function for each reply."""
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
         """Return `sampling.n` replies."""
@@ -54,12 +58,3 @@ def _as_text(messages: Sequence[Message]) -> str:
     if len(messages) == 1:
         return messages[0].content
     return "\n\n".join(f"{message.role}: {message.content}" for message in messages)
-
-
-def _code_of(function: object) -> str:
-    """A fingerprint of the function's own code, without what it calls or closes over."""
-    code = getattr(function, "__code__", None) or getattr(type(function).__call__, "__code__", None)
-    if code is None:
-        return "builtin"
-    constants = [each for each in code.co_consts if not inspect.iscode(each)]
-    return hashlib.blake2b(repr((code.co_code, constants, code.co_names)).encode(), digest_size=4).hexdigest()

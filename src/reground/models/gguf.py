@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from reground.core.branches import being_cancelled
 from reground.core.daemons import in_daemon
 from reground.core.errors import CapabilityError, ConfigurationError, ContextLengthExceeded, MissingExtra, ModelError
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
@@ -22,7 +23,7 @@ from reground.core.untrusted import neutralise
 from reground.hub import Progress
 from reground.models import pull
 from reground.models._gguf_header import read_header
-from reground.models.options import Listing, ModelOptions
+from reground.models.options import Listing, ModelOptions, local_identity
 
 if TYPE_CHECKING:
     from reground.models._llama import Engine
@@ -99,6 +100,11 @@ class GgufModel:
         self._engine: Engine | None = None
         self._special: tuple[str, ...] = ()
 
+    @property
+    def identity(self) -> str:
+        """Tells this model from one of the same name with other weights, another adapter or other settings."""
+        return local_identity(self.name, self._options)
+
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
         """Return `sampling.n` replies. Raises ContextLengthExceeded, CapabilityError and ModelError."""
         if sampling.logprobs and self._options.lookup:  # llama.cpp does not tell those of the words that were guessed
@@ -123,8 +129,7 @@ class GgufModel:
         reads, which takes seconds with a large model, and nothing can stop it.
         """
         engines, self._engine = [self._engine], None
-        task = asyncio.current_task()
-        if task is not None and task.cancelling():
+        if being_cancelled():
             from reground.models._llama import THREADS
 
             threading.Thread(target=engines.clear, name=THREADS, daemon=True).start()

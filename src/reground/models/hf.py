@@ -26,7 +26,7 @@ from reground.core.errors import CapabilityError, ConfigurationError, MissingExt
 from reground.core.language import Message, Reply, Sampling
 from reground.core.weights import trouble
 from reground.models import pull
-from reground.models.options import Listing, ModelOptions
+from reground.models.options import Listing, ModelOptions, local_identity
 
 _BATCH = 8  # replies decoded together
 
@@ -183,6 +183,11 @@ class HfModel:
         self._lock = threading.Lock()
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="transformers")
         self._decoder: Any = None
+
+    @property
+    def identity(self) -> str:
+        """Tells this model from one of the same name with other weights, another adapter or other settings."""
+        return local_identity(self.name, self._options)
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
         """Return `sampling.n` replies. Raises ContextLengthExceeded, CapabilityError for a grammar, and ModelError."""

@@ -8,6 +8,8 @@ from typing import Literal, get_args
 
 from reground.core.addresses import check_address
 from reground.core.errors import ConfigurationError
+from reground.core.fingerprints import files_fingerprint
+from reground.core.places import expanded
 
 Dtype = Literal["auto", "float32", "bfloat16"]
 
@@ -155,3 +157,17 @@ class Listing:
     why: str
     use: str | None = None
     server: str | None = None
+
+
+def weights_of(name: str) -> str | None:
+    """The fingerprint of a model's file or folder; None for an alias or a model on a server."""
+    provider, _, place = name.partition("/")
+    if provider not in {"gguf", "hf"} or not place:
+        return None
+    return files_fingerprint(expanded(place))
+
+
+def local_identity(name: str, options: ModelOptions) -> str:
+    """Tells a model in this process from another of the same name: its weights, its adapter, and how it computes."""
+    adapter = None if options.adapter is None else files_fingerprint(options.adapter)
+    return f"{name} {weights_of(name)} {options.adapter} {adapter} {options.context} {options.dtype} {options.lookup}"
