@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -136,3 +137,17 @@ def test_an_unknown_form_is_refused(tmp_path: Path) -> None:
 def test_a_missing_corpus_is_refused_with_its_path(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="nowhere"):
         reground.ask("Why?", corpus=tmp_path / "nowhere", model=ScriptedModel([]), home=tmp_path)
+
+
+async def test_a_question_that_is_asked_several_times_at_once_is_paid_for_once(tmp_path: Path) -> None:
+    asked = 0
+
+    async def model(prompt: str) -> str:
+        nonlocal asked
+        asked += 1
+        await asyncio.sleep(0.05)
+        return "Four."
+
+    four = (reground.aask("Two and two?", method="direct", model=model, home=tmp_path) for _ in range(4))
+    assert {result.text for result in await asyncio.gather(*four)} == {"Four."}
+    assert asked == 1

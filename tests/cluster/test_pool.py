@@ -293,3 +293,40 @@ def test_limits_on_a_server_are_shared_out() -> None:
     share = share_of(given, 4)
     assert (share.connections, share.requests_per_minute, share.tokens_per_minute) == (2, 15, None)
     assert share_of(given, 100).connections == 1
+
+
+class Dying:
+    """A worker that is lost when the test says so."""
+
+    def __init__(self) -> None:
+        self.lost: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    async def open(self, task: object) -> None:
+        return None
+
+    async def exchange(self, parcel: object) -> None:
+        await self.lost
+        raise Lost("gone")
+
+    async def close(self) -> None:
+        return None
+
+    def kill(self) -> None:
+        if not self.lost.done():
+            self.lost.set_result(None)
+
+
+@pytest.mark.parametrize("turns", range(6))
+async def test_a_worker_that_is_lost_as_the_run_ends_does_not_keep_it(turns: int) -> None:
+    made: list[Dying] = []
+
+    def start() -> Dying:
+        made.append(Dying())
+        return made[-1]
+
+    async with asyncio.timeout(5):
+        async with Pool(start, "t", workers=1, capacity=1) as pool:  # type: ignore[arg-type]
+            await pool.ready()
+            made[0].lost.set_result(None)
+            for _ in range(turns):
+                await asyncio.sleep(0)

@@ -5,6 +5,7 @@ import contextlib
 import json
 import random
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -12,6 +13,7 @@ from reground.core.answers import Answer
 from reground.core.errors import DataError, JournalError
 from reground.core.journal import Effect, SqliteJournal
 from reground.core.language import Message, Reply, Sampling
+from reground.core.lines import replace_lines
 from reground.core.run import Run
 from reground.core.trajectory import NoteStep, Trajectory, append_trajectory, read_trajectories
 from reground.models.scripted import ScriptedModel
@@ -219,3 +221,17 @@ def test_many_writers_of_one_file_write_whole_lines(tmp_path):
 
     asyncio.run(write())
     assert sorted(int(each.id) for each in read_trajectories(path)) == list(range(40))
+
+
+def test_threads_that_replace_one_file_do_not_disturb_each_other(tmp_path):
+    path = tmp_path / "x.jsonl"
+
+    def replace(number):
+        for _ in range(50):
+            replace_lines(path, [b"%d\n" % number] * 3)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(replace, range(8)))
+    lines = path.read_bytes().splitlines()
+    assert len(lines) == 3 and len(set(lines)) == 1
+    assert [file.name for file in tmp_path.iterdir()] == ["x.jsonl"]

@@ -198,3 +198,23 @@ async def test_a_user_who_may_only_write_rows_can_use_tables_that_are_there(post
     await journal.append("r", "q", effect(0))
     assert len(journal.load("r", "q")) == 1
     journal.close()
+
+
+async def test_a_task_that_is_cancelled_waits_for_no_lost_server(postgres: Postgres) -> None:
+    journal = PostgresJournal(postgres.fresh())
+    postgres.stop("immediate")
+
+    async def work() -> None:
+        try:
+            await journal.append("r", "q", effect(1))
+        finally:
+            journal.close()
+
+    task = asyncio.create_task(work())
+    await asyncio.sleep(0.3)
+    task.cancel()
+    began = time.monotonic()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert time.monotonic() - began < 2
+    postgres.start()

@@ -21,7 +21,7 @@ from reground.app.inputs import as_budget, as_corpus, as_form, as_model, as_opti
 from reground.app.journals import journals_of
 from reground.app.keywords import spread
 from reground.app.options import Ask
-from reground.app.run_folder import Hold, in_use
+from reground.app.run_folder import Hold, alone, in_use
 from reground.app.searching import other_retriever
 from reground.app.supporting import Check, check_support, open_check, with_support
 from reground.core.answers import Citation, Sentence, Thought, abstains
@@ -277,26 +277,27 @@ async def _solved(
     run_id = "ask-" + hashlib.sha256(json.dumps(config, sort_keys=True).encode()).hexdigest()[:12]
     folder = (order.home if order.home is not None else runs_dir()) / run_id
     with hold(folder):
-        _write_config(folder, config, budget)
-        kept = await journals_of(order).open(folder / "journal.sqlite", run_id, run_id)
-        try:
-            if order.fresh:
-                kept.journal.forget(kept.run)
-            run = Run(
-                run_id=kept.run, question_id="0", journal=kept.journal, budget=budget, observer=order.observer,
-                seed=order.seed, recorded=await kept.journal.read(kept.run, "0"),
-            )  # fmt: skip
-            from reground.evaluation.scaling import scaled
+        async with alone(folder):
+            _write_config(folder, config, budget)
+            kept = await journals_of(order).open(folder / "journal.sqlite", run_id, run_id)
+            try:
+                if order.fresh:
+                    kept.journal.forget(kept.run)
+                run = Run(
+                    run_id=kept.run, question_id="0", journal=kept.journal, budget=budget, observer=order.observer,
+                    seed=order.seed, recorded=await kept.journal.read(kept.run, "0"),
+                )  # fmt: skip
+                from reground.evaluation.scaling import scaled
 
-            fitted = scaled(method, None if budget is None else budget.tokens, keep=order.settings or {})
-            if fitted is not method:
-                run.note("scaled", why="the token budget", settings=plain(_changed(method, fitted)))
-            solved = await solve(fitted, order.question, run, id=run_id, name=order.method)
-            if order.support != "none":
-                solved = await with_support(solved, fitted, order, check, run)
-        finally:
-            kept.journal.close()
-        return _result(solved, folder / "trajectory.jsonl", order)
+                fitted = scaled(method, None if budget is None else budget.tokens, keep=order.settings or {})
+                if fitted is not method:
+                    run.note("scaled", why="the token budget", settings=plain(_changed(method, fitted)))
+                solved = await solve(fitted, order.question, run, id=run_id, name=order.method)
+                if order.support != "none":
+                    solved = await with_support(solved, fitted, order, check, run)
+            finally:
+                kept.journal.close()
+            return _result(solved, folder / "trajectory.jsonl", order)
 
 
 def _result(solved: Solved, path: Path, order: Ask) -> Result:

@@ -5,15 +5,20 @@ The lock is on the folder itself and ends with its process, so it holds between 
 
 from __future__ import annotations
 
+import asyncio
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractContextManager, asynccontextmanager, contextmanager
 from pathlib import Path
 
 GONE = ".gone-"
 """How the name of a folder begins that is being removed."""
+
+LOCK = ".lock"
+_PAUSE = 0.05
+"""Seconds between two looks at a lock that another holds."""
 
 Hold = Callable[[Path], AbstractContextManager[object]]
 """Such as `in_use`: holds a run's folder for a block."""
@@ -53,6 +58,34 @@ def _held(folder: Path) -> int | None:
             pass
         except OSError:
             return handle  # a file system without locks, where nothing is ever removed
+        os.close(handle)
+
+
+@asynccontextmanager
+async def alone(folder: Path) -> AsyncIterator[None]:
+    """Hold a run by oneself for the block. Who asks the same question meanwhile waits, and then finds it answered.
+
+    On a file system without locks nothing is held.
+    """
+    import fcntl
+
+    try:
+        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        yield  # whoever writes into it says why
+        return
+    try:
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                await asyncio.sleep(_PAUSE)
+                continue
+            except OSError:
+                pass
+            break
+        yield
+    finally:
         os.close(handle)
 
 

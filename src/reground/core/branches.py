@@ -19,3 +19,12 @@ async def gather(*branches: Awaitable[T]) -> list[T]:
         if isinstance(result, BaseException):
             raise result
     return [result for result in results if not isinstance(result, BaseException)]
+
+
+def being_cancelled() -> bool:
+    """Whether the code runs in a task that is being cancelled, as at Ctrl-C, and should hold nobody up."""
+    try:
+        task = asyncio.current_task()
+    except RuntimeError:  # there is no loop
+        return False
+    return task is not None and task.cancelling() > 0

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -80,7 +81,7 @@ def _lock(handle: int) -> None:
 
 def replace_lines(path: Path, lines: Iterable[bytes]) -> None:
     """Replace a file by these lines: a reader sees the old file or the new one. Raises StorageError."""
-    part = path.with_name(path.name + ".part")
+    part = path.with_name(f"{path.name}.{os.getpid()}-{secrets.token_hex(4)}.part")  # another process has its own
     with writing(path):
         path.parent.mkdir(parents=True, exist_ok=True)
         try:

@@ -21,7 +21,7 @@ VLLM = Local(
 def create(model: str, options: ModelOptions) -> OpenAIModel:
     """The adapter for `vllm/<model>`, without wrappers. A key comes from VLLM_API_KEY.
 
-    A server that does not answer yet is tried again, because vLLM takes minutes to start.
+    A server that does not answer yet is tried again, because vLLM takes minutes to start: give more `attempts`.
     """
     return create_local(VLLM, model, options)
 

@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from reground.core.branches import being_cancelled
 from reground.core.errors import JournalError
 from reground.core.journal import Effect, checksum
 from reground.postgres import tables
@@ -106,7 +107,9 @@ class PostgresJournal:
         self._submit("write", lambda db, again: tables.delete(db, run)).result()
 
     def close(self) -> None:
-        """Write what waits and close the connection."""
+        """Write what waits and close the connection. A task that is being cancelled waits for no lost server."""
+        if being_cancelled():
+            self._session.hurry()
         if self._waiting:
             self._flush(self._waiting[0].get_loop())
         self._closed = True

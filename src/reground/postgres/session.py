@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
@@ -32,6 +33,7 @@ class Session:
     def __init__(self, address: Address, patience: float) -> None:
         self._address = address
         self._patience, self._granted = patience, 0.0
+        self._hurried = threading.Event()
         self._db: Connection[Any] | None = None
 
     def run(self, work: Callable[[Connection[Any], bool], T]) -> T:
@@ -52,10 +54,9 @@ class Session:
                     raise
                 self.close()
                 until = until if until is not None else time.monotonic() + self._granted
-                if time.monotonic() + wait > until:
+                if time.monotonic() + wait > until or self._hurried.wait(wait):
                     self._granted = 0.0
                     raise
-                time.sleep(wait)
                 wait = min(2 * wait, _LONGEST_WAIT)
             else:
                 self._granted = self._patience
@@ -64,6 +65,10 @@ class Session:
     def trust(self) -> None:
         """Be patient from the first connection on: the database has been reached before."""
         self._granted = self._patience
+
+    def hurry(self) -> None:
+        """End the patience, also that of work under way in another thread."""
+        self._hurried.set()
 
     def close(self) -> None:
         """Close the connection; the next work opens another."""

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Protocol
 
 from reground.app.cluster.wire import Done, Parcel, Place, Question, Trouble
-from reground.core.branches import gather
+from reground.core.branches import being_cancelled, gather
 from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.journal import Effect, Journal
 from reground.core.solve import Solved
@@ -253,7 +253,7 @@ class Pool:
             await asyncio.wait({hand.attending})
             hand.attending.result()
         except asyncio.CancelledError:
-            if not hand.attending.done():
+            if not hand.attending.done() or being_cancelled():  # this task, and not the attending
                 hand.attending.cancel()
                 raise
         except Lost as lost:
