@@ -191,3 +191,21 @@ def test_what_does_not_belong_to_the_run_is_refused(change: str, why: str, finis
     assert run(["judge", str(folder), "--judges", "openai/kind", "--people", str(labels), *options]) == 2
     assert why in " ".join(capfd.readouterr().err.split())
     assert len(server.received) == paid, "nothing is paid for before"
+
+
+def test_runs_of_a_task_in_a_file_of_ones_own_are_judged_where_it_is_named(finished, tmp_path: Path, capfd) -> None:
+    server, _, options = finished
+    own = tmp_path / "own.py"
+    own.write_text(
+        "from reground.evaluation.tasks.qa import SINGLE_HOP, Loader\n"
+        'LOADER = Loader(folder="nq_open", file="test.jsonl", primary="token F1", shots=SINGLE_HOP)\n'
+        'TASKS = {"books": LOADER.named("books")}\n'
+    )
+    folder = tmp_path / "runs" / "own"
+    made = ["eval", "--task", f"{own}:books", "--method", "direct", "--model", "openai/mock", "--out", str(folder)]
+    assert run([*made, *options, "-q"]) == 0
+    judge = ["judge", str(folder), "--judges", "openai/strict", *options, "--out", str(tmp_path / "judged")]
+    assert run(judge) == 2
+    assert "--tasks FILE.py:books" in " ".join(capfd.readouterr().err.split())
+    assert run([*judge, "--tasks", f"{own}:books"]) == 0, capfd.readouterr().err
+    assert "| own | 0.500 |" in (tmp_path / "judged" / "judges.md").read_text()

@@ -20,6 +20,9 @@ class Arena(Data):
     folders: list[Path] = field(metadata={"argument": True})
     """Run folders, or folders that contain run folders, of at least two methods on the same questions."""
 
+    tasks: str = ""
+    """The runs' tasks that are in files of your own, FILE.py or FILE.py:NAME, separated by commas."""
+
     votes: Path | None = None
     """The file of votes (SQLite); by default arena.sqlite beside the first run, or in the user's state folder where
     that cannot be written. Several sessions can share one file."""

@@ -124,6 +124,9 @@ class Judging(Data):
     judges: str = field(metadata={"short": "-j"})
     """The models (provider/model) that rate the answers, separated by commas."""
 
+    tasks: str = ""
+    """The runs' tasks that are in files of your own, FILE.py or FILE.py:NAME, separated by commas."""
+
     people: Path | None = None
     """People's ratings: JSONL with {"id": "RUN/QUESTION~REPEAT", "rating": 1}."""
 

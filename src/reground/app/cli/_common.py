@@ -41,3 +41,8 @@ def human_time(seconds: float) -> str:
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def listed(names: str) -> list[str]:
+    """The names in an option that takes several, separated by commas."""
+    return [name for name in map(str.strip, names.split(",")) if name]

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from reground.arena.pairs import Contest, Read
     from reground.arena.votes import Votes
     from reground.evaluation.results import RunFolder
+    from reground.evaluation.task import Task
 
 _VOTES = "arena.sqlite"
 
@@ -43,7 +44,7 @@ def arena(order: Arena, output: Json, voice: Quiet, config: ConfigFile = None) -
 
     console, err = common.consoles()
     runs = find_runs([expanded(folder) for folder in order.folders])
-    found = contest(runs, limit=order.limit, seed=order.seed, read=_reading(runs, order.data, err))
+    found = contest(runs, limit=order.limit, seed=order.seed, read=_reading(order, runs, err))
     if order.dry_run:
         methods, calls = len(found.methods), 2 * len(found.pairs)
         text = f"{len(found.pairs)} pairs of {methods} methods on {found.questions} questions"
@@ -61,16 +62,16 @@ def arena(order: Arena, output: Json, voice: Quiet, config: ConfigFile = None) -
         votes.close()
 
 
-def _reading(runs: Sequence[RunFolder], data: Path | None, err: Console) -> Read:
+def _reading(order: Arena, runs: Sequence[RunFolder], err: Console) -> Read:
     """How the tasks have their answers read. A task that cannot be loaded here leaves them as they were written."""
     from reground.core.errors import RegroundError
     from reground.evaluation.task import as_read
-    from reground.evaluation.tasks import load_task
+    from reground.evaluation.tasks import load_tasks
 
-    tasks = {}
+    tasks: dict[str, Task] = {}
     for name in {run.config.task for run in runs}:
         try:
-            tasks[name] = load_task(name, data)
+            tasks |= load_tasks([name], order.data, own=common.listed(order.tasks))
         except RegroundError as error:
             common.say(err, f"note: answers to {name} are shown as they were written: {error}")
     return lambda run, text: as_read(tasks[run.config.task], text) if run.config.task in tasks else text

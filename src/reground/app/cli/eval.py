@@ -72,7 +72,7 @@ def compare(order: Compare, voice: Quiet, config: ConfigFile = None) -> None:
         try_claims(order, quiet=voice.quiet)
         return
     _check_task(order)
-    names = [named(name.strip()) for name in order.methods.split(",") if name.strip()]
+    names = [named(name) for name in common.listed(order.methods)]
     baseline = named(order.baseline) if order.baseline is not None else next(iter(names), None)
     if baseline not in names:
         raise ConfigurationError("--methods names the methods, the baseline among them")

@@ -43,7 +43,7 @@ def judge(order: Judging, voice: Quiet, config: ConfigFile = None) -> None:
     found = find_runs(order.folders)
     runs = _named(found)
     answers = _answers(order, runs)
-    names = [name.strip() for name in order.judges.split(",") if name.strip()]
+    names = common.listed(order.judges)
     if order.dry_run:
         texts = len({answer.judged for answer in answers})
         common.say(console, f"{len(answers)} answers; each of {len(names)} judges rates {texts} that differ")
@@ -83,9 +83,10 @@ def _named(found: Sequence[RunFolder]) -> dict[str, RunFolder]:
 def _answers(order: Judging, runs: dict[str, RunFolder]) -> list[Answer]:
     from reground.core.errors import DataError
     from reground.evaluation.judging import answers_of
-    from reground.evaluation.tasks import load_task
+    from reground.evaluation.tasks import load_tasks
 
-    tasks = {name: load_task(name, order.data) for name in {run.config.task for run in runs.values()}}
+    names = {run.config.task for run in runs.values()}
+    tasks = load_tasks(names, order.data, own=common.listed(order.tasks))
     answers = [answer for name, run in runs.items() for answer in answers_of(run, name, tasks[run.config.task])]
     if not answers:
         raise DataError("these runs have no answers to rate", path=order.folders[0])

@@ -258,7 +258,7 @@ def _settings(order: CriticsFit | TrainCritics) -> CriticFit:
     from reground.training.fitting import Fitting
 
     numbers = {name: getattr(order, name) for name in Fitting.__dataclass_fields__ if hasattr(order, name)}
-    kinds = tuple(name.strip() for name in order.kinds.split(",") if name.strip())
+    kinds = tuple(common.listed(order.kinds))
     chosen = {"models": order.models, "margin": order.margin, "kinds": kinds, "features": not order.text_only}
     return CriticFit.of(order.engine, base=order.base, fitting=numbers, **chosen)
 

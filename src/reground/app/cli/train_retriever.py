@@ -90,7 +90,7 @@ def _sources(order: RetrieverData) -> list[Source]:
     from reground.evaluation.tasks import load_training_task
     from reground.training.retriever.folder import Source
 
-    names = [name.strip() for name in order.tasks.split(",") if name.strip()]
+    names = common.listed(order.tasks)
     if order.corpus is not None and is_index(order.corpus):
         raise ConfigurationError(f"{order.corpus} is an index: give the documents that it was made of")
     if names and order.questions is not None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import entry_points
 from pathlib import Path
@@ -60,6 +60,21 @@ def load_training_task(name: str, data: Path | None = None) -> Task:
     """Load a training split. Raises ConfigurationError, naming what to train on instead, for a task that measures."""
     require_training(name, _known())
     return load_task(name, data)
+
+
+def load_tasks(names: Iterable[str], data: Path | None, *, own: Sequence[str]) -> dict[str, Task]:
+    """The tasks of finished runs by their names. own: where a name is that of a task in a file, `FILE.py:NAME`.
+
+    Raises what `load_task` raises, and says how a task in a file is named.
+    """
+    known = {task.name: task for task in (load_task(each, data) for each in own)}
+    found = {}
+    for name in names:
+        try:
+            found[name] = known.get(name) or load_task(name, data)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{error}; name one in a file of your own with --tasks FILE.py:{name}") from None
+    return found
 
 
 def _takes_a_folder(load: Loader) -> bool:
