@@ -12,6 +12,8 @@ import pytest
 
 from reground.core.answers import FORMS
 from reground.core.errors import RegroundError
+from reground.retrieval.reading.mail import read_mail
+from reground.retrieval.reading.result import PLAIN
 from tests.adversarial import modules, patterns, slow, ways
 
 PATTERNS = patterns()
@@ -107,6 +109,12 @@ FUNCTIONS = dict(functions())
 def test_pattern_is_linear(name: str) -> None:
     pattern: re.Pattern[str] = PATTERNS[name]
     assert slow(lambda text: deque(pattern.finditer(text), 0), ways(pattern)) == ""
+
+
+@pytest.mark.parametrize("charset", ["punycode", "idna", "utf-7", "hz", "iso2022_jp", "gb18030"])
+def test_an_encoding_that_a_message_names_is_linear(charset: str) -> None:
+    head = f"Content-Type: text/plain; charset={charset}\n\n-"
+    assert slow(lambda text: read_mail((head + text).encode(), PLAIN), ("-", "+AGE", "a")) == ""
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)

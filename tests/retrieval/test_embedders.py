@@ -5,6 +5,7 @@ import gzip
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,9 +17,13 @@ from reground.core.errors import (
     ConfigurationError,
     ContextLengthExceeded,
     ModelError,
+    RetrievalError,
     TransientModelError,
 )
-from reground.retrieval.embedders import Embedder, EndpointEmbedder, create_embedder
+from reground.retrieval.embedders import Embedder, EndpointEmbedder, create_embedder, is_of_the_key
+from reground.retrieval.index import build_index, open_index
+from reground.retrieval.settings import IndexSettings
+from tests.retrieval.corpora import write
 
 
 @asynccontextmanager
@@ -248,3 +253,49 @@ async def test_a_missing_sentence_transformer_is_a_configuration_error(monkeypat
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(ConfigurationError, match="there is no folder /nowhere"):
         await create_embedder("st//nowhere").embed(["a"])
+
+
+async def test_an_index_from_elsewhere_does_not_get_the_key(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+    monkeypatch.delenv("OPENAI_BASE_URL", raising=False)
+    docs = write(tmp_path / "docs", {"a.md": "The dog is called Rex."})
+    server = Server()
+    async with serve(server) as url:
+        settings = IndexSettings(kind="hybrid", embedder="openai/words", embedder_url=url)
+        await asyncio.to_thread(build_index, docs, tmp_path / "index", settings)
+        assert server.headers.pop()["Authorization"] == "Bearer sk-secret"
+
+        async def search() -> None:
+            index = open_index(tmp_path / "index")
+            try:
+                assert await index.retrieve("dog", k=1)
+            finally:
+                await index.aclose()
+
+        await search()
+        assert "Authorization" not in server.headers.pop()
+        server.replies = [refuse(401)]
+        with pytest.raises(RetrievalError, match=f"asks {url}/embeddings, which gets no key unless OPENAI_BASE"):
+            await search()
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{url}/other")
+        await search()
+        assert server.headers.pop()["Authorization"] == "Bearer sk-secret"
+
+
+@pytest.mark.parametrize(
+    ("url", "gets"),
+    [
+        ("https://api.openai.com/v1", True),
+        ("https://API.openai.com:443/v1", True),
+        ("http://api.openai.com/v1", False),
+        ("https://api.openai.com:444/v1", False),
+        ("https://api.openai.com.evil.example/v1", False),
+        ("https://api.openai.com\\.evil.example/v1", False),
+        ("http://localhost:8000", True),
+        ("http://localhost:8001", False),
+        ("http://127.0.0.1:8000", False),
+    ],
+)
+def test_the_key_goes_to_its_own_server_alone(url: str, gets: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:8000/v1/")
+    assert is_of_the_key(url) is gets

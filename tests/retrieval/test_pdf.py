@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import zlib
 from io import BytesIO
+from pathlib import Path
+from tempfile import TemporaryFile
 
 import pytest
 from pypdf import PdfReader, PdfWriter
@@ -20,8 +26,10 @@ from pypdf.generic import (
 )  # fmt: skip
 
 from reground.retrieval.encodings import Unreadable
-from reground.retrieval.reading.pdf import pdf_pages, read_pdf
+from reground.retrieval.reading import pdf_program
+from reground.retrieval.reading.pdf import Pages, pdf_pages, read_pdf
 from reground.retrieval.reading.result import PLAIN
+from tests.retrieval.programs import is_alive, long_pdf, programs_of, wait_for
 from tests.retrieval.test_documents import pdf
 
 _LETTERS = b"""/CIDInit /ProcSet findresource begin begincmap 1 begincodespacerange <0000> <FFFF> endcodespacerange
@@ -65,7 +73,12 @@ def test_words_are_apart_where_a_font_has_no_space() -> None:
     font = made(Type="/Font", Subtype="/Type0", BaseFont="/L", Encoding="/Identity-H")
     words = [f"<{''.join(f'{ord(letter) - 32:04x}' for letter in word)}>" for word in ("the", "danube", "is", "long")]
     drawing = f"BT /F1 12 Tf 20 200 Td [{' -300 '.join(words)}] TJ ET"
-    assert pdf_pages(page(stream(drawing.encode()), font, cid, stream(_LETTERS))) == ("", ["the danube is long"], 0)
+    assert pdf_pages(page(stream(drawing.encode()), font, cid, stream(_LETTERS))) == (
+        "",
+        ["the danube is long"],
+        0,
+        False,
+    )
 
 
 def test_a_word_divided_at_the_end_of_a_line_is_put_together() -> None:
@@ -98,7 +111,7 @@ def test_what_the_tick_raises_ends_the_reading() -> None:
 
 
 def test_the_first_pages_of_many() -> None:
-    assert pdf_pages(pdf(["One", "Two", "Three"], title="Rivers"), most=2) == ("Rivers", ["One", "Two"], 0)
+    assert pdf_pages(pdf(["One", "Two", "Three"], title="Rivers"), most=2) == ("Rivers", ["One", "Two"], 0, False)
 
 
 def broken(pages: list[str], *numbers: int) -> bytes:
@@ -114,7 +127,7 @@ def broken(pages: list[str], *numbers: int) -> bytes:
 
 def test_a_page_that_cannot_be_loaded_costs_itself_alone() -> None:
     content = broken(["One", "Two", "Three"], 1)
-    assert pdf_pages(content) == ("", ["One", "", "Three"], 1)
+    assert pdf_pages(content) == ("", ["One", "", "Three"], 1, False)
     read = read_pdf(content, PLAIN)
     assert (read.text, read.partly) == ("One\n\nThree", "1 of 3 pages could not be read")
 
@@ -122,3 +135,24 @@ def test_a_page_that_cannot_be_loaded_costs_itself_alone() -> None:
 def test_a_pdf_without_a_page_that_can_be_loaded_is_refused() -> None:
     with pytest.raises(Unreadable, match="is not a readable PDF: none of its pages can be loaded"):
         read_pdf(broken(["One", "Two"], 0, 1), PLAIN)
+
+
+def test_a_text_without_end_stops_in_the_program_and_is_said_so() -> None:
+    content, program = pdf(["One two", "Three four", "Five"]), str(Path(pdf_program.__file__))
+    command = [sys.executable, "-P", program, str(os.getpid()), "12"]
+    said = json.loads(subprocess.run(command, input=content, capture_output=True, check=True).stdout)
+    assert (said["texts"], said["is_cut"]) == (["One two", "Three"], True)
+    assert Pages("", said["texts"], is_cut=True).partly == "only its first 100 million characters were read"
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+def test_the_program_ends_with_the_process_that_began_it() -> None:
+    """Also where that is killed and can end nothing."""
+    begins = "import sys; from reground.retrieval.reading.pdf import pdf_pages; pdf_pages(sys.stdin.buffer.read())"
+    with TemporaryFile() as given:
+        given.write(long_pdf())
+        given.seek(0)
+        with subprocess.Popen([sys.executable, "-c", begins], stdin=given) as parent:
+            child = wait_for(lambda: programs_of(parent.pid))[0]
+            parent.kill()
+    wait_for(lambda: not is_alive(child))

@@ -72,11 +72,11 @@ class Embedder(Protocol):
         ...
 
 
-def create_embedder(name: str, *, base_url: str | None = None) -> Embedder:
-    """The embedder of a name. Raises ConfigurationError, MissingExtra."""
+def create_embedder(name: str, *, base_url: str | None = None, sends_key: bool = True) -> Embedder:
+    """The embedder of a name. sends_key: as in `EndpointEmbedder`. Raises ConfigurationError, MissingExtra."""
     provider, _, model = name.partition("/")
     if provider == "openai" and model:
-        return EndpointEmbedder(model, base_url=base_url)
+        return EndpointEmbedder(model, base_url=base_url, sends_key=sends_key)
     if provider == "st" and model:
         return SentenceTransformerEmbedder(model)
     if provider == "onnx" and model:
@@ -94,7 +94,8 @@ class EndpointEmbedder:
 
     The base URL is that of OPENAI_BASE_URL unless given, the key that of OPENAI_API_KEY. `batch` texts go in one
     request, `concurrency` requests at once. Transient errors (429, 5xx, lost connections) are retried up to `attempts`
-    times, with growing, jittered waits or those of Retry-After.
+    times, with growing, jittered waits or those of Retry-After. sends_key: False for a base URL that somebody else
+    chose, such as the maker of an index; then only OpenAI and the server of OPENAI_BASE_URL get the key.
     """
 
     limit: int | None = None
@@ -105,6 +106,7 @@ class EndpointEmbedder:
         model: str,
         *,
         base_url: str | None = None,
+        sends_key: bool = True,
         batch: int = 64,
         concurrency: int = 4,
         attempts: int = 5,
@@ -118,6 +120,7 @@ class EndpointEmbedder:
         if not re.match(r"https?://[^/@\s]+(/|$)", given):
             raise ConfigurationError(f"the embedder's base URL must look like {_BASE_URL}, without user and password")
         self._url = given.rstrip("/") + "/embeddings"
+        self._sends_key = sends_key or is_of_the_key(given)
         self._batch = batch
         self._concurrency = concurrency
         self._attempts = attempts
@@ -174,6 +177,9 @@ class EndpointEmbedder:
             why = " ".join(str(error).split())[:300] or type(error).__name__
             raise TransientModelError(f"cannot reach {self._url}: {why}; is the server running?") from None
         if response.status != 200:
+            if response.status == 401 and not self._sends_key:
+                why = f"this index asks {self._url}, which gets no key unless OPENAI_BASE_URL names it"
+                raise AuthenticationError(why)
             said = reply[:4000].decode("utf-8", "replace")
             raise _refusal(response.status, response.headers.get("Retry-After"), said, self._url)
         if len(reply) > LARGE:  # then other calls go on meanwhile
@@ -185,7 +191,7 @@ class EndpointEmbedder:
 
         loop = asyncio.get_running_loop()
         if loop not in self._sessions:
-            key = os.environ.get("OPENAI_API_KEY", "").strip()
+            key = os.environ.get("OPENAI_API_KEY", "").strip() if self._sends_key else ""
             self._sessions[loop] = aiohttp.ClientSession(
                 headers={"Accept-Encoding": ENCODING} | ({"Authorization": f"Bearer {key}"} if key else {}),
                 auto_decompress=False,  # `read_body` unpacks, within limits
@@ -193,6 +199,24 @@ class EndpointEmbedder:
                 trust_env=True,
             )
         return self._sessions[loop]
+
+
+def is_of_the_key(url: str) -> bool:
+    """Whether a server is the one that OPENAI_API_KEY is for."""
+    own = os.environ.get("OPENAI_BASE_URL", "").strip()
+    asked = _origin(url)
+    return asked is not None and asked in (_origin(_BASE_URL), _origin(own))
+
+
+def _origin(url: str) -> tuple[str, str | None, int | None] | None:
+    """Scheme, host and port, as they will be connected to; None for what is no address."""
+    from yarl import URL
+
+    try:
+        found = URL(url)
+        return (found.scheme, found.host, found.port) if found.host else None
+    except ValueError:
+        return None
 
 
 def _refusal(status: int, retry_after: str | None, said: str, url: str) -> ModelError:

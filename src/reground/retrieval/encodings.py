@@ -54,15 +54,16 @@ _NAMES = {"cp932": "shift_jis", "cp949": "euc-kr", "cp866": "ibm866", "cp874": "
 _MEANT = {
     "ascii": "cp1252", "us-ascii": "cp1252", "latin1": "cp1252", "iso-8859-1": "cp1252", "iso-8859-9": "cp1254",
     "gb2312": "gb18030", "gbk": "gb18030", "shift_jis": "cp932", "shift-jis": "cp932", "x-sjis": "cp932",
-    "euc-kr": "cp949", "ks_c_5601-1987": "cp949", "utf-16": "utf-8", "x-user-defined": "cp1252",
+    "euc-kr": "cp949", "ks_c_5601-1987": "cp949", "x-user-defined": "cp1252",
 }  # fmt: skip
 _DECLARED = re.compile(
     rb"""<(?:meta\b[^>]{0,400}?\bcharset|\?xml\b[^>]{0,200}?\bencoding)\s{0,9}=\s{0,9}["']?([\w.:-]+)""", re.IGNORECASE
 )
 _DECLARED_WITHIN = 4096
 _ESCAPING = ("iso2022", "hz")
-# What Python also knows as encodings (zlib, punycode, utf-7, ...) is not for pages; and UTF-8 has been tried before.
-_TRUSTED = ("cp", "iso8859", "koi8", "mac", "shift", "euc", "gb", "big5", "tis", *_ESCAPING)
+# What Python also knows as encodings is not for texts (zlib), or takes the square of a text's length (punycode).
+_UNICODE = ("utf-8", "utf-16")
+_TRUSTED = ("cp", "iso8859", "koi8", "mac", "shift", "euc", "gb", "big5", "tis", *_ESCAPING, *_UNICODE)
 _SAMPLE = 65536
 _CONTROLS = bytes({*range(0x20), 0x7F} - set(b"\t\n\v\f\r\x1b"))
 _MOST_CONTROLS = _MOST_LOST = 0.01
@@ -88,12 +89,17 @@ def decode(content: bytes, *, markup: bool = False) -> Decoded:
 def _declared(content: bytes) -> str:
     """The encoding that a page declares, by Python's name for it; "" without a usable one."""
     found = _DECLARED.search(content[:_DECLARED_WITHIN])
-    if found is None:
-        return ""
-    name = found.group(1).decode("ascii", "replace").lower()
+    known = text_encoding(found.group(1).decode("ascii", "replace")) if found else ""
+    return "" if known.startswith(_UNICODE) else known  # UTF-8 has been tried before, and UTF-16 is not read here
+
+
+def text_encoding(name: str) -> str:
+    """The encoding of texts that a page, a server or a message means by this name, by Python's name for it; "" for an
+    unknown one, and for what is no encoding of texts or may take the square of their length."""
+    name = name.strip().lower()
     try:
         known = codecs.lookup(_MEANT.get(name, name)).name
-    except LookupError:
+    except (LookupError, ValueError):
         return ""
     return known if known.startswith(_TRUSTED) else ""
 

@@ -164,8 +164,8 @@ def _open_parts(
 
 
 def _opening_embedder(path: Path, settings: IndexSettings, embedder: Embedder | None) -> Embedder:
-    if embedder is None:
-        return create_embedder(settings.embedder or "", base_url=settings.embedder_url)
+    if embedder is None:  # its address is the word of whoever made the index
+        return create_embedder(settings.embedder or "", base_url=settings.embedder_url, sends_key=False)
     if embedder.name != settings.embedder:
         raise IndexRefused(
             f"the index {path} was made with the embedder {settings.embedder}, not {embedder.name}; "

@@ -115,16 +115,16 @@ _READERS = (
 _VERSIONS = {
     kinds.PDF_SUFFIXES: 4,
     kinds.MARKDOWN_SUFFIXES: 2,
-    kinds.HTML_SUFFIXES: 2,
+    kinds.HTML_SUFFIXES: 3,
     kinds.WORD_SUFFIXES: 2,
     kinds.SLIDES_SUFFIXES: 2,
     kinds.SHEETS_SUFFIXES: 2,
     kinds.OPEN_DOCUMENT_SUFFIXES: 2,
     kinds.EPUB_SUFFIXES: 2,
-    kinds.MAIL_SUFFIXES: 3,
-    kinds.MAILBOX_SUFFIXES: 3,
+    kinds.MAIL_SUFFIXES: 4,
+    kinds.MAILBOX_SUFFIXES: 4,
     kinds.TABLE_SUFFIXES: 3,
-    kinds.JSON_SUFFIXES: 2,
+    kinds.JSON_SUFFIXES: 3,
 }
 """Versions of readers, where they are not the first. PDF: 1 by pypdf, 2 by PDFium, 3 with scanned pages among others,
 4 with pages behind a broken one and late scanned ones. Other kinds: with what the version before left out or misplaced.

@@ -23,6 +23,10 @@ Network = IPv4Network | IPv6Network
 _NAT64 = IPv6Network("64:ff9b::/96")
 _METADATA = {ip_address("168.63.129.16")}
 """Services of cloud providers on addresses that are public by their number."""
+_SPECIAL = (
+    "192.0.0.0/24", "192.88.99.0/24", "64:ff9b:1::/48", "3fff::/20", "5f00::/16", "fec0::/10",
+)  # fmt: skip
+"""Networks of IANA's registries of special addresses that some releases of Python take for public ones."""
 
 
 class AddressRefused(OSError):
@@ -40,7 +44,7 @@ def refusal(address: str) -> str | None:
         return "its address is this machine's own"
     if inner.is_link_local:
         return "its address is link-local"
-    if isinstance(inner, IPv6Address) and inner.is_site_local:  # private once, and no longer in the list of such
+    if any(each in network for each in (found, inner) for network in _NOT_PUBLIC):
         return "its address is not public"
     if inner in _METADATA or not inner.is_global or inner.is_multicast or inner.is_reserved or inner.is_unspecified:
         return "its address is not public"
@@ -63,6 +67,9 @@ def networks(names: Sequence[str]) -> tuple[Network, ...]:
         return tuple(ip_network(name) for name in names)
     except ValueError as error:
         raise ConfigurationError(f"{error}: a network looks like 10.1.0.0/16 or 192.168.1.7/32") from None
+
+
+_NOT_PUBLIC = networks(_SPECIAL)
 
 
 def guarded_connector(

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import codecs
 import re
+import threading
+from collections.abc import Iterable
 from typing import Any
 
 from reground.core.daemons import in_daemon
-from reground.retrieval.encodings import decode
-from reground.retrieval.reading.result import PLAIN, Read
+from reground.retrieval.encodings import decode, text_encoding
+from reground.retrieval.reading.result import Circumstances, Read
 from reground.web.fetching import Fetched, NotFetched
 
 _SECONDS = 20.0
@@ -23,30 +25,41 @@ _UNSHOWN = frozenset(("script", "style", "template", "noscript"))
 
 
 async def read_page(page: Fetched) -> Read:
-    """The title and the text of a page. Raises NotFetched where it has none, or takes too long."""
+    """The title and the text of a page. Raises NotFetched where it has none, or takes too long.
+
+    What still reads it then, or after a cancellation, ends at its next tick, and the program that reads a PDF with it.
+    """
+    given_up = threading.Event()
+
+    def tick(share: float = 0.0, /) -> None:
+        if given_up.is_set():
+            raise TimeoutError
+
     try:
         async with asyncio.timeout(_SECONDS):
-            read = await in_daemon(lambda: _read(page), name="reground-page")
+            read = await in_daemon(lambda: _read(page, Circumstances(tick)), name="reground-page")
     except TimeoutError:
         raise NotFetched(f"its text was not found within {_SECONDS:g} s") from None
     except Exception as error:  # a broken page can make a parser fail in any way
         raise NotFetched(f"it cannot be read ({type(error).__name__})") from None
+    finally:
+        given_up.set()
     if not read.text.strip():
         raise NotFetched("it holds no text")
     return read
 
 
-def _read(page: Fetched) -> Read:
+def _read(page: Fetched, around: Circumstances) -> Read:
     kind = page.kind or _sniffed(page.content)
     if kind == "application/pdf":
         from reground.retrieval.reading.pdf import read_pdf
 
-        return read_pdf(page.content, PLAIN)
+        return read_pdf(page.content, around)
     content = _in_utf8(page)
     if "html" in kind:
         from reground.retrieval.reading.html import read_html
 
-        return read_html(shown(content), PLAIN)
+        return read_html(shown(content), around)
     return Read("", *decode(content, markup="xml" in kind))
 
 
@@ -60,10 +73,10 @@ def _sniffed(content: bytes) -> str:
 
 def _in_utf8(page: Fetched) -> bytes:
     """The content, in UTF-8 with its mark where the server named another encoding that the bytes have."""
+    codec = text_encoding(page.charset)
     try:
-        codec = codecs.lookup(page.charset).name
-        return page.content if codec == "utf-8" else codecs.BOM_UTF8 + page.content.decode(codec).encode()
-    except (LookupError, UnicodeError, ValueError):  # a server that is wrong about its page
+        return codecs.BOM_UTF8 + page.content.decode(codec).encode() if codec not in ("", "utf-8") else page.content
+    except ValueError:  # a server that is wrong about its page
         return page.content
 
 
@@ -79,8 +92,7 @@ def shown(content: bytes) -> bytes:
     root = parsed(decode(content, markup=True).text)
     if root is None:
         return b""
-    for element in [each for each in root.iter() if _is_hidden(each)]:
-        _drop(element)
+    _drop([each for each in root.iter() if _is_hidden(each)])
     page: bytes = codecs.BOM_UTF8 + etree.tostring(root, method="html", encoding="utf-8")
     return page
 
@@ -90,13 +102,16 @@ def _is_hidden(element: Any) -> bool:
     return element.tag in _UNSHOWN or element.get("hidden") is not None or bool(_HIDDEN_STYLE.search(style))
 
 
-def _drop(element: Any) -> None:
-    """Take an element out; the text behind it stays."""
-    parent, before = element.getparent(), element.getprevious()
-    if parent is None:
-        return
-    if element.tail and before is not None:
-        before.tail = (before.tail or "") + element.tail
-    elif element.tail:
-        parent.text = (parent.text or "") + element.tail
-    parent.remove(element)
+def _drop(elements: Iterable[Any]) -> None:
+    """Take elements out, in their order; the text behind each stays. Texts that come together are joined once, for one
+    by one they take the square of their number."""
+    behind: dict[tuple[Any, str], list[str]] = {}
+    for element in elements:
+        parent, before = element.getparent(), element.getprevious()
+        if parent is None:
+            continue
+        place = (parent, "text") if before is None else (before, "tail")
+        behind.setdefault(place, []).append(element.tail or "")
+        parent.remove(element)
+    for (element, name), texts in behind.items():
+        setattr(element, name, "".join([getattr(element, name) or "", *texts]))

@@ -123,6 +123,7 @@ def test_a_shortened_query_is_a_beginning(query, letters, words):
         ({"message": "Unauthorized.", "statusCode": 403}, "Unauthorized."),
         ({"detail": {"error": "Unauthorized: key."}}, "Unauthorized: key."),
         ({"error": "No credits.", "tag": "NO_MORE_CREDITS"}, "NO_MORE_CREDITS: No credits."),
+        ({"error": "\x1b[2J\x1b]0;T\x07no\nkey\x9b", "code": "A\x1b"}, "A: [2J ]0;T no key"),
         *(({}, ""), (None, ""), ([], ""), (3, ""), ({"error": None}, "")),
     ],
 )

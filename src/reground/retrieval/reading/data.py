@@ -26,10 +26,11 @@ def read_json(content: bytes, around: Circumstances) -> Read:
         return Read("", text, guessed)
     items = value if isinstance(value, list) else [{key: each} for key, each in _pairs(value)] or [value]
     said = Text()
-    for number, item in enumerate(items):
+    lines = ((line, place > 0) for item in items for place, line in enumerate(_lines(item, "", 0)))
+    for number, (line, goes_on) in enumerate(lines):
         if number % 1000 == 0:
             around.tick()
-        if not said.add("\n".join(_lines(item, "", 0))):
+        if not said.add(line, goes_on=goes_on):
             break
     title = value.get("title", value.get("name")) if isinstance(value, dict) else ""
     return Read(_safe(title) if isinstance(title, str) else "", _safe(str(said)), guessed, said.partly)
@@ -56,10 +57,12 @@ def _pairs(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _lines(value: Any, path: str, depth: int) -> Iterator[str]:
-    """The lines of a value; its key and those around it stand before each, as in `address.city: Vienna`."""
+    """The lines of a value; its key and those around it stand before each, as in `address.city: Vienna`. Of too long a
+    path the end stands there."""
     if isinstance(value, dict) and value and depth < _DEEPEST:
         for key, each in value.items():
-            yield from _lines(each, f"{path}.{key[:_LONGEST_KEY]}".lstrip("."), depth + 1)
+            inner = f"{path}.{key[:_LONGEST_KEY]}".lstrip(".")[-_LONGEST_KEY:]
+            yield from _lines(each, inner, depth + 1)
     elif isinstance(value, list) and depth < _DEEPEST and any(isinstance(each, dict | list) for each in value):
         for each in value:
             yield from _lines(each, path, depth + 1)

@@ -19,6 +19,9 @@ _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _PARTS = frozenset(("section", "article", "div"))
 _HEADINGS_TRIED = 20
 _LONGEST_HEADING = 200
+_MOST_ELEMENTS = 50_000
+_DEEPEST = 100
+"""The page in which an article is looked for; the time for it grows with the product of both."""
 _TOO_DEEP = "what lies too deep in its elements, and all behind it, was not read"
 
 
@@ -28,9 +31,22 @@ def read_html(content: bytes, around: Circumstances) -> Read:
     page, is_vast, partly = _page(source)
     if page is None:
         return Read("", "")
-    text = "" if is_vast else _article(source)
+    around.tick()
+    text = "" if is_vast or _is_large(page) else _article(source)
+    around.tick()
     titles = (visible(element) for tag in ("h1", "title") for element in islice(page.iter(tag), _HEADINGS_TRIED))
     return Read(next(filter(None, titles), ""), text or visible(page), guessed, partly)
+
+
+def _is_large(page: Any) -> bool:
+    from lxml import etree
+
+    depth = 0
+    for number, (event, _) in enumerate(etree.iterwalk(page, events=("start", "end"))):
+        depth += 1 if event == "start" else -1
+        if depth > _DEEPEST or number > 2 * _MOST_ELEMENTS:
+            return True
+    return False
 
 
 def _article(source: str) -> str:

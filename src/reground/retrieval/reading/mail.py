@@ -11,11 +11,11 @@ from collections.abc import Iterator
 from email import message_from_bytes
 from email.header import decode_header
 from email.message import Message
-from email.policy import Compat32
-from typing import IO, NamedTuple
+from email.policy import Compat32, Policy, compat32
+from typing import IO, Any, NamedTuple
 
 from reground.core.storable import storable_text
-from reground.retrieval.encodings import Unreadable, decode
+from reground.retrieval.encodings import Unreadable, decode, text_encoding
 from reground.retrieval.reading.html import plain
 from reground.retrieval.reading.result import Circumstances, Read
 
@@ -28,6 +28,39 @@ _ATTACHED = 50
 _PIECE = 1 << 20
 _SEPARATOR = b"From "
 _SAID = ("text/plain", "text/html")
+_UNSAID = ("us-ascii", "ascii", "unknown-8bit")
+"""Charsets that programs write where they know none."""
+
+
+class _Limits:
+    """Counts the parts of a message as the parser makes them, however they are written. Raises Unreadable."""
+
+    def __init__(self) -> None:
+        self._parts = self._boundaries = 0
+
+    def part(self, *, policy: Policy = compat32) -> Message:
+        """The next part."""
+        self._parts += 1
+        if self._parts > _MOST_PARTS:
+            raise Unreadable(f"has more than {_MOST_PARTS} parts", kind="damaged")
+        return _Part(self, policy)
+
+    def boundary(self) -> None:
+        """The parser looks for the parts of a part."""
+        self._boundaries += 1
+        if self._boundaries > _MOST_NESTED:
+            raise Unreadable(f"has more than {_MOST_NESTED} nested parts", kind="damaged")
+
+
+class _Part(Message):
+    def __init__(self, limits: _Limits, policy: Policy) -> None:
+        super().__init__(policy)
+        self._limits = limits
+
+    def get_boundary(self, failobj: Any = None) -> Any:
+        """What stands between the parts of a part; the parser asks for it once."""
+        self._limits.boundary()
+        return super().get_boundary(failobj)
 
 
 class _Bounded(Compat32):
@@ -97,12 +130,7 @@ def messages(file: IO[bytes]) -> Iterator[bytes]:
 
 
 def _parsed(content: bytes) -> Message:
-    content = content[:LARGEST_MESSAGE]
-    if content.lower().count(b"boundary=") > _MOST_NESTED:
-        raise Unreadable(f"has more than {_MOST_NESTED} nested parts", kind="damaged")
-    if content.count(b"\n--") > _MOST_PARTS:
-        raise Unreadable(f"has more than {_MOST_PARTS} parts", kind="damaged")
-    return message_from_bytes(content, policy=_Bounded())
+    return message_from_bytes(content[:LARGEST_MESSAGE], _Limits().part, policy=_Bounded())
 
 
 def _digest(content: bytes) -> str:
@@ -113,10 +141,11 @@ def _read(message: Message) -> Read:
     texts: list[str] = []
     attached: list[str] = []
     guessed = partly = ""
-    for part in _leaves(message):
+    decoded = _Decoded()
+    for part in _leaves(message, decoded):
         kind, name = part.get_content_type(), _file_name(part)
         if kind in _SAID and part.get_content_disposition() != "attachment":
-            said, guess = _text(part)
+            said, guess = decoded[part]
             said, missing = plain(said) if kind == "text/html" else (said, "")
             texts.append(said)
             guessed, partly = guessed or guess, partly or missing
@@ -130,23 +159,31 @@ def _read(message: Message) -> Read:
     return Read(_header(message, "Subject"), text, guessed, partly)
 
 
-def _leaves(message: Message) -> Iterator[Message]:
+class _Decoded(dict[Message, tuple[str, str]]):
+    """The text of each part and the guess of its encoding; each is decoded once."""
+
+    def __missing__(self, part: Message) -> tuple[str, str]:
+        self[part] = found = _text(part)
+        return found
+
+    def says(self, part: Message) -> bool:
+        """Whether a part is a plain text that is not empty."""
+        return part.get_content_type() == "text/plain" and bool(self[part][0].strip())
+
+
+def _leaves(message: Message, decoded: _Decoded) -> Iterator[Message]:
     """The parts that hold something, without pages whose text stands beside them. A message inside of another is an
     attachment."""
     waiting = [(message, False)]
     while waiting:
         part, has_text = waiting.pop()
-        inner = part.get_payload()
-        if isinstance(inner, list) and (part is message or part.get_content_maintype() == "multipart"):
-            parts = [each for each in inner if isinstance(each, Message)]
-            has_text = has_text or (part.get_content_subtype() == "alternative" and any(map(_is_text, parts)))
+        # Of a part without others, `get_payload` decodes the text, in any encoding that is named.
+        if part.is_multipart() and (part is message or part.get_content_maintype() == "multipart"):
+            parts = [each for each in part.get_payload() if isinstance(each, Message)]
+            has_text = has_text or (part.get_content_subtype() == "alternative" and any(map(decoded.says, parts)))
             waiting += [(each, has_text) for each in reversed(parts)]
         elif not (has_text and part.get_content_type() == "text/html"):
             yield part
-
-
-def _is_text(part: Message) -> bool:
-    return part.get_content_type() == "text/plain" and bool(_text(part)[0].strip())
 
 
 def _text(part: Message) -> tuple[str, str]:
@@ -154,11 +191,12 @@ def _text(part: Message) -> tuple[str, str]:
     if not isinstance(content, bytes):
         return "", ""
     charset = part.get_content_charset("")
+    known = charset if charset == "utf-7" else text_encoding(charset)
     try:
-        if charset and charset not in ("us-ascii", "unknown-8bit"):
-            return storable_text(content.decode(charset)), ""  # UTF-7 can write half a surrogate pair
-    except (LookupError, ValueError):
-        pass  # a wrong or unknown name: it is made out from the bytes
+        if known and charset not in _UNSAID:
+            return storable_text(content.decode(known)), ""  # UTF-7 can write half a surrogate pair
+    except ValueError:
+        pass  # a wrong name: it is made out from the bytes
     text, guessed = decode(content.replace(b"\0", b" "))
     return text, guessed
 

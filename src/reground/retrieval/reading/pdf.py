@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.reading import ocr
 from reground.retrieval.reading.programs import TooSlow, run
-from reground.retrieval.reading.result import PLAIN, Circumstances, Read
+from reground.retrieval.reading.result import MOST_TEXT, ONLY_FIRST, PLAIN, Circumstances, Read
 
 if TYPE_CHECKING:
     from pypdf import PdfReader
@@ -29,16 +29,19 @@ _SCAN_PIXELS = 250_000
 
 
 class Pages(NamedTuple):
-    """The title of a PDF and the texts of its pages. unread: how many cannot be loaded, and are empty here."""
+    """The title of a PDF and the texts of its pages. unread: how many cannot be loaded, and are empty here. is_cut:
+    whether there is more text than is kept of one file."""
 
     title: str
     texts: list[str]
     unread: int = 0
+    is_cut: bool = False
 
     @property
     def partly(self) -> str:
         """What was not read, in words; "" where everything was."""
-        return f"{self.unread} of {len(self.texts)} pages could not be read" if self.unread else ""
+        unread = f"{self.unread} of {len(self.texts)} pages could not be read" if self.unread else ""
+        return _both(unread, ONLY_FIRST if self.is_cut else "")
 
 
 def read_pdf(content: bytes, around: Circumstances) -> Read:
@@ -47,7 +50,7 @@ def read_pdf(content: bytes, around: Circumstances) -> Read:
     Among pages with text, those that are a picture are read too; without tesseract it is said how many they are.
     """
     found = pdf_pages(content, tick=around.tick)
-    title, pages, _ = found
+    title, pages = found.title, found.texts
     blank = [number for number, page in enumerate(pages) if not page.strip()]
     if len(blank) < len(pages):
         partly = _fill(pages, blank, content, around)  # first, because it writes into the pages
@@ -96,7 +99,8 @@ def pdf_pages(content: bytes, *, most: int | None = None, tick: Callable[[], Non
     with TemporaryFile() as given, TemporaryFile() as made:
         given.write(content)
         given.seek(0)
-        command = [sys.executable, "-P", _PROGRAM, *([] if most is None else [str(most)])]
+        numbers = [os.getpid(), MOST_TEXT, *([] if most is None else [most])]
+        command = [sys.executable, "-P", _PROGRAM, *map(str, numbers)]
         try:
             places = {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}  # it finds what is found here
             status = run(command, tick, seconds=_FILE_SECONDS, stdin=given, stdout=made, env=places)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from io import StringIO
 from typing import NamedTuple, Protocol
 
 MOST_TEXT = 100_000_000
 """Characters of text that are kept of one file."""
+ONLY_FIRST = f"only its first {MOST_TEXT // 1_000_000} million characters were read"
 
 
 class Tick(Protocol):
@@ -49,18 +51,18 @@ class Text:
     """A text that grows block by block up to `MOST_TEXT` characters; a blank line stands between blocks."""
 
     def __init__(self) -> None:
-        self._blocks: list[str] = []
-        self._length = 0
+        self._text = StringIO()
+        self._room = MOST_TEXT
         self.is_cut = False
 
-    def add(self, block: str) -> bool:
-        """Add a block if it holds anything. False where there is no room for more."""
+    def add(self, block: str, *, goes_on: bool = False) -> bool:
+        """Add a block if it holds anything, and of one that does not fit its beginning. False where there is no room
+        for more. goes_on: whether it is the next line of the block before."""
         block = block.strip()
         if block and not self.is_cut:
-            self._length += len(block) + 2
-            self.is_cut = self._length > MOST_TEXT
-            if not self.is_cut:
-                self._blocks.append(block)
+            mark = "" if self._room == MOST_TEXT else "\n" if goes_on else "\n\n"
+            self.is_cut = len(mark) + len(block) > self._room
+            self._room -= self._text.write((mark + block)[: self._room])
         return not self.is_cut
 
     def extend(self, blocks: Iterable[str]) -> Text:
@@ -73,7 +75,7 @@ class Text:
     @property
     def partly(self) -> str:
         """What was not read, in words; "" where everything was."""
-        return f"only its first {MOST_TEXT // 1_000_000} million characters were read" if self.is_cut else ""
+        return ONLY_FIRST if self.is_cut else ""
 
     def __str__(self) -> str:
-        return "\n\n".join(self._blocks)
+        return self._text.getvalue()

@@ -12,7 +12,7 @@ from reground.core.daemons import in_daemon
 from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.fingerprints import files_fingerprint
 from reground.core.own_files import load_file, place_of
-from reground.web.engines._reading import found
+from reground.web.engines._reading import found, words
 from reground.web.results import EngineError, WebResult
 
 DEFAULT = "search"
@@ -44,7 +44,7 @@ class FunctionEngine:
         except Exception as error:
             place = place_of(error)
             where = "" if place is None else f" at {place}"
-            raise EngineError(f"{self.name} failed{where}: {type(error).__name__}: {error}") from error
+            raise EngineError(f"{self.name} failed{where}: {type(error).__name__}: {words(str(error))}") from error
 
 
 def from_file(path: Path, function: str) -> FunctionEngine:

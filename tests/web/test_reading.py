@@ -1,0 +1,75 @@
+"""The texts of fetched pages, and what is left at work when one is given up."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+import threading
+import time
+
+import pytest
+
+from reground.web.fetching import Fetched
+from reground.web.reading import read_page, shown
+from tests.retrieval.programs import is_alive, long_pdf, programs_of, wait_for
+
+linux = pytest.mark.skipif(sys.platform != "linux", reason="looks at /proc")
+
+
+def fetched(content: bytes, kind: str = "text/html", charset: str = "") -> Fetched:
+    return Fetched("https://example.org/", content, kind, charset, "2026-01-01")
+
+
+@linux
+async def test_a_page_that_is_given_up_leaves_no_program_at_work() -> None:
+    reading = asyncio.create_task(read_page(fetched(long_pdf(), "application/pdf")))
+    (program,) = await asyncio.to_thread(wait_for, lambda: programs_of(os.getpid()))
+    reading.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await reading
+    await asyncio.to_thread(wait_for, lambda: not is_alive(program))
+    await asyncio.to_thread(wait_for, lambda: all(each.name != "reground-page" for each in threading.enumerate()))
+
+
+async def test_an_encoding_that_takes_the_square_is_not_heeded() -> None:
+    content = b"-" + b"a" * 400_000
+    began = time.process_time()
+    read = await read_page(fetched(content, "text/plain", "punycode"))
+    assert read.text == content.decode()
+    assert time.process_time() - began < 2
+
+
+@pytest.mark.parametrize(
+    ("content", "charset", "text"),
+    [
+        ("Ünï".encode("latin-1"), "iso-8859-1", "Ünï"),
+        ("“Ünï”".encode("cp1252"), "ISO-8859-1", "“Ünï”"),
+        ("Ünï".encode("utf-16"), "utf-16", "Ünï"),
+        ("川".encode("cp932"), "shift_jis", "川"),
+        ("Ünï".encode(), "utf-8", "Ünï"),
+        ("Ünï".encode(), "nonsense", "Ünï"),
+        ("Ünï".encode(), "utf-7", "Ünï"),
+    ],
+)
+async def test_the_encoding_that_a_server_names(content: bytes, charset: str, text: str) -> None:
+    assert (await read_page(fetched(content, "text/plain", charset))).text == text
+
+
+def test_what_is_hidden_goes_and_the_text_behind_it_stays() -> None:
+    page = b"<html><body>a<p hidden>x</p>b<p hidden>y<i hidden>z</i></p>c<b>d</b>e<p hidden>w</p>f</body></html>"
+    assert b"<body>abc<b>d</b>ef</body>" in shown(page)
+
+
+def test_many_hidden_elements_take_time_in_step_with_their_number() -> None:
+    began = time.process_time()
+    assert shown(b"<html><body>" + b"<p hidden>a</p>t" * 160_000).count(b"t") > 160_000
+    assert time.process_time() - began < 10
+
+
+@pytest.mark.parametrize("page", ["<div>" * 200 + "x" + "</div>" * 200, "<p>a</p>" * 400])
+async def test_a_page_beyond_the_looking_for_an_article_is_read_as_a_browser_shows_it(page: str) -> None:
+    began = time.process_time()
+    text = (await read_page(fetched(f"<html><body>{page * 150}</body></html>".encode()))).text
+    assert len(text.splitlines()) == 150 * (1 if "div" in page else 400)
+    assert time.process_time() - began < 8
