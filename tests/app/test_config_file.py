@@ -12,7 +12,7 @@ import pytest
 
 from reground.app.cli import run
 from reground.app.cli.commands import cli
-from reground.app.cli.config import config_keys
+from reground.app.cli.config import check_found, config_keys
 from reground.models.options import ModelOptions, Price
 from reground.testing.openai_server import MockOpenAI
 from tests.data import ROOT
@@ -152,3 +152,44 @@ def test_prompts_can_be_set_for_eval_and_compare_too(home: Path) -> None:
         assert run(["compare", *where, "--methods", "direct,cot", "--budgets", "2k", *one]) == 0
     assert len(heard) == 6
     assert sum(prompt.startswith("Tell me: Who wrote") for prompt in heard) == 4
+
+
+CODE = ["method", "web", "retriever", "task"]
+
+
+@pytest.mark.parametrize("key", CODE)
+@pytest.mark.parametrize("value", ["./own.py", "own.py:NAME", "brave, own.py:search"])
+def test_a_file_that_only_lay_here_runs_no_code(
+    key: str, value: str, home: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (home / "own.py").write_text("open('ran', 'w')\n")
+    (home / "reground.toml").write_text(f'{key} = "{value}"\n')
+    assert run(["ask", "Why?", "--model", "openai/x", "--base-url", "http://127.0.0.1:9/v1"]) == 2
+    said = capsys.readouterr().err
+    assert f"{key} in reground.toml names code" in said and "pass --config reground.toml" in said
+    assert not (home / "ran").exists()
+
+
+def test_a_file_that_was_named_may_run_code(home: Path) -> None:
+    (home / "own.py").write_text("open('ran', 'w')\n")
+    (home / "reground.toml").write_text('method = "./own.py"\nmodel = "openai/x"\n')
+    assert run(["ask", "Why?", "--config", "reground.toml"]) == 2  # it is no method
+    assert (home / "ran").exists()
+
+
+def test_a_file_that_only_lay_here_sends_no_key_that_it_names(
+    home: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTHER_KEY", "sk-other-key-of-the-user")
+    with serving(MockOpenAI(lambda body: "Answer: W0")) as server:
+        (home / "reground.toml").write_text(
+            f'model = "openai/mock"\nmethod = "direct"\nbase_url = "{server.url}"\napi_key_env = "OTHER_KEY"\n'
+        )
+        assert run(["ask", "Why?"]) == 2
+        assert "pass --config reground.toml" in capsys.readouterr().err
+        assert not server.most_at_once
+        assert run(["ask", "Why?", "--config", "reground.toml"]) == 0
+
+
+def test_a_text_with_a_dot_is_no_code(home: Path) -> None:
+    check_found({"corpus": "docs.python", "settings": {"prompts": {"answer": "Write a.py. Then {question}"}}, "k": 3})

@@ -37,9 +37,9 @@ class Listed:
 class Client:
     """A running service."""
 
-    def __init__(self, retriever: Listed, concurrency: int) -> None:
+    def __init__(self, retriever: Listed, concurrency: int, host: str = "127.0.0.1") -> None:
         self.retriever = retriever
-        self.runner = web.AppRunner(service(retriever, concurrency=concurrency))
+        self.runner = web.AppRunner(service(retriever, concurrency=concurrency, host=host))
         self.url = ""
 
     async def __aenter__(self) -> Client:
@@ -51,9 +51,10 @@ class Client:
     async def __aexit__(self, *error: object) -> None:
         await self.runner.cleanup()
 
-    async def ask(self, body: object) -> tuple[int, Any]:
+    async def ask(self, body: object, headers: dict[str, str] | None = None) -> tuple[int, Any]:
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        async with aiohttp.ClientSession() as session, session.post(f"{self.url}/retrieve", data=data) as response:
+        posted = {"data": data, "headers": headers}
+        async with aiohttp.ClientSession() as session, session.post(f"{self.url}/retrieve", **posted) as response:
             return response.status, await response.json(content_type=None) if response.status != 413 else None
 
 
@@ -112,3 +113,31 @@ async def test_a_retriever_that_fails_is_a_bad_gateway(client: Client) -> None:
 async def test_health(client: Client) -> None:
     async with aiohttp.ClientSession() as session, session.get(f"{client.url}/healthz") as response:
         assert await response.json() == {"status": "ok", "retriever": "listed"}
+
+
+@pytest.mark.parametrize(
+    "headers",
+    [
+        {"Host": "evil.example:8765"},
+        {"Host": "evil.example:8765", "Origin": "http://evil.example:8765", "Sec-Fetch-Site": "same-origin"},
+        {"Origin": "https://evil.example"},
+        {"Origin": "null"},
+        {"Sec-Fetch-Site": "cross-site"},
+        {"Sec-Fetch-Site": "same-site"},
+    ],
+)
+async def test_a_page_of_the_web_cannot_ask(client: Client, headers: dict[str, str]) -> None:
+    status, said = await client.ask({"queries": ["a"]}, {"Content-Type": "text/plain", **headers})
+    assert status == 403 and said["error"]
+
+
+async def test_a_program_may_ask_with_any_type_and_a_page_of_this_address_too(client: Client) -> None:
+    own = {"Origin": client.url, "Sec-Fetch-Site": "same-origin"}
+    for headers in ({"Content-Type": "text/plain"}, {"Content-Type": "application/json"}, own):
+        assert (await client.ask({"queries": ["a"]}, headers))[0] == 200
+
+
+async def test_the_name_of_the_host_option_is_taken() -> None:
+    async with Client(Listed(), 4, host="search.example") as running:
+        assert (await running.ask({"queries": ["a"]}, {"Host": "search.example:8765"}))[0] == 200
+        assert (await running.ask({"queries": ["a"]}, {"Host": "evil.example"}))[0] == 403

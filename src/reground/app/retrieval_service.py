@@ -3,11 +3,15 @@
 Asked {"queries": [...], "topk": 3, "return_scores": true} it answers {"result": [[{"document": {"id", "contents",
 "title", "text", "url"}, "score"}, ...], ...]}, a list for each query in their order; without return_scores it gives the
 documents alone. `contents` is the title in quotation marks, a new line, and the text.
+
+Programs may ask, web pages may not: a request must name this server as its host (DNS rebinding), and a browser's post
+must not come from another site.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from aiohttp import web
@@ -16,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from reground.core.bodies import MIB
 from reground.core.errors import RegroundError
 from reground.core.evidence import Passage, Retriever
+from reground.core.hosts import names_this
 
 MOST_QUERIES = 512
 MOST_PASSAGES = 100
@@ -33,9 +38,9 @@ class Order(BaseModel):
     return_scores: bool = False
 
 
-def service(retriever: Retriever, *, concurrency: int = 32) -> web.Application:
-    """The service. concurrency: searches at once; others wait."""
-    app = web.Application(client_max_size=4 * MIB)
+def service(retriever: Retriever, *, concurrency: int = 32, host: str = "127.0.0.1") -> web.Application:
+    """The service. concurrency: searches at once; others wait. host: the address that it listens at."""
+    app = web.Application(client_max_size=4 * MIB, middlewares=[_guard(host)])
     room = asyncio.Semaphore(concurrency)
 
     async def search(query: str, k: int) -> list[Passage]:
@@ -63,6 +68,30 @@ def service(retriever: Retriever, *, concurrency: int = 32) -> web.Application:
     app.router.add_post("/retrieve", retrieve)
     app.router.add_get("/healthz", health)
     return app
+
+
+def _guard(host: str) -> Any:
+    """Refuse what a web page of another site sends, under its own name or under one that was turned to this address."""
+
+    @web.middleware
+    async def guard(
+        request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        if not names_this(request.headers.get("Host", ""), host):
+            return _refused(403, "this name is not the service's: ask it by its address, or name it with --host")
+        if request.method == "POST" and not _is_own(request):
+            return _refused(403, "pages of other sites may not ask")
+        return await handler(request)
+
+    return guard
+
+
+def _is_own(request: web.Request) -> bool:
+    """Whether a post comes from a program or from this address: every browser names the origin of a post."""
+    site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
+    if site not in (None, "same-origin"):
+        return False
+    return origin is None or origin == f"http://{request.headers.get('Host', '')}"
 
 
 def _refused(status: int, why: str) -> web.Response:

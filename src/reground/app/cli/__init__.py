@@ -7,11 +7,13 @@ evaluation finished with failed questions; 4 an answer that rests on no document
 
 from __future__ import annotations
 
+import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from reground.app.cli.codes import EXIT_BUG, EXIT_INTERRUPTED, EXIT_SURROUNDINGS
@@ -70,7 +72,8 @@ def _is_busy() -> bool:
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code. An error that the user can fix shows no stack trace."""
     try:
-        return _run(arguments)
+        with _shown_warnings():
+            return _run(arguments)
     except KeyboardInterrupt:  # during the imports, which take most of a short command's time
         return _interrupted()
 
@@ -106,6 +109,27 @@ def _run(arguments: Sequence[str] | None) -> int:
             return EXIT_SURROUNDINGS
         _say(f"internal error: {type(error).__name__}: {error} (set REGROUND_DEBUG=1 to see where; please report it)")
         return EXIT_BUG
+
+
+class _Warnings(logging.Handler):
+    """Prints what reground's own loggers say as every other line: it may hold a server's words."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        from reground.app.cli.terminal import say
+
+        say(self.format(record), error=True)
+
+
+@contextmanager
+def _shown_warnings() -> Iterator[None]:
+    log, shown = logging.getLogger("reground"), _Warnings()
+    before, log.propagate = log.propagate, False
+    log.addHandler(shown)
+    try:
+        yield
+    finally:
+        log.removeHandler(shown)
+        log.propagate = before
 
 
 def _interrupted() -> int:

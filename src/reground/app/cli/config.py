@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,12 +19,16 @@ DEFAULT = "reground.toml"
 _INNER = "__"
 _NO_KEYS = {"config", "set", "help", "version", "install_completion", "show_completion"}
 _NONE = frozenset({"none", "null"})
+_CODE = re.compile(r"\.py(?:[:+]\S*)?\s*(?:,|$)")
+"""The end of a value that names a file of code, alone or among others."""
 
 
 def _heed(context: typer.Context, path: Path | None) -> Path | None:
     """Use the file's values for options that are not given."""
     if not context.resilient_parsing:
         config = read_config(path)
+        if path is None:
+            check_found(config)
         check_config(config, config_keys(context.find_root().command))
         given = dict(_given(context, config, path or Path(DEFAULT)))
         context.meta[SETTINGS] = config.get(SETTINGS, {})
@@ -84,6 +89,27 @@ def check_config(config: Mapping[str, Any], known: Mapping[str, set[str]]) -> No
             if inner not in known[key]:
                 near = did_you_mean(inner, known[key])
                 raise ConfigurationError(f"[{key}] in the configuration has an unknown key {inner!r}; {near}")
+
+
+def check_found(config: Mapping[str, Any]) -> None:
+    """Refuse a configuration that only lay in the current folder where it would run code, or send a key that it names
+    to a server that it names. Raises ConfigurationError."""
+    values = list(_values(config))
+    pass_it = f"{DEFAULT} was only found here: if it is yours, pass --config {DEFAULT}"
+    for key, value in values:
+        if isinstance(value, str) and _CODE.search(value):
+            raise ConfigurationError(f"{key} in {DEFAULT} names code, {value!r}, and {pass_it}")
+    if {"api_key_env", "base_url"} <= {key for key, _ in values}:
+        raise ConfigurationError(f"{DEFAULT} has api_key_env and base_url, which send a key to a server, and {pass_it}")
+
+
+def _values(config: Any, key: str = "") -> Iterator[tuple[str, Any]]:
+    """Every value at any depth, with the key that is nearest to it."""
+    if isinstance(config, Mapping | list):
+        for name, inner in config.items() if isinstance(config, Mapping) else ((key, each) for each in config):
+            yield from _values(inner, name)
+    else:
+        yield key, config
 
 
 def _options(command: Any) -> Iterator[tuple[str, Any]]:

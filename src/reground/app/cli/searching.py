@@ -194,7 +194,7 @@ async def _serve(order: ServeRetrieval, err: Console) -> None:
         def ready(url: str) -> None:
             err.print(f"serving {retriever.name} at {url}/retrieve; Ctrl-C ends it", soft_wrap=True)
 
-        app = service(retriever, concurrency=order.concurrency)
+        app = service(retriever, concurrency=order.concurrency, host=order.host)
         await serve_until_interrupted(app, order.host, order.port, ready)
 
 

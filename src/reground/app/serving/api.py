@@ -85,7 +85,8 @@ def application(engine: Engine, order: Serve, keys: Keys | None = None, *, here:
     routes = [Route(path, _At(path, answer), methods=[method]) for method, path, answer in paths]
     origins = order.allow_origin or []
     router = Router(routes, redirect_slashes=False, default=nothing)
-    app: ASGIApp = Door(router, metrics, keys, here=here and keys is None, origins=origins)
+    host = "localhost" if here else order.host
+    app: ASGIApp = Door(router, metrics, keys, host=host, origins=origins)
     if origins:
         app = CORSMiddleware(
             app,

@@ -30,6 +30,7 @@ log = logging.getLogger("reground.serve")
 SEEN = "reground.seen"
 """The key in a request's scope under which `Seen` lies."""
 _OPEN = frozenset(("/healthz", "/openapi.json"))
+_WRONG_HOST = "without keys this server is asked by its address, or by a name that --allow-origin http://NAME lets in"
 _GONE = 499
 """The status in the log of a request whose client went away, as other servers write it."""
 
@@ -56,17 +57,18 @@ def note_failure(seen: Seen, error: Exception) -> None:
 class Door:
     """Lets requests in and turns every failure into an error of OpenAI's form.
 
-    keys: who may ask; None lets everyone. here: whether only this machine is meant, so that the Host header must name
-    it: a page of the web whose name was turned to this address would send its own. origins: the web pages that may ask.
+    keys: who may ask; None lets everyone. host: the address that the server listens at. Without keys the Host header
+    must name it: a page of the web whose name was turned to this address would send its own. origins: the web pages
+    that may ask, and so the further names of the server.
     """
 
     def __init__(
-        self, app: ASGIApp, metrics: Metrics, keys: Keys | None, *, here: bool, origins: Collection[str] = ()
+        self, app: ASGIApp, metrics: Metrics, keys: Keys | None, *, host: str, origins: Collection[str] = ()
     ) -> None:
         self._app = app
         self._metrics = metrics
         self._keys = keys
-        self._here = here
+        self._host = host
         self._origins = frozenset(origins)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -114,9 +116,12 @@ class Door:
 
     def _check_host(self, headers: Mapping[str, str]) -> None:
         host, origin = headers.get("host", ""), headers.get("origin")
-        if self._here and not names_this(host, "localhost"):
-            raise Refusal(403, "this server is asked as localhost or 127.0.0.1 alone", code="wrong_host")
-        if origin is None or "*" in self._origins or origin in self._origins or origin.partition("://")[2] == host:
+        if "*" in self._origins:
+            return
+        named = names_this(host, self._host) or host in {each.partition("://")[2] for each in self._origins}
+        if self._keys is None and not named:
+            raise Refusal(403, _WRONG_HOST, code="wrong_host")
+        if origin is None or origin in self._origins or origin.partition("://")[2] == host:
             return
         raise Refusal(
             403, "pages of this origin may not ask; the server's --allow-origin lets them", code="wrong_origin"
