@@ -194,7 +194,7 @@ def test_what_does_not_belong_to_the_run_is_refused(change: str, why: str, finis
 
 
 def test_runs_of_a_task_in_a_file_of_ones_own_are_judged_where_it_is_named(finished, tmp_path: Path, capfd) -> None:
-    server, _, options = finished
+    _, _, options = finished
     own = tmp_path / "own.py"
     own.write_text(
         "from reground.evaluation.tasks.qa import SINGLE_HOP, Loader\n"

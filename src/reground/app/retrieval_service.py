@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from reground.core.bodies import MIB
 from reground.core.errors import RegroundError
 from reground.core.evidence import Passage, Retriever
-from reground.core.hosts import names_this
+from reground.core.hosts import is_own_post, names_this
 
 MOST_QUERIES = 512
 MOST_PASSAGES = 100
@@ -79,19 +79,11 @@ def _guard(host: str) -> Any:
     ) -> web.StreamResponse:
         if not names_this(request.headers.get("Host", ""), host):
             return _refused(403, "this name is not the service's: ask it by its address, or name it with --host")
-        if request.method == "POST" and not _is_own(request):
+        if request.method == "POST" and not is_own_post(request.headers):
             return _refused(403, "pages of other sites may not ask")
         return await handler(request)
 
     return guard
-
-
-def _is_own(request: web.Request) -> bool:
-    """Whether a post comes from a program or from this address: every browser names the origin of a post."""
-    site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
-    if site not in (None, "same-origin"):
-        return False
-    return origin is None or origin == f"http://{request.headers.get('Host', '')}"
 
 
 def _refused(status: int, why: str) -> web.Response:

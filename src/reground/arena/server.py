@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from reground.arena.booth import Booth, Said, Stale
 from reground.arena.votes import judge_name
 from reground.core.errors import StorageError
-from reground.core.hosts import names_this
+from reground.core.hosts import is_own_post, names_this
 
 _LARGEST = 16 * 1024
 """Bytes of a request's body."""
@@ -128,7 +128,7 @@ def _guard(host: str) -> Any:
         try:
             if not names_this(request.headers.get("Host", ""), host):
                 response: web.StreamResponse = _refused(421, "this is not the address of the arena")
-            elif request.method == "POST" and not _is_own_page(request):
+            elif request.method == "POST" and not is_own_post(request.headers):
                 response = _refused(403, "only the arena's own page may post here")
             else:
                 response = await handler(request)
@@ -138,11 +138,3 @@ def _guard(host: str) -> Any:
         return response
 
     return guard
-
-
-def _is_own_page(request: web.Request) -> bool:
-    """Whether a post comes from this server's page, or from a program: every browser names the origin of a post."""
-    site, origin = request.headers.get("Sec-Fetch-Site"), request.headers.get("Origin")
-    if site not in (None, "same-origin"):
-        return False
-    return origin is None or origin == f"http://{request.headers.get('Host', '')}"

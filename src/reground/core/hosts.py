@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 import socket
+from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 
@@ -33,3 +34,11 @@ def names_this(asked: str, listening: str) -> bool:
     except ValueError:
         return not is_loopback(listening) and name in {socket.gethostname().lower(), socket.getfqdn().lower()}
     return address.is_loopback or not is_loopback(listening)
+
+
+def is_own_post(headers: Mapping[str, str]) -> bool:
+    """Whether a post comes from this server's page, or from a program: every browser names the origin of a post."""
+    site, origin = headers.get("Sec-Fetch-Site"), headers.get("Origin")
+    if site not in (None, "same-origin"):
+        return False
+    return origin is None or origin == f"http://{headers.get('Host', '')}"
