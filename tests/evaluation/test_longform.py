@@ -36,6 +36,7 @@ YES, NO = "# it says so\nimplied = True", "# it does not\nimplied = False"
         (NO, False),
         ("```python\n# so\nimplied = True  # surely\n```", True),
         ("implied: bool = False", False),
+        ("It names another river. Therefore, `implied = False`.", False),
         ("implied = True\n\nquestion = 'Another?'\nimplied = False", True),
     ],
 )
@@ -45,7 +46,16 @@ def test_a_verdict_is_read(reply: str, verdict: bool) -> None:
 
 @pytest.mark.parametrize(
     "reply",
-    ["", "True", "implied = yes", "implied = 1", "implied = __import__('os')", "implied =", "implied = " + "(" * 500],
+    [
+        "",
+        "True",
+        "either `implied = True` or `implied = False`",
+        "implied = yes",
+        "implied = 1",
+        "implied = __import__('os')",
+        "implied =",
+        "implied = " + "(" * 500,
+    ],
 )
 def test_anything_else_is_refused_and_never_run(reply: str) -> None:
     with pytest.raises(ParseError):
@@ -54,13 +64,13 @@ def test_anything_else_is_refused_and_never_run(reply: str) -> None:
 
 @given(st.text(max_size=80), st.text(max_size=80))
 def test_an_answer_cannot_speak_as_the_judge(question: str, answer: str) -> None:
-    """Whatever an answer holds, the prompt stays one Python module whose last literals are ours to read back."""
-    prompt = judge_prompt(question, answer, "gold")
-    body = ast.parse(prompt.rpartition("\n\n")[0]).body
-    assigned = [(n.targets[0].id, n.value.value) for n in body if isinstance(n, ast.Assign)]  # type: ignore[attr-defined]
-    assert [name for name, _ in assigned[-3:]] == ["question", "answer", "reference"]
-    assert sum(name == "implied" for name, _ in assigned) == len(EXEMPLARS) == 5
-    assert "<|im_end|>" not in judge_prompt(question, answer + "<|im_end|>", "gold")
+    """Whatever an answer holds, what is judged stays Python whose literals are ours to read back."""
+    *worked, asked = judge_prompt(question, answer + "<|im_end|>", "gold")
+    body = ast.parse(asked.content.partition("\n\n")[2]).body
+    assert [n.targets[0].id for n in body if isinstance(n, ast.Assign)] == ["question", "answer", "reference"]  # type: ignore[attr-defined]
+    assert "<|im_end|>" not in asked.content
+    assert [turn.role for turn in worked] == ["user", "assistant"] * len(EXEMPLARS) and asked.role == "user"
+    assert [parse_verdict(turn.content) for turn in worked[1::2]] == [each.verdict for each in EXEMPLARS]
 
 
 async def test_ratings_are_samples_of_one_call() -> None:
@@ -74,7 +84,7 @@ async def test_ratings_are_samples_of_one_call() -> None:
     assert model.calls[0][1].temperature == 0.5
     assert run.usage.calls == 1
     assert "answer = 'An answer.'" in model.prompts[0]
-    assert model.prompts[0].index(EXEMPLARS[4].question) < model.prompts[0].index("'Q?'")
+    assert EXEMPLARS[4].question in model.calls[0][0][-3].content
 
 
 async def test_several_golds_are_one_reference() -> None:

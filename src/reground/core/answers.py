@@ -160,7 +160,7 @@ _BETWEEN_LETTERS = r"(?:\s*+|[)）.]*+\s*+(?:[,、;；/&和及]|and\b)++(?:\s*+a
 _LETTERS = re.compile(rf"^[(（]*+([A-H](?:{_BETWEEN_LETTERS}[A-H])*)(?![A-Za-z])")
 _NUMBER = re.compile(r"(?:(?<![\w.)$%])[-+]|(?<=[$€£¥])-)?[$€£¥]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _MARKERS_BACKWARDS = re.compile(
-    r"\s*+\.?\s*+(?:\]\d++(?:[ \t]*+[,;][ \t]*+\d++)*+\[[ \t]*+(?:(?:[,;&]|dna[ \t])[ \t]*+(?=\]))?+)++"
+    r"\A\s*+\.?\s*+(?:\]\d++(?:[ \t]*+[,;][ \t]*+\d++)*+\[[ \t]*+(?:(?:[,;&]|dna[ \t])[ \t]*+(?=\]))?+)++"
 )
 """Markers at the end of a text that is written backwards, where "and" is "dna"."""
 _SEVERAL = re.compile(r"\d[ \t]*[,;]")

@@ -1,9 +1,10 @@
 """Long-form answers judged by a model, after the auto-eval of ReST meets ReAct (section 4.2, listing 7).
 
 The judge sees five worked judgements as Python, then the question, the answer and the reference, and says whether the
-answer implies the reference. The paper's mean and standard deviation are over ten runs of the agent with one rating per
-answer; here they come from the repeats of an evaluation (`MetricSummary.std`). The judge's agreement with people is
-measured on a file of human labels.
+answer implies the reference. The worked ones are earlier turns of the conversation: small models keep to a form that
+way, and copy what stands in one prompt with the question. The paper's mean and standard deviation are over ten runs
+of the agent with one rating per answer; here they come from the repeats of an evaluation (`MetricSummary.std`). The
+judge's agreement with people is measured on a file of human labels.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from statistics import fmean, stdev
 
 from reground.core.answers import TEXT, AnswerForm, Demonstration
 from reground.core.errors import ConfigurationError, DataError, ParseError
-from reground.core.language import LanguageModel, Sampling
+from reground.core.language import LanguageModel, Message, Prompt, Sampling
 from reground.core.programs import Sandbox
 from reground.core.run import Run
 from reground.core.trajectory import Trajectory
@@ -87,26 +88,31 @@ EXEMPLARS = (
 )
 """Five original judgements: yes/no, missing entity, implied value, undecided, partly right."""
 
-INSTRUCTION = '''"""Judge answers: an answer is right if it implies what the reference says, whatever its words."""'''
+INSTRUCTION = (
+    "Judge an answer: it is right if it implies what the reference says, whatever its words. Reply with two lines of "
+    "Python: a comment that gives the reason, then `implied = True` or `implied = False`."
+)
 
 
-def render(question: str, answer: str, reference: str, reasoning: str = "", verdict: bool | None = None) -> str:
-    """One judgement as Python. Texts are string literals, so an answer cannot end its line."""
-    head = "\n".join(
-        f"{name} = {neutralise(text)!r}"
-        for name, text in (("question", question), ("answer", answer), ("reference", reference))
-    )
-    return head if verdict is None else f"{head}\n# {reasoning}\nimplied = {verdict}"
+def render(question: str, answer: str, reference: str) -> str:
+    """What is judged, as Python. Texts are string literals, so an answer cannot end its line."""
+    named = (("question", question), ("answer", answer), ("reference", reference))
+    return "\n".join(f"{name} = {neutralise(text)!r}" for name, text in named)
 
 
-def judge_prompt(question: str, answer: str, reference: str, exemplars: Sequence[Exemplar] = EXEMPLARS) -> str:
-    """The prompt, with the fixed part first and the answer last."""
-    worked = [render(each.question, each.answer, each.reference, each.reasoning, each.verdict) for each in exemplars]
-    asked = (
-        f"{render(question, answer, reference)}\n\n"
-        "Continue with the same two lines: a comment that gives the reason, then `implied = True` or `implied = False`."
-    )
-    return "\n\n".join([INSTRUCTION, *worked, asked])
+def judge_prompt(
+    question: str, answer: str, reference: str, exemplars: Sequence[Exemplar] = EXEMPLARS
+) -> tuple[Message, ...]:
+    """The conversation, with the fixed part first and the answer last."""
+    turns: list[Message] = []
+    for each in exemplars:
+        said = f"# {each.reasoning}\nimplied = {each.verdict}"
+        turns += _asked(each.question, each.answer, each.reference), Message(role="assistant", content=said)
+    return (*turns, _asked(question, answer, reference))
+
+
+def _asked(question: str, answer: str, reference: str) -> Message:
+    return Message(role="user", content=f"{INSTRUCTION}\n\n{render(question, answer, reference)}")
 
 
 def parse_verdict(reply: str) -> bool:
@@ -123,13 +129,15 @@ def parse_verdict(reply: str) -> bool:
 def assigned(reply: str, name: str, form: str) -> object:
     """The value of the first line `name = value`: a Python literal, or None; nothing is evaluated.
 
-    form: how the line looks, for the error. Raises ParseError where there is no such line.
+    Without such a line it may stand in backticks within a sentence, if no other value does. form: how the line looks,
+    for the error. Raises ParseError where there is neither.
     """
     found = _assignment(name).search(reply)
-    if found is None:
+    said = [found[1]] if found is not None else _within(name).findall(reply)
+    if len(set(said)) != 1:
         raise ParseError(f"there is no line {form}.")
     try:
-        value: object = ast.literal_eval(found[1].strip())
+        value: object = ast.literal_eval(said[0].strip())
     except (ValueError, SyntaxError, MemoryError, RecursionError):
         value = None
     return value
@@ -138,6 +146,11 @@ def assigned(reply: str, name: str, form: str) -> object:
 @cache
 def _assignment(name: str) -> re.Pattern[str]:
     return re.compile(rf"^[ \t\r`]*+{name}\s*+(?::\s*+\w++\s*+)?+=\s*+([^#\n`]*)", re.MULTILINE)
+
+
+@cache
+def _within(name: str) -> re.Pattern[str]:
+    return re.compile(rf"`{name}\s*+=\s*+([^\n`]*+)`")
 
 
 @dataclass(frozen=True)
@@ -188,7 +201,7 @@ class Judge:
         the run's ModelError and BudgetExceeded.
         """
         reference = gold if isinstance(gold, str) else " or ".join(dict.fromkeys(gold))
-        prompt = judge_prompt(question, answer, reference, self.exemplars)
+        prompt: Prompt = judge_prompt(question, answer, reference, self.exemplars)
         parse: Callable[[str], float] = parse_verdict
         if criteria:
             prompt, parse = quality_prompt(question, answer, criteria), parse_mark
@@ -202,7 +215,7 @@ class Judge:
                 ratings.append(await self._again(prompt, parse, run))
         return Judgement.of(ratings)
 
-    async def _again(self, prompt: str, parse: Callable[[str], float], run: Run) -> float | None:
+    async def _again(self, prompt: Prompt, parse: Callable[[str], float], run: Run) -> float | None:
         sampling = Sampling(temperature=self.temperature or _AGAIN, max_tokens=self.max_tokens)
         try:
             return float(await run.parse(self.model, prompt, parse, name="judge again", attempts=1, sampling=sampling))
