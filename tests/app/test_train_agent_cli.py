@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,12 @@ pytest.importorskip("trl", reason="needs the extra [train]")
 pytest.importorskip("accelerate", reason="needs the extra [train]")
 
 from reground.app.cli import run
-from reground.methods.search_agent.actions import GivenAnswer, LinkSelection, Search, Terminate, reply
+from reground.app.cli.background import THREAD
+from reground.core.lines import append_line
+from reground.core.trajectory import Candidate, ChooseStep, Failure, Trajectory
+from reground.evaluation.records import Record, RunConfig
+from reground.evaluation.results import open_run
+from reground.methods.search_agent.actions import GivenAnswer, LinkSelection, Search, Terminate, as_data, reply
 from reground.methods.search_agent.prompts import Prompts
 from reground.testing.openai_server import MockOpenAI
 from tests.app.test_eval_cli import QUESTIONS
@@ -31,6 +37,7 @@ SAID = {
     "relevance": ["No code at all."],
     "grounding": ["ACTION_SELECTED = Check_Answer(passed=True)  # [END]"],
 }
+LONG = [{"role": "user", "content": "a " * 5000}, {"role": "assistant", "content": "b"}]
 
 
 def teacher(body: dict[str, Any]) -> str | list[str]:
@@ -60,7 +67,7 @@ def given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[Moc
 
 def test_all_stages_one_after_the_other(given: tuple[MockOpenAI, list[str]], tmp_path: Path, capfd) -> None:
     server, options = given
-    out, base = str(tmp_path / "out"), str(tiny_llama(tmp_path / "base"))
+    out, base = str(tmp_path / "out"), str(tiny_llama(tmp_path / "base", context=4096))
     grow = ["train", "agent", "grow", "--task", "nq_open_train", *options, "--out", out, "--limit", "3"]
     grow += ["--repeats", "2", "--set", "samples=2", "--set", "max_searches=2"]
     assert run([*grow, "--dry-run"]) == 0
@@ -98,10 +105,18 @@ def test_all_stages_one_after_the_other(given: tuple[MockOpenAI, list[str]], tmp
     assert SEARCHES[1] in again
 
     capfd.readouterr()
-    fit = ["train", "agent", "fit", "--out", out, "--base", base, "--max-length", "128", "--threads", "1"]
+    fit = ["train", "agent", "fit", "--out", out, "--base", base, "--max-length", "4096", "--threads", "1"]
     assert run([*fit, "--dry-run"]) == 0
-    assert run([*fit, "--epochs", "2", "--learning-rate", "1e-3"]) == 0
-    assert f"--model hf/{out}/model --set shots=0" in " ".join(capfd.readouterr().out.split())
+    told = f"note: 1 of {len(rows) + 1} rows are longer than max_length=4096 and are left out"
+    assert "note: " not in capfd.readouterr().out
+    mixed = tmp_path / "out" / "data" / "mixture.jsonl"
+    append_line(mixed, json.dumps({**rows[0], "messages": [rows[0]["messages"][0], *LONG]}))
+    assert run([*fit, "--dry-run"]) == 0
+    assert told in capfd.readouterr().out
+    assert run([*fit, "--quiet", "--epochs", "2", "--learning-rate", "1e-3"]) == 0
+    said = capfd.readouterr()
+    assert f"--model hf/{out}/model --set shots=0" in " ".join(said.out.split())
+    assert told + "\n" in said.err
     steps = [
         json.loads(line) for line in (tmp_path / "out" / "fit" / "model" / "metrics.jsonl").read_text().splitlines()
     ]
@@ -140,3 +155,56 @@ def test_failed_questions_are_told_and_tried_again_by_the_same_command(
     assert run(grow) == 0, capfd.readouterr().err
     assert 0 < len(server.received) - paid < paid, "only the failed one is asked again"
     assert json.loads((tmp_path / "out" / "grown" / "summary.json").read_text())["failed"] == 0
+
+
+def test_a_budget_limits_and_scales_what_is_grown(given: tuple[MockOpenAI, list[str]], tmp_path: Path) -> None:
+    _, options = given
+    grow = ["train", "agent", "grow", "--task", "nq_open_train", *options, "--out", str(tmp_path / "out")]
+    assert run([*grow, "--limit", "1", "--budget-tokens", "3000"]) == 0
+    config = json.loads((tmp_path / "out" / "grown" / "config.json").read_text())
+    assert config["budget"]["tokens"] == 3000
+    assert config["settings"]["samples"] == 2, "4 by default"
+    record = json.loads((tmp_path / "out" / "grown" / "scores.jsonl").read_text().splitlines()[0])
+    assert record["usage"]["prompt"] + record["usage"]["completion"] <= 3000
+
+
+def test_the_steps_of_failed_questions_are_left_out_and_counted(
+    given: tuple[MockOpenAI, list[str]], tmp_path: Path, capfd
+) -> None:
+    server, options = given
+    away = Failure(type="ModelError", message="away")
+    actions = [Search(query, "Nobody has named the writer so far.") for query in ("who wrote that book", "its writer")]
+    candidates = tuple(Candidate(text=reply(each), logprob=-0.1, data=as_data(each)) for each in actions)
+    step = ChooseStep(
+        span="", ordinal=0, name="decide", by="perplexity", context="STATE", candidates=candidates, chosen=0
+    )
+    config = RunConfig(task="t", data="d", primary="em", form="phrase", method="search_agent", model="m")
+    with open_run(tmp_path / "grown", config) as folder:
+        folder.append(Trajectory(id="q~0", question="Q?", method="search_agent", failure=away, steps=(step,)))
+        folder.append_record(Record(id="q~0", example="q", repeat=0, failure=away))
+    assert run(["train", "agent", "mix", "--out", str(tmp_path)]) == 0
+    assert capfd.readouterr().out == "0 steps (); left out: 1 of failed questions\n"
+    assert run(["train", "agent", "rank", *options[4:], "--out", str(tmp_path)]) == 2
+    assert not server.received
+
+
+def test_a_fit_is_in_the_thread_that_ctrl_c_need_not_wait_for(tmp_path: Path) -> None:
+    """In the main thread Ctrl-C would wait for the step, which is one call of a library."""
+    base = str(tiny_llama(tmp_path / "base"))
+    messages = [{"role": "user", "content": "a b"}, {"role": "assistant", "content": "c"}]
+    append_line(tmp_path / "data" / "mixture.jsonl", json.dumps({"question": "q", "messages": messages}))
+    names: set[str] = set()
+    ended = threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(0.005):
+            names.update(thread.name for thread in threading.enumerate())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        assert run(["train", "agent", "fit", "--out", str(tmp_path), "--base", base, "--threads", "1"]) == 0
+    finally:
+        ended.set()
+        watcher.join()
+    assert any(name.startswith(THREAD) for name in names)

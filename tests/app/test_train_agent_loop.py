@@ -20,7 +20,8 @@ from reground.core.trajectory import Failure
 from reground.evaluation.records import Record, RunConfig, Summary
 from reground.evaluation.results import open_run
 from reground.evaluation.summary import summarise
-from reground.training.agent.loop import Agent, Grow, Measure
+from reground.models.options import ModelOptions, Price
+from reground.training.agent.loop import Agent, Choose, Grow, Measure, Rank
 from tests.app.test_eval_cli import QUESTIONS
 from tests.app.test_train_agent_cli import given  # noqa: F401  a fixture
 from tests.training.tiny import tiny_llama
@@ -34,7 +35,7 @@ test_limit = 1
 no_untrained = true
 limit = 2
 epochs = 2
-max_length = 128
+max_length = 4096
 learning_rate = 0.001
 threads = 1
 
@@ -67,6 +68,11 @@ def test_a_configuration_file_runs_the_whole_loop_and_resumes(given, tmp_path: P
     page = (out / "report.md").read_text()
     assert "### exact match on the test questions" in page
     assert "| small, generation 1, unranked | 2 | " in page
+    passes = {
+        name: json.loads((out / "gen1" / f"{name}.json").read_text())["epoch"] for name in ("small", "small-unranked")
+    }
+    tested = page.partition("### Training data and exact match on the test questions")[2].splitlines()
+    assert [line.split(" | ")[3] for line in tested if line.startswith("| small, ")] == [*map(str, passes.values())]
     assert "generations-test.svg" in page
     assert (out / "generations-test.svg").exists()
     paid, kept = len(server.received), (out / "gen1" / "small" / "model.safetensors").stat().st_mtime_ns
@@ -157,3 +163,32 @@ def test_no_question_is_for_two_things(given, tmp_path: Path) -> None:  # noqa: 
         assert len(set(drawn)) == 6
     alone = loops.tasks_of(replace(order, validation=None, test_task="nq_open_test"))["test"]
     assert len(alone.examples()) == len(QUESTIONS)
+
+
+def test_a_measurement_is_of_its_own_task_and_a_student_has_no_adapter_or_price_of_the_teacher(tmp_path: Path) -> None:
+    options = ModelOptions(adapter=tmp_path, price=Price(1, 1, 1), base_url="http://localhost:1")
+    order = AgentLoop(
+        task="t_train", out=tmp_path, model="hf/large", bases="large", test_task="bamboogle", validation="hotpotqa",
+        test_limit=7, model_options=options,
+    )  # fmt: skip
+    plan = loops.planned(order)
+    planned = loops._Session(order, plan, {}, consoles()[1], True)
+    stages = [each.measure if isinstance(each, Choose) else each for each in plan.stages()]
+    measured = [(each, planned._measuring(each, tmp_path)) for each in stages if isinstance(each, Measure)]
+    assert {(each.split, own.task, own.limit) for each, own in measured} == {
+        ("test", "bamboogle", 7), ("validation", "hotpotqa", 40),
+    }  # fmt: skip
+    plain = replace(options, adapter=None, price=None)
+    for each, own in measured:
+        assert own.model_options == (options if each.data == "prompted" else plain), each.data
+    grown = [planned._using(each.agent, tmp_path, 1).model_options for each in stages if isinstance(each, Grow)]
+    assert grown == [options, plain]
+
+
+@pytest.mark.parametrize(("ranker", "same"), [(None, True), ("openai/m", True), ("openai/other", False)])
+def test_another_ranker_has_no_adapter_or_price_of_the_teacher(ranker: str | None, same: bool, tmp_path: Path) -> None:
+    options = ModelOptions(adapter=tmp_path, price=Price(1, 1, 1))
+    order = AgentLoop(task="t_train", out=tmp_path, model="openai/m", ranker=ranker, model_options=options)
+    ranking = loops._Session(order, loops.planned(order), {}, consoles()[1], True)._ranking(Rank(tmp_path))
+    assert ranking.model == (ranker or "openai/m")
+    assert ranking.model_options == (options if same else ModelOptions())

@@ -11,6 +11,8 @@ pytest.importorskip("trl", reason="needs the extra [train]")
 pytest.importorskip("accelerate", reason="needs the extra [train]")
 
 from reground.app.cli import run
+from reground.training.rewriter.warmup import demonstration
+from reground.training.rows import write_rows
 from tests.app.test_eval_cli import QUESTIONS, Server, data, server
 from tests.app.test_reranking import QUESTION as LINKED
 from tests.app.test_reranking import docs
@@ -55,7 +57,12 @@ def test_all_stages_one_after_the_other(server: Server, data: Path, training: Pa
     said = capfd.readouterr()
     assert "iteration 2 of 2: reward " in said.err
     assert (tmp_path / "out" / "model" / "config.json").is_file()
-    assert "## fit/ppo" in (tmp_path / "out" / "report.md").read_text()
+    page = (tmp_path / "out" / "report.md").read_text()
+    assert "## fit/ppo" in page
+    assert "4 questions to learn from, 2 others for validation, none of which was in the warm-up's data." in page
+    assert "of which" not in said.err
+    assert run([*learn, "--learning-rate", "1e-4", "--collapse-invalid", "1.1", "--passages", "2"]) == 2
+    assert "has other settings: method.total (was 3)" in capfd.readouterr().err
     assert run(["train", "rewriter", "eval", "--task", "bamboogle", *given]) == 0
     found = json.loads((tmp_path / "out" / "eval-bamboogle.json").read_text())
     assert list(found) == ["the question", f"{out}/warmup", f"{out}/model"]
@@ -63,6 +70,42 @@ def test_all_stages_one_after_the_other(server: Server, data: Path, training: Pa
     page = (tmp_path / "out" / "report.md").read_text()
     assert "| model | the question |" in page.replace(f"{out}/", "")
     assert "### Rewritings, and the place of the first passage with the answer" in page
+
+
+def test_questions_that_the_warm_up_learnt_from_choose_no_weights_where_others_are_left(
+    data: Path, training: Path, tmp_path: Path, capfd
+) -> None:
+    out = tmp_path / "out"
+    given = ("--corpus", str(training), "--data", str(data), "--out", str(out), "--validation", "2", "--dry-run")
+    for learnt in (4, 5):
+        few = [demonstration(each["id"], each["question"], "a query") for each in QUESTIONS[:learnt]]
+        write_rows(out / "data" / "warmup.jsonl", few)
+        assert run(["train", "rewriter", "ppo", "--task", "nq_open_train", *given]) == 0
+        told = "2 others for validation, 1 of which were in the warm-up's data, because it left too few"
+        assert (told in capfd.readouterr().err) == (learnt == 5)
+
+
+@pytest.mark.parametrize("stage", ["ppo --task nq_open_train --validation 2", "eval --task bamboogle"])
+@pytest.mark.parametrize(
+    ("setting", "why"), [("no_such=1", "has a setting 'no_such'"), ("content=x", "the setting content of")]
+)
+def test_settings_of_the_method_count_without_a_reader_too(
+    stage: str, setting: str, why: str, data: Path, training: Path, tmp_path: Path, capfd
+) -> None:
+    given = ("--corpus", str(training), "--data", str(data), "--out", str(tmp_path / "out"))
+    assert run(["train", "rewriter", *stage.split(), *given, "--set", setting]) == 2
+    assert why in " ".join(capfd.readouterr().err.split())
+
+
+def test_what_is_found_is_measured_with_the_methods_settings(data: Path, training: Path, tmp_path: Path) -> None:
+    """Of a note only so many words are read, and the last ones hold the answer."""
+    found = []
+    for more in ((), ("--set", "word_budget=6")):
+        given = ("--corpus", str(training), "--data", str(data), "--out", str(tmp_path / "out"), "--passages", "1")
+        assert run(["train", "rewriter", "eval", "--task", "bamboogle", *given, *more]) == 0
+        said = json.loads((tmp_path / "out" / "eval-bamboogle.json").read_text())["the question"]
+        found.append((said["hit"]["mean"], said["reciprocal rank"]["mean"]))
+    assert found == [(1, 1), (0, 0)]
 
 
 @pytest.mark.parametrize("stage", ["ppo --task nq_open_train --validation 2", "eval --task bamboogle"])

@@ -11,12 +11,14 @@ from pydantic import TypeAdapter, ValidationError
 import reground.critics
 from reground.core.critic import Critic
 from reground.core.errors import ConfigurationError
+from reground.core.evidence import Passage
 from reground.core.pairs import Pair
 from reground.core.run import Run
 from reground.critics import KINDS, Critics, by_kind, load, names, own_model, own_models
 from reground.critics.first import FirstCritic
+from reground.critics.fixed import GOALS as SENTENCES
 from reground.critics.fixed import stage_of
-from reground.methods.cr_planner.states import GOALS, SAYS, context
+from reground.methods.cr_planner.states import GOALS, SAYS, Goal, Observation, context
 from reground.models.scripted import ScriptedModel
 from tests.methods.test_cr_planner_states import walked
 
@@ -121,6 +123,35 @@ async def test_a_fixed_critic_knows_the_state_by_its_last_observation(stages: st
     other = "ROOT" if stage != "ROOT" else "DOC"
     elsewhere = load(f"fixed:{other}=RETRIEVE", model=ScriptedModel([]))
     assert list(await elsewhere.subgoal.score(pairs, Run())) == [0.0, -1.0, -2.0]
+
+
+HOW_TO = Passage(id="p", title="Bread", text="How to bake.\nStep 1: mix flour.\n\nSearch query: bread\nStep 2: bake.")
+
+
+@pytest.mark.parametrize(
+    ("goal", "seen", "stage"),
+    [
+        ("RETRIEVE", Observation("DOC", HOW_TO.text, HOW_TO), "DOC"),
+        ("REASON", Observation("RATIONALE", "I need the year.\nSearch query: year of X"), "RATIONALE"),
+        ("REASON", Observation("RATIONALE", "I know nothing.\n\nNothing new was found."), "RATIONALE"),
+        ("GENQUERY", Observation("QUERY", "Step 1: bread\nStep 2: butter"), "QUERY"),
+    ],
+)
+def test_an_observation_that_looks_like_another_one_is_not_taken_for_it(
+    goal: Goal, seen: Observation, stage: str
+) -> None:
+    state = walked("R", "Q").after(Observation(goal, SAYS[goal])).after(seen)
+    assert stage_of(context(state, "subgoal", tokens=500)) == stage == state.stage
+
+
+def test_a_document_that_quotes_a_sub_goal_does_not_hide_the_last_one() -> None:
+    quoting = HOW_TO.model_copy(update={"text": f"As planned:\n{SAYS['REASON']}\nStep 1: mix."})
+    state = walked("R", "Q").after(Observation("RETRIEVE", SAYS["RETRIEVE"]))
+    assert stage_of(context(state.after(Observation("DOC", "", quoting)), "subgoal", tokens=500)) == "DOC"
+
+
+def test_the_fixed_critic_knows_the_planners_sentences() -> None:
+    assert SENTENCES == SAYS
 
 
 async def test_the_first_is_best() -> None:

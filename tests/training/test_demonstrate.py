@@ -20,7 +20,14 @@ from reground.core.errors import ConfigurationError, DataError
 from reground.core.language import Message
 from reground.models import hf
 from reground.models.options import ModelOptions
-from reground.training.demonstrate import by_length, epoch_place, fit_demonstrations, fit_named, tokenised
+from reground.training.demonstrate import (
+    by_length,
+    epoch_place,
+    fit_demonstrations,
+    fit_named,
+    long_rows,
+    tokenised,
+)
 from reground.training.fitting import Fitting, Step
 from reground.training.rows import Demonstration
 from reground.training.weights import load_base
@@ -118,6 +125,29 @@ def test_only_the_reply_counts_and_a_long_prompt_loses_its_beginning(tmp_path: P
     assert tokenizer.decode(prompt) == "x y x y x y"
     with pytest.raises(ConfigurationError, match="4 tokens and does not fit max_length=4"):
         tokenised(tokenizer, row, most=4, apart=False)
+
+
+def test_rows_that_are_too_long_are_told_and_cut_or_left_out(tmp_path: Path) -> None:
+    base = str(tiny_llama(tmp_path / "base"))
+    long = [Demonstration(question="q", messages=(ROWS[0].messages[0], Message(role="assistant", content="a " * 18)))]
+    long += [
+        row.model_copy(update={"messages": (Message(role="user", content="x y " * 9), row.messages[1])})
+        for row in ROWS[:2]
+    ]
+    settings = Fitting(lora_rank=0, max_length=20, batch=1, threads=1)
+    for cut, steps, what in ((True, 7, "lose the beginning of their prompt"), (False, 5, "are left out")):
+        told: list[str] = []
+        taken: list[Step] = []
+        rows = [*ROWS, *long[cut:], ROWS[3]]
+        out = tmp_path / str(cut)
+        fit_named(out, "m", rows, base, settings, cut=cut, on_step=taken.append, on_note=told.append)
+        assert told == [f"{3 - cut} of {len(rows)} rows are longer than max_length=20 and {what}"]
+        assert told == [long_rows(rows, base, 20, cut=cut)]
+        assert len(taken) == steps
+    assert long_rows(ROWS, base, 20) is None
+    assert long_rows(long, "a-repository", 20) is None
+    with pytest.raises(DataError, match="no demonstration fits max_length=20: raise it"):
+        fit_named(tmp_path / "none", "m", long, base, settings, cut=False)
 
 
 @given(

@@ -208,6 +208,14 @@ def test_what_cannot_be_fitted_is_told_of(out: Path, tmp_path: Path) -> None:
         encoder(tmp_path, lora_rank=8)
     with pytest.raises(DataError, match="cannot read"):
         fit_critics(tmp_path / "empty", encoder(tmp_path))
+    report = (out / "data" / "report.json").read_text()
+    for broken in (None, "{", "{}"):
+        (out / "data" / "report.json").unlink()
+        if broken is not None:
+            (out / "data" / "report.json").write_text(broken)
+        with pytest.raises(DataError, match=r"report\.json: the data is not whole: run the data stage again"):
+            fit_critics(out, encoder(small_encoder(tmp_path / "base")), on_step=lambda name, step: pytest.fail(name))
+        (out / "data" / "report.json").write_text(report)
     lines = (out / "data" / "rationale.jsonl").read_text().splitlines()
     (out / "data" / "rationale.jsonl").write_text("\n".join([*lines[:3], '{"prompt": 1}', *lines[3:]]))
     with pytest.raises(DataError, match=r"rationale\.jsonl:4: "):

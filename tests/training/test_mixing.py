@@ -75,6 +75,13 @@ def test_a_model_and_a_search_that_both_know_something_are_joined() -> None:
     assert mixed > right(features_gaps(rows))
 
 
+def test_a_model_that_prefers_nothing_leaves_all_to_the_search() -> None:
+    rows, text = planted_rows(0.8)
+    mix = mix_of_gaps(rows, [0.0] * len(text))
+    assert mix.keys() == {"score", "rank"}
+    assert mix["score"] > 1
+
+
 def test_numbers_that_foretell_nothing_are_left_out() -> None:
     rows, text = planted_rows(0.9)
     draw = Random(1)

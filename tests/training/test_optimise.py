@@ -18,7 +18,7 @@ pytest.importorskip("accelerate", reason="needs the extra [train]")
 
 import torch
 
-from reground.core.errors import ConfigurationError, ModelError, TrainingFailed
+from reground.core.errors import ConfigurationError, ModelError, StorageError, TrainingFailed
 from reground.training.metrics import METRICS
 from reground.training.ppo import equations as ppo
 from reground.training.ppo.judging import Judged
@@ -144,6 +144,21 @@ def test_a_killed_training_goes_on_as_if_nothing_had_happened(make, tmp_path: Pa
     assert curve(tmp_path / "cut") == curve(tmp_path / "whole")
 
 
+def test_an_iterations_metrics_are_written_before_its_checkpoint(tmp_path: Path) -> None:
+    """A checkpoint that cannot be written stands for a kill just behind it: no row is lost, and none comes twice."""
+    settings = changed(iterations=3, episodes=16)
+    optimiser(tmp_path / "whole", settings).train()
+    blocked = tmp_path / "cut" / "fit" / ".checkpoint-2.part"
+    blocked.parent.mkdir(parents=True)
+    blocked.write_text("no folder")
+    with pytest.raises(StorageError):
+        optimiser(tmp_path / "cut", settings).train()
+    assert curve(tmp_path / "cut") == curve(tmp_path / "whole")[:2]
+    blocked.unlink()
+    optimiser(tmp_path / "cut", settings).train()
+    assert curve(tmp_path / "cut") == curve(tmp_path / "whole")
+
+
 def test_a_collapse_is_seen_and_the_best_weights_come_back(tmp_path: Path) -> None:
     """Every reply is invalid once training has moved the policy; the weights before that are the best."""
     judged = 0
@@ -199,7 +214,14 @@ def test_weights_that_are_thrown_far_end_the_training(tmp_path: Path) -> None:
         optimiser(tmp_path, changed(learning_rate=1e30)).train()
 
 
-@pytest.mark.parametrize("wrong", [{"iterations": 0}, {"learning_rate": float("nan")}, {"temperature": 0.0}])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"iterations": 0}, {"learning_rate": float("nan")}, {"temperature": 0.0}, {"target": 0.0}, {"max_norm": 0.0},
+        {"clip": -0.2}, {"collapse_kl": 0.0}, {"collapse_invalid": 0.0}, {"collapse_length": 0.0}, {"beta": -1.0},
+        {"value_coefficient": -0.1}, {"gamma": 2.0}, {"lam": -1.0}, {"lam": float("nan")},
+    ],
+)  # fmt: skip
 def test_settings_that_cannot_be(wrong: dict[str, float]) -> None:
     with pytest.raises(ConfigurationError, match=next(iter(wrong))):
         changed(**wrong)

@@ -239,6 +239,46 @@ def test_what_is_below_the_trained_layers_is_computed_once(value: str, tmp_path:
         assert all(torch.allclose(whole, above, atol=1e-3) for whole, above in zip(*found, strict=True))
 
 
+@pytest.mark.parametrize(
+    ("kind", "more"),
+    [
+        ("Cohere", {"logit_scale": 0.0625}),
+        ("Gemma2", {"head_dim": 8, "final_logit_softcapping": 3.0}),
+        ("Granite", {"logits_scaling": 8.0}),
+    ],
+)
+def test_a_model_that_scales_or_caps_its_logits_is_computed_whole(
+    kind: str, more: dict[str, float], tmp_path: Path
+) -> None:
+    model, tokenizer = load_base(str(tiny_llama(tmp_path, kind=kind, **more)))
+    train_upper(model, 1)
+    policy = Policy(model, tokenizer)
+    prompts, replies = sampled(policy)
+    first = policy(prompts, replies, 1.0)
+    again = policy(prompts, replies, 1.0, below=first.below).logprobs
+    reference = policy.reference_logprobs(prompts, replies, 1.0, below=first.below)
+    for found in (again, reference):
+        assert torch.allclose(found * replies.mask, first.logprobs * replies.mask, atol=1e-3)
+
+
+def test_no_default_of_the_model_keeps_the_sampler_from_the_policys_probabilities(tmp_path: Path) -> None:
+    policy = made("t5", tmp_path)
+    a, b = policy.tokenizer.convert_tokens_to_ids(["a", "b"])
+    defaults = {
+        "forced_bos_token_id": a, "forced_eos_token_id": b, "no_repeat_ngram_size": 1, "min_length": 5, "min_p": 0.9,
+        "suppress_tokens": [a], "begin_suppress_tokens": [b], "bad_words_ids": [[b]], "typical_p": 0.1,
+        "repetition_penalty": 3.0, "epsilon_cutoff": 0.5, "eta_cutoff": 0.5,
+    }  # fmt: skip
+    prompts, plain = sampled(policy, asked=["a b c"] * 64)
+    likeliest = policy.sample(prompts, most=8, temperature=0)
+    for name, value in defaults.items():
+        usual = getattr(policy.model.generation_config, name)
+        setattr(policy.model.generation_config, name, value)
+        assert torch.equal(sampled(policy, asked=["a b c"] * 64)[1].tokens, plain.tokens), name
+        assert torch.equal(policy.sample(prompts, most=8, temperature=0).tokens, likeliest.tokens), name
+        setattr(policy.model.generation_config, name, usual)
+
+
 def test_a_model_that_is_trained_in_all_layers_keeps_nothing(policy: Policy) -> None:
     prompts, replies = sampled(policy)
     assert policy(prompts, replies, 1.0).below is None

@@ -65,6 +65,9 @@ class AgentMix(AgentFolder):
 class AgentFit(AgentFolder, FitNamed):
     """The options of `train agent fit`. Every generation begins with the base again."""
 
+    max_length: int = field(default=2048, metadata={"min": 16})
+    """The most tokens of a row; rows that are longer are left out."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AgentLoop(AgentGrow, FineTuning):
@@ -88,6 +91,9 @@ class AgentLoop(AgentGrow, FineTuning):
 
     style: Literal["rank", "judge"] = "rank"
     """Show all samples of a step at once, in rotated order, or judge each by itself."""
+
+    max_length: int = field(default=2048, metadata={"min": 16})
+    """The most tokens of a row; rows that are longer are left out."""
 
     judge: str | None = None
     """provider/model that rates long answers, as in `eval`."""

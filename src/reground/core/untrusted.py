@@ -70,6 +70,7 @@ _SPELLED = _UNSEEN.join(
 _FENCE = re.compile(rf"[<＜﹤‹〈⟨˂❮❬ᐸ≺〈](?! )(?={_UNSEEN}[/／⁄∕⧸╱⟋]?{_UNSEEN}{_SPELLED}(?!\w))", re.IGNORECASE)
 """Text that looks like the fence: with other brackets, similar letters, or invisible characters."""
 
+_OPENS, _CLOSES = '<passage number="', "\n</passage>"
 _OPENED = re.compile(r'^<passage number="\d+"', re.MULTILINE)
 _VALUE = r"""(?:"[^"\n]{0,400}"|'[^'\n]{0,400}'|[^\s<>"']{0,40})"""
 _TAG = re.compile(
@@ -116,6 +117,21 @@ def fence(passages: Sequence[Passage], *, markers: Sequence[int] | None = None, 
         text = unbracketed(clip(_harmless(passage.text), tokens)).strip()
         blocks.append(f"{head}\n{text}\n</passage>")
     return "\n".join(blocks)
+
+
+def fenced(prompt: str) -> list[tuple[str, str]]:
+    """The passages of a prompt that `fence` made, as titles and texts."""
+    found = []
+    for piece in prompt.split(_CLOSES)[:-1]:
+        head, _, text = piece.rpartition(_OPENS)[2].partition("\n")
+        found.append((head.partition(' title="')[2].rpartition('">')[0], text))
+    return found
+
+
+def without_fenced(prompt: str) -> str:
+    """A prompt without the passages that `fence` made."""
+    *pieces, rest = prompt.split(_CLOSES)
+    return "".join([*(piece.rpartition(_OPENS)[0] for piece in pieces), rest])
 
 
 def unfence(replies: Sequence[Reply], messages: Sequence[Message]) -> tuple[Reply, ...]:

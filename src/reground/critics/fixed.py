@@ -16,16 +16,18 @@ from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.language import LanguageModel
 from reground.core.pairs import Pair
 from reground.core.run import Run
+from reground.core.untrusted import without_fenced
 
 STAGES = ("ROOT", "RATIONALE", "QUERY", "DOC")
 GOALS = {
-    "REASON": "The next step is to reason",
-    "GENQUERY": "The next step is to write a search query",
-    "RETRIEVE": "The next step is to look up documents",
+    "REASON": "The next step is to reason: write one more step of the reasoning.",
+    "GENQUERY": "The next step is to write a search query for what the reasoning needs.",
+    "RETRIEVE": "The next step is to look up documents with the search query.",
 }
-"""How the sentence of each sub-goal begins."""
+"""The sentence of each sub-goal. It stands before what came of it."""
 
-_OBSERVED = re.compile(r"^(?:(Step \d+: )|(Search query: )|<passage number=|Nothing new was found\.$)", re.MULTILINE)
+_YIELDS = dict(zip(GOALS, STAGES[1:], strict=True))
+_CHOSEN = re.compile("^(?:" + "|".join(f"(?P<{goal}>{re.escape(said)})" for goal, said in GOALS.items()) + ")$", re.M)
 
 
 @dataclass(frozen=True)
@@ -50,11 +52,13 @@ class FixedCritic:
 
 
 def stage_of(context: str) -> str:
-    """The stage of the state that a sub-goal critic is shown: the kind of its last observation."""
-    last = "ROOT"
-    for found in _OBSERVED.finditer(context.partition("\n\nWork so far:\n")[2]):
-        last = "RATIONALE" if found[1] else "QUERY" if found[2] else "DOC"
-    return last
+    """The stage of the state that a sub-goal critic is shown: what its last sub-goal yields.
+
+    Observations may look like others of another kind, but hardly like the sentence of a sub-goal.
+    """
+    work = without_fenced(context.partition("\n\nWork so far:\n")[2])
+    chosen = [str(found.lastgroup) for found in _CHOSEN.finditer(work)]
+    return _YIELDS[chosen[-1]] if chosen else "ROOT"
 
 
 def create(kind: str, *, model: LanguageModel, detail: str) -> Critic:

@@ -13,8 +13,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reground.core.errors import ConfigurationError, DataError
+from reground.core.errors import ConfigurationError, DataError, MissingExtra
 from reground.core.journal import fingerprint
+from reground.models.hf import quietly
 from reground.training.fitting import Fitting, Step, arguments, begin, fit, require_training, result
 from reground.training.rows import Demonstration
 from reground.training.weights import context_of, load_base, lora, save
@@ -38,7 +39,9 @@ def fit_named(
     *,
     fresh: bool = False,
     keep_epochs: bool = False,
+    cut: bool = True,
     on_step: Callable[[Step], None] = lambda step: None,
+    on_note: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """Fine-tune a base in the folder of a training, with checkpoints in OUT/fit/NAME; the result is OUT/NAME.
 
@@ -50,7 +53,9 @@ def fit_named(
     begin(place, {**dataclasses.asdict(settings), "base": base, "mixture": content}, fresh=fresh)
     if fresh:
         drop_epochs(out / name)  # fewer passes may follow
-    return fit_demonstrations(rows, base, settings, place, out / name, keep_epochs=keep_epochs, on_step=on_step)
+    return fit_demonstrations(
+        rows, base, settings, place, out / name, keep_epochs=keep_epochs, cut=cut, on_step=on_step, on_note=on_note
+    )
 
 
 def fit_demonstrations(
@@ -61,13 +66,16 @@ def fit_demonstrations(
     place: Path,
     *,
     keep_epochs: bool = False,
+    cut: bool = True,
     on_step: Callable[[Step], None] = lambda step: None,
+    on_note: Callable[[str], None] = lambda text: None,
 ) -> Path:
     """Fine-tune a model and write it into the folder `place`: an adapter for LoRA, else whole weights.
 
     base: as in `hf/`. out: the folder of checkpoints and metrics, where an interrupted fit goes on. keep_epochs: keep
-    the model after each pass too, in `epoch_place(place, number)`. Raises what `fit` and `load_base` raise, and
-    DataError without rows.
+    the model after each pass too, in `epoch_place(place, number)`. cut: whether rows longer than max_length lose the
+    beginning of their prompt; else they are left out. on_note: told how many there are, if any.
+    Raises what `fit` and `load_base` raise, and DataError without rows.
     """
     require_training()
     from transformers import set_seed
@@ -77,7 +85,13 @@ def fit_demonstrations(
     set_seed(settings.seed)
     model, tokenizer = load_base(base, frozen=settings.lora_rank > 0, bfloat16=settings.bfloat16)
     apart = model.config.is_encoder_decoder
-    pairs = [tokenised(tokenizer, row, most=settings.max_length, apart=apart) for row in rows]
+    whole = [_whole(tokenizer, row, apart=apart) for row in rows]
+    fitting = [pair for pair in whole if _fits(pair, settings.max_length, apart=apart)]
+    if long := len(whole) - len(fitting):
+        on_note(_told(long, len(rows), settings.max_length, cut=cut))
+    pairs = [_shortened(pair, settings.max_length, apart=apart) for pair in whole] if cut else fitting
+    if not pairs:
+        raise DataError(f"no demonstration fits max_length={settings.max_length}: raise it", path=out)
     _check_context(model.config, pairs)
     pairs = by_length(pairs, settings)
     adapter = lora(settings.lora_rank, seq2seq=apart)
@@ -163,6 +177,40 @@ def tokenised(tokenizer: Any, row: Demonstration, *, most: int, apart: bool) -> 
 
     What is too long loses the beginning of its prompt. Raises ConfigurationError for a reply that does not fit.
     """
+    return _shortened(_whole(tokenizer, row, apart=apart), most, apart=apart)
+
+
+def long_rows(rows: Sequence[Demonstration], base: str, most: int, *, cut: bool = True) -> str | None:
+    """What a fit would tell `on_note`; None where there is nothing, or no tokenizer at hand.
+
+    Only that of a folder is, because other bases may have to be downloaded.
+    """
+    if not all((Path(base) / name).is_file() for name in ("config.json", "tokenizer_config.json")):
+        return None
+    try:
+        require_training()
+    except MissingExtra:
+        return None
+    from transformers import AutoConfig, AutoTokenizer
+
+    with quietly():
+        apart = bool(AutoConfig.from_pretrained(base).is_encoder_decoder)
+        tokenizer = AutoTokenizer.from_pretrained(base)
+    long = sum(not _fits(_whole(tokenizer, row, apart=apart), most, apart=apart) for row in rows)
+    return _told(long, len(rows), most, cut=cut) if long else None
+
+
+def _told(long: int, rows: int, most: int, *, cut: bool) -> str:
+    what = "lose the beginning of their prompt" if cut else "are left out"
+    return f"{long} of {rows} rows are longer than max_length={most} and {what}"
+
+
+def _fits(pair: Pair, most: int, *, apart: bool) -> bool:
+    prompt, said = map(len, pair)
+    return (prompt <= most and said < most) if apart else prompt + said <= most
+
+
+def _whole(tokenizer: Any, row: Demonstration, *, apart: bool) -> Pair:
     from reground.models._transformers import prompt_text
 
     *asked, reply = row.messages
@@ -171,6 +219,11 @@ def tokenised(tokenizer: Any, row: Demonstration, *, most: int, apart: bool) -> 
     turns = [{"role": turn.role, "content": turn.content} for turn in asked]
     prompt = tokenizer(prompt_text(tokenizer, turns, apart=apart), add_special_tokens=apart)["input_ids"]
     said = [*tokenizer(reply.content, add_special_tokens=False)["input_ids"], tokenizer.eos_token_id]
+    return prompt, said
+
+
+def _shortened(pair: Pair, most: int, *, apart: bool) -> Pair:
+    prompt, said = pair
     room = most if apart else most - len(said)
     if len(said) >= most or room < 1:
         raise ConfigurationError(f"a reply has {len(said)} tokens and does not fit max_length={most}: raise it")

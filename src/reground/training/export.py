@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 Precision = Literal["f16", "q8_0"]
 
+_INTERLEAVED = frozenset({"llama", "granite"})
+"""Families whose rotary queries and keys have their rows in another order in GGUF files."""
+_SAME = frozenset({"qwen2", "qwen3"})
+"""Families whose weights are the same in GGUF files. Others differ in ways of their own: Gemma's norms are 1 larger."""
+
 
 def export_folder(name: str, out: Path) -> None:
     """Write a model, with its adapter merged in, as a folder that `hf/` and other tools load."""
@@ -31,11 +36,12 @@ def export_gguf(name: str, out: Path, *, like: Path, precision: Precision = "q8_
     """Write a model, with its adapter merged in, as a GGUF file.
 
     like: a GGUF file of the same base; its tokenizer and settings are taken over and its tensors replaced. precision:
-    of the matrices; vectors keep 32 bits. Raises ConfigurationError where the two models do not have the same tensors.
+    of the matrices; vectors keep 32 bits. Raises ConfigurationError where the two models do not have the same tensors,
+    and for a family whose order of numbers is not known here.
     """
     template = _read(like)
-    model, _ = merged(name)
     shape = _Shape.of(template)
+    model, _ = merged(name)
     new = dict(_named(model, shape))
     shapes = _sizes(template)
     unlike = [key for key, values in new.items() if key in shapes and values.shape != shapes[key]]
@@ -55,14 +61,14 @@ def export_gguf(name: str, out: Path, *, like: Path, precision: Precision = "q8_
 def export_adapter(folder: Path, out: Path, *, like: Path) -> None:
     """Write a LoRA adapter (a folder of peft) as a GGUF file, with 16 bits a number.
 
-    like: a GGUF file of its base model. Raises ConfigurationError for a folder without a LoRA adapter, or one whose
-    matrices do not fit the base.
+    like: a GGUF file of its base model. Raises ConfigurationError for a folder without a LoRA adapter, one whose
+    matrices do not fit the base, and for a family whose order of numbers is not known here.
     """
     import numpy as np
 
     base = _read(like)
-    alpha, weights = _lora_of(folder)
     shape, sizes = _Shape.of(base), _sizes(base)
+    alpha, weights = _lora_of(folder)
     with _written(out, shape.architecture) as writer:
         writer.add_type("adapter")
         writer.add_string("adapter.type", "lora")
@@ -163,8 +169,12 @@ class _Shape:
 
     @classmethod
     def of(cls, reader: Any) -> _Shape:
-        """The shape that a GGUF file states."""
+        """The shape that a GGUF file states. Raises ConfigurationError for a family that cannot be written here."""
         architecture = str(reader.fields["general.architecture"].contents())
+        if architecture not in _INTERLEAVED | _SAME:
+            raise ConfigurationError(
+                f"reground cannot write GGUF files of {architecture}: export a folder and use llama.cpp's converter"
+            )
 
         def number(key: str, default: int = 0) -> int:
             field = reader.fields.get(f"{architecture}.{key}")
@@ -183,9 +193,9 @@ class _Shape:
 
     def ordered(self, name: str, values: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         """The rows of a matrix in the order that llama.cpp expects."""
-        if self.architecture == "llama" and ".attn_q." in name:
+        if self.architecture in _INTERLEAVED and ".attn_q." in name:
             return _interleaved(values, self.heads)
-        if self.architecture == "llama" and ".attn_k." in name:
+        if self.architecture in _INTERLEAVED and ".attn_k." in name:
             return _interleaved(values, self.key_heads)
         return values
 

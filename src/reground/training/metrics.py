@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from reground.core.lines import replace_lines
+
 METRICS = "metrics.jsonl"
 
 
@@ -17,9 +19,13 @@ def append_metrics(folder: Path, step: int, values: Mapping[str, Any]) -> None:
 
 
 def forget_after(folder: Path, step: int) -> None:
-    """Drop the metrics of later steps, which a resumed fit makes again."""
-    kept = [line for line in _whole(folder / METRICS) if json.loads(line)["step"] <= step]
-    (folder / METRICS).write_text("".join(kept), encoding="utf-8")
+    """Drop the metrics of later steps, which a resumed fit makes again. A kill leaves the old file or the new one."""
+    file = folder / METRICS
+    if not file.exists():
+        return
+    kept = "".join(line for line in _whole(file) if json.loads(line)["step"] <= step).encode()
+    if kept != file.read_bytes():
+        replace_lines(file, [kept])
 
 
 def read_metrics(file: Path) -> list[dict[str, float]]:

@@ -16,7 +16,7 @@ from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
 from reground.core.lines import append_line
 from reground.core.run import Run
-from reground.core.trajectory import Trajectory, append_trajectory
+from reground.core.trajectory import Failure, Trajectory, append_trajectory
 from reground.evaluation.records import Record
 from reground.methods.search_agent import SearchAgent
 from reground.methods.search_agent.actions import (
@@ -36,7 +36,7 @@ from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.training.agent.mix import mixture
 from reground.training.agent.rank import Ranker, read_ranking
-from reground.training.agent.stages import rank, rankable
+from reground.training.agent.stages import failed_steps, grown, rank, rankable
 from reground.training.agent.turns import BY_NAME, Sample, Turn, copies, fallbacks, turns_of
 
 NEXT = Search("height of the tower of Pisa", "The height of that tower is still unknown.")
@@ -144,6 +144,16 @@ def test_a_ranking_decides_where_there_is_one() -> None:
     assert said == {0: SAMPLES["decide"][2], 1: SAMPLES["decide"][1], 2: SAMPLES["decide"][0]}
 
 
+def test_what_was_not_ranked_is_told_and_written_down() -> None:
+    unlike = [turn("decide", *SAMPLES["decide"], number=i) for i in range(3)]
+    made = mixture([*unlike, turn("decide", NEXT, NEXT, number=3)], by="ranking", ranking={"q1#0": [2, 0, 1]})
+    chosen_by = {row.extra["turn"]: row.extra["by"] for row in made.rows}
+    assert chosen_by == {0: "ranking", 1: "perplexity", 2: "perplexity", 3: "perplexity"}
+    assert made.unranked == 2
+    assert made.describe().endswith("; 2 steps by perplexity, because they were not ranked")
+    assert "not ranked" not in mixture(unlike).describe()
+
+
 @given(seed=st.integers(0, 99), order=st.randoms(use_true_random=False), most=st.none() | st.integers(0, 12))
 def test_the_same_seed_gives_the_same_rows_and_chance_as_many(
     seed: int, order: random.Random, most: int | None
@@ -164,6 +174,14 @@ def test_the_same_seed_gives_the_same_rows_and_chance_as_many(
         ("**Ranking**: 3 > 1", [2, 0]),
         ("Ranking: #9 > #2 > #2", [1]),
         ("Ranking: none\nAnswer: #3", [2]),
+        ("Answer: #3\nRanking: 1. #3 2. #1 3. #2", [2, 0, 1]),
+        ("Ranking: 1st #3, 2nd #1", [2, 0]),
+        ("Ranking: #2 > #1 (of 3 samples)", [1, 0]),
+        ("Ranking:\n#2 > #1", [1, 0]),
+        ("**Ranking:**\n\n1. #3\n2. #1\nI put those 2 first.", [2, 0]),
+        ("Ranking:\n1. 3\n2. 1\n\nExplanation: 2 is empty", [2, 0]),
+        ("Ranking:\nAnswer: #2", [1]),
+        ("Ranking:\nnone of them\n#1", None),
         ("Answer: the third", None),
         ("#1 is the best", None),
         ("", None),
@@ -194,6 +212,14 @@ async def test_equal_samples_are_shown_once_and_one_alone_is_not_asked_about() -
     assert len(model.calls) == 2
 
 
+async def test_samples_that_a_ranking_does_not_name_come_last_by_perplexity() -> None:
+    ranker = Ranker(model=ScriptedModel(lambda *_: "Ranking: #1"))
+    for number in range(9):
+        order = await ranker.order(turn("decide", *SAMPLES["decide"], logprobs=(-3, -2, -1), number=number), Run())
+        assert order is not None
+        assert list(order[1:]) == sorted(order[1:], reverse=True)
+
+
 async def test_what_is_ranked_are_the_steps_whose_samples_differ(tmp_path: Path) -> None:
     """Both samples of every step but the decision are alike."""
     trajectory = await solved()
@@ -203,6 +229,19 @@ async def test_what_is_ranked_are_the_steps_whose_samples_differ(tmp_path: Path)
     assert [turn.step for turn in rankable(tmp_path)] == [DECIDE]
     ranker = Ranker(model=ScriptedModel(["Ranking: #1 > #2"]))
     assert await rank(tmp_path, ranker) == (1, 0)
+
+
+async def test_steps_of_failed_questions_are_neither_ranked_nor_taught(tmp_path: Path) -> None:
+    ends = {"whole": {}, "ended": {"stopped": "tokens"}, "failed": {"failure": Failure(type="ModelError", message="")}}
+    for name, end in ends.items():
+        trajectory = (await solved()).model_copy(update={"id": name, **end})
+        append_trajectory(tmp_path / "grown" / "trajectories.jsonl", trajectory)
+        append_line(
+            tmp_path / "grown" / "scores.jsonl", Record(id=name, example=name, repeat=0, **end).model_dump_json()
+        )
+    assert {turn.trajectory for turn in grown(tmp_path)} == {"whole", "ended"}
+    assert {turn.trajectory for turn in rankable(tmp_path)} == {"whole", "ended"}
+    assert failed_steps(tmp_path) == 5
 
 
 async def test_a_step_that_the_model_refuses_is_unread_and_the_others_are_ranked(tmp_path: Path) -> None:

@@ -128,8 +128,36 @@ async def test_the_same_seed_gives_the_same_rows() -> None:
 
 def test_a_sentence_with_the_answer_counts_for_more_than_a_numbered_one() -> None:
     facts = {"supporting_facts": [["Warsaw", 0]]}
-    assert support(PASSAGES[1], BRIDGE.model_copy(update={"metadata": facts})).sentence == "It lies on the Vistula."
+    assert support(PASSAGES[1], BRIDGE.model_copy(update={"metadata": facts})).sentences == ("It lies on the Vistula.",)
     other = BRIDGE.model_copy(update={"metadata": facts, "golden_answers": ("the Rhine",)})
-    assert support(PASSAGES[1], other).sentence == "Warsaw is a capital."
+    assert support(PASSAGES[1], other).sentences == ("Warsaw is a capital.",)
     beyond = {"supporting_facts": [["Warsaw", 9]]}
-    assert support(PASSAGES[1], other.model_copy(update={"metadata": beyond})).sentence == "Warsaw is a capital."
+    assert support(PASSAGES[1], other.model_copy(update={"metadata": beyond})).sentences == ("Warsaw is a capital.",)
+
+
+PAINTER = Passage(
+    id="lint",
+    title="Ada Lint",
+    text="Ada Lint (Lisbon, 1902) was a painter. She painted boats. Ada Lint was born in Lisbon to a baker.",
+)
+
+
+def test_all_sentences_with_the_answer_count_and_of_a_comparison_the_best() -> None:
+    facts = {"supporting_facts": [["Ada Lint", 2]]}
+    example = Example(id="1", question="Where was Ada Lint born?", golden_answers=("Lisbon",), metadata=facts)
+    last, first = "Ada Lint was born in Lisbon to a baker.", "Ada Lint (Lisbon, 1902) was a painter."
+    assert support(PAINTER, example).sentences == (last, first)
+    compared = example.model_copy(update={"metadata": {**facts, "type": "comparison"}})
+    assert support(PAINTER, compared).sentences == (last,)
+
+
+@pytest.mark.parametrize("shown", ["Ada Lint (Lisbon, 1902) was a painter.", "Ada Lint was born in Lisbon to a baker."])
+async def test_another_piece_of_the_gold_page_with_the_answer_is_answered_from(shown: str) -> None:
+    example = Example(
+        id="1", question="In which city was Ada Lint born?", golden_answers=("Lisbon",), metadata={"gold_ids": ["lint"]}
+    )
+    task = QuestionAnswering(name="made", primary="token F1", loaded=(example,))
+    piece = Passage(id="lint#2", title="Ada Lint", text=shown)
+    found, opened = ScriptedRetriever([PASSAGES[3], piece]), ScriptedRetriever([PAINTER])
+    made = await demonstrations(task, [example], found, opened, NEVER)
+    assert replies(made) == [("answer", "Lisbon [1]")]

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 pytest.importorskip("trl", reason="needs the extra [train]")
 
+from tokenizers.processors import TemplateProcessing
+from transformers import AutoTokenizer
+
 from reground.core.errors import ConfigurationError
 from reground.evaluation.task import Example
 from reground.training.ppo.judging import Judged
 from reground.training.ppo.settings import Optimising
 from reground.training.rewriter.control import Control, fit_control
+from reground.training.rewriter.train import rewriter_prompt
 from tests.training.tiny import tiny_llama, tiny_t5
 
 SETTINGS = Optimising(
@@ -44,6 +49,38 @@ def test_the_reward_rises(kind: Control, tmp_path: Path) -> None:
     rewards = [row["reward"] for row in rows if "reward" in row]
     assert (len(rows), len(rewards)) == (40, 10)
     assert sum(rewards[-3:]) / 3 > rewards[0] + 0.2
+
+
+def rows_of(out: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in (out / "fit" / "rloo" / "metrics.jsonl").read_text().splitlines()]
+
+
+def test_a_prompt_is_read_with_no_begin_token_beside_that_of_its_template(tmp_path: Path) -> None:
+    base = tiny_llama(tmp_path / "base")
+    tokenizer = AutoTokenizer.from_pretrained(base)
+    begin = [("z", tokenizer.convert_tokens_to_ids("z"))]
+    tokenizer.backend_tokenizer.post_processor = TemplateProcessing(single="z $A", special_tokens=begin)
+    tokenizer.chat_template = "z {% for message in messages %}{{ message['content'] }}{% endfor %}"
+    tokenizer.save_pretrained(base)
+    once = tokenizer(rewriter_prompt(tokenizer, "a", apart=False), add_special_tokens=False)["input_ids"]
+    assert (once[0], once.count(once[0])) == (begin[0][1], 1)
+    short = replace(SETTINGS, iterations=1, episodes=16, epochs=1)
+    fit_control(tmp_path, str(base), "rloo", short, begins, questions=QUESTIONS[:1])
+    first, *_ = rows_of(tmp_path)
+    assert first["num_tokens"] == 16 * (len(once) + first["completions/mean_length"])
+
+
+def test_every_end_token_of_the_model_ends_a_reply(tmp_path: Path) -> None:
+    async def always(example: Example, text: str) -> Judged:
+        return {"score": 1.0}
+
+    base = tiny_llama(tmp_path / "base")
+    file = base / "generation_config.json"
+    every = list(range(len(AutoTokenizer.from_pretrained(base))))
+    file.write_text(json.dumps({**json.loads(file.read_text()), "eos_token_id": every}))
+    short = replace(SETTINGS, iterations=1, episodes=16, epochs=1, no_end=-1.0)
+    fit_control(tmp_path, str(base), "rloo", short, always, questions=QUESTIONS)
+    assert [row["reward"] for row in rows_of(tmp_path) if "reward" in row] == [1.0]
 
 
 def test_what_cannot_be_a_control(tmp_path: Path) -> None:

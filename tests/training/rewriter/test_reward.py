@@ -65,7 +65,7 @@ async def test_the_papers_reward(rewriting: str, answer: str, wanted: float) -> 
 
 @pytest.mark.parametrize(
     ("rewriting", "hit", "rank"),
-    [("river of Vienna", 1.0, 1 / 2), ("Paris", -1.0, 0.0), ("Paris; river of Vienna", -1.0, 0.0), ("", 0.0, 0.0)],
+    [("river of Vienna", 1.0, 1 / 2), ("Paris", -1.0, 0.0), ("Paris; river of Vienna", -1.0, 0.0), ("", -1.0, 0.0)],
 )
 async def test_a_reward_of_what_is_retrieved_alone(rewriting: str, hit: float, rank: float) -> None:
     """Two passages are read: of two queries, the first of each."""
@@ -76,6 +76,73 @@ async def test_a_reward_of_what_is_retrieved_alone(rewriting: str, hit: float, r
     assert judged["score"] == pytest.approx(hit + rank)
     assert judged["invalid"] == float(not rewriting)
     assert not model.calls
+
+
+class Refusing(Library):
+    """Takes no query of one word."""
+
+    async def retrieve(self, query: str, /, *, k: int) -> list[Passage]:
+        if " " not in query:
+            raise ModelError("the search service refuses this query")
+        return await super().retrieve(query, k=k)
+
+
+async def test_neither_silence_nor_a_failed_search_pays_more_than_a_miss() -> None:
+    quiet = without_reader(RewriteRetrieveRead(model=ScriptedModel([]), retriever=Refusing(), total=2))
+    reward = PipelineReward(quiet, TASK, {**RETRIEVAL, "gold recall": 1.0})
+    judged = {text: await reward(EXAMPLE, text) for text in ("no such river", "", "none", "refused")}
+    assert {text: found["score"] for text, found in judged.items()} == dict.fromkeys(judged, -1.0)
+    assert [found["failed"] for found in judged.values()] == [0, 0, 0, 1]
+    silent = await reward.measure(EXAMPLE, "none")
+    assert (silent.values["hit"], silent.values[RANK], silent.values["gold recall"]) == (0, 0, 0)
+    unknown = EXAMPLE.model_copy(update={"golden_answers": ("yes",), "metadata": {}})
+    silent = await reward.measure(unknown, "none")
+    assert (silent.values["hit"], silent.values[RANK], silent.values["gold recall"]) == (None, None, None)
+
+
+class Shelf(Library):
+    """Finds two long passages before the one with the answer."""
+
+    async def retrieve(self, query: str, /, *, k: int) -> list[Passage]:
+        long = " ".join(["word"] * 100)
+        return [*(Passage(id=name, title=name, text=long) for name in "ab"), DANUBE][:k]
+
+
+@pytest.mark.parametrize(("words", "hit", "rank"), [(150, -1.0, 0.0), (300, 1.0, 1 / 3)])
+async def test_a_passage_that_the_reader_does_not_see_has_no_place(words: int, hit: float, rank: float) -> None:
+    reading = RewriteRetrieveRead(model=ScriptedModel([]), retriever=Shelf(), total=3, word_budget=words)
+    judged = await PipelineReward(without_reader(reading), TASK, RETRIEVAL)(EXAMPLE, "river of Vienna")
+    assert (judged["hit"], judged[RANK]) == (hit, pytest.approx(rank))
+
+
+class Page(Library):
+    """Finds a piece of a page that is too long to be read whole, with the answer at its end."""
+
+    async def retrieve(self, query: str, /, *, k: int) -> list[Passage]:
+        return [Passage(id="page#0", title="", text="alpha beta")]
+
+    async def page(self, passage_id: str, /) -> Passage | None:
+        parts = [" ".join(["alpha beta gamma"] * 60)] * 10
+        return Passage(id="page", title="Page", text="\n\n".join([*parts, " ".join(["delta"] * 100) + " Danube."]))
+
+
+async def test_what_is_cut_from_a_page_has_no_place() -> None:
+    opening = RewriteRetrieveRead(model=ScriptedModel([]), retriever=Page(), total=1, content="bm25")
+    judged = await PipelineReward(without_reader(opening), TASK, RETRIEVAL)(EXAMPLE, "alpha beta")
+    assert (judged["hit"], judged[RANK]) == (-1.0, 0.0)
+
+
+class Hiding(QuestionAnswering):
+    """A task whose gold passages must not be found."""
+
+    def hidden(self, example: Example) -> frozenset[str]:
+        return frozenset({DANUBE.id})
+
+
+async def test_what_a_task_hides_is_not_found() -> None:
+    task = Hiding(name="rivers_train", primary="token F1", loaded=(EXAMPLE,))
+    judged = await PipelineReward(without_reader(method()), task, RETRIEVAL)(EXAMPLE, "river of Vienna")
+    assert (judged["hit"], judged[RANK]) == (-1.0, 0.0)
 
 
 class Pieces(Library):
@@ -117,8 +184,9 @@ async def test_the_gain_is_what_the_question_itself_does_not_bring() -> None:
 
 async def test_yes_and_no_are_no_phrases_that_a_passage_holds() -> None:
     asked = EXAMPLE.model_copy(update={"golden_answers": ("yes",)})
-    judged = await PipelineReward(without_reader(method()), TASK, RETRIEVAL)(asked, "river of Vienna")
-    assert judged["score"] == 0
+    for rewriting in ("river of Vienna", ""):
+        judged = await PipelineReward(without_reader(method()), TASK, RETRIEVAL)(asked, rewriting)
+        assert judged["score"] == 0
 
 
 def test_what_a_reward_learns_nothing_from() -> None:
@@ -161,7 +229,7 @@ async def test_a_reader_that_fails_again_and_again_ends_the_training() -> None:
         RewriteRetrieveRead(model=model, retriever=Library(), total=2), TASK, {"exact match": 1.0, "hit": 1.0}
     )
     judged = await reward(EXAMPLE, "river of Vienna")
-    assert (judged["score"], judged["failed"]) == (0.0, 1.0)
+    assert (judged["score"], judged["failed"]) == (-1.0, 1.0), "what failed counts as a miss"
     for _ in range(18):
         await reward(EXAMPLE, "river of Vienna")
     with pytest.raises(ModelError, match=r"failed at 20 rewritings in a row, .* not understood"):

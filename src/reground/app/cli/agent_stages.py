@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import AsyncExitStack
 from dataclasses import replace
 from functools import partial
@@ -46,7 +47,7 @@ async def answered_by(order: AgentGrow, task: Task, run: Path, err: Console, *, 
     from reground.evaluation.compare import Cell
     from reground.evaluation.runner import EvalSettings, evaluate
 
-    cell = Cell(method=METHOD, tokens=None)
+    cell = Cell(method=METHOD, tokens=order.budget.tokens)
     base = EvalSettings(
         METHOD, order.model, limit=order.limit or None, seed=order.seed, concurrency=order.concurrency,
         repeats=order.repeats, retry_failed=True,
@@ -82,14 +83,21 @@ async def ranked_by(order: AgentRank, err: Console, *, quiet: bool) -> tuple[int
 def mixed_by(order: AgentMix) -> Mixture:
     """The mixture of the grown steps, not written yet."""
     from reground.training.agent.mix import mixture
-    from reground.training.agent.stages import grown, read_ranking_file
+    from reground.training.agent.stages import failed_steps, grown, read_ranking_file
 
     ranking = read_ranking_file(order.out) if order.by == "ranking" else None
-    return mixture(grown(order.out), by=order.by, ranking=ranking, seed=order.seed, most=order.most)
+    made = mixture(grown(order.out), by=order.by, ranking=ranking, seed=order.seed, most=order.most)
+    if failed := failed_steps(order.out):
+        made.dropped["of failed questions"] = failed
+    return made
 
 
 def fitted_by(order: AgentFit, mixture: str, err: Console, *, quiet: bool) -> Path:
-    """Fit the base on a mixture of the folder. Returns the model's place."""
+    """Fit the base on a mixture of the folder. Returns the model's place.
+
+    Rows longer than max_length are left out: without the beginning of its prompt, a step is another one.
+    """
+    from reground.app.cli.background import in_background
     from reground.app.cli.fit_progress import FitProgress
     from reground.training.agent.stages import read_mixture
     from reground.training.demonstrate import fit_named
@@ -97,7 +105,8 @@ def fitted_by(order: AgentFit, mixture: str, err: Console, *, quiet: bool) -> Pa
 
     rows = read_mixture(order.out, mixture)
     with FitProgress(err, order.name, shown=not quiet) as progress:
-        return fit_named(
-            order.out, order.name, rows, order.base, fitting_of(order), fresh=order.fresh,
-            keep_epochs=order.keep_epochs, on_step=progress.on_step,
+        fitted = partial(
+            fit_named, order.out, order.name, rows, order.base, fitting_of(order), fresh=order.fresh,
+            keep_epochs=order.keep_epochs, cut=False, on_step=progress.on_step, on_note=progress.on_note,
         )  # fmt: skip
+        return asyncio.run(in_background(fitted))

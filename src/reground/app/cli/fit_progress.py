@@ -38,6 +38,10 @@ class FitProgress(LiveLine):
             self._next = time.monotonic() + _LINE_SECONDS
             self._print(self._line)
 
+    def on_note(self, text: str) -> None:
+        """Show what is worth knowing, also where progress is not shown."""
+        self._console.print(Text(f"note: {text}"), soft_wrap=True)
+
 
 def describe(step: Step) -> str:
     """A step in one line."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from reground.app.cli import _common as common
 from reground.app.cli.background import in_background
 from reground.app.cli.rewriter_pipeline import searching, with_reader
+from reground.app.identity import resolved
 from reground.evaluation.task import Example
 from reground.training.rewriter.evaluate import (
     FOUND,
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
     from reground.evaluation.task import Task
     from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
 
+_RULES = 2
+"""How questions are measured. Up to 1, one that was not searched for had no hit, and what no reader saw had a place."""
+
 FOUND_TITLE, ANSWERED_TITLE = "What the queries find", "What the reader answers"
 
 Group = tuple[list[Rewriter], list[str]]
@@ -53,7 +57,7 @@ async def measured_rewriters(
             method = await searching(order, task, err, opened, quiet=quiet)
         writers: dict[str, Write | None] = {QUESTION: None}
         if order.prompted:
-            writers[f"{PROMPTED} {order.model}"] = prompted(method, method.model)
+            writers[f"{PROMPTED} {order.model}"] = prompted(method, method.model, task)
         writers |= {name: _writer(name) for name in _models(order)}
 
         async def measured(method: RewriteRetrieveRead, some: Sequence[Example], what: str) -> list[Rewriter]:
@@ -94,7 +98,7 @@ def _writer(name: str) -> Write:
 
 
 def _file(order: RewriterEval, task: Task, method: RewriteRetrieveRead, name: str) -> Path:
-    """Where a rewriter's rows are kept: another file for other weights, documents, readers or settings."""
+    """Where a rewriter's rows are kept: another file for other weights, documents, readers, settings or rules."""
     folder = Path(name)
     weights = [
         (file.name, file.stat().st_size, file.stat().st_mtime_ns)
@@ -102,7 +106,7 @@ def _file(order: RewriterEval, task: Task, method: RewriteRetrieveRead, name: st
         if file.suffix in {".safetensors", ".bin"}
     ]
     retriever = getattr(method.retriever, "name", "")
-    about = (task.name, name, weights, retriever, method.model.name, order.passages, sorted(order.settings.items()))
+    about = (_RULES, task.name, name, weights, retriever, method.model.name, sorted(resolved(method).items()))
     return order.out / "eval" / f"{hashlib.sha256(repr(about).encode()).hexdigest()[:16]}.jsonl"
 
 

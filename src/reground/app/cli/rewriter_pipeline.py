@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from pydantic import JsonValue
     from rich.console import Console
 
     from reground.app.options_rewriter import RewriterEval, RewriterPpo
@@ -35,16 +36,28 @@ async def with_reader(
 async def searching(
     order: RewriterPpo | RewriterEval, task: Task, err: Console, opened: AsyncExitStack, *, quiet: bool
 ) -> RewriteRetrieveRead:
-    """The method without a reader."""
+    """The method without a reader. Raises ConfigurationError for a setting that it does not have."""
     from reground.app.asking import close
+    from reground.app.catalogue import build_method
     from reground.app.cli.progress import AskProgress
-    from reground.app.evaluating import corpus_of, open_documents
+    from reground.app.evaluating import corpus_of, open_documents, settings_by_method
     from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
     from reground.training.rewriter.reward import NO_READER
 
+    settings = settings_by_method({"total": order.passages, **order.settings}, [METHOD])[METHOD]
     with AskProgress(err, shown=not quiet) as preparing:
         retriever = await open_documents(
             corpus_of(task, order.corpus), order, on_index=preparing.on_index, on_report=preparing.on_report
         )
     opened.push_async_callback(close, retriever)
-    return RewriteRetrieveRead(model=NO_READER, retriever=retriever, form=task.form, total=order.passages)
+    method = build_method(METHOD, model=NO_READER, retriever=retriever, form=task.form, settings=settings)
+    assert isinstance(method, RewriteRetrieveRead)
+    return method
+
+
+def recorded(method: RewriteRetrieveRead, task: Task) -> dict[str, JsonValue]:
+    """What a reward depends on beside its weights, as plain data."""
+    from reground.app.identity import resolved
+
+    parts = {"task": task.name, "retriever": getattr(method.retriever, "name", None), "reader": method.model.name}
+    return {**parts, **{f"method.{name}": value for name, value in resolved(method).items()}}

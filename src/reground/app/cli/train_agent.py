@@ -92,11 +92,14 @@ def fit(order: AgentFit, voice: Quiet, config: ConfigFile = None) -> None:
     Example:  reground train agent fit --base smollm2
     """
     from reground.training.agent.stages import MIXTURE, read_mixture
+    from reground.training.demonstrate import long_rows
 
     console, err = common.consoles()
     if order.dry_run:
         rows = read_mixture(order.out, MIXTURE)
         common.say(console, f"fit: {len(rows)} steps, {order.epochs:g} passes over them")
+        if told := long_rows(rows, order.base, order.max_length, cut=False):
+            common.say(console, f"note: {told}")
         return
     place = fitted_by(order, MIXTURE, err, quiet=voice.quiet)
     common.say(console, f"the agent is in {place}: --model hf/{place} --set shots=0")

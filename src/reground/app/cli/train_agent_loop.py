@@ -45,6 +45,8 @@ from reground.training.report import write_section
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from reground.models.options import ModelOptions
+
 RUNS = "runs"
 _MAY_CHANGE = frozenset({"out", "dry_run", "concurrency", "model_options", "generations", "bases"})
 """Options that a resumed loop may be given another value of: what is finished stays as it is."""
@@ -108,6 +110,8 @@ class _Session:
     quiet: bool
     found: list[Measured] = field(default_factory=list)
     failed: int = 0
+    passes: dict[Agent, int] = field(default_factory=dict)
+    """The pass that was chosen of each fitted agent."""
 
     def carry_out(self, stage: Stage) -> str:
         """Carry out one stage. Returns what it came to."""
@@ -123,7 +127,12 @@ class _Session:
             case Choose():
                 return self._choose(stage)
             case Measure():
-                return self._report(self._measured(stage, stage.run))
+                return self._report(replace(self._measured(stage, stage.run), epoch=self.passes.get(stage.agent)))
+
+    def _options(self, *, prompted: bool) -> ModelOptions:
+        """The adapter and the price are those of the prompted model. prompted: whether they are for it."""
+        given = self.order.model_options
+        return given if prompted else replace(given, adapter=None, price=None)
 
     def _using(self, agent: Agent, out: Path, repeats: int) -> AgentLoop:
         """The options with another agent."""
@@ -132,6 +141,7 @@ class _Session:
         return replace(
             self.order,
             model=agent.model,
+            model_options=self._options(prompted=agent == Agent(self.plan.teacher)),
             out=out,
             repeats=repeats,
             judge=judge,
@@ -155,12 +165,15 @@ class _Session:
     def _rank(self, stage: Rank) -> str:
         if (stage.folder / RANKING).exists():
             return "ranked"
-        order = AgentRank(
-            out=stage.folder, model=self.order.ranker or self.order.model, style=self.order.style,
-            concurrency=self.order.concurrency, model_options=self.order.model_options,
-        )  # fmt: skip
-        ranked, unread = asyncio.run(ranked_by(order, self.err, quiet=self.quiet))
+        ranked, unread = asyncio.run(ranked_by(self._ranking(stage), self.err, quiet=self.quiet))
         return f"{ranked} steps; {unread} rankings could not be read"
+
+    def _ranking(self, stage: Rank) -> AgentRank:
+        model = self.order.ranker or self.order.model
+        return AgentRank(
+            out=stage.folder, model=model, style=self.order.style, concurrency=self.order.concurrency,
+            model_options=self._options(prompted=model == self.order.model),
+        )  # fmt: skip
 
     def _mix(self, stage: Mix) -> str:
         most = None if stage.like is None else len(read_mixture(stage.folder, stage.like))
@@ -188,6 +201,7 @@ class _Session:
                 for number, place in enumerate(epochs_of(stage.folder / stage.name), start=1)
             ]
             epoch = keep(scores, stage)
+        self.passes[stage.measure.agent] = epoch
         best = self._measured(stage.measure, _run(stage.measure, epoch), chosen=True)
         return f"pass {epoch}; " + self._report(replace(best, epoch=epoch))
 
@@ -196,18 +210,26 @@ class _Session:
         run = self.order.out / RUNS / re.sub(r"[^\w.-]+", "-", name)
         summary = _ended(run)
         if summary is None or (summary.failed and not chosen):
-            limit = self.order.validation_limit if stage.split == "validation" else self.order.test_limit
-            order = replace(self._using(stage.agent, run, self.order.measure_repeats), limit=limit)
+            order = self._measuring(stage, run)
             summary = asyncio.run(answered_by(order, self.tasks[stage.split], run, self.err, quiet=self.quiet))
         trajectories, rows = self._trained_on(stage)
         return Measured(stage, summary, usable(run).share, trajectories, rows)
+
+    def _measuring(self, stage: Measure, run: Path) -> AgentLoop:
+        """The options of a measurement. Workers elsewhere open the task by its name, so it is that of the split."""
+        order = self._using(stage.agent, run, self.order.measure_repeats)
+        test = (order.test_task, order.test_limit)
+        name, limit = (order.validation, order.validation_limit) if stage.split == "validation" else test
+        assert name is not None
+        return replace(order, task=name, limit=limit)
 
     def _trained_on(self, stage: Measure) -> tuple[int | None, int | None]:
         if not stage.generation:
             return None, None
         folder = self.plan.folder(stage.generation)
         grown = _ended(folder / GROWN)
-        return (0 if grown is None else grown.runs), len(read_mixture(folder, self.plan.mixture_of(stage)))
+        trajectories = 0 if grown is None else grown.runs - grown.failed
+        return trajectories, len(read_mixture(folder, self.plan.mixture_of(stage)))
 
     def _report(self, measured: Measured) -> str:
         self.found.append(measured)

@@ -108,7 +108,7 @@ def fit(order: ReaderFit, voice: Quiet, config: ConfigFile = None) -> None:
     require_training()
     from reground.app.cli.background import in_background
     from reground.app.cli.fit_progress import FitProgress
-    from reground.training.demonstrate import fit_named
+    from reground.training.demonstrate import fit_named, long_rows
     from reground.training.fitting import fitting_of
     from reground.training.rows import Demonstration, read_rows
 
@@ -116,11 +116,13 @@ def fit(order: ReaderFit, voice: Quiet, config: ConfigFile = None) -> None:
     rows = read_rows(order.out / "data" / f"{ROWS}.jsonl", Demonstration)
     if order.dry_run:
         common.say(console, f"fit: {len(rows)} demonstrations, {order.epochs:g} passes over them")
+        if told := long_rows(rows, order.base, order.max_length):
+            common.say(console, f"note: {told}")
         return
     with FitProgress(err, order.name, shown=not voice.quiet) as progress:
         fitted = partial(
             fit_named, order.out, order.name, rows, order.base, fitting_of(order), fresh=order.fresh,
-            keep_epochs=order.keep_epochs, on_step=progress.on_step,
+            keep_epochs=order.keep_epochs, on_step=progress.on_step, on_note=progress.on_note,
         )  # fmt: skip
         place = asyncio.run(in_background(fitted))
     common.say(console, f"the reader is in {place}: --method grounded+reader --model hf/{place}")

@@ -15,7 +15,7 @@ from reground.app.cli import _common as common
 from reground.app.cli.config import ConfigFile
 from reground.app.cli.eval_job import slug
 from reground.app.cli.flags import flattened
-from reground.app.cli.rewriter_pipeline import METHOD, searching, with_reader
+from reground.app.cli.rewriter_pipeline import METHOD, recorded, searching, with_reader
 from reground.app.options import Quiet
 from reground.app.options_rewriter import RewriterCollect, RewriterEval, RewriterPpo, RewriterWarmup
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
     from reground.training.ppo.judging import Judge, Judged
     from reground.training.ppo.rollout import Metrics
+    from reground.training.rewriter.questions import Divided
     from reground.training.rewriter.reward import PipelineReward
 
 _TOLD = frozenset(
@@ -187,20 +188,24 @@ def ppo(order: RewriterPpo, voice: Quiet, config: ConfigFile = None) -> None:
     console, err = common.consoles()
     task = load_training_task(order.task, order.data)
     weights = _weights(order.reward, task)
-    questions, validation = _divided(order, task, weights)
+    parts = _divided(order, task, weights)
+    if parts.known and order.control is None:
+        common.say(err, str(parts))
     if order.dry_run:
-        replies = order.iterations * order.episodes
-        common.say(console, f"ppo: {replies} replies to {len(questions)} questions, {len(validation)} for validation")
+        replies, questions = order.iterations * order.episodes, len(parts.learning)
+        common.say(console, f"ppo: {replies} replies to {questions} questions, {len(parts.validation)} for validation")
         return
-    place = asyncio.run(_optimised(order, task, weights, questions, validation, err, quiet=voice.quiet))
+    place = asyncio.run(_optimised(order, task, weights, parts, err, quiet=voice.quiet))
     common.say(console, f"the rewriter is in {place}: --rewriter hf/{place}")
 
 
-def _divided(order: RewriterPpo, task: Task, weights: dict[str, float]) -> tuple[list[Example], list[Example]]:
+def _divided(order: RewriterPpo, task: Task, weights: dict[str, float]) -> Divided:
     """The questions to learn from, and those for validation, without those that the reward learns nothing from."""
     from reground.core.errors import DataError
     from reground.evaluation.runner import EvalSettings, choose
+    from reground.training.rewriter.questions import divided, learnt
     from reground.training.rewriter.reward import teaches
+    from reground.training.rewriter.train import WARMUP
 
     drawn = choose(task, EvalSettings(METHOD, "", limit=None, seed=order.seed))
     every = [each for each in drawn if teaches(each, weights)]
@@ -209,16 +214,15 @@ def _divided(order: RewriterPpo, task: Task, weights: dict[str, float]) -> tuple
             f"{task.name} has {len(every)} questions whose answers {order.reward} can reward, "
             f"too few for --validation {order.validation}"
         )
-    rest = every[order.validation :]
-    return rest[: order.limit or None], every[: order.validation]
+    known = learnt(order.out / "data" / f"{WARMUP}.jsonl")
+    return divided(every, validation=order.validation, limit=order.limit or None, known=known)
 
 
 async def _optimised(
     order: RewriterPpo,
     task: Task,
     weights: dict[str, float],
-    questions: list[Example],
-    validation: list[Example],
+    parts: Divided,
     err: Console,
     *,
     quiet: bool,
@@ -226,7 +230,7 @@ async def _optimised(
     from reground.app.cli.background import in_background
     from reground.app.cli.fit_progress import FitProgress
     from reground.training.ppo.settings import Optimising
-    from reground.training.report import write_report
+    from reground.training.report import write_report, write_section
     from reground.training.rewriter.control import fit_control
     from reground.training.rewriter.reward import PipelineReward
     from reground.training.rewriter.train import WARMUP, optimise_rewriter
@@ -237,10 +241,11 @@ async def _optimised(
         judge = _here(PipelineReward(method, task, weights))
         begin = order.base or str(order.out / WARMUP)
         same: dict[str, Any] = {
-            "questions": questions,
+            "questions": parts.learning,
             "lora_rank": order.lora_rank,
             "layers": order.layers,
             "rewarded": weights,
+            "pipeline": recorded(method, task),
             "fresh": order.fresh,
         }
         if order.control is not None:
@@ -253,8 +258,9 @@ async def _optimised(
                 if not quiet:
                     common.say(err, _line(number, order.iterations, metrics))
 
-            fit = partial(optimise_rewriter, order.out, begin, settings, judge, **same, validation=validation)
+            fit = partial(optimise_rewriter, order.out, begin, settings, judge, **same, validation=parts.validation)
             place = await in_background(partial(fit, on_iteration=told))
+            write_section(order.out, "ppo", f"{parts}.")
     write_report(order.out)
     return place
 

@@ -24,17 +24,27 @@ Ranking = Mapping[str, Sequence[int]]
 
 @dataclass(frozen=True)
 class Mixture:
-    """The rows, how many of each step, and the turns left out by reason."""
+    """The rows, how many of each step, and the turns left out by reason.
+
+    unranked: rows that should have been chosen by a ranking, and were by perplexity, because there was none. Those
+    without a choice, of samples that are all alike, do not count.
+    """
 
     rows: list[Demonstration]
     steps: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
+    unranked: int = 0
 
     def describe(self) -> str:
         """One line with the numbers of the steps and of those left out."""
         steps = ", ".join(f"{count} {name}" for name, count in self.steps.most_common())
         dropped = ", ".join(f"{count} {why}" for why, count in self.dropped.most_common())
-        return f"{len(self.rows)} steps ({steps})" + (f"; left out: {dropped}" if dropped else "")
+        parts = [f"{len(self.rows)} steps ({steps})"]
+        if dropped:
+            parts.append(f"left out: {dropped}")
+        if self.unranked:
+            parts.append(f"{self.unranked} steps by perplexity, because they were not ranked")
+        return "; ".join(parts)
 
 
 def mixture(
@@ -53,18 +63,24 @@ def mixture(
     turns and seed give the same rows. most: maximum number of rows.
     """
     prompts, draw = prompts if prompts is not None else Prompts(), random.Random(seed)
-    made: list[tuple[Turn, Sample]] = []
+    made: list[tuple[Turn, Sample, By]] = []
     dropped: Counter[str] = Counter()
     for turn in turns:
         good = [i for i, sample in enumerate(turn.samples) if not _fault(turn, sample)]
         if good:
-            made.append((turn, turn.samples[_best(turn, good, by, ranking or {}, draw)]))
+            best, way = _best(turn, good, by, ranking or {}, draw)
+            made.append((turn, turn.samples[best], way))
         else:
             dropped[_fault(turn, turn.samples[0]) if turn.samples else "no usable sample"] += 1
     draw.shuffle(made)
     made = made[:most]
-    rows = [_row(turn, sample, prompts.system(turn.step.name), by) for turn, sample in made]
-    return Mixture(rows, Counter(turn.step.name for turn, _ in made), dropped)
+    rows = [_row(turn, sample, prompts.system(turn.step.name), way) for turn, sample, way in made]
+    unranked = sum(way != by and _differ(turn) for turn, _, way in made)
+    return Mixture(rows, Counter(turn.step.name for turn, _, _ in made), dropped, unranked)
+
+
+def _differ(turn: Turn) -> bool:
+    return len({sample.text for sample in turn.samples}) > 1
 
 
 def _fault(turn: Turn, sample: Sample) -> str:
@@ -73,12 +89,14 @@ def _fault(turn: Turn, sample: Sample) -> str:
     return "copies an exemplar" if copies(sample.action, turn.step) else ""
 
 
-def _best(turn: Turn, good: Sequence[int], by: By, ranking: Ranking, draw: random.Random) -> int:
-    """The index of the sample to teach; `good` are those without a fault."""
+def _best(turn: Turn, good: Sequence[int], by: By, ranking: Ranking, draw: random.Random) -> tuple[int, By]:
+    """The index of the sample to teach, and what chose it; `good` are those without a fault."""
     if by == "chance":
-        return draw.choice(good)
+        return draw.choice(good), by
     ranked = [i for i in ranking.get(turn.key, ()) if i in good] if by == "ranking" else []
-    return ranked[0] if ranked else max(good, key=lambda i: (_logprob(turn.samples[i]), i == turn.chosen, -i))
+    if ranked:
+        return ranked[0], by
+    return max(good, key=lambda i: (_logprob(turn.samples[i]), i == turn.chosen, -i)), "perplexity"
 
 
 def _logprob(sample: Sample) -> float:

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import takewhile
+from math import inf
 from typing import Literal
 from zlib import crc32
 
@@ -21,6 +23,9 @@ from reground.training.agent.turns import Turn
 Style = Literal["rank", "judge"]
 
 _NUMBER = re.compile(r"\d{1,3}")
+_NAMED = re.compile(r"#\s?(\d{1,3})")
+_ITEM = re.compile(r"\A\s*+\d{1,3}[.)]\s++(?=\D*+\d)")
+_LABELS = frozenset({"explanation", "answer", "ranking"})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,7 +70,7 @@ class Ranker:
     async def order(self, turn: Turn, run: Run) -> tuple[int, ...] | None:
         """The indices of the turn's samples, best first; None for a ranking that cannot be read.
 
-        Equal samples are judged once and stand together.
+        Equal samples are judged once and stand together. Those that the ranking does not name come last, by perplexity.
         """
         texts = list(dict.fromkeys(sample.text for sample in turn.samples))
         if len(texts) < 2:
@@ -76,7 +81,12 @@ class Ranker:
             return None
         places = {texts[index]: place for place, index in enumerate(best)}
         last = len(texts)
-        return tuple(sorted(range(len(turn.samples)), key=lambda i: places.get(turn.samples[i].text, last)))
+
+        def place(index: int) -> tuple[int, float]:
+            sample = turn.samples[index]
+            return places.get(sample.text, last), inf if sample.logprob is None else -sample.logprob
+
+        return tuple(sorted(range(len(turn.samples)), key=place))
 
     async def _ranked(self, turn: Turn, texts: Sequence[str], run: Run) -> list[int] | None:
         start = crc32(turn.key.encode()) % len(texts)
@@ -103,13 +113,27 @@ class Ranker:
 def read_ranking(said: str, count: int) -> list[int] | None:
     """The indices that a reply ranks, best first; what it does not name is left out. None if it names none.
 
-    The line "Ranking:" counts; without a usable one the line "Answer:".
+    The line "Ranking:" counts, or a list below it; without a usable one the line "Answer:". Where numbers have a #,
+    those without are places or counts.
     """
-    lines = [line.partition(":") for line in said.splitlines()]
+    lines = said.splitlines()
     for wanted in ("ranking", "answer"):
-        for label, _, rest in lines:
-            named = dict.fromkeys(int(number) - 1 for number in _NUMBER.findall(rest))
-            known = [index for index in named if 0 <= index < count]
-            if known and label.strip(" *_#-").casefold() == wanted:
+        for at, line in enumerate(lines):
+            if _label(line) != wanted:
+                continue
+            rest = line.partition(":")[2].strip(" *_")
+            found = rest or _listed(lines[at + 1 :])
+            named = dict.fromkeys(int(number) - 1 for number in _NAMED.findall(found) or _NUMBER.findall(found))
+            if known := [index for index in named if 0 <= index < count]:
                 return known
     return None
+
+
+def _label(line: str) -> str:
+    return line.partition(":")[0].strip(" *_#-").casefold()
+
+
+def _listed(lines: Sequence[str]) -> str:
+    """The list that these lines begin with, without the numbers of its items."""
+    items = takewhile(lambda line: _NUMBER.search(line) and _label(line) not in _LABELS, filter(str.strip, lines))
+    return "\n".join(_ITEM.sub("", line) for line in items)

@@ -44,11 +44,24 @@ class Usable:
 
 
 def grown(out: Path) -> Iterator[Turn]:
-    """All reasoning steps of the grown trajectories. Raises DataError where nothing has been grown."""
+    """All reasoning steps of the grown trajectories but those of failed questions.
+
+    What a budget ended counts: each of its steps was whole. Raises DataError where nothing has been grown.
+    """
+    return _grown(out, failed=False)
+
+
+def failed_steps(out: Path) -> int:
+    """Number of steps of failed questions, which are neither ranked nor taught."""
+    return sum(1 for _ in _grown(out, failed=True))
+
+
+def _grown(out: Path, *, failed: bool) -> Iterator[Turn]:
     if not (out / GROWN).is_dir():
         raise DataError("nothing has been grown here: run reground train agent grow first", path=out)
     for record, trajectory in scored(out / GROWN):
-        yield from turns_of(trajectory, record.example)
+        if (record.failure is not None) == failed:
+            yield from turns_of(trajectory, record.example)
 
 
 def usable(run: Path) -> Usable:

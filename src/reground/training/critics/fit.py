@@ -34,7 +34,7 @@ from reground.critics._texts import EmbedderTexts, EncoderTexts, LmTokens
 from reground.evaluation.results import write_text
 from reground.models import pull
 from reground.training.critics.mixing import fit_mix
-from reground.training.critics.pairs import data_fingerprint
+from reground.training.critics.pairs import data_fingerprint, passage_tokens
 from reground.training.fitting import Fitting, Step, arguments, begin, fit, newest_checkpoint, require_training, result
 from reground.training.rows import Preference, read_rows
 from reground.training.weights import load_base, lora, minilm_folder, save
@@ -140,10 +140,11 @@ def fit_critics(
 
 
 def planned(out: Path, settings: CriticFit) -> dict[str, list[Preference]]:
-    """The models to fit and the pairs of each. Raises DataError where there is none."""
+    """The models to fit and the pairs of each. Raises DataError where there is none, or the data is not whole."""
     found = {kind: pairs_of(out, kind) for kind in settings.kinds}
     if not any(found.values()):
         raise DataError("there are no pairs to fit to: more trees, or a smaller --min-visits", path=out / "data")
+    passage_tokens(out)
     if settings.models == "shared":
         return {"shared": [row for rows in found.values() for row in rows]}
     return {kind: rows for kind, rows in found.items() if rows}
@@ -222,7 +223,6 @@ def _recorded(settings: CriticFit, rows: Sequence[Preference]) -> dict[str, Json
 
 
 def _assemble(out: Path, settings: CriticFit, plan: Mapping[str, Sequence[Preference]]) -> None:
-    report = json.loads((out / "data" / "report.json").read_text(encoding="utf-8"))
     kinds = {kind: name for name, rows in plan.items() for kind in settings.kinds if any(r.kind == kind for r in rows)}
     hashes = {}
     with result(out / "critic") as folder:
@@ -236,7 +236,7 @@ def _assemble(out: Path, settings: CriticFit, plan: Mapping[str, Sequence[Prefer
             base=settings.base,
             kinds=kinds,
             max_length=settings.fitting.max_length,
-            passage_tokens=report["passage_tokens"],
+            passage_tokens=passage_tokens(out),
             weights=hashes,
             data=data_fingerprint(out),
         )

@@ -31,10 +31,12 @@ def fit_mix(rows: Sequence[Preference], scorer: Scorer) -> dict[str, float]:
 
 def mix_of_gaps(rows: Sequence[Preference], text: Sequence[float]) -> dict[str, float]:
     """The same for known scores. text: by how much the better text of each pair scores higher."""
+    import numpy as np
+
     columns = _columns(rows, text)
     if len(columns) < 2 or len({row.question for row in rows}) < FOLDS:
         return {}
-    alone = {TEXT: columns[TEXT]}
+    alone = {TEXT: columns.get(TEXT, np.zeros(len(rows)))}
     if _loss(_judged_by_others(rows, columns)) >= _loss(_judged_by_others(rows, alone)):
         return {}
     return _weights(columns)

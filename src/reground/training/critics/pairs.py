@@ -12,6 +12,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import json
+import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -100,6 +101,15 @@ def data_fingerprint(out: Path) -> str:
     return digest.hexdigest()[:16]
 
 
+def passage_tokens(out: Path) -> int:
+    """Where the documents in a folder's pairs are cut. Raises DataError where the data is not whole."""
+    file = out / "data" / "report.json"
+    try:
+        return int(json.loads(file.read_text(encoding="utf-8"))["passage_tokens"])
+    except (OSError, ValueError, KeyError, TypeError):
+        raise DataError("the data is not whole: run the data stage again", path=file) from None
+
+
 def sort_pairs(trees: Sequence[Tree[State]], settings: PairSettings, gold: Gold | None = None) -> Sorted:
     """Every pair of the trees in its set, and the reasons of those that are in none."""
     cuts = {int(tree.metadata["passage_tokens"]) for tree in trees}
@@ -155,7 +165,8 @@ def _fault(best: Node[State], child: Node[State], settings: PairSettings) -> Why
     if min(best.visits, child.visits) < settings.min_visits:
         return "few visits"
     margin = _margin(best, child)
-    return "tie" if margin == 0 else "small margin" if margin < settings.min_margin else None
+    tie = math.isclose(margin, 0, abs_tol=1e-9)  # the same rewards in another order may add up to a little more
+    return "tie" if tie else "small margin" if margin < settings.min_margin else None
 
 
 def _margin(chosen: Node[State], rejected: Node[State]) -> float:

@@ -160,7 +160,8 @@ class AdaptiveKL:
     """The coefficient beta of the KL penalty, adapted so that the divergence stays near a target.
 
     beta <- beta (1 + rate clip(KL / target - 1, -bound, bound)), once an iteration (Ziegler et al. 2019, section 2.2).
-    The defaults are those of the paper's official configuration. target None keeps beta as it is.
+    The defaults are those of the paper's official configuration. But its program, RL4LMs, gives the controller the mean
+    divergence of a token, and here the target is that of a whole reply. target None keeps beta as it is.
     """
 
     beta: float = 0.001

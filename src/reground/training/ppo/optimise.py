@@ -121,7 +121,6 @@ class Optimiser(Generic[Q]):
                 self._validate(judging, {})
             while self.state.done < self.settings.iterations:
                 metrics = self._iterate(judging)
-                append_metrics(self.out, self.state.done, metrics)
                 on_iteration(self.state.done, metrics)
         return self.best()
 
@@ -154,6 +153,7 @@ class Optimiser(Generic[Q]):
             self._validate(judging, metrics)
         metrics = {name: value for name, value in metrics.items() if math.isfinite(value)}
         metrics["seconds"] = time.monotonic() - began
+        append_metrics(self.out, self.state.done, metrics)  # a kill behind the checkpoint would lose them
         if self.state.done % self.settings.checkpoint_every == 0 or self.state.done == self.settings.iterations:
             self._save(self.out / f"checkpoint-{self.state.done}")
         return metrics

@@ -28,6 +28,29 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
+_AS_IT_IS: dict[str, Any] = {
+    "repetition_penalty": 1.0,
+    "encoder_repetition_penalty": 1.0,
+    "no_repeat_ngram_size": 0,
+    "encoder_no_repeat_ngram_size": 0,
+    "min_length": 0,
+    "min_new_tokens": None,
+    "forced_bos_token_id": None,
+    "forced_eos_token_id": None,
+    "suppress_tokens": None,
+    "begin_suppress_tokens": None,
+    "bad_words_ids": None,
+    "sequence_bias": None,
+    "exponential_decay_length_penalty": None,
+    "min_p": None,
+    "typical_p": 1.0,
+    "epsilon_cutoff": 0.0,
+    "eta_cutoff": 0.0,
+}
+"""Settings of `generate` that leave the model's probabilities as they are. All are given, because the defaults that
+many models bring, such as BART's of no repeated words, replace any that is missing."""
+
+
 @dataclass(frozen=True)
 class Scored:
     """Of every token its log-probability and, where asked for, the entropy of its state, [B, T]; values of T + 1
@@ -59,7 +82,7 @@ class Policy(nn.Module):  # type: ignore[misc]
             raise ConfigurationError("a policy's tokenizer needs a padding token and an end token")
         self.model = model
         self.tokenizer = tokenizer
-        self.ends = _ends(model, tokenizer)
+        self.ends = ends_of(model, tokenizer)
         self.pad = _padding(tokenizer, self.ends)
         self.critic = copy.deepcopy(model) if value == "copy" else None
         self.head = nn.Linear(_width(model.config), 1)
@@ -147,7 +170,7 @@ class Policy(nn.Module):  # type: ignore[misc]
                 max_new_tokens=most,
                 do_sample=drawn,
                 **how,
-                repetition_penalty=1.0,
+                **_AS_IT_IS,
                 eos_token_id=self.ends,
                 pad_token_id=self.pad,
             )
@@ -267,7 +290,7 @@ def _common(rows: Sequence[Sequence[int]]) -> int:
     return next(differ, min(map(len, rows)) - 1)
 
 
-def _ends(model: Any, tokenizer: Any) -> list[int]:
+def ends_of(model: Any, tokenizer: Any) -> list[int]:
     """Every token that ends a reply."""
     said = getattr(model.generation_config, "eos_token_id", None)
     known = said if isinstance(said, list) else [said]

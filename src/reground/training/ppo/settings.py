@@ -11,6 +11,26 @@ from reground.training.fitting import Precise
 
 ValueModel = Literal["shared", "copy"]
 
+_ABOVE = (
+    "iterations",
+    "episodes",
+    "batch",
+    "sample_batch",
+    "epochs",
+    "temperature",
+    "prompt_tokens",
+    "reply_tokens",
+    "beams",
+    "validate_every",
+    "checkpoint_every",
+    "clip",
+    "max_norm",
+    "collapse_kl",
+    "collapse_invalid",
+    "collapse_length",
+)
+"""The settings that must be above 0."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Optimising(Precise):
@@ -106,10 +126,17 @@ class Optimising(Precise):
     """Processor threads; all cores by default."""
 
     def __post_init__(self) -> None:
-        above = ("iterations", "episodes", "batch", "sample_batch", "epochs", "temperature", "prompt_tokens")
-        for name in (*above, "reply_tokens", "beams", "validate_every", "checkpoint_every"):
+        for name in _ABOVE:
             if not getattr(self, name) > 0:
                 raise ConfigurationError(f"{name} must be above 0, not {getattr(self, name)}")
+        for name in ("beta", "value_coefficient"):
+            if not getattr(self, name) >= 0:
+                raise ConfigurationError(f"{name} must be 0 or more, not {getattr(self, name)}")
+        for name in ("gamma", "lam"):
+            if not 0 <= getattr(self, name) <= 1:
+                raise ConfigurationError(f"{name} must be between 0 and 1, not {getattr(self, name)}")
+        if self.target is not None and not self.target > 0:
+            raise ConfigurationError(f"target must be above 0, or none to keep beta as it is, not {self.target}")
         if self.replies < 1 or self.episodes % self.replies:
             raise ConfigurationError(f"episodes must be a multiple of replies, not {self.episodes} of {self.replies}")
         if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):

@@ -13,14 +13,16 @@ import torch
 from torch import nn
 
 _NEAR = 1e-3
-"""How far the states of the two ways may be apart, relative to their size; sums in another order move them less."""
+"""How far states and logits of the two ways may be apart, relative to their size; sums in another order move them
+less."""
 
 
 def frozen_layers(model: Any) -> int:
     """How many of a decoder's first layers, with its embeddings, are not trained; 0 where it cannot be cut there.
 
-    It can where the trained layers alone, given the states below them, compute what the whole model computes. That is
-    tried, because models differ in what they do around their layers.
+    It can where the trained layers alone, given the states below them, and the output layer compute what the whole
+    model computes. That is tried, because models differ in what they do around their layers, and some scale or cap
+    their logits.
     """
     layers = _layers(model)
     if layers is None or any(each.requires_grad for each in model.get_input_embeddings().parameters()):
@@ -70,9 +72,14 @@ def _agrees(model: Any, frozen: int) -> bool:
     device = next(model.parameters()).device
     ids = (torch.arange(16, device=device) % model.get_input_embeddings().num_embeddings)[None]
     with torch.no_grad():
-        states = model(input_ids=ids, output_hidden_states=True).hidden_states
+        whole = model(input_ids=ids, output_hidden_states=True)
         try:
-            found = upper(model, frozen)(inputs_embeds=states[frozen]).last_hidden_state
+            states = upper(model, frozen)(inputs_embeds=whole.hidden_states[frozen]).last_hidden_state
+            logits = model.get_output_embeddings()(states)
         except (TypeError, AttributeError, IndexError):  # a model that is built otherwise
             return False
-    return bool((found - states[-1]).abs().max() <= _NEAR * states[-1].abs().max())
+    return _near(states, whole.hidden_states[-1]) and _near(logits, whole.logits)
+
+
+def _near(found: torch.Tensor, wanted: torch.Tensor) -> bool:
+    return bool((found - wanted).abs().max() <= _NEAR * wanted.abs().max())

@@ -15,7 +15,7 @@ from reground.evaluation.task import Example, Task, hidden_documents
 from reground.evaluation.tasks._retrieved import document_id
 from reground.evaluation.tasks.qa import evidence_of
 from reground.methods.grounded import Grounded
-from reground.training.reader.oracle import Lesson, Oracle, support
+from reground.training.reader.oracle import Lesson, Oracle, Support, support
 from reground.training.reader.settings import Reading
 from reground.training.rows import Demonstration
 
@@ -54,9 +54,10 @@ async def demonstrations(
         if isinstance(gold, str):
             made.left_out[gold] += 1
         else:
+            supports = [support(page, example) for page in gold]
             lessons: dict[tuple[Message, ...], Lesson] = {}
             for repeat in range(settings.repeats):
-                drawn = await _lessons(task, example, gold, retriever, settings, repeat)
+                drawn = await _lessons(task, example, gold, supports, retriever, settings, repeat)
                 lessons |= {lesson.messages: lesson for lesson in drawn}
             for lesson in lessons.values():
                 made.rows.append(
@@ -114,7 +115,13 @@ class Completed:
 
 
 async def _lessons(
-    task: Task, example: Example, gold: Sequence[Passage], retriever: Retriever, settings: Reading, repeat: int
+    task: Task,
+    example: Example,
+    gold: Sequence[Passage],
+    supports: Sequence[Support],
+    retriever: Retriever,
+    settings: Reading,
+    repeat: int,
 ) -> list[Lesson]:
     """What is to be learnt from one question, in the size and with the gaps that chance draws.
 
@@ -128,7 +135,7 @@ async def _lessons(
         hidden |= frozenset(evidence_of(task, example))
     elif chance < settings.unanswerable + settings.complete:
         retriever, k, rounds = Completed(retriever, gold, draw), max(k, len(gold)), 0
-    oracle = Oracle(example, [support(page, example) for page in gold])
+    oracle = Oracle(example, supports)
     reader = Grounded(
         model=oracle, retriever=retriever, form=task.form, k=k, max_rounds=rounds,
         passage_tokens=settings.passage_tokens, brief=True, abstain=True,

@@ -23,18 +23,26 @@ _ASKS_NAMES = task_of(Prompts().names)
 
 @dataclass(frozen=True)
 class Support:
-    """What a gold passage says for the answer. decides: whether its sentence holds the answer's words."""
+    """What a gold passage says for the answer.
+
+    sentences: any of them stands for the passage, the best first. decides: whether they hold the answer's words.
+    """
 
     title: str
-    sentence: str
+    sentences: tuple[str, ...]
     decides: bool
+
+    def shown(self, prompt: str) -> str | None:
+        """The first of its sentences that a prompt holds; None for a prompt that does not show the passage."""
+        return next((each for each in self.sentences if each in prompt), None)
 
 
 def support(page: Passage, example: Example) -> Support:
-    """The sentence of a gold passage that counts: one with the answer, a supporting one if possible; else a supporting
-    one; else the first.
+    """The sentences of a gold passage that count: all with the answer, supporting ones first; else a supporting one;
+    else the first.
 
-    Some datasets number their supporting sentences by another splitter, so an answer's words count for more.
+    Some datasets number their supporting sentences by another splitter, so an answer's words count for more. Of a
+    comparison only the first counts: its answer is often a page's own name, which most sentences hold.
     """
     parts = [neutralise(part.strip()) for part in sentences(page.text) if part.strip()]
     facts = example.metadata.get("supporting_facts")
@@ -42,7 +50,13 @@ def support(page: Passage, example: Example) -> Support:
     marked = [parts[at] for title, at in pairs if title == page.title and isinstance(at, int) and at < len(parts)]
     holding = [part for part in parts if hit(example.golden_answers, [part])]
     both = [part for part in marked if part in holding]
-    return Support(title=page.title, sentence=(both or holding or marked or parts)[0], decides=bool(holding))
+    counting = list(dict.fromkeys([*both, *holding])) or marked or parts
+    most = len(holding) if holding and not _compares(example) else 1
+    return Support(title=page.title, sentences=tuple(counting[:most]), decides=bool(holding))
+
+
+def _compares(example: Example) -> bool:
+    return example.metadata.get("type") in {"comparison", "bridge_comparison"}
 
 
 @dataclass(frozen=True)
@@ -68,8 +82,7 @@ class Oracle:
         self.lessons: list[Lesson] = []
         self._answer = example.golden_answers[0]
         self._supports = supports
-        compares = example.metadata.get("type") in {"comparison", "bridge_comparison"}
-        self._needs_all = compares or not any(each.decides for each in supports)
+        self._needs_all = _compares(example) or not any(each.decides for each in supports)
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
         """The one right reply."""
@@ -80,16 +93,16 @@ class Oracle:
         return [Reply(text=said, usage=Usage(calls=1))]
 
     def _answered(self, prompt: str) -> tuple[str, str, bool]:
-        shown = [each for each in self._supports if each.sentence in prompt]
-        enough = len(shown) == len(self._supports) if self._needs_all else any(each.decides for each in shown)
+        shown = [(each.decides, said) for each in self._supports if (said := each.shown(prompt)) is not None]
+        enough = len(shown) == len(self._supports) if self._needs_all else any(decides for decides, _ in shown)
         if not enough:
             return "abstain", ABSTENTION, True
-        first = sorted(shown, key=lambda each: not each.decides)
-        markers = dict.fromkeys(f"[{_marker(prompt, each.sentence)}]" for each in first)
+        first = sorted(shown, key=lambda each: not each[0])
+        markers = dict.fromkeys(f"[{_marker(prompt, said)}]" for _, said in first)
         return "answer", f"{self._answer} {''.join(markers)}", True
 
     def _named(self, prompt: str) -> tuple[str, str, bool]:
-        missing = [each.title for each in self._supports if each.sentence not in prompt]
+        missing = [each.title for each in self._supports if each.shown(prompt) is None]
         seen = prompt.casefold()
         known = all(_KIND.sub("", title).strip().casefold() in seen for title in missing)
         return "names", "; ".join(missing), bool(missing) and known

@@ -6,17 +6,19 @@ question. As many replies are sampled as in PPO with the same settings. Decoder-
 
 from __future__ import annotations
 
-import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
+
+from pydantic import JsonValue
 
 from reground.core.errors import ConfigurationError
 from reground.evaluation.task import Example
 from reground.training.fitting import Fitting, Step, arguments, begin, fit, result
 from reground.training.ppo.judging import Judge, Judging
+from reground.training.ppo.policy import ends_of
 from reground.training.ppo.settings import Optimising
-from reground.training.rewriter.train import rewriter_prompt
+from reground.training.rewriter.train import recorded, rewriter_prompt
 from reground.training.weights import lora, merged, save, train_upper
 
 Control = Literal["rloo", "grpo"]
@@ -33,7 +35,8 @@ def fit_control(
     group: int = 4,
     lora_rank: int = 0,
     layers: int = 0,
-    rewarded: dict[str, float] | None = None,
+    rewarded: Mapping[str, float] | None = None,
+    pipeline: Mapping[str, JsonValue] | None = None,
     fresh: bool = False,
     on_step: Callable[[Step], None] = lambda step: None,
 ) -> Path:
@@ -45,9 +48,8 @@ def fit_control(
     if settings.episodes % settings.batch or settings.episodes % group:
         raise ConfigurationError(f"--episodes must be a multiple of --batch and of {group}, the replies to a question")
     place = out / "fit" / kind
-    weights = {"lora_rank": lora_rank, "layers": layers}
-    recorded = {**dataclasses.asdict(settings), "base": base, **weights, "reward": dict(rewarded or {})}
-    begin(place, {**recorded, "group": group}, fresh=fresh)
+    own: dict[str, JsonValue] = {"lora_rank": lora_rank, "layers": layers, "group": group}
+    begin(place, recorded(base, settings, questions, rewarded, pipeline) | own, fresh=fresh)
     model, tokenizer = merged(base)
     train_upper(model, layers, lora_rank=lora_rank)
     if model.config.is_encoder_decoder:
@@ -75,12 +77,14 @@ def _trainer(
     from datasets import Dataset
     from trl import GRPOConfig, GRPOTrainer, RLOOConfig, RLOOTrainer
 
+    ends = set(ends_of(model, tokenizer))
+
     def paid(prompts: Any, completions: list[str], completion_ids: list[list[int]], place: list[int], **_: Any) -> Any:
         waiting = [judging.submit(questions[at], text) for at, text in zip(place, completions, strict=True)]
         scores = [each.result()["score"] for each in waiting]
         if settings.no_end is None:
             return scores
-        ended = [tokenizer.eos_token_id in ids for ids in completion_ids]
+        ended = [not ends.isdisjoint(ids) for ids in completion_ids]
         return [score if end else settings.no_end for score, end in zip(scores, ended, strict=True)]
 
     steps = settings.iterations * settings.epochs * settings.episodes // settings.batch
@@ -110,7 +114,7 @@ def _trainer(
     places = list(range(len(questions))) * -(-settings.episodes // (group * len(questions)))  # one iteration at least
     asked = [rewriter_prompt(tokenizer, questions[at].question, apart=False) for at in places]
     config, trainer = (RLOOConfig, RLOOTrainer) if kind == "rloo" else (GRPOConfig, GRPOTrainer)
-    return trainer(
+    return _as_they_are(trainer)(
         model=model,
         reward_funcs=paid,
         args=config(**given),
@@ -118,3 +122,14 @@ def _trainer(
         processing_class=tokenizer,
         peft_config=lora(lora_rank),
     )
+
+
+def _as_they_are(trainer: Any) -> Any:
+    """TRL's trainer, but reading prompts as PPO and `hf/` do: a chat template has written the begin token already."""
+
+    class Trainer(trainer):  # type: ignore[misc]
+        def _tokenize_prompts(self, prompts: list[str]) -> tuple[list[list[int]], None, dict[str, Any]]:
+            ids = self.processing_class(text=prompts, add_special_tokens=False)["input_ids"]
+            return ids, None, {}
+
+    return Trainer

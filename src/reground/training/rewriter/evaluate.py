@@ -21,14 +21,14 @@ from reground.core.solve import solve
 from reground.core.storable import Text
 from reground.evaluation.statistics import Comparison, Interval, bootstrap_interval, compare
 from reground.evaluation.tables import NOTHING, Table
-from reground.evaluation.task import Example
+from reground.evaluation.task import Example, Task, hidden_documents
 from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
 from reground.training.measured import difference, recorded
-from reground.training.rewriter.reward import RANK, PipelineReward, without_reader
+from reground.training.rewriter.reward import RANK, RECALL, PipelineReward, without_reader
 from reground.training.rewriter.warmup import queries_of
 
 QUESTION, PROMPTED = "the question", "prompted"
-FOUND = ("hit", RANK, "gold recall")
+FOUND = ("hit", RANK, RECALL)
 """The metrics that need no reader."""
 SHOWN = 20
 """Questions whose rewritings the report shows."""
@@ -104,12 +104,13 @@ async def measure_rewriter(
     return Rewriter(name, {example.id: rows[example.id] for example in examples})
 
 
-def prompted(method: RewriteRetrieveRead, model: LanguageModel) -> Write:
-    """The rewritings of a prompted model, as one text each."""
+def prompted(method: RewriteRetrieveRead, model: LanguageModel, task: Task) -> Write:
+    """The rewritings of a prompted model, as one text each. task: whose questions they are."""
     rewriting = replace(without_reader(method), mode="rewrite", rewriter=model, rewriter_style="prompted")
 
     async def one(example: Example) -> str:
-        solved = await solve(rewriting, example.question, Run(), id=example.id, name=PROMPTED)
+        run = Run(hidden=hidden_documents(task, example))
+        solved = await solve(rewriting, example.question, run, id=example.id, name=PROMPTED)
         if solved.error is not None:
             raise solved.error
         return "; ".join(queries_of(solved.trajectory))

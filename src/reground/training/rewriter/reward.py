@@ -15,17 +15,22 @@ from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling
 from reground.core.run import Run
 from reground.core.solve import Solved, solve
-from reground.core.trajectory import RetrieveStep, Trajectory
+from reground.core.trajectory import GenerateStep, RetrieveStep, Trajectory
+from reground.core.untrusted import fenced
 from reground.evaluation.metrics.text import hit
 from reground.evaluation.runner import FATAL
-from reground.evaluation.task import Example, Task
+from reground.evaluation.task import Example, Task, hidden_documents
+from reground.evaluation.tasks.qa import evidence_of
 from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
 from reground.methods.shared.evidence import interleaved
 from reground.methods.shared.pages import OPENED
 from reground.training.ppo.judging import Judged
 
 RANK = "reciprocal rank"
-"""1 / the place of the first passage that holds the answer, 0 where none does. It grows before a hit is lost."""
+"""1 / the place of the first passage that holds the answer, as the reader saw it, 0 where none does. It grows before a
+hit is lost."""
+
+RECALL = "gold recall"
 
 GAIN = "gain"
 """The reward less that of the question itself as the query. It is told where no reader is needed: how hard the
@@ -92,7 +97,8 @@ class PipelineReward:
 
     method: with its retriever and its reader, and a fixed number of passages in `total`: otherwise more queries read
     more passages, and more queries always pay. task: whose metrics count. weights: by metric; `hit` counts +1 or -1 as
-    in equation 6, `RANK` needs no reader. patience: seconds to wait for a reader that is away.
+    in equation 6, and -1 where nothing was searched or the pipeline failed, so that neither pays; `RANK` needs no
+    reader. patience: seconds to wait for a reader that is away.
     """
 
     method: RewriteRetrieveRead
@@ -116,46 +122,61 @@ class PipelineReward:
         """The reward of a rewriting and its parts. `invalid` is 1 for one that holds no query."""
         measured = await self.measure(example, text)
         self._streak.count(measured.error)
-        parts = self._parts(measured)
+        parts = self._parts(example, measured)
         score = self._weighed(parts)
         if retriever_only(self.weights):
             parts[GAIN] = score - await self._of_the_question(example)
         failed = float(measured.error is not None)
         return {"score": score, "invalid": float(not measured.queries), "failed": failed, **parts}
 
-    def _parts(self, measured: Measured) -> dict[str, float]:
-        return {name: _signed(name, measured.values.get(name)) for name in self.weights}
+    def _parts(self, example: Example, measured: Measured) -> dict[str, float]:
+        """The metrics as the reward counts them; what cannot be measured counts nothing."""
+        parts = {name: measured.values.get(name) or 0.0 for name in self.weights}
+        if "hit" in parts and _can_be_hit(example):
+            parts["hit"] = 2 * parts["hit"] - 1
+        return parts
 
     def _weighed(self, parts: Mapping[str, float]) -> float:
         return sum(weight * parts[name] for name, weight in self.weights.items())
 
     async def _of_the_question(self, example: Example) -> float:
         if example.id not in self._plain:
-            self._plain[example.id] = self._weighed(self._parts(await self.measure(example, None)))
+            self._plain[example.id] = self._weighed(self._parts(example, await self.measure(example, None)))
         return self._plain[example.id]
 
     async def measure(self, example: Example, text: str | None) -> Measured:
         """Every metric of what the pipeline makes of a rewriting, and the queries in it.
 
-        None searches with the question itself.
+        None searches with the question itself. Where nothing is searched, nothing is found: `hit` and `gold recall` are
+        then 0, if passages can have them.
         """
         solved = await self._solved(example, text)
         trajectory = solved.trajectory
+        queries = [step.query for step in _searches(trajectory)]
         values: dict[str, float | None] = {}
         if solved.error is None:
             values = {name: score.value for name, score in (await self.task.score(example, trajectory, None)).items()}
+            values |= {} if queries else self._nothing_found(example)
         if RANK in rewardable(self.task):
             values[RANK] = _rank(example, trajectory, self.method)
-        return Measured(values, _queries(trajectory), solved.error)
+        return Measured(values, queries, solved.error)
+
+    def _nothing_found(self, example: Example) -> dict[str, float | None]:
+        """The metrics of a search, where there was none."""
+        knows = not isinstance(evidence_of(self.task, example), str)
+        values = {"hit": 0.0 if _can_be_hit(example) else None, RECALL: 0.0 if knows else None}
+        return {name: value for name, value in values.items() if name in metrics_of(self.task)}
 
     async def _solved(self, example: Example, text: str | None) -> Solved:
         """The pipeline's trajectory. Raises what ends any run, and what is not over when the patience is."""
         method = replace(self.method, mode="retrieve")
         if text is not None:
             method = replace(self.method, mode="rewrite", rewriter=Said(text), rewriter_style="trained")
+        hidden = hidden_documents(self.task, example)
         waited, pause = 0.0, self.pause
         while True:
-            solved = await solve(method, example.question, Run(), id=example.id, name="rewrite_retrieve_read")
+            run = Run(hidden=hidden)
+            solved = await solve(method, example.question, run, id=example.id, name="rewrite_retrieve_read")
             if isinstance(solved.error, TransientModelError) and waited < self.patience:
                 await asyncio.sleep(pause)
                 waited, pause = waited + pause, min(60.0, 2 * pause)
@@ -183,7 +204,7 @@ def without_reader(method: RewriteRetrieveRead) -> RewriteRetrieveRead:
 
 def retriever_only(weights: Mapping[str, float]) -> bool:
     """Whether a reward needs no reader."""
-    return set(weights) <= {*RETRIEVAL, "gold recall"}
+    return set(weights) <= {*RETRIEVAL, RECALL}
 
 
 def teaches(example: Example, weights: Mapping[str, float]) -> bool:
@@ -193,7 +214,7 @@ def teaches(example: Example, weights: Mapping[str, float]) -> bool:
     """
     if not example.golden_answers:
         return False
-    return not set(weights) <= set(RETRIEVAL) or hit(example.golden_answers, [""]) is not None
+    return not set(weights) <= set(RETRIEVAL) or _can_be_hit(example)
 
 
 def paper_weights(task: Task) -> dict[str, float]:
@@ -207,17 +228,13 @@ def paper_weights(task: Task) -> dict[str, float]:
     )
 
 
-def _signed(name: str, value: float | None) -> float:
-    """A metric as the reward counts it; what cannot be measured counts nothing."""
-    return 0.0 if value is None else 2 * value - 1 if name == "hit" else value
+def _can_be_hit(example: Example) -> bool:
+    """Whether the answer is a phrase that a passage could hold."""
+    return hit(example.golden_answers, [""]) is not None
 
 
 def _searches(trajectory: Trajectory) -> list[RetrieveStep]:
     return [step for step in trajectory.steps if isinstance(step, RetrieveStep) and step.name != OPENED]
-
-
-def _queries(trajectory: Trajectory) -> list[str]:
-    return [step.query for step in _searches(trajectory)]
 
 
 def _found(trajectory: Trajectory) -> list[list[Passage]]:
@@ -228,13 +245,17 @@ def _found(trajectory: Trajectory) -> list[list[Passage]]:
     return [[pages.get(each.id, pages.get(each.page_id, each)) for each in step.passages] for step in searches]
 
 
+def _read(trajectory: Trajectory, method: RewriteRetrieveRead) -> list[tuple[str, str]]:
+    """Titles and texts of the passages as the reader saw them; of what was found, where it did not come to read."""
+    prompts = [step.messages[-1].content for step in trajectory.steps if isinstance(step, GenerateStep)]
+    if trajectory.failure is None and prompts:
+        return fenced(prompts[-1])
+    return [(passage.title, passage.text) for passage in interleaved(_found(trajectory))[: method.total]]
+
+
 def _rank(example: Example, trajectory: Trajectory, method: RewriteRetrieveRead) -> float | None:
     """The reciprocal rank among the passages that are read; None where no passage could hold the answer."""
-    found = _found(trajectory)
-    for place, passage in enumerate(interleaved(found)[: method.total], start=1):
-        held = hit(example.golden_answers, [passage.title, passage.text])
-        if held is None:
-            return None
-        if held:
-            return 1 / place
-    return 0.0
+    if not _can_be_hit(example):
+        return None
+    read = enumerate(_read(trajectory, method), start=1)
+    return next((1 / place for place, texts in read if hit(example.golden_answers, texts)), 0.0)

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
 
+from pydantic import JsonValue
+
 from reground.core.errors import TrainingFailed
+from reground.core.fingerprints import files_fingerprint
+from reground.core.journal import fingerprint
 from reground.evaluation.task import Example
 from reground.methods.rewrite_retrieve_read import Prompts
 from reground.methods.shared.prompts import render
@@ -35,7 +39,8 @@ def optimise_rewriter(
     validation: Sequence[Example],
     lora_rank: int = 0,
     layers: int = 0,
-    rewarded: dict[str, float] | None = None,
+    rewarded: Mapping[str, float] | None = None,
+    pipeline: Mapping[str, JsonValue] | None = None,
     fresh: bool = False,
     on_iteration: Callable[[int, Metrics], None] = lambda number, metrics: None,
 ) -> Path:
@@ -43,13 +48,16 @@ def optimise_rewriter(
 
     base: the warm-up's folder, or any model of `hf/`; an adapter is merged first. lora_rank: 0 trains all weights, or
     those of the last `layers`. questions: to learn from; validation: others, to choose the best weights by. rewarded:
-    the reward's weights, for the record.
+    the reward's weights, and pipeline: what else it depends on, by names that no setting has. Both are recorded.
+    Raises ConfigurationError where an earlier training here was another one, and TrainingFailed.
     """
     place = out / "fit" / "ppo"
-    weights = {"lora_rank": lora_rank, "layers": layers}
-    recorded = {**dataclasses.asdict(settings), "base": base, **weights, "reward": dict(rewarded or {})}
-    free = {"checkpoint_every", "threads"}
-    begin(place, {key: value for key, value in recorded.items() if key not in free}, fresh=fresh)
+    own: dict[str, JsonValue] = {
+        "lora_rank": lora_rank,
+        "layers": layers,
+        "validation": questions_fingerprint(validation),
+    }
+    begin(place, recorded(base, settings, questions, rewarded, pipeline) | own, fresh=fresh)
     policy = make_policy(base, settings, lora_rank=lora_rank, layers=layers)
     optimiser = Optimiser(
         policy,
@@ -69,6 +77,31 @@ def optimise_rewriter(
         raise
     _write(best, out / MODEL, base=base)
     return out / MODEL
+
+
+def recorded(
+    base: str,
+    settings: Optimising,
+    questions: Sequence[Example],
+    rewarded: Mapping[str, float] | None,
+    pipeline: Mapping[str, JsonValue] | None,
+) -> dict[str, JsonValue]:
+    """What a training of a rewriter is made with; one that goes on must have the same."""
+    free = {"checkpoint_every", "threads"}
+    return {
+        **{name: value for name, value in dataclasses.asdict(settings).items() if name not in free},
+        "base": base,
+        "base_weights": files_fingerprint(Path(base)),
+        "reward": dict(rewarded or {}),
+        "questions": questions_fingerprint(questions),
+        **(pipeline or {}),
+    }
+
+
+def questions_fingerprint(questions: Sequence[Example]) -> str:
+    """What tells questions, with their ids and answers, from others, or from the same in another order."""
+    texts = [text for each in questions for text in (each.id, each.question, repr(each.golden_answers))]
+    return fingerprint("questions", *texts)
 
 
 def _write(policy: Policy, place: Path, *, base: str) -> None:

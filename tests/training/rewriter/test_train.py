@@ -1,0 +1,79 @@
+"""A training goes on with what it was begun with, and with nothing else."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the extra [train]")
+
+from reground.core.errors import ConfigurationError
+from reground.evaluation.task import Example
+from reground.training.ppo.judging import Judged
+from reground.training.ppo.settings import Optimising
+from reground.training.rewriter.control import fit_control
+from reground.training.rewriter.train import optimise_rewriter
+from tests.training.tiny import tiny_llama
+
+SETTINGS = Optimising(
+    iterations=1, episodes=8, batch=8, epochs=1, reply_tokens=2, no_end=None, collapse_invalid=1.1, threads=1
+)
+PIPELINE = {"task": "letters", "retriever": "library", "reader": "no reader", "method.total": 3}
+
+
+def asked(*letters: str, answer: str = "c") -> list[Example]:
+    return [Example(id=letter, question=letter, golden_answers=(answer,)) for letter in letters]
+
+
+async def same(example: Example, text: str) -> Judged:
+    return {"score": 1.0}
+
+
+def by_ppo(out: Path, **changed: object) -> Path:
+    given = {"questions": asked("a", "b"), "validation": asked("d"), "pipeline": PIPELINE, "settings": SETTINGS}
+    given |= changed
+    return optimise_rewriter(out, str(out / "warmup"), given.pop("settings"), same, rewarded={"hit": 1.0}, **given)
+
+
+def by_rloo(out: Path, **changed: object) -> Path:
+    given = {"questions": asked("a", "b"), "pipeline": PIPELINE, "settings": SETTINGS} | changed
+    return fit_control(out, str(out / "warmup"), "rloo", given.pop("settings"), same, rewarded={"hit": 1.0}, **given)
+
+
+@pytest.mark.parametrize("train", [by_ppo, by_rloo])
+def test_other_questions_another_pipeline_or_base_are_refused_by_name(
+    train: Callable[..., Path], tmp_path: Path
+) -> None:
+    tiny_llama(tmp_path / "warmup")
+    train(tmp_path)
+    others = {
+        "questions": {"questions": asked("a", "e")},
+        "questions ": {"questions": asked("a", "b", answer="x")},
+        "task": {"pipeline": {**PIPELINE, "task": "numbers"}},
+        "method.total": {"pipeline": {**PIPELINE, "method.total": 5}},
+        "seed": {"settings": Optimising(**{**vars(SETTINGS), "seed": 1})},
+    }
+    if train is by_ppo:
+        others["validation"] = {"validation": asked("e")}
+    for name, changed in others.items():
+        with pytest.raises(ConfigurationError, match=rf"other settings: {name.strip()} \(was "):
+            train(tmp_path, **changed)
+    shutil.rmtree(tmp_path / "warmup")
+    tiny_llama(tmp_path / "warmup", seed=8)
+    with pytest.raises(ConfigurationError, match=r"other settings: base_weights \(was "):
+        train(tmp_path)
+
+
+@pytest.mark.parametrize("train", [by_ppo, by_rloo])
+def test_how_it_is_computed_may_change(train: Callable[..., Path], tmp_path: Path) -> None:
+    tiny_llama(tmp_path / "warmup")
+    place = train(tmp_path)
+    train(tmp_path, settings=Optimising(**{**vars(SETTINGS), "threads": 2, "checkpoint_every": 3}))
+    recorded = json.loads((tmp_path / "fit" / ("ppo" if train is by_ppo else "rloo") / "settings.json").read_text())
+    assert recorded["task"] == "letters"
+    assert recorded["reward"] == {"hit": 1.0}
+    assert (place / "config.json").is_file()

@@ -1,0 +1,133 @@
+"""GGUF files of several families: llama.cpp reads the weights that transformers has, or the family is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="needs the extra [train]")
+pytest.importorskip("peft", reason="needs the extra [train]")
+
+import torch
+
+from reground.core.errors import ConfigurationError
+from reground.models import gguf, hf
+from reground.models.options import ModelOptions
+from reground.training.export import export_adapter, export_gguf
+from tests.models.conversing import sampling, says
+from tests.training.test_weights import adapted
+from tests.training.tiny import tiny_llama
+
+LETTERS = "abcdefghijklmnopqrstuvwxyz"
+FAMILIES = {"Llama": {}, "Granite": {}, "Qwen2": {}, "Qwen3": {"head_dim": 8}}
+
+
+def unfilled(path: Path, folder: Path, architecture: str) -> Path:
+    """A GGUF file of zeros with the tensors and settings of a tiny model, whose tokens are single letters."""
+    import numpy as np
+    from gguf import MODEL_ARCH_NAMES, GGUFWriter, get_tensor_name_map
+
+    model, tokenizer = hf.load_weights(str(folder))
+    config = model.config
+    tokens = tokenizer.convert_ids_to_tokens(range(config.vocab_size))
+    names = get_tensor_name_map(next(arch for arch, name in MODEL_ARCH_NAMES.items() if name == architecture), 2)
+    writer = GGUFWriter(str(path), architecture)
+    writer.add_block_count(2)
+    writer.add_context_length(128)
+    writer.add_embedding_length(32)
+    writer.add_feed_forward_length(64)
+    writer.add_head_count(4)
+    writer.add_head_count_kv(2)
+    writer.add_key_length(8)
+    writer.add_value_length(8)
+    writer.add_layer_norm_rms_eps(config.rms_norm_eps)
+    writer.add_rope_dimension_count(8)
+    writer.add_rope_freq_base(float(config.rope_parameters["rope_theta"]))
+    writer.add_vocab_size(len(tokens))
+    if architecture == "granite":
+        writer.add_attention_scale(config.attention_multiplier)
+        writer.add_embedding_scale(config.embedding_multiplier)
+        writer.add_residual_scale(config.residual_multiplier)
+        writer.add_logit_scale(config.logits_scaling)
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("default")
+    writer.add_token_list(tokens)
+    writer.add_token_merges(["a b"])
+    writer.add_unk_token_id(0)
+    writer.add_bos_token_id(tokenizer.eos_token_id)
+    writer.add_eos_token_id(tokenizer.eos_token_id)
+    writer.add_add_bos_token(False)
+    writer.add_chat_template("{{ messages[0]['content'] }}")
+    for key, values in model.state_dict().items():
+        name = names.get_name(key, try_suffixes=(".weight", ".bias"))
+        writer.add_tensor(name, np.zeros(tuple(values.shape), dtype=np.float32))
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    return path
+
+
+def made(place: Path, kind: str, **more: Any) -> tuple[Path, Path]:
+    """The folder of a tiny model of a family, and an unfilled GGUF file of it."""
+    folder = tiny_llama(place / "folder", kind=kind, words=LETTERS, **more)
+    return folder, unfilled(place / "like.gguf", folder, kind.lower())
+
+
+async def in_llama_cpp(file: Path, asked: str, adapter: Path | None = None) -> tuple[list[str], list[float]]:
+    """The tokens of a reply and their log-probabilities."""
+    model = gguf.create(str(file), ModelOptions(threads=1, context=128, slots=1, adapter=adapter))
+    try:
+        (reply,) = await model.generate(says(asked), sampling(max_tokens=4, logprobs=True))
+    finally:
+        await model.aclose()
+    tokens = reply.token_logprobs or ()
+    return [each.token for each in tokens], [each.logprob for each in tokens]
+
+
+def in_transformers(model: Any, tokenizer: Any, asked: str, said: list[str]) -> list[float]:
+    """The log-probabilities of a reply's tokens."""
+    ids = tokenizer.convert_tokens_to_ids([*asked, *said])
+    with torch.no_grad():
+        logprobs = model(torch.tensor([ids])).logits[0].log_softmax(-1)
+    return [float(logprobs[at - 1, ids[at]]) for at in range(len(asked), len(ids))]
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+async def test_llama_cpp_reads_an_exported_file_as_transformers_reads_the_folder(kind: str, tmp_path: Path) -> None:
+    folder, like = made(tmp_path, kind, **FAMILIES[kind])
+    export_gguf(str(folder), tmp_path / "out.gguf", like=like, precision="f16")
+    said, found = await in_llama_cpp(tmp_path / "out.gguf", "abcdef")
+    assert said
+    assert found == pytest.approx(in_transformers(*hf.load_weights(str(folder)), "abcdef", said), abs=0.05)
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+async def test_llama_cpp_reads_an_exported_adapter_as_transformers_does(kind: str, tmp_path: Path) -> None:
+    folder, like = made(tmp_path, kind, **FAMILIES[kind])
+    export_gguf(str(folder), tmp_path / "base.gguf", like=like, precision="f16")
+    tuned, out = adapted(folder, tmp_path / "adapter"), tmp_path / "adapter.gguf"
+    export_adapter(tuned, out, like=like)
+    said, found = await in_llama_cpp(tmp_path / "base.gguf", "abcdef", out)
+    assert said
+    assert found == pytest.approx(in_transformers(*hf.load_weights(str(tuned)), "abcdef", said), abs=0.05)
+
+
+@pytest.mark.parametrize("architecture", ["gemma2", "starcoder2", "unheard-of"])
+def test_a_family_in_an_order_of_its_own_is_refused(architecture: str, tmp_path: Path) -> None:
+    from gguf import GGUFWriter
+
+    like = tmp_path / "like.gguf"
+    writer = GGUFWriter(str(like), architecture)
+    writer.add_block_count(2)
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+    why = f"cannot write GGUF files of {architecture}: export a folder and use llama.cpp's converter"
+    for export, source in ((export_gguf, "absent"), (export_adapter, tmp_path / "absent")):
+        with pytest.raises(ConfigurationError, match=why):
+            export(source, tmp_path / "out.gguf", like=like)  # type: ignore[operator]
+    assert [file.name for file in tmp_path.iterdir()] == ["like.gguf"]
