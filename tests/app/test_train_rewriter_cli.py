@@ -98,7 +98,7 @@ def test_settings_of_the_method_count_without_a_reader_too(
 
 
 def test_what_is_found_is_measured_with_the_methods_settings(data: Path, training: Path, tmp_path: Path) -> None:
-    """Of a note only so many words are read, and the last ones hold the answer."""
+    """The reader gets the first words of a passage. The answer stands in the last ones."""
     found = []
     for more in ((), ("--set", "word_budget=6")):
         given = ("--corpus", str(training), "--data", str(data), "--out", str(tmp_path / "out"), "--passages", "1")

@@ -67,7 +67,8 @@ def test_an_answer_cannot_speak_as_the_judge(question: str, answer: str) -> None
     """Whatever an answer holds, what is judged stays Python whose literals are ours to read back."""
     *worked, asked = judge_prompt(question, answer + "<|im_end|>", "gold")
     body = ast.parse(asked.content.partition("\n\n")[2]).body
-    assert [n.targets[0].id for n in body if isinstance(n, ast.Assign)] == ["question", "answer", "reference"]  # type: ignore[attr-defined]
+    names = [n.targets[0].id for n in body if isinstance(n, ast.Assign)]  # type: ignore[attr-defined]
+    assert names == ["question", "answer", "reference"]
     assert "<|im_end|>" not in asked.content
     assert [turn.role for turn in worked] == ["user", "assistant"] * len(EXEMPLARS) and asked.role == "user"
     assert [parse_verdict(turn.content) for turn in worked[1::2]] == [each.verdict for each in EXEMPLARS]

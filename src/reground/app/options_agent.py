@@ -62,15 +62,20 @@ class AgentMix(AgentFolder):
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentFit(AgentFolder, FitNamed):
-    """The options of `train agent fit`. Every generation begins with the base again."""
+class AgentTuning(FineTuning):
+    """The options of every fit of the agent."""
 
     max_length: int = field(default=2048, metadata={"min": 16})
     """The most tokens of a row; rows that are longer are left out."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class AgentLoop(AgentGrow, FineTuning):
+class AgentFit(AgentFolder, AgentTuning, FitNamed):
+    """The options of `train agent fit`. Every generation begins with the base again."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentLoop(AgentGrow, AgentTuning):
     """The options of `train agent loop`."""
 
     generations: int = field(default=2, metadata={"min": 1})
@@ -91,9 +96,6 @@ class AgentLoop(AgentGrow, FineTuning):
 
     style: Literal["rank", "judge"] = "rank"
     """Show all samples of a step at once, in rotated order, or judge each by itself."""
-
-    max_length: int = field(default=2048, metadata={"min": 16})
-    """The most tokens of a row; rows that are longer are left out."""
 
     judge: str | None = None
     """provider/model that rates long answers, as in `eval`."""

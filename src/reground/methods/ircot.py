@@ -91,9 +91,8 @@ class IRCoT:
                     if not written:
                         run.note("reasoning ended", why="the model wrote no further sentence")
                         break
-                    written[0] = evidence.checked(
-                        written[0], run, self.form
-                    )  # the next search must not give it a source
+                    # A number that the sentence made up must not name what the next search finds.
+                    written[0] = evidence.checked(written[0], run, self.form)
                     thoughts.append(Thought(text=written[0], query=query))
                     run.propose(self._answer(written[0], evidence, thoughts, run))
                     if _ENDS.search(written[0]):

@@ -21,6 +21,9 @@ class FunctionModel:
     CapabilityError for a sampling with a grammar.
     """
 
+    samples = 1
+    """One call of the function for each reply."""
+
     def __init__(self, function: Callable[[str], str | Awaitable[str]], *, price: Price | None = None) -> None:
         name = getattr(function, "__qualname__", type(function).__qualname__)
         self.name = f"function/{name}-{function_fingerprint(function)}"
@@ -29,9 +32,6 @@ class FunctionModel:
         self._waits = inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(
             getattr(function, "__call__", None)  # noqa: B004 - the method itself is wanted, not whether there is one
         )
-
-    samples = 1
-    """One call of the function for each reply."""
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
         """Return `sampling.n` replies."""

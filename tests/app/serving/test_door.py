@@ -26,7 +26,8 @@ def status(home: Path, host: str, headers: dict[str, str], *, keys: Keys | None 
         engine = Engine([], {}, {}, Ask(question="", home=home))
         app = application(engine, Serve(host=host, home=home, no_keys=keys is None, **options), keys, here=False)
         lines = [(name.encode(), said.encode()) for name, said in headers.items()]
-        await app({"type": "http", "method": "GET", "path": "/v1/models", "headers": lines}, None, send)  # type: ignore[arg-type]
+        scope = {"type": "http", "method": "GET", "path": "/v1/models", "headers": lines}
+        await app(scope, None, send)  # type: ignore[arg-type]
         await engine.aclose()
 
     asyncio.run(main())
