@@ -75,3 +75,11 @@ def test_an_object_that_holds_itself_has_one_too() -> None:
     caller = Caller("a")
     caller.name = caller  # type: ignore[assignment]
     assert function_fingerprint(caller)
+
+
+@pytest.mark.parametrize("hold", [lambda held: Caller(held).say, lambda held: partial(call, held), made])
+def test_what_an_object_that_it_holds_does_changes_nothing(hold: Callable[[object], object]) -> None:
+    client = Caller("a")
+    before = function_fingerprint(hold(client))
+    client.name = "a request later"
+    assert function_fingerprint(hold(client)) == before

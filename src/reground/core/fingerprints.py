@@ -47,7 +47,7 @@ def function_fingerprint(function: object) -> str:
     """A 32-bit hash of a function's code, and of what it holds: defaults, what it closes over, a partial's arguments, a
     method's or a callable object's attributes. What it calls is left out.
 
-    It is the same in every process. Of an object that is neither plain data nor a function its type alone counts.
+    It is the same in every process. Of any other object that it holds, such as a client, its type alone counts.
     """
     told = repr(_told(function))
     return hashlib.blake2b(told.encode(errors="backslashreplace"), digest_size=4).hexdigest()
@@ -65,6 +65,8 @@ def _told(value: object, *, depth: int = 0) -> object:
     if depth > _DEEPEST:
         return name
     parts = _parts_of(value)
+    if parts is None and depth > 1:  # neither the object that is called nor the one whose method is
+        return name
     if parts is None:
         own = getattr(type(value).__call__, "__code__", None) if callable(value) else None
         parts = (name, own, getattr(value, "__dict__", None))
