@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +88,37 @@ def test_the_loss_is_the_mean_over_the_tokens_of_the_replies(rank: int, family: 
         out = tmp_path / f"{rank}-{batch}"
         fit_demonstrations(ROWS, base, settings, out / "fit", out / "model", on_step=steps.append)
         assert [step.loss for step in steps] == [pytest.approx(lost / count, rel=1e-4)]
+
+
+@pytest.mark.parametrize("rank", [0, 8])
+def test_batches_of_an_encoder_decoder_that_are_added_up_are_one_large_batch(rank: int, tmp_path: Path) -> None:
+    config = tiny_t5(base := tmp_path / "base") / "config.json"
+    config.write_text(json.dumps({**json.loads(config.read_text()), "dropout_rate": 0.0}))
+    losses = []
+    for batch in (4, 1):
+        steps: list[Step] = []
+        settings = Fitting(batch=batch, accumulate=4 // batch, lora_rank=rank, max_length=64, threads=1)
+        out = tmp_path / str(batch)
+        fit_demonstrations(ROWS, str(base), settings, out / "fit", out / "model", on_step=steps.append)
+        losses += [step.loss for step in steps]
+    assert losses == [pytest.approx(losses[0], rel=1e-4)] * 2
+
+
+def test_an_interrupted_fit_goes_on_with_other_threads_and_checkpoints(tmp_path: Path) -> None:
+    base, steps = str(tiny_llama(tmp_path / "base")), list[Step]()
+    settings = Fitting(batch=1, lora_rank=0, max_length=64, threads=1, checkpoint_every=2)
+
+    def interrupted(step: Step) -> None:
+        if step.number == 3:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit_named(tmp_path, "m", ROWS, base, settings, on_step=interrupted)
+    other = dataclasses.replace(settings, threads=2, checkpoint_every=3)
+    fit_named(tmp_path, "m", ROWS, base, other, on_step=steps.append)
+    assert [step.number for step in steps] == [3, 4]
+    with pytest.raises(ConfigurationError, match=r"other settings: batch \(was 1\)"):
+        fit_named(tmp_path, "m", ROWS, base, dataclasses.replace(other, batch=2))
 
 
 def test_an_adapter_of_an_encoder_decoder_lowers_the_loss_and_loads(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_a_broken_row_is_named_by_file_and_line(tmp_path: Path, line: str, why: 
 
 def test_a_file_without_rows_and_no_file_at_all(tmp_path: Path) -> None:
     (tmp_path / "empty.jsonl").touch()
-    with pytest.raises(DataError, match="no rows here"):
+    with pytest.raises(DataError, match="no rows here: the stage that wrote this file found nothing to teach"):
         read_rows(tmp_path / "empty.jsonl", Preference)
-    with pytest.raises(DataError, match="cannot read training data"):
+    with pytest.raises(DataError, match="no training data yet: run the stage that writes this file first"):
         read_rows(tmp_path / "absent.jsonl", Preference)

@@ -216,6 +216,26 @@ async def test_an_exported_adapter_does_in_llama_cpp_what_it_does_here(tmp_path:
     assert [number for _, number in apart] != pytest.approx([number for _, number in plain], abs=0.15)
 
 
+def test_an_exported_adapter_has_the_scale_of_peft(tmp_path: Path) -> None:
+    """llama.cpp divides alpha by the rank; peft divides that of a rank-stabilised adapter by its root."""
+    from gguf import GGUFReader
+    from peft import PeftModel
+
+    file = tiny_gguf(tmp_path / "tiny.gguf")
+    folder = adapted(file, tmp_path / "adapter")
+    config = json.loads((folder / "adapter_config.json").read_text())
+    for more in ({}, {"use_rslora": True}):
+        (folder / "adapter_config.json").write_text(json.dumps({**config, **more}))
+        export_adapter(folder, out := tmp_path / f"{len(more)}.gguf", like=file)
+        alpha = GGUFReader(str(out)).fields["adapter.lora.alpha"].contents()
+        model = PeftModel.from_pretrained(hf.load_weights(str(file))[0], folder)
+        (scale,) = {each.scaling["default"] for each in model.modules() if hasattr(each, "lora_A")}
+        assert scale == pytest.approx(alpha / config["r"])
+    (folder / "adapter_config.json").write_text(json.dumps({**config, "alpha_pattern": {"q_proj": 1}}))
+    with pytest.raises(ConfigurationError, match="more than a plain LoRA adapter"):
+        export_adapter(folder, tmp_path / "out.gguf", like=file)
+
+
 def test_an_adapter_of_another_model_is_refused(tmp_path: Path) -> None:
     file = tiny_gguf(tmp_path / "tiny.gguf")
     folder = adapted(file, tmp_path / "adapter")

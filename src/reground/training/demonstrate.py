@@ -294,6 +294,25 @@ def _on_processor() -> Any:
     return OnReplies
 
 
+def _by_token() -> Any:
+    """Seq2SeqTrainer with the mean over the tokens of all batches of a step.
+
+    T5 takes the number of these tokens and gives the mean of its own batch all the same, so the sum of several batches
+    would be as many times too large.
+    """
+    from transformers import Seq2SeqTrainer
+
+    class ByToken(Seq2SeqTrainer):  # type: ignore[misc]
+        def compute_loss(
+            self, model: Any, inputs: Any, return_outputs: bool = False, num_items_in_batch: Any = None
+        ) -> Any:
+            count = (inputs["labels"] != -100).sum()
+            mean = super().compute_loss(model, inputs)
+            return mean if num_items_in_batch is None else mean * count / num_items_in_batch
+
+    return ByToken
+
+
 def _seq2seq(
     model: Any,
     tokenizer: Any,
@@ -302,14 +321,14 @@ def _seq2seq(
     adapter: Any,
 ) -> transformers.Trainer:
     from datasets import Dataset
-    from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainer, Seq2SeqTrainingArguments
+    from transformers import DataCollatorForSeq2Seq, Seq2SeqTrainingArguments
 
     if adapter is not None:
         from peft import get_peft_model
 
         model = get_peft_model(model, adapter)
     columns = {"input_ids": [prompt for prompt, _ in pairs], "labels": [said for _, said in pairs]}
-    return Seq2SeqTrainer(
+    return _by_token()(
         model=model,
         args=Seq2SeqTrainingArguments(**given),
         train_dataset=Dataset.from_dict(columns),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -114,7 +115,10 @@ def _written(out: Path, architecture: str) -> Iterator[Any]:
 
 
 def _lora_of(folder: Path) -> tuple[float, dict[str, np.ndarray[Any, Any]]]:
-    """The scale's numerator of a peft folder, and its matrices by the modules that they change."""
+    """The scale's numerator of a peft folder, and its matrices by the modules that they change.
+
+    llama.cpp divides the numerator by the rank, as peft does but for rank-stabilised adapters (Kalajdzievski 2023).
+    """
     from safetensors.torch import load_file
 
     try:
@@ -124,9 +128,11 @@ def _lora_of(folder: Path) -> tuple[float, dict[str, np.ndarray[Any, Any]]]:
         raise ConfigurationError(f"{folder} holds no LoRA adapter that can be read: {error}") from None
     named = {key.removeprefix("base_model.model."): value.float().numpy() for key, value in weights.items()}
     unknown = sorted(key for key in named if ".lora_A." not in key and ".lora_B." not in key)
-    if config.get("peft_type") != "LORA" or unknown or not named:
+    apart = config.get("rank_pattern") or config.get("alpha_pattern")  # modules with scales of their own
+    if config.get("peft_type") != "LORA" or unknown or apart or not named:
         raise ConfigurationError(f"{folder} is more than a plain LoRA adapter: export it merged, without --adapter")
-    return float(config["lora_alpha"]), named
+    alpha = float(config["lora_alpha"])
+    return alpha * math.sqrt(config["r"]) if config.get("use_rslora") else alpha, named
 
 
 def _copy_settings(template: Any, writer: Any, precision: Precision) -> None:

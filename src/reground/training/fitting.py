@@ -135,7 +135,7 @@ def arguments(fitting: Fitting, out: Path) -> dict[str, Any]:
         "num_train_epochs": fitting.epochs,
         "learning_rate": fitting.learning_rate,
         "lr_scheduler_type": "linear",
-        "warmup_steps": fitting.warmup,  # below 1 it is a share
+        "warmup_steps": min(fitting.warmup, 1 - 1e-9),  # below 1 it is a share, and 1 is a step
         "per_device_train_batch_size": fitting.batch,
         "gradient_accumulation_steps": fitting.accumulate,
         "seed": fitting.seed,
@@ -195,7 +195,7 @@ def newest_checkpoint(out: Path) -> Path | None:
 def begin(
     out: Path, settings: Mapping[str, JsonValue], *, fresh: bool = False, instead: str = "begin again: --fresh"
 ) -> None:
-    """Write down what a fit is made with, or check that an interrupted one was made with the same.
+    """Write down what a fit is made with, or check that an interrupted one was made with the same, but for `_FREE`.
 
     The folder is this process's until it ends. fresh: discard what is there. instead: what an error says can be done.
     Raises ConfigurationError that names the settings that differ, and where another process trains in the folder.
@@ -206,12 +206,16 @@ def begin(
     file = out / "settings.json"
     if file.exists():
         recorded = json.loads(file.read_text(encoding="utf-8"))
-        differ = sorted(key for key in {*recorded, *settings} if recorded.get(key) != settings.get(key))
+        shaping = {*recorded, *settings} - _FREE
+        differ = sorted(key for key in shaping if recorded.get(key) != settings.get(key))
         if differ:
             was = ", ".join(f"{key} (was {recorded.get(key)!r})" for key in differ)
             raise ConfigurationError(f"the fit in {out} has other settings: {was}; use them, or {instead}")
     replace_lines(file, [json.dumps(dict(settings), indent=2, ensure_ascii=False).encode() + b"\n"])
 
+
+_FREE = frozenset({"checkpoint_every", "threads"})
+"""Settings that a fit may go on with another value of: they do not change what is computed."""
 
 _locks: dict[Path, IO[str]] = {}
 """The locks that this process holds, by folder."""

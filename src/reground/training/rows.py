@@ -59,6 +59,8 @@ def write_rows(path: Path, rows: Iterable[Row]) -> None:
 
 def read_rows(path: Path, kind: type[R]) -> list[R]:
     """All rows of a file. Raises DataError, with the line, for one that is broken, and for a file without rows."""
+    if not path.exists():
+        raise DataError("there are no training data yet: run the stage that writes this file first", path=path)
     rows: list[R] = []
     for number, line in read_lines(path, "training data"):
         try:
@@ -66,7 +68,7 @@ def read_rows(path: Path, kind: type[R]) -> list[R]:
         except (ValidationError, ValueError) as error:
             raise DataError(f"this is no {kind.__name__.lower()}: {_why(error)}", path=path, line=number) from None
     if not rows:
-        raise DataError("there are no rows here: run the data stage first", path=path)
+        raise DataError("there are no rows here: the stage that wrote this file found nothing to teach", path=path)
     return rows
 
 

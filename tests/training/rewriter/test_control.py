@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from transformers import AutoTokenizer
 
 from reground.core.errors import ConfigurationError
 from reground.evaluation.task import Example
+from reground.training.fitting import Step
 from reground.training.ppo.judging import Judged
 from reground.training.ppo.settings import Optimising
 from reground.training.rewriter.control import Control, fit_control
@@ -81,6 +83,34 @@ def test_every_end_token_of_the_model_ends_a_reply(tmp_path: Path) -> None:
     short = replace(SETTINGS, iterations=1, episodes=16, epochs=1, no_end=-1.0)
     fit_control(tmp_path, str(base), "rloo", short, always, questions=QUESTIONS)
     assert [row["reward"] for row in rows_of(tmp_path) if "reward" in row] == [1.0]
+
+
+def test_a_training_that_was_interrupted_goes_on_with_the_same_questions(tmp_path: Path) -> None:
+    """Also behind the first pass over them."""
+    base = str(tiny_llama(tmp_path / "base"))
+    settings = replace(SETTINGS, iterations=5, episodes=16, batch=8, epochs=1)
+    questions = [Example(id=letter, question=letter, golden_answers=("c",)) for letter in "abcdefg"]
+    asked: dict[str, list[str]] = {"whole": [], "cut": []}
+
+    def interrupted(step: Step) -> None:
+        if step.number == 7:
+            raise KeyboardInterrupt
+
+    def training(name: str, on_step: Callable[[Step], None]) -> bytes:
+        async def judge(example: Example, text: str) -> Judged:
+            asked[name].append(example.id)
+            return await begins(example, text)
+
+        place = fit_control(tmp_path / name, base, "rloo", settings, judge, questions=questions, on_step=on_step)
+        return (place / "model.safetensors").read_bytes()
+
+    whole = training("whole", lambda step: None)
+    with pytest.raises(KeyboardInterrupt):
+        training("cut", interrupted)
+    assert asked["cut"] == asked["whole"][:64]
+    del asked["cut"][48:]  # the fourth iteration is made again
+    assert training("cut", lambda step: None) == whole
+    assert asked["cut"] == asked["whole"]
 
 
 def test_what_cannot_be_a_control(tmp_path: Path) -> None:

@@ -17,6 +17,7 @@ from reground.evaluation.task import Example
 from reground.training.fitting import Fitting, Step, arguments, begin, fit, result
 from reground.training.ppo.judging import Judge, Judging
 from reground.training.ppo.policy import ends_of
+from reground.training.ppo.rollout import order_of
 from reground.training.ppo.settings import Optimising
 from reground.training.rewriter.train import recorded, rewriter_prompt
 from reground.training.weights import lora, merged, save, train_upper
@@ -110,18 +111,29 @@ def _trainer(
         "num_iterations": settings.epochs,
         "disable_dropout": True,
         "gradient_checkpointing": False,
+        "shuffle_dataset": False,
     }
-    places = list(range(len(questions))) * -(-settings.episodes // (group * len(questions)))  # one iteration at least
-    asked = [rewriter_prompt(tokenizer, questions[at].question, apart=False) for at in places]
+    prompts = [rewriter_prompt(tokenizer, each.question, apart=False) for each in questions]
+    places = _places(len(questions), settings, group)
     config, trainer = (RLOOConfig, RLOOTrainer) if kind == "rloo" else (GRPOConfig, GRPOTrainer)
     return _as_they_are(trainer)(
         model=model,
         reward_funcs=paid,
         args=config(**given),
-        train_dataset=Dataset.from_dict({"prompt": asked, "place": places}),
+        train_dataset=Dataset.from_dict({"prompt": [prompts[at] for at in places], "place": places}),
         processing_class=tokenizer,
         peft_config=lora(lora_rank),
     )
+
+
+def _places(total: int, settings: Optimising, group: int) -> list[int]:
+    """The questions of the whole training, each pass in an order of its own as in PPO.
+
+    TRL's own orders come from a generator that begins again where a training is resumed.
+    """
+    count = settings.iterations * settings.episodes // group
+    passes = (order_of(total, settings.seed, epoch) for epoch in range(-(-count // total)))
+    return [at for order in passes for at in order][:count]
 
 
 def _as_they_are(trainer: Any) -> Any:
