@@ -4,6 +4,7 @@ import asyncio
 import gc
 import subprocess
 import sys
+import threading
 import weakref
 
 import pytest
@@ -12,7 +13,7 @@ pytest.importorskip("torch", reason="needs the extra [train]")
 pytest.importorskip("transformers", reason="needs the extra [train]")
 
 from reground.core.errors import CapabilityError, ConfigurationError, ContextLengthExceeded, ModelError
-from reground.core.language import Grammar, LanguageModel, Message, Sampling
+from reground.core.language import Grammar, LanguageModel, Message, Reply, Sampling
 from reground.models import gguf
 from reground.models._transformers import prompt_text
 from reground.models.hf import available, create
@@ -157,8 +158,43 @@ async def test_a_cancelled_call_returns_at_once_and_the_next_is_served(model):
     assert (await model.generate(says("a"), sampling()))[0].text
 
 
+class Endless:
+    """A decoder that works until it is told to end."""
+
+    def __init__(self):
+        self.begun, self.end = threading.Event(), threading.Event()
+
+    def decode(self, calls):
+        self.begun.set()
+        assert self.end.wait(60)
+        return [[Reply(text="late")] for _ in calls]
+
+
+@pytest.mark.parametrize("cancelled", [True, False])
+async def test_only_a_cancelled_task_closes_without_waiting_for_what_the_model_does(folder, cancelled):
+    own, decoder = create(str(folder), OPTIONS), Endless()
+    own._decoder = decoder
+
+    async def hold():
+        try:
+            await asyncio.sleep(60 if cancelled else 0)
+        finally:
+            await own.aclose()
+
+    call = asyncio.create_task(own.generate(says("a"), sampling()))
+    await asyncio.to_thread(decoder.begun.wait, 60)
+    closing = asyncio.create_task(hold())
+    await asyncio.sleep(0.01)
+    if cancelled:
+        closing.cancel()
+    done, _ = await asyncio.wait([closing], timeout=10 if cancelled else 0.2)
+    decoder.end.set()
+    assert bool(done) is cancelled
+    assert (await call)[0].text == "late"
+    await asyncio.wait([closing])
+
+
 async def test_a_call_whose_caller_has_gone_stops_at_its_next_token(model):
-    import threading
     from types import SimpleNamespace
 
     await model.generate(says("a"), sampling(max_tokens=1))  # loads the weights

@@ -12,6 +12,7 @@ import pytest
 
 from reground.core.errors import ConfigurationError
 from reground.core.places import models_dir
+from reground.hub import download
 from reground.models.pull import PullError, Weights, bring, is_pulled, pull, pulled
 from tests.models.hub import BODY, KEPT, NAME, hub
 from tests.models.test_pull import WEIGHTS, WHOLE, FakeIndex
@@ -173,6 +174,14 @@ def test_an_unreachable_hub_is_named(hub, monkeypatch):
     monkeypatch.setenv("HF_ENDPOINT", "http://127.0.0.1:1")
     with pytest.raises(PullError, match=r"could not download sub/tiny\.gguf from http://127\.0\.0\.1:1"):
         pull(NAME)
+
+
+@pytest.mark.parametrize("nothing", ["", " "])
+def test_an_endpoint_without_content_is_none(hub, monkeypatch, nothing):
+    path = pull(NAME)
+    monkeypatch.setenv("HF_ENDPOINT", nothing)
+    download("org/repo", "sub/tiny.gguf", path, begins=b"GGUF")
+    assert path.read_bytes() == BODY
 
 
 def test_an_endpoint_that_is_no_web_address_is_refused(hub, monkeypatch):

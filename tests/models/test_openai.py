@@ -47,6 +47,28 @@ async def adapter(model="mock", *, key=None, script=None, timeout=300.0, price=N
             await made.aclose()
 
 
+def proxied(monkeypatch, scheme, proxy):
+    """Let the environment name this proxy alone."""
+    for name in ("http_proxy", "https_proxy", "all_proxy", "no_proxy"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.upper(), raising=False)
+    monkeypatch.setenv(f"{scheme}_proxy", proxy)
+
+
+@contextlib.asynccontextmanager
+async def refusing_proxy(status):
+    """A proxy that opens no tunnel; gives its port."""
+
+    async def refuse(reader, writer):
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.1 {status} No\r\nContent-Length: 0\r\n\r\n".encode())
+        await writer.drain()
+        writer.close()
+
+    async with await asyncio.start_server(refuse, "127.0.0.1", 0) as server:
+        yield server.sockets[0].getsockname()[1]
+
+
 async def test_a_reply_with_its_usage_and_price():
     async with adapter(cached=2, price=Price(1.0, 0.5, 2.0)) as (_, model):
         (reply,) = await model.generate(ASK, Sampling())
@@ -390,7 +412,15 @@ class TestFailures:
 
     @pytest.mark.parametrize(
         "fault",
-        ["context", "413", "400:prompt is too long: 9000 tokens", "400:the request exceeds the available context size"],
+        [
+            "context",
+            "413",
+            "400:prompt is too long: 9000 tokens",
+            "400:the request exceeds the available context size",
+            "400:input length and `max_tokens` exceed context limit: 199000 + 8000 > 200000, decrease input length",
+            "400:The decoder prompt (length 5021) is longer than the maximum model length of 4096.",
+            "422:Input validation error: `inputs` tokens + `max_new_tokens` must be <= 8193. Given: 8000 and 512",
+        ],
     )
     async def test_a_prompt_that_does_not_fit(self, fault):
         async with adapter() as (mock, model):
@@ -493,6 +523,49 @@ class TestSettings:
             assert proxy.headers["Host"] == "models.example"
             await near.aclose()
             await far.aclose()
+
+    async def test_a_proxy_without_a_scheme_is_an_http_proxy(self, monkeypatch):
+        async with MockOpenAI() as proxy:
+            proxied(monkeypatch, "http", proxy.origin.removeprefix("http://"))
+            far = OpenAIModel("mock", ModelOptions(base_url="http://models.example/v1"))
+            await far.generate(ASK, Sampling())
+            assert proxy.headers["Host"] == "models.example"
+            await far.aclose()
+
+    @pytest.mark.parametrize(
+        ("proxy", "said"),
+        [
+            ("socks5h://me:hidden@127.0.0.1:1080", "HTTPS_PROXY is a socks5h proxy, and only HTTP proxies"),
+            ("http://me:hidden@box:port", "HTTPS_PROXY must look like http://"),
+            ("http://[hidden", "HTTPS_PROXY must look like http://"),
+        ],
+    )
+    def test_a_proxy_that_cannot_be_used_is_told_before_anything_is_asked(self, monkeypatch, proxy, said):
+        proxied(monkeypatch, "https", proxy)
+        with pytest.raises(ConfigurationError, match=said) as refused:
+            OpenAIModel("m", ModelOptions(base_url="https://models.example/v1"))
+        assert "hidden" not in str(refused.value)
+        OpenAIModel("m", ModelOptions(base_url="https://127.0.0.1/v1"))  # which needs none
+
+    @pytest.mark.parametrize(
+        ("status", "said", "passing"),
+        [
+            (407, "HTTPS_PROXY wants a user and a password", False),
+            (403, r"HTTPS_PROXY gives no way to models\.example \(403\)", False),
+            (502, r"HTTPS_PROXY gives no way to models\.example \(502\)", True),
+            (None, r"cannot reach the proxy in HTTPS_PROXY \(connection refused\)", True),
+        ],
+    )
+    async def test_a_fault_of_the_proxy_is_not_told_as_the_servers(
+        self, monkeypatch, unused_tcp_port, status, said, passing
+    ):
+        async with refusing_proxy(status) if status else contextlib.nullcontext(unused_tcp_port) as port:
+            proxied(monkeypatch, "https", f"http://127.0.0.1:{port}")
+            model = OpenAIModel("m", ModelOptions(base_url="https://models.example/v1"))
+            with pytest.raises(ModelError, match=said) as lost:
+                await model.generate(ASK, Sampling())
+            await model.aclose()
+        assert isinstance(lost.value, TransientModelError) is passing
 
     def test_one_model_serves_event_loops_in_turn(self, unused_tcp_port):
         model = OpenAIModel("mock", ModelOptions(base_url=f"http://127.0.0.1:{unused_tcp_port}/v1"))
@@ -680,6 +753,24 @@ async def test_a_reply_without_text_says_how_it_ended(finish):
         mock.misbehave(completion({"content": None, "tool_calls": [{"id": "1"}]}, finish=finish))
         (reply,) = await model.generate(ASK, Sampling())
     assert (reply.text, reply.finish_reason) == ("", finish)
+
+
+@pytest.mark.parametrize("finish", ["error", "insufficient_system_resource", "abort"])
+async def test_a_reply_that_the_server_broke_off_is_asked_for_again(finish):
+    async with adapter() as (mock, model):
+        mock.misbehave(completion({"content": "The first half of"}, finish=finish))
+        with pytest.raises(TransientModelError, match=rf"broke its reply off \({finish}\)"):
+            await model.generate(ASK, Sampling())
+        mock.misbehave(completion({"content": "The first half of"}, finish=finish))
+        (reply,) = await Retry(model, base=0.0).generate(ASK, Sampling())
+    assert reply.text == "one two three"
+
+
+async def test_mistrals_name_of_the_contexts_end_is_a_length():
+    async with adapter() as (mock, model):
+        mock.misbehave(completion({"content": "and so"}, finish="model_length"))
+        (reply,) = await model.generate(ASK, Sampling())
+    assert reply.finish_reason == "length"
 
 
 async def test_usage_counts_the_thought_where_a_server_does_not_count():

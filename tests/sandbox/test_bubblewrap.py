@@ -45,6 +45,15 @@ async def test_a_program_reads_its_input_and_prints_to_both_streams(sandbox: San
     assert found.seconds > 0
 
 
+@pytest.mark.parametrize("end", ["exit()", "quit(0)"])
+async def test_a_program_may_end_itself_as_in_any_python(sandbox: Sandbox, end: str) -> None:
+    source = f"n = int(input())\nif n > 1:\n    print(n)\n    {end}\nprint('no')"
+    found = await sandbox.execute(Program(source=source, stdin="5\n", expected_stdout="5\n"))
+    assert (found.verdict, found.detail) == (Verdict.PASSED, "")
+    found = await sandbox.execute(Program(source="exit(3)"))
+    assert (found.verdict, found.detail) == (Verdict.EXCEPTION, "ended with status 3")
+
+
 async def test_a_failing_program_says_what_failed(sandbox: Sandbox) -> None:
     found = await sandbox.execute(Program(source="x = 1\nraise ValueError('no')"))
     assert (found.verdict, found.detail) == (Verdict.EXCEPTION, "ValueError: no")

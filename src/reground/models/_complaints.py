@@ -17,7 +17,8 @@ BAD_KEY = "invalid_api_key"
 """The code of a complaint about the key, where the provider's status does not say so."""
 _MOST_LETTERS = 4000
 _CONTEXT = re.compile(
-    r"context.{0,12}(?:length|window|size)|maximum (?:context|prompt|input)|too many (?:input )?tokens"
+    r"context.{0,12}(?:length|window|size|limit)|maximum (?:context|prompt|input|model length)"
+    r"|too many (?:input )?tokens|`inputs` tokens \+ `max_new_tokens` must be"
     r"|(?:prompt|input).{0,24} too (?:long|large)|input token count.{0,24}exceeds",
     re.IGNORECASE,
 )

@@ -193,10 +193,12 @@ def read_replies(
 _NOTHING = Usage()
 _MANY = 4096
 FILTERED = "content_filter"
-_FINISHES = {"stop": "stop", "max_tokens": "length", FILTERED: FILTERED} | dict.fromkeys(
+INTERRUPTED = frozenset({"error", "insufficient_system_resource", "abort"})
+"""How a reply ends that the server broke off, in the words of OpenRouter and Mistral, DeepSeek, vLLM and SGLang."""
+_FINISHES = {"stop": "stop", "max_tokens": "length", "model_length": "length", FILTERED: FILTERED} | dict.fromkeys(
     ("safety", "recitation", "blocklist", "prohibited_content", "spii"), FILTERED
 )
-"""Gemini may give the names of its own interface, and a filter's reason behind a colon."""
+"""Gemini may give the names of its own interface, and a filter's reason behind a colon; `model_length` is Mistral's."""
 
 
 def _finish(reason: Any) -> Any:

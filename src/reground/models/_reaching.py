@@ -1,13 +1,15 @@
-"""Where a server is and how it is reached: its base URL, and the number of connections."""
+"""Where a server is and how it is reached: its base URL, the number of connections, and faults of a proxy."""
 
 from __future__ import annotations
 
 import os
 
+import aiohttp
 from yarl import URL
 
 from reground.core.addresses import check_address
-from reground.core.errors import ConfigurationError
+from reground.core.errors import ConfigurationError, ModelError, TransientModelError
+from reground.core.proxies import called
 from reground.models.options import ModelOptions
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"
@@ -41,3 +43,19 @@ def most_connections(wanted: int) -> int:
         return wanted
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return wanted if soft < 0 else max(8, min(wanted, soft - 64))
+
+
+def lost_at_proxy(error: Exception, url: URL) -> ModelError | None:
+    """The error for a connection to this server that failed at the environment's proxy; None if it failed elsewhere."""
+    name = called(url.scheme)
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        if error.status == 407:
+            return ModelError(f"{name} wants a user and a password (407): http://USER:PASSWORD@HOST:PORT")
+        kind = TransientModelError if error.status >= 500 else ModelError
+        return kind(f"{name} gives no way to {url.host} ({error.status})")
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return TransientModelError(f"cannot find the host of {name}")
+    if isinstance(error, aiohttp.ClientProxyConnectionError):
+        why = (os.strerror(error.errno) if error.errno else error.strerror or "no connection").lower()
+        return TransientModelError(f"cannot reach {name} ({why}); name {url.host} in NO_PROXY if it needs none")
+    return None

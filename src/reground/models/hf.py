@@ -22,12 +22,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from reground.core.branches import being_cancelled
 from reground.core.errors import CapabilityError, ConfigurationError, MissingExtra, ModelError, RegroundError
 from reground.core.language import Message, Reply, Sampling
 from reground.core.weights import trouble
 from reground.models import pull
 from reground.models.options import Listing, ModelOptions, local_identity
 
+THREADS = "reground-transformers"
+"""The name of the threads that load models and decode."""
 _BATCH = 8  # replies decoded together
 
 
@@ -181,7 +184,7 @@ class HfModel:
         self.price = options.price
         self._waiting: list[_Job] = []
         self._lock = threading.Lock()
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="transformers")
+        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix=THREADS)
         self._decoder: Any = None
 
     @property
@@ -205,8 +208,14 @@ class HfModel:
         return self._priced(replies)
 
     async def aclose(self) -> None:
-        """Free the weights after the current batch. A later call loads them again."""
-        await asyncio.wrap_future(self._thread.submit(self._unload))
+        """Free the weights after the current batch. A later call loads them again.
+
+        In a task that is being cancelled, as by Ctrl-C, it does not wait: weights that are being downloaded or loaded
+        may take minutes, and nothing can stop it.
+        """
+        unloaded = self._thread.submit(self._unload)
+        if not being_cancelled():
+            await asyncio.wrap_future(unloaded)
 
     def _unload(self) -> None:
         self._decoder = None

@@ -39,8 +39,8 @@ from reground.models._listing import (
     one_line,
     some,
 )
-from reground.models._openai_protocol import Dialect, Server, cut_at_stop, most_bytes, read_replies
-from reground.models._reaching import DEFAULT_BASE_URL, base_url_of, beneath, most_connections
+from reground.models._openai_protocol import INTERRUPTED, Dialect, Server, cut_at_stop, most_bytes, read_replies
+from reground.models._reaching import DEFAULT_BASE_URL, base_url_of, beneath, lost_at_proxy, most_connections
 from reground.models.options import Listing, ModelOptions
 from reground.models.wrappers.retry import rest_of
 
@@ -98,8 +98,9 @@ class Provider:
 class OpenAIModel:
     """One model of one server.
 
-    Raises TransientModelError for passing faults (408, 409, 429, 5xx, lost connections, timeouts, malformed replies),
-    AuthenticationError, ContextLengthExceeded, CapabilityError (no log-probabilities or grammar), else ModelError.
+    Raises TransientModelError for passing faults (408, 409, 429, 5xx, lost connections, timeouts, replies that are
+    malformed or broken off), AuthenticationError, ContextLengthExceeded, CapabilityError (no log-probabilities or
+    grammar), else ModelError.
     Parameters that the server refuses are remembered: the name of the length limit, and temperature, top_p, seed or
     stop for reasoning models that accept none (replies are then cut here at stop strings). If a server returns fewer
     samples than requested, the others are requested at once.
@@ -241,6 +242,9 @@ class OpenAIModel:
         except ValueError as error:
             why = self.server.redact(str(error).splitlines()[0])
             raise TransientModelError(f"{self.server.url} gave a malformed reply: {why}") from None
+        for reply in replies:
+            if reply.finish_reason in INTERRUPTED:  # what it says until there is no answer
+                raise TransientModelError(f"{self.server.url} broke its reply off ({reply.finish_reason})")
         return cut_at_stop(replies, sampling.stop) if dialect.cuts_here(sampling.stop) else replies
 
     def _learn(self, spoken: Dialect, complaint: Complaint) -> bool:
@@ -286,6 +290,8 @@ class OpenAIModel:
     def _lost(self, error: Exception) -> ModelError:
         """The error for a failed connection."""
         url = self.server.url
+        if self._proxy is not None and (at_proxy := lost_at_proxy(error, self.base_url)) is not None:
+            return at_proxy
         if isinstance(error, aiohttp.ClientConnectorCertificateError | aiohttp.ClientSSLError):
             return ModelError(f"{url} offers no trusted TLS: {getattr(error, 'strerror', None) or error}")
         if isinstance(error, aiohttp.ClientConnectorDNSError):

@@ -216,6 +216,8 @@ def run_source(source: str, name: str) -> dict[str, Any]:
 
 def main(job: Message) -> None:
     """Run the program: alone, for a value, or for tests."""
+    for name in ("exit", "quit"):  # programs use them; Python has them from `site`, which is not loaded here
+        setattr(builtins, name, sys.exit)
     if job["mode"] == "alone":
         _alone(job["source"])
     channel = Channel(os.dup(0), os.dup(1))
