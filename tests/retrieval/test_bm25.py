@@ -2,7 +2,12 @@ from __future__ import annotations
 
 import asyncio
 import math
+import os
+import shutil
+import subprocess
+import sys
 from pathlib import Path
+from unicodedata import normalize
 
 import pytest
 from hypothesis import given, settings
@@ -210,6 +215,67 @@ def test_writing_without_spaces_is_found_in_an_index_of_any_language(
     texts, questions = CORPORA[script]
     index = make(tmp_path, [Passage(id=id_, text=text) for id_, text in texts.items()], language)
     assert {question: index.search(question, 1)[0].id for question in questions} == questions
+
+
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        (normalize("NFD", "Die Übung beginnt."), "Übung"),
+        ("Die Übung beginnt.", normalize("NFD", "Übung")),
+        ("Das Donau\u00addampf\u00adschiff fährt.", "Donaudampfschiff"),
+        ("An eﬃcient ﬁlter.", "efficient"),
+        ("ＮＡＳＡの発表", "NASA"),
+        ("ﾃｽﾄの結果", "テスト"),
+        (normalize("NFD", "한글 문서"), "한글"),
+        ("ﻣﺮﺣﺒﺎ", "مرحبا"),
+    ],
+)
+def test_a_word_is_found_however_its_letters_are_written(tmp_path: Path, text: str, query: str) -> None:
+    index = make(tmp_path, [Passage(id="a", text=text), Passage(id="b", text="Owls hoot.")])
+    assert [(passage.id, passage.text) for passage in index.search(query, 3)] == [("a", text)]
+
+
+@pytest.mark.parametrize(
+    "word",
+    [
+        "Rindfleischetikettierungsüberwachungsaufgabenübertragungsgesetz",
+        "достопримечательности",
+        "da39a3ee5e6b4b0d3255bfef95601890afd80709",
+        "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
+    ],
+)
+def test_long_words_are_found(tmp_path: Path, word: str) -> None:
+    index = make(tmp_path, [Passage(id="a", text=f"Here is {word}."), Passage(id="b", text="Owls hoot.")])
+    assert [passage.id for passage in index.search(word, 3)] == ["a"]
+
+
+def test_marks_without_end_take_no_time(index: Bm25Index) -> None:
+    assert [passage.id for passage in index.search("cats" + "\u0301\u0316" * 40_000, 5)] == []
+    assert [passage.id for passage in index.search("cats " + "\u0301\u0316" * 40_000, 5)] == ["cats", "dogs"]
+
+
+_OPENED = """
+import sys
+from pathlib import Path
+from reground.retrieval.bm25 import Bm25Index
+print([passage.id for passage in Bm25Index(Path(sys.argv[1]), "en").search("cats", 5)])
+"""
+
+
+def test_a_folder_that_nobody_may_write_to_is_searched(tmp_path: Path) -> None:
+    make(tmp_path / "bm25")
+    (tmp_path / "bm25" / ".tantivy-meta.lock").chmod(0o400)
+    (tmp_path / "bm25").chmod(0o500)
+    command = [sys.executable, "-c", _OPENED, str(tmp_path / "bm25")]
+    if os.geteuid() == 0:  # who may write anywhere, unless this is taken away
+        if shutil.which("setpriv") is None:
+            pytest.skip("root may write anywhere")
+        command = ["setpriv", "--bounding-set=-dac_override,-dac_read_search", "--inh-caps=-all", *command]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+    finally:
+        (tmp_path / "bm25").chmod(0o700)
+    assert (done.stdout, done.stderr) == ("['cats', 'dogs']\n", "")
 
 
 def test_one_character_is_a_word_too(tmp_path: Path) -> None:

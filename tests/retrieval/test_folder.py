@@ -314,3 +314,8 @@ def test_an_index_can_be_moved_and_copied(index: Path, notes: Path, tmp_path: Pa
     index.rename(tmp_path / "moved")
     assert open_index(tmp_path / "copy").name == open_index(tmp_path / "moved").name == name
     assert build_index(notes, tmp_path / "moved").read == 0
+
+
+def test_whoever_may_read_an_index_may_read_all_of_it(index: Path) -> None:
+    modes = {file.name: file.stat().st_mode for file in generation(index).rglob("*") if file.is_file()}
+    assert len(set(modes.values())) == 1, modes

@@ -10,6 +10,7 @@ from reground.retrieval.documents import Document, SourceFile
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.index import build_index
 from reground.retrieval.readers import read_documents, read_file
+from reground.retrieval.reading.html import plain
 from tests.retrieval import files
 from tests.retrieval.corpora import write
 
@@ -35,6 +36,20 @@ def test_a_message_has_its_subject_as_title_and_names_its_attachments() -> None:
 def test_a_message_of_html_gives_its_text() -> None:
     text = read("a.eml", files.mail("s", "", html="<style>x</style><p>The <b>Danube</b></p>")).text
     assert text.endswith("\n\nThe Danube")
+
+
+@pytest.mark.parametrize(
+    ("html", "text"),
+    [
+        ("<table><tr><th>Item</th><th>km</th></tr><tr><td>Rhine</td><td>1230</td></tr></table>", "Item km\nRhine 1230"),
+        ("<header>Rivers</header><main>Long<hr>Wide</main><footer>2024</footer>", "Rivers\nLong\nWide\n2024"),
+        ("<blockquote>One.</blockquote><blockquote>Two.</blockquote>", "One.\nTwo."),
+        ("<select><option>Red<option>Blue</select><button>Go</button><button>Stop</button>", "Red\nBlue\nGo Stop"),
+        ("<p>The <b>Dan</b>ube</p>", "The Danube"),
+    ],
+)
+def test_what_stands_apart_on_a_page_is_no_single_word(html: str, text: str) -> None:
+    assert plain(html) == (text, "")
 
 
 def test_deep_pages_in_messages_and_books_are_read_to_their_end() -> None:
@@ -150,8 +165,24 @@ def test_a_table_gives_rows_with_the_names_of_columns(name: str, content: str) -
     assert document.text == 'River | km\n\nRiver: Danube; km: 2850\n\nRiver: Rhine, "the" old; km: 1230; x'
 
 
+@pytest.mark.parametrize(
+    ("content", "row"),
+    [
+        ("River, stream, canal\tkm\nDanube\t2850\nRhine\t1230\n", "River, stream, canal: Danube; km: 2850"),
+        ("Rivers, streams, canals\nRiver;km\nDanube;2850,5\nRhine;1230,1\n", "River: Danube; km: 2850,5"),
+    ],
+)
+def test_the_mark_is_the_one_that_the_lines_agree_on(content: str, row: str) -> None:
+    assert row in read("a.tsv", content).text.split("\n\n")
+
+
 def test_a_table_without_names_gives_its_values() -> None:
     assert read("a.csv", "1,2\n3,4\n").text == "1; 2\n\n3; 4"
+
+
+def test_a_sign_alone_may_be_the_name_of_a_column() -> None:
+    document = read("a.csv", "#,River,%\n1,Danube,5\n2,Seine,6\n")
+    assert document.text == "# | River | %\n\n#: 1; River: Danube; %: 5\n\n#: 2; River: Seine; %: 6"
 
 
 def test_a_row_of_words_among_numbers_gives_no_names_to_the_rest() -> None:

@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from reground.retrieval.index import build_index
+from reground.retrieval.index import build_index, open_index
 from reground.retrieval.readers import version
-from tests.retrieval.corpora import write
+from reground.retrieval.settings import IndexSettings, Kind
+from tests.retrieval.corpora import WordEmbedder, write
 from tests.retrieval.test_documents import pdf
 
 OLDER = "UPDATE files SET reader = reader - 1 WHERE name LIKE '%.pdf'"
@@ -52,6 +53,22 @@ def test_the_same_text_is_not_indexed_again(tmp_path: Path) -> None:
     changed(tmp_path / "index", OLDER)
     again = build_index(tmp_path / "notes", tmp_path / "index")
     assert (again.read, again.name) == (0, first.name)
+
+
+@pytest.mark.parametrize("kind", ["bm25", "dense"])
+def test_an_index_by_words_of_other_terms_is_made_again(kind: Kind, tmp_path: Path) -> None:
+    write(tmp_path / "notes", {"a.txt": "Owls hoot."})
+    embedder = WordEmbedder()
+    made = IndexSettings(kind=kind, embedder=None if kind == "bm25" else embedder.name)
+    given = None if kind == "bm25" else embedder
+    index = tmp_path / "index"
+    first = build_index(tmp_path / "notes", index, made, embedder=given)
+    manifest = json.loads((index / "manifest.json").read_text())
+    del manifest["terms"]
+    (index / "manifest.json").write_text(json.dumps(manifest))
+    assert open_index(index, embedder=given).name == first.name
+    again = build_index(tmp_path / "notes", index, made, embedder=given)
+    assert (again.read, again.name) == (int(kind == "bm25"), first.name)
 
 
 def test_a_kind_has_a_version() -> None:

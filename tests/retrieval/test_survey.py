@@ -59,6 +59,15 @@ def test_links_that_leave_or_turn_in_a_circle_are_named(tmp_path: Path) -> None:
     assert {each.kind for each in found.unread} == {"link"}
 
 
+def test_an_index_that_lies_among_the_documents_is_none_of_them(tmp_path: Path) -> None:
+    write(tmp_path, {"a.md": "x", "site/manifest.json": "{}", "site/data-1/b.md": "x", "site/c.md": "x"})
+    build_index(tmp_path, tmp_path / "my.idx")
+    assert [file.name for file in survey(tmp_path).files] == [
+        "a.md", "site/c.md", "site/data-1/b.md", "site/manifest.json",
+    ]  # fmt: skip
+    assert left_out(tmp_path) == {"my.idx": ("hidden", "is an index of reground")}
+
+
 def test_a_folder_that_is_closed_is_named(tmp_path: Path) -> None:
     write(tmp_path, {"a.md": "x", "closed/b.md": "x"})
     (tmp_path / "closed").chmod(0)

@@ -7,11 +7,14 @@ SciFact, nDCG@10 is 0.690 that way, 0.684 with the title once. Texts are stored 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from reground.core.errors import IndexRefused
@@ -19,6 +22,8 @@ from reground.core.evidence import Passage
 from reground.text.languages import analyzer, segmenter
 
 _ANALYZER = "reground"
+_LOCK = ".tantivy-meta.lock"
+"""What tantivy writes into a folder that it opens, if only to read."""
 _HEAP_BYTES = 128_000_000
 _MOST_PIECES = 20_000  # of one document
 _MAX_TERMS = 64  # of a query; drafts of whole pages are queries too
@@ -141,6 +146,20 @@ class Bm25Writer:
         self._index, self._writer = self._open(self._folder)
 
 
+@contextmanager
+def _writable(folder: Path) -> Iterator[Path]:
+    """The folder, or where nothing may be written into it a passing one with links to its files."""
+    lock = folder / _LOCK
+    if os.access(lock if lock.exists() else folder, os.W_OK) or not folder.is_dir():
+        yield folder
+        return
+    with TemporaryDirectory(prefix="reground-") as passing:
+        for file in folder.iterdir():
+            if not file.name.endswith(".lock"):
+                (Path(passing) / file.name).symlink_to(file.resolve())
+        yield Path(passing)
+
+
 def _entries(searcher: Any, schema: Any) -> Iterator[Any]:
     """All that is stored, a bounded number at a time.
 
@@ -166,11 +185,12 @@ class Bm25Index:
         self._schema = _schema()
         self._damaged = f"the BM25 part of the index is damaged: {folder}"
         try:
-            index = Index.open(str(folder))
-            index.register_tokenizer(_ANALYZER, self._analyzer)
-            index.config_reader(reload_policy="manual")
-            index.reload()
-            self._searcher = index.searcher()
+            with _writable(folder) as place:
+                index = Index.open(str(place))
+                index.register_tokenizer(_ANALYZER, self._analyzer)
+                index.config_reader(reload_policy="manual")
+                index.reload()
+                self._searcher = index.searcher()  # holds all files open
         except BaseException as error:
             raise _translated(error, f"{self._damaged}: {error}") from None
 

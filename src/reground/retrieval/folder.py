@@ -59,7 +59,10 @@ class EmbedderIdentity(Value):
 
 
 class Manifest(Value):
-    """What an index is. `fingerprint` changes when its passages or its settings do."""
+    """What an index is. `fingerprint` changes when its passages or its settings do.
+
+    terms: the version of the terms of its words (`IndexSettings.terms`); 1 in an index from before there were others.
+    """
 
     format: str = FORMAT
     version: int = VERSION
@@ -70,6 +73,7 @@ class Manifest(Value):
     passages: int
     embedder: EmbedderIdentity | None = None
     decontaminated: str | None = None
+    terms: int = 1
     files: dict[str, FileCheck]
 
 
@@ -215,7 +219,9 @@ class Building:
             _link_tree(self.path / base.generation, self.folder)
 
     def publish(self, manifest: Manifest) -> None:
-        """Make this generation the index."""
+        """Make this generation the index, for all who may read its folder: tantivy keeps some files to its user."""
+        for file in self.folder.rglob("*.json"):
+            shutil.copymode(self.folder / LOCK, file)
         self._name(manifest, MANIFEST)
         (self.path / _UNFINISHED).unlink(missing_ok=True)
 

@@ -84,12 +84,13 @@ def build_index(
             def manifest(of: Building, documents: int, passages: int) -> Manifest:
                 return Manifest(
                     generation=of.name,
-                    fingerprint=_with_weights(build.fingerprint(), weights),
+                    fingerprint=_with(build.fingerprint(), weights, settings.terms),
                     settings=settings.as_record(),
                     documents=documents,
                     passages=passages,
                     embedder=_identity(writers, weights),
                     decontaminated=decontaminate.fingerprint if decontaminate else None,
+                    terms=settings.terms,
                     files=of.checks(),
                 )
 
@@ -213,7 +214,8 @@ def _compare(
         except (IndexRefused, sqlite3.Error):
             continue
         same_weights = base.embedder is None or base.embedder.weights == weights
-        if settings.makes_same_index(base.settings) and base.decontaminated == looked_for and same_weights:
+        same_kept = base.decontaminated == looked_for and base.terms == settings.terms
+        if settings.makes_same_index(base.settings) and same_kept and same_weights:
             same_folder, is_begun = folder == str(source.resolve()), manifest is read_unfinished
             return base, plan(files, known, same_folder=same_folder, is_begun=is_begun)
     return None, (list(files), [])
@@ -226,11 +228,12 @@ def _identity(writers: Sequence[PassageWriter], weights: str | None) -> Embedder
     return None
 
 
-def _with_weights(fingerprint: str, weights: str | None) -> str:
-    """The fingerprint of an index; trained weights find other passages under the same name."""
-    if weights is None:
-        return fingerprint
-    return hashlib.blake2b(f"{fingerprint}\0{weights}".encode(), digest_size=6).hexdigest()
+def _with(fingerprint: str, weights: str | None, terms: int) -> str:
+    """The fingerprint of an index; trained weights and other terms find other passages under the same name."""
+    for said in (weights, f"terms {terms}" if terms > 1 else None):
+        if said is not None:
+            fingerprint = hashlib.blake2b(f"{fingerprint}\0{said}".encode(), digest_size=6).hexdigest()
+    return fingerprint
 
 
 def _limits(settings: IndexSettings, embedder: Embedder | None) -> tuple[str, ...]:

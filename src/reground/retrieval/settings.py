@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from reground.core.errors import ConfigurationError
 from reground.core.language import Value
-from reground.text.languages import language_code
+from reground.text.languages import VERSION, language_code
 
 Kind = Literal["bm25", "dense", "hybrid"]
 _BYTES_OF_A_FILE = 10_000  # what opening a file costs, in bytes that could be read instead
@@ -53,6 +53,11 @@ class IndexSettings:
             )
         if self.kind != "bm25" and not self.embedder:
             raise ConfigurationError(f"a {self.kind} index needs an embedder: onnx/minilm, openai/<model> or st/<name>")
+
+    @property
+    def terms(self) -> int:
+        """The version of the terms that words are searched by; 1 where none are."""
+        return 1 if self.kind == "dense" else VERSION
 
     def as_record(self) -> dict[str, JsonValue]:
         """The settings as a manifest keeps them."""

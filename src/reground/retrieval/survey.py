@@ -9,6 +9,7 @@ from typing import NamedTuple, TypeVar
 
 from reground.core.errors import DataError
 from reground.retrieval.documents import SourceFile, too_large
+from reground.retrieval.folder import holds_index
 from reground.retrieval.kinds import READ, is_read, largest, why_unread
 from reground.retrieval.settings import Skipped
 from reground.retrieval.sniffing import known_as
@@ -113,8 +114,8 @@ class _Walk:
             elif entry.is_symlink():
                 self._link(path)
             elif entry.is_dir(follow_symlinks=False):
-                if entry.name in _IGNORED_FOLDERS:
-                    self._leave(path, "is a folder of other programs", "hidden")
+                if why := _why_passed_over(path):
+                    self._leave(path, why, "hidden")
                 else:
                     yield path
             elif entry.is_file(follow_symlinks=False):
@@ -156,3 +157,13 @@ class _Walk:
 
     def _leave(self, path: Path, why: str, kind: str) -> None:
         self.unread.append(Skipped(path=self._name(path), why=why, kind=kind))
+
+
+def _why_passed_over(folder: Path) -> str:
+    """Why a folder holds no documents; "" where it may."""
+    if folder.name in _IGNORED_FOLDERS:
+        return "is a folder of other programs"
+    try:
+        return "is an index of reground" if holds_index(folder) else ""
+    except OSError:  # it cannot be entered, which is told where its entries are
+        return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
@@ -21,7 +22,17 @@ STOP_WORDS = {"da", "nl", "en", "fi", "fr", "de", "hu", "it", "no", "pt", "ru", 
 CHINESE = "zh"
 UNSTEMMED = "none"
 
-_LONGEST_TERM = 40
+VERSION = 2
+"""Rises when a text gets other terms than before. An index by words that was made with other terms is made again."""
+
+_LONGEST_TERM = 128
+"""Bytes of a word: a SHA-512 in hexadecimal. Letters of other scripts take two or three bytes each."""
+_LONG_RUN = re.compile(r"[^\w\s\x00-\x7f]{31,}")
+_MOST_MARKS = 30
+"""Marks and signs in a row that are looked at (UAX 15, section 13): to put them in order takes the square of their
+number."""
+_UNSEEN = dict.fromkeys(map(ord, "\u00ad\u2060\ufeff"))
+"""Soft hyphens and the like, which stand inside of words."""
 _HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]")
 
 # Han, kana and Hangul; Thai and Lao; Burmese; Khmer
@@ -52,7 +63,7 @@ def analyzer(code: str) -> Any:
     """
     from tantivy import Filter, TextAnalyzerBuilder, Tokenizer
 
-    builder = TextAnalyzerBuilder(Tokenizer.simple()).filter(Filter.remove_long(_LONGEST_TERM))
+    builder = TextAnalyzerBuilder(Tokenizer.simple()).filter(Filter.remove_long(_LONGEST_TERM + 1))
     builder = builder.filter(Filter.lowercase())
     if code in STOP_WORDS:
         builder = builder.filter(Filter.stopword(STEMMERS[code]))
@@ -64,16 +75,26 @@ def analyzer(code: str) -> Any:
 
 
 def segmenter(code: str) -> Segmenter:
-    """The function that puts spaces between words in writing without spaces. Raises MissingExtra.
+    """The function that writes a text's letters in one way, and puts spaces between words in writing without spaces.
+
+    Decomposed letters, ligatures and letters of other widths become the usual ones (NFKC), and soft hyphens go, because
+    they are the same word to a reader.
 
     Chinese (zh) is cut into words by jieba. In an index of any other language, runs of Chinese, Japanese, Korean, Thai,
     Lao, Khmer and Burmese become single characters and overlapping pairs, so that they are found whatever the language.
+    Raises MissingExtra.
     """
     return _segment_chinese() if code == CHINESE else _in_pairs
 
 
+def _usual(text: str) -> str:
+    """A text that is not ASCII alone with each letter written in one way."""
+    short = _LONG_RUN.sub(lambda run: run.group()[:_MOST_MARKS], text)
+    return unicodedata.normalize("NFKC", short).translate(_UNSEEN)
+
+
 def _in_pairs(text: str) -> str:
-    return text if text.isascii() else _UNSPACED.sub(_pairs, text)
+    return text if text.isascii() else _UNSPACED.sub(_pairs, _usual(text))
 
 
 def _pairs(run: re.Match[str]) -> str:
@@ -91,6 +112,7 @@ def _segment_chinese() -> Segmenter:
     jieba.setLogLevel(logging.WARNING)  # it tells about its dictionary on every start
 
     def segment(text: str) -> str:
+        text = text if text.isascii() else _usual(text)
         return " ".join(jieba.cut_for_search(text)) if _HAN.search(text) else text
 
     return segment

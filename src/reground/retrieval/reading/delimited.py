@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterator
 from io import StringIO
 from itertools import chain
@@ -17,8 +18,8 @@ _NAMED = re.compile(r"sep=([,;\t|])\r?\n", re.IGNORECASE)
 """The first line by which a file tells Excel its mark; it is no row."""
 _END = ["end", "end"]
 """A row put behind the last one, which comes back as it is unless a quote is open."""
-_FIRST = 100_000
-"""Characters among which the first line is looked for."""
+_FIRST, _LINES = 100_000, 20
+"""Characters and lines among which the mark is looked for."""
 
 
 def read_delimited(content: bytes, around: Circumstances) -> Read:
@@ -49,7 +50,15 @@ def _rows(text: str, around: Circumstances) -> Iterator[list[str]]:
 
 
 def _delimiter(text: str) -> str:
-    """The mark that stands most often in the first line, outside of quotes."""
-    line = text[:_FIRST].lstrip().split("\n", 1)[0]
-    outside = "".join(line.split('"')[::2])
-    return max(_DELIMITERS, key=outside.count)
+    """The mark that most of the first lines hold equally often, outside of quotes, and the more often the better.
+
+    One line alone may be a title, or hold names with commas.
+    """
+    outside = "".join(text[:_FIRST].split('"')[::2])
+    lines = [line for line in outside.splitlines() if line.strip()][:_LINES]
+
+    def agreement(mark: str) -> tuple[int, int]:
+        counts = Counter(number for line in lines if (number := line.count(mark)))
+        return max(((times, number) for number, times in counts.items()), default=(0, 0))
+
+    return max(_DELIMITERS, key=agreement)

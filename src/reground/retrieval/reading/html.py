@@ -13,8 +13,14 @@ from reground.retrieval.reading.result import Circumstances, Read
 # two repetitions side by side, or the standard library's HTML parser, takes the square of it on hostile input.
 _HIDDEN = frozenset(("script", "style", "noscript", "template", "svg", "title"))
 _BLOCKS = frozenset(
-    ("p", "div", "br", "li", "tr", "h1", "h2", "h3", "h4", "h5", "h6", "section", "article", "pre", "table", "dt", "dd")
-)
+    (
+        "address", "article", "aside", "blockquote", "br", "caption", "center", "dd", "details", "dialog", "div", "dl",
+        "dt", "fieldset", "figcaption", "figure", "footer", "form", "h1", "h2", "h3", "h4", "h5", "h6", "header", "hr",
+        "legend", "li", "main", "menu", "nav", "ol", "option", "p", "pre", "section", "summary", "table", "tr", "ul",
+    )
+)  # fmt: skip
+_CELLS = frozenset(("td", "th", "button", "select", "textarea"))
+"""Elements that stand side by side with room between them, without a space in the source."""
 _HEADINGS = frozenset(("h1", "h2", "h3", "h4", "h5", "h6"))
 _PARTS = frozenset(("section", "article", "div"))
 _HEADINGS_TRIED = 20
@@ -133,8 +139,7 @@ def outline(root: Any) -> tuple[str, list[Heading]]:
         elif element.tag in _HEADINGS:
             said = " ".join("".join(pieces[begun:]).split())[:_LONGEST_HEADING]
             headings[-1] = headings[-1]._replace(text=said)
-        block = "\n" if element.tag in _BLOCKS else ""
-        more = block + ((element.text if start else element.tail) or "")
+        more = _gap(element) + ((element.text if start else element.tail) or "")
         pieces.append(more)
         length += len(more)
     return "".join(pieces), headings
@@ -153,6 +158,11 @@ def _id_of(heading: Any) -> str:
     return ""
 
 
+def _gap(element: Any) -> str:
+    """What sets an element off from the text around it."""
+    return "\n" if element.tag in _BLOCKS else " " if element.tag in _CELLS else ""
+
+
 def visible(root: Any) -> str:
     """The text that a browser shows of an element, a block a line."""
     from lxml import etree
@@ -160,7 +170,7 @@ def visible(root: Any) -> str:
     pieces = []
     walk = etree.iterwalk(root, events=("start", "end"))
     for event, element in walk:
-        block = "\n" if element.tag in _BLOCKS else ""
+        block = _gap(element)
         if event == "end":
             pieces += [block, (element.tail or "") if element is not root else ""]
         elif element.tag in _HIDDEN and element is not root:

@@ -66,4 +66,5 @@ def _are_names(cells: Sequence[str]) -> bool:
 
 
 def _is_number(cell: str) -> bool:
-    return not any(character.isalpha() for character in cell)
+    """Whether a cell holds a number or a date. A sign alone, such as # or %, may well be a column's name."""
+    return any(map(str.isdigit, cell)) and not any(map(str.isalpha, cell))

@@ -21,7 +21,9 @@ _BOOK = "xl/workbook.xml"
 _DATES = frozenset((*range(14, 23), *range(27, 37), *range(45, 48), *range(50, 59)))
 """The built-in number formats that show a date or a time (ECMA-376, part 1, 18.8.30)."""
 _COLUMN = re.compile(r"[A-Z]{1,3}")
-_QUOTED = re.compile(r'"[^"]{0,255}"|\[[^\]]{0,255}\]|\\.')
+_QUOTED = re.compile(r'"[^"]{0,255}"|\[[^\]]{0,255}\]|[\\_*].')
+"""What is no code: texts, colours, and behind _ and * the characters whose width is kept free or that fill a cell, as
+in the formats of amounts in dinars (`_d_i_n_.`) and marks (`_D_M`)."""
 _ESCAPED = re.compile("_x([0-9A-Fa-f]{4})_")
 """A character that XML cannot hold, such as a carriage return (ECMA-376, part 1, 22.9.2.19)."""
 _MOST_STRINGS = 2_000_000
