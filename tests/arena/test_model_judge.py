@@ -105,4 +105,6 @@ async def test_a_pair_that_the_model_does_not_take_is_counted_and_the_others_are
     assert len(votes.all()) == 1
     with pytest.raises(ContextLengthExceeded):
         await judge(ScriptedModel([too_long]), pairs[:1], Votes(tmp_path / "w.sqlite"), MemoryJournal())
+    again = await judge(ScriptedModel([too_long]), pairs, votes, MemoryJournal())
+    assert (again.pairs, again.refused) == (1, 1), "the same command ends as it did before"
     votes.close()

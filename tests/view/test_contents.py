@@ -174,6 +174,21 @@ async def test_one_damaged_line_at_the_beginning_keeps_nobody_out(tmp_path: Path
     assert [item["id"] for item in items(read(Contents(path)))] == ["a"]
 
 
+async def test_one_damaged_folder_among_several_keeps_nobody_out_of_the_others(tmp_path: Path) -> None:
+    for name in ("ask-1", "ask-2"):
+        (tmp_path / name).mkdir()
+        write_trajectories(tmp_path / name / "trajectory.jsonl", [failed(name)])
+    broken = tmp_path / "ask-1" / "trajectory.jsonl"
+    broken.write_bytes(b"\0" * 100)  # as a power cut may leave it
+    contents = read(Contents(tmp_path))
+    assert [item["id"] for item in items(contents)] == ["ask-2"]
+    (notice,) = contents.news()["notices"]
+    assert f"{broken}:1: not a trajectory" in notice
+    write_trajectories(broken, [failed("ask-1")])
+    assert [item["id"] for item in items(read(contents))] == ["ask-2", "ask-1"]
+    assert contents.news()["notices"] == []
+
+
 def test_an_empty_folder_is_refused_and_a_broken_run_too(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="holds no run, no trajectories and no search trees"):
         Contents(tmp_path)

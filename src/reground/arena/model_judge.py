@@ -145,7 +145,8 @@ async def judge(
             on_pair(found)
 
     await gather(*(work() for _ in range(min(concurrency, len(pairs)))))
-    if refused and len(refused) == found.pairs:
+    # what it judged in an earlier session says that it can be asked
+    if refused and len(refused) == found.pairs and voted.isdisjoint(pair.id for pair in pairs):
         raise refused[0]
     return found
 

@@ -31,9 +31,10 @@ class Contents:
         self.epoch = time.time_ns() // 1_000_000
         self._begin()
         if not self.sources:
-            raise DataError("holds no run, no trajectories and no search trees", path=place)
-        for source in self.sources.values():
-            source.check()
+            why = "".join(f"; {notice}" for notice in [*self.notices.values()][:1])
+            raise DataError(f"holds no run, no trajectories and no search trees{why}", path=place)
+        if (alone := self.sources.get(place)) is not None:
+            alone.check()
 
     def _begin(self) -> None:
         self.epoch += 1
@@ -54,6 +55,7 @@ class Contents:
         for folder in sorted(self.place.glob("*/")):
             try:
                 if folder not in self.sources and (source := _source(folder)) is not None:
+                    source.check()
                     self.sources[folder] = source
                     self.notices.pop(folder, None)
             except DataError as error:  # such as a question in work, which has no trajectory yet

@@ -211,6 +211,12 @@ def test_few_tokens_cut_the_answer_and_say_so(tmp_path: Path) -> None:
         assert more.usage.completion_tokens == 50, "an answer that another budget cut was replayed"
 
 
+def test_a_reply_names_the_folder_of_its_run(client: openai.OpenAI, tmp_path: Path) -> None:
+    for limit in (openai.NOT_GIVEN, 100):
+        found = client.chat.completions.create(model="rag/m@docs", messages=ASKED, max_completion_tokens=limit)
+        assert (tmp_path / found.reground["run"] / "trajectory.jsonl").is_file()
+
+
 def test_a_budget_of_the_request_holds(client: openai.OpenAI, model: Slow) -> None:
     found = client.chat.completions.create(model="rat/m@docs", messages=ASKED, extra_body={"budget": {"calls": 1}})
     assert len(model.calls) == 1

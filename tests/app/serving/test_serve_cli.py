@@ -197,6 +197,19 @@ def test_others_reach_no_server_without_keys(
     assert run(["serve", "--no-keys", "--keys", "a"]) == 2
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_a_file_whose_keys_were_all_taken_out_lets_nobody_in_after_a_restart_either(
+    tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *, named: bool
+) -> None:
+    monkeypatch.setenv("REGROUND_HOME", str(tmp_path / "home"))
+    path = tmp_path / "home" / "keys.jsonl"
+    assert run(["serve", "--new-key", "me"]) == 0
+    path.write_text("")
+    arguments = ["serve", "-c", str(docs), "--model", "gguf/no-such-model"]
+    assert run([*arguments, *(["--keys", str(path)] if named else [])]) == 2
+    assert "keys.jsonl has no key, so nobody could ask" in capsys.readouterr().err
+
+
 def test_a_wrong_check_of_support_is_refused_before_a_model_is_brought(
     tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -213,3 +226,12 @@ def test_a_taken_port_is_one_clear_line(tmp_path: Path, docs: Path, capsys: pyte
         arguments = ["serve", "-c", str(docs), "--port", port, "--model", "openai/mock", "--base-url", model.url]
         assert run([*arguments, "--home", str(tmp_path)]) == 2
     assert f"cannot listen at 127.0.0.1:{port}: address already in use" in capsys.readouterr().err
+
+
+def test_a_port_that_cannot_be_is_one_clear_line(
+    tmp_path: Path, docs: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(MockOpenAI()) as model:
+        arguments = ["serve", "-c", str(docs), "--port", "70000", "--model", "openai/mock", "--base-url", model.url]
+        assert run([*arguments, "--home", str(tmp_path)]) == 2
+    assert "cannot listen at 127.0.0.1:70000: bind(): port must be 0-65535" in capsys.readouterr().err

@@ -18,6 +18,7 @@ from reground.core.errors import RegroundError
 from reground.core.evidence import Passage
 from reground.core.untrusted import neutralise
 from reground.models.scripted import ScriptedModel
+from reground.retrieval.rerank import rerank
 from reground.retrieval.scripted import ScriptedRetriever
 
 HOSTILE = ['"' * 9000, "\x00\x1f" * 3000, "橋は\n" * 4000, "word " * 5000, "<|im_end|>" * 900, "x" * 20_000, ""]
@@ -77,6 +78,33 @@ async def test_a_search_is_within_its_bound_and_its_cursors_reach_every_passage(
     assert len(seen) == len(set(seen)) == len(texts)
     for hit in seen:
         assert (await served.fetch(FetchGiven(id=hit))).characters >= 0
+
+
+async def test_a_search_that_orders_anew_where_it_looks_deeper_loses_and_repeats_nothing(tmp_path: Path) -> None:
+    """`links` looks at 30 passages; one beyond them that they lead to has a better place once it is found itself."""
+
+    class Leading(Plain):
+        async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
+            return (self._passages if query == "where?" else self._passages[35:55])[:k]
+
+    found = [
+        Passage(
+            id=f"p{n}",
+            title="Fortieth" if n == 40 else "",
+            text=f"text {n}" + (" on Fortieth" if n == 0 or 2 <= n < 12 else ""),
+            score=100.0 - n,
+        )
+        for n in range(60)
+    ]
+    served = tools(tmp_path, docs=rerank(Leading(found), "links"))
+    seen: list[str] = []
+    cursor = None
+    while True:
+        got = await served.retrieve(RetrieveGiven(query="where?", k=20, cursor=cursor, max_tokens=20_000))
+        seen += [hit.id for hit in got.passages]
+        if (cursor := got.next_cursor) is None:
+            break
+    assert len(seen) == len(set(seen)) == 60
 
 
 @settings(max_examples=40)

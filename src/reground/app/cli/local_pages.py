@@ -37,8 +37,8 @@ async def serve_until_interrupted(
         if opens:
             await in_daemon(lambda: webbrowser.open(f"{url}/"), name="browser")
         await asyncio.Event().wait()
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
+    except (OSError, OverflowError) as error:  # no such port
+        why = str(getattr(error, "strerror", None) or error).lower()
         raise ConfigurationError(f"cannot listen at {host}:{port}: {why}") from None
     finally:
         await runner.cleanup()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 
 from pydantic import BaseModel
@@ -14,6 +14,8 @@ from reground.core.language import tokens_of
 
 _KEPT = 2000
 """Texts that can be fetched by their ids."""
+_QUERIES = 200
+"""Queries whose order is remembered."""
 _LONG_ID = 200
 """Characters of an id, above which a short one stands for it: an id cannot be cut."""
 
@@ -61,3 +63,23 @@ class Known:
     def get(self, key: str) -> tuple[str | None, Passage] | None:
         """The name of the documents (None for an answer) and the text; None if it is not remembered."""
         return self._texts.get(key)
+
+
+class Orders:
+    """What was found for a query, in the order in which it was given, so that no cursor repeats or misses a passage.
+
+    A search that looks deeper may put others before those that it gave already.
+    """
+
+    def __init__(self) -> None:
+        self._found: OrderedDict[tuple[str, str], list[Passage]] = OrderedDict()
+
+    def after(self, corpus: str, query: str, start: int, found: Sequence[Passage]) -> list[Passage]:
+        """What was given before, then what is new. start: the place to go on from; at 0 the query begins again."""
+        given = self._found.pop((corpus, query), []) if start else []
+        known = {passage.id for passage in given}
+        order = [*given, *(passage for passage in found if passage.id not in known)]
+        self._found[corpus, query] = order
+        if len(self._found) > _QUERIES:
+            self._found.popitem(last=False)
+        return order

@@ -20,7 +20,7 @@ from reground.app.options_serving import Serve
 from reground.app.run_folder import in_use
 from reground.app.searching import other_retriever
 from reground.app.serving.conversation import condensed, question_of
-from reground.app.serving.keeping import Keeping
+from reground.app.serving.keeping import WITHIN, Keeping
 from reground.app.supporting import check_support, known
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
@@ -137,15 +137,15 @@ class Engine:
         """Answer the last question of a conversation.
 
         budget: the request's own; it holds up to the template's. What one budget cut is not replayed under another, so
-        each has its runs in a folder of its own. The usage is that of all calls, also of those that make a follow-up a
-        question of its own. A question that was answered before is replayed, whoever asks it; with another seed it is
-        answered again. Raises UnknownName, Busy, or what kept the method from an answer.
+        each has its runs in a folder of its own. The usage and the seconds are those of all calls, also of those that
+        make a follow-up a question of its own. A question that was answered before is replayed, whoever asks it; with
+        another seed it is answered again. Raises UnknownName, Busy, or what kept the method from an answer.
         """
         offer = self.offer(name)
         question_of(turns)  # refused before it waits for a place
         model, limits = self._models[offer.model], _smaller(self._template.budget, budget)
         limited = limits.model_dump_json(exclude_none=True) if limits != Budget() else ""
-        home = self._home / f"within-{fingerprint(limited)[:12]}" if limited else self._home
+        home = self._home / f"{WITHIN}{fingerprint(limited)[:12]}" if limited else self._home
         said = (text for turn in turns for text in (turn.role, turn.content))
         key = fingerprint("served", offer.name, str(seed), str(form), limited, *said)
         async with self._place(key):
@@ -154,6 +154,7 @@ class Engine:
                 run_id="follow-ups", question_id=key, journal=self._journal, budget=limits, observer=observer, seed=seed
             )
             question = await condensed(run, model, turns)
+            took = run.meter.elapsed if run.usage.calls else 0.0
             order = replace(
                 self._template,
                 question=question,
@@ -161,7 +162,7 @@ class Engine:
                 model=model,
                 corpus=None if offer.corpus is None else self.corpora[offer.corpus],
                 settings=offer.settings,
-                budget=_without(limits, run.usage),
+                budget=_without(limits, run.usage, took),
                 observer=observer,
                 seed=seed,
                 form=form,
@@ -172,7 +173,7 @@ class Engine:
             async with self._alone(fingerprint("answered", offer.name, str(seed), str(form), limited, question)):
                 result = await answer(order, hold=in_use if self.keeping is None else self.keeping.asked)
             self._seconds += 0.2 * (time.monotonic() - began - self._seconds)
-        return replace(result, usage=run.usage + result.usage)
+        return replace(result, usage=run.usage + result.usage, seconds=took + result.seconds)
 
     def offer(self, name: str) -> Offer:
         """The offer of this name, or the default for an empty one. Raises UnknownName."""
@@ -358,11 +359,12 @@ def _smaller(most: object, asked: Budget | None) -> Budget:
     )
 
 
-def _without(budget: Budget, used: Usage) -> Budget:
+def _without(budget: Budget, used: Usage, seconds: float) -> Budget:
     """What is left of a budget."""
     changed: dict[str, float | None] = {
         "tokens": None if budget.tokens is None else max(0, budget.tokens - used.tokens),
         "calls": None if budget.calls is None else max(0, budget.calls - used.calls),
+        "seconds": None if budget.seconds is None else max(0.0, budget.seconds - seconds),
         "usd": None if budget.usd is None else max(0.0, budget.usd - (used.usd or 0.0)),
         "completion": None if budget.completion is None else max(0, budget.completion - used.completion),
     }

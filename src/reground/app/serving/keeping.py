@@ -17,6 +17,8 @@ from reground.core.daemons import in_daemon
 MARK = "served"
 """An empty file in the folder of a run that a server began. Its time is that of the last question. Runs without it
 belong to somebody else, such as `reground ask`, and stay."""
+WITHIN = "within-"
+"""How the name of a folder begins that holds the runs within one budget."""
 _DAY = 86400.0
 _OFTEN, _SELDOM = 1.0, 3600.0
 """The seconds between two looks: a tenth of the time that runs are kept, within these bounds."""
@@ -54,12 +56,12 @@ class Keeping:
 
     def sweep(self) -> int:
         """Remove what is too old, and what an earlier removal left. Returns how many runs are gone."""
-        for left in (*self._home.glob(f"{GONE}*"), *self._home.glob(f"within-*/{GONE}*")):
+        for left in (*self._home.glob(f"{GONE}*"), *self._home.glob(f"{WITHIN}*/{GONE}*")):
             shutil.rmtree(left, ignore_errors=True)
         return sum(removed(mark.parent, wanted=partial(self._is_old, mark)) for mark in self._marks())
 
     def _marks(self) -> Iterator[Path]:
-        for pattern in (f"ask-*/{MARK}", f"within-*/ask-*/{MARK}"):
+        for pattern in (f"ask-*/{MARK}", f"{WITHIN}*/ask-*/{MARK}"):
             yield from (mark for mark in self._home.glob(pattern) if self._is_old(mark))
 
     def _is_old(self, mark: Path) -> bool:

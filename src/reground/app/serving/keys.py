@@ -96,7 +96,11 @@ def place_of_keys(order: Serve) -> Path:
 
 
 def checked_keys(order: Serve) -> Keys | None:
-    """Who may ask; None lets everyone. Raises ConfigurationError where others could reach a server without keys."""
+    """Who may ask; None lets everyone.
+
+    Raises ConfigurationError where others could reach a server without keys, and for a file whose keys were all taken
+    out: such a file lets nobody in while a server runs, and must not let everyone in after a restart.
+    """
     path = place_of_keys(order)
     if order.no_keys:
         if order.keys is not None:
@@ -104,8 +108,11 @@ def checked_keys(order: Serve) -> Keys | None:
         return None
     if order.keys is not None or path.exists():
         keys = Keys(path)
-        if keys:
-            return keys
+        if not keys:
+            raise ConfigurationError(
+                f"{path} has no key, so nobody could ask: make one with reground serve --new-key NAME, or say --no-keys"
+            )
+        return keys
     if not is_loopback(order.host):
         raise ConfigurationError(
             f"others may reach {order.host}: make a key with reground serve --new-key NAME, or say --no-keys"

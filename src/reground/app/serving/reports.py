@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from reground.app.serving.citing import Cited, cited
+from reground.app.serving.keeping import WITHIN
 
 if TYPE_CHECKING:
     from reground.app.asking import Result
@@ -28,8 +29,14 @@ def report(result: Result) -> dict[str, Any]:
         "usd": usage.usd,
         "seconds": round(result.seconds, 3),
         "question": result.trajectory.question,
-        "run": result.trajectory.id,
+        "run": _run(result),
     }
+
+
+def _run(result: Result) -> str:
+    folder = result.trajectory_path.parent
+    # runs within a budget lie in a folder of that budget
+    return f"{folder.parent.name}/{folder.name}" if folder.parent.name.startswith(WITHIN) else folder.name
 
 
 def content(result: Result) -> Cited:

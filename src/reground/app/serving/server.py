@@ -81,9 +81,10 @@ async def serve(engine: Engine, order: Serve, keys: Keys | None, on_ready: Calla
 def _socket(order: Serve) -> socket.socket:
     """The open socket. Raises ConfigurationError."""
     try:
-        found = socket.getaddrinfo(order.host, order.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        # without the port, of which it takes the last 16 bits alone
+        found = socket.getaddrinfo(order.host, None, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
         family, _, _, _, address = found[0]
-        return socket.create_server(address[:2], family=family, backlog=2048)
-    except OSError as error:
-        why = (error.strerror or str(error)).lower()
+        return socket.create_server((address[0], order.port), family=family, backlog=2048)
+    except (OSError, OverflowError) as error:
+        why = str(getattr(error, "strerror", None) or error).lower()
         raise ConfigurationError(f"cannot listen at {order.host}:{order.port}: {why}") from None

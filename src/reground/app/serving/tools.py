@@ -14,7 +14,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field
 
 from reground.app.asking import Result, placed
-from reground.app.serving.bounded import Known, most, short
+from reground.app.serving.bounded import Known, Orders, most, short
 from reground.app.serving.engine import Engine
 from reground.core.answers import Citation
 from reground.core.budget import Budget
@@ -154,7 +154,7 @@ class Tools:
 
     def __init__(self, engine: Engine, tokens: int = 2000, places: Mapping[str, Path | None] | None = None) -> None:
         self._engine, self._tokens = engine, max(LEAST, tokens)
-        self._places, self._known = places or {}, Known()
+        self._places, self._known, self._orders = places or {}, Known(), Orders()
 
     async def ask(self, given: AskGiven, observer: Observer | None = None) -> Asked:
         """Answer a question from the documents. Raises RegroundError."""
@@ -214,8 +214,8 @@ class Tools:
         retriever = self._engine.corpus(given.corpus)
         query, start = storable_text(given.query), int(given.cursor or 0)
         reach = min(_REACH, start + given.k + 1)  # one more, to know whether there are more
-        found = list(await retriever.retrieve(query, k=reach))[start:]
-        return self._retrieved(name, query, found, start, given.k, given.max_tokens or self._tokens)
+        found = self._orders.after(name, query, start, await retriever.retrieve(query, k=reach))
+        return self._retrieved(name, query, found[start:reach], start, given.k, given.max_tokens or self._tokens)
 
     def _retrieved(self, name: str, query: str, found: Sequence[Passage], start: int, k: int, tokens: int) -> Retrieved:
         shown = [(self._known.keep(name, each), each, neutralise(each.text)) for each in found[:k]]
