@@ -114,6 +114,7 @@ def test_the_cost_line_names_every_part() -> None:
         "2 calls, 1.5k prompt tokens (500 cached), 20 completion tokens, 0.2500 USD, 3.0 s, 1 calls replayed, not "
         "paid again"
     )
+    assert "0.000040 USD" in cost_line(Usage(calls=1, prompt=200, usd=0.00004), 1.0)
 
 
 LINE = "print('" + "word " * 40 + "')"

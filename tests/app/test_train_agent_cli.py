@@ -182,8 +182,10 @@ def test_the_steps_of_failed_questions_are_left_out_and_counted(
     with open_run(tmp_path / "grown", config) as folder:
         folder.append(Trajectory(id="q~0", question="Q?", method="search_agent", failure=away, steps=(step,)))
         folder.append_record(Record(id="q~0", example="q", repeat=0, failure=away))
-    assert run(["train", "agent", "mix", "--out", str(tmp_path)]) == 0
-    assert capfd.readouterr().out == "0 steps (); left out: 1 of failed questions\n"
+    assert run(["train", "agent", "mix", "--out", str(tmp_path)]) == 2
+    out, err = capfd.readouterr()
+    assert out == "0 steps (); left out: 1 of failed questions\n"
+    assert "nothing to teach was found" in err
     assert run(["train", "agent", "rank", *options[4:], "--out", str(tmp_path)]) == 2
     assert not server.received
 

@@ -71,6 +71,18 @@ def test_data_and_fit(data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[s
     assert (out / "model" / "adapter_config.json").is_file()
 
 
+def test_questions_that_teach_nothing_are_an_error(
+    data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    file = next(data.rglob("questions.jsonl"))
+    file.write_text(file.read_text().replace("the Vistula", "the Rhine"))
+    making = ["train", "reader", "data", "--tasks", "hotpotqa_train", "--data", str(data), "--out", str(tmp_path / "o")]
+    assert run(making) == 2
+    out, err = capfd.readouterr()
+    assert "3 questions whose gold passages do not hold the answer" in " ".join(out.split())
+    assert "nothing to teach was found" in err
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [

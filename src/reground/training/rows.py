@@ -57,6 +57,13 @@ def write_rows(path: Path, rows: Iterable[Row]) -> None:
     replace_lines(path, (row.model_dump_json().encode() + b"\n" for row in rows))
 
 
+def write_demonstrations(path: Path, rows: Sequence[Demonstration]) -> None:
+    """Write them as `write_rows` does. Raises DataError where there is nothing to teach."""
+    if not rows:
+        raise DataError("nothing to teach was found, so nothing is written", path=path)
+    write_rows(path, rows)
+
+
 def read_rows(path: Path, kind: type[R]) -> list[R]:
     """All rows of a file. Raises DataError, with the line, for one that is broken, and for a file without rows."""
     if not path.exists():

@@ -112,9 +112,14 @@ def test_a_response_has_reasoning_and_a_message(client: openai.OpenAI) -> None:
     assert ANSWER[cited.start_index : cited.end_index] == "The Vltava flows through Prague [1]."
     assert found.usage.total_tokens == found.usage.input_tokens + found.usage.output_tokens > 0
     assert found.store is False
+    of_another_server = {"type": "reasoning", "content": [{"type": "reasoning_text", "text": "Hm."}]}
     again = client.responses.create(
         model="rag/m@docs",
-        input=[*[each.model_dump() for each in found.output], {"role": "user", "content": "And then?"}],
+        input=[
+            *[each.model_dump() for each in found.output],
+            of_another_server,
+            {"role": "user", "content": "And then?"},
+        ],
     )
     assert again.output_text == ANSWER
 

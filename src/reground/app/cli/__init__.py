@@ -59,12 +59,14 @@ def _end_at_once(code: int) -> None:
 
 
 def _is_busy() -> bool:
-    """Whether a thread builds an index, fits a model, reads a prompt or searches the web."""
+    """Whether a thread builds an index, fits or loads a model, reads a prompt or searches the web."""
     corpora = sys.modules.get("reground.app.corpora")  # not loaded, it has begun nothing
     fits = sys.modules.get("reground.app.cli.background")
     llama = sys.modules.get("reground.models._llama")
     ddgs = sys.modules.get("reground.web.engines.ddgs")
-    named = (corpora and corpora.BACKGROUND, fits and fits.THREAD, llama and llama.THREADS, ddgs and ddgs.THREAD)
+    hf = sys.modules.get("reground.models.hf")
+    ours = (corpora and corpora.BACKGROUND, fits and fits.THREAD)
+    named = (*ours, llama and llama.THREADS, hf and hf.THREADS, ddgs and ddgs.THREAD)
     busy = tuple(filter(None, named))
     return any(thread.name.startswith(busy) for thread in threading.enumerate())
 

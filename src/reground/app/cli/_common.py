@@ -36,6 +36,11 @@ def human_tokens(count: int) -> str:
     return str(count) if count < 1000 else f"{count / 1000:.1f}k" if count < 1_000_000 else f"{count / 1e6:.2f}M"
 
 
+def human_usd(usd: float) -> str:
+    """An amount with four decimals, or with six where four would show nothing."""
+    return f"{usd:.{6 if 0 < usd < 0.001 else 4}f} USD"
+
+
 def human_time(seconds: float) -> str:
     """Seconds as text, in seconds, minutes or hours."""
     if seconds < 90:

@@ -14,7 +14,7 @@ from rich.rule import Rule
 from rich.style import Style
 from rich.text import Text
 
-from reground.app.cli._common import human_tokens
+from reground.app.cli._common import human_tokens, human_usd
 from reground.app.cli.links import address, has_links
 from reground.app.cli.terminal import harmless
 from reground.core.trajectory import (
@@ -205,7 +205,7 @@ def cost_line(usage: Usage, seconds: float, replayed_calls: int = 0) -> str:
         f"{human_tokens(usage.completion)} completion tokens",
     ]
     if usage.usd:
-        parts.append(f"{usage.usd:.4f} USD")
+        parts.append(human_usd(usage.usd))
     parts.append(f"{seconds:.1f} s")
     if replayed_calls:
         parts.append(f"{replayed_calls} calls replayed, not paid again")

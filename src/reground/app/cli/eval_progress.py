@@ -10,7 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from reground.app.cli._common import human_time, human_tokens
+from reground.app.cli._common import human_time, human_tokens, human_usd
 from reground.app.cli.live import LiveLine
 from reground.core.language import Usage
 from reground.evaluation.compare import Cell
@@ -92,7 +92,7 @@ class EvalProgress(LiveLine):
         parts += [f"{count} {what}" for count, what in self._troubles() if count]
         parts.append(f"{human_tokens(usage.tokens)} tokens ({human_tokens(paid.tokens)} now)")
         if usage.usd != 0:
-            parts.append("USD unknown" if usage.usd is None else f"{usage.usd:.4f} USD")
+            parts.append("USD unknown" if usage.usd is None else human_usd(usage.usd))
         left = self.seconds_left()
         parts.append("end unknown" if left is None else f"about {human_time(left)} left")
         return "  ".join(parts)

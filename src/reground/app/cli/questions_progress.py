@@ -8,7 +8,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from reground.app.cli._common import human_tokens
+from reground.app.cli._common import human_tokens, human_usd
 from reground.app.cli.live import LiveLine
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ class ProposingProgress(LiveLine):
         """Note what has come of a pair. Without a terminal each kept question gives a line, and each tenth pair."""
         grown = len(found.kept) > self._kept
         self._kept = len(found.kept)
-        usd = "" if found.usage.usd is None else f"  {found.usage.usd:.4f} USD"
+        usd = "" if found.usage.usd is None else f"  {human_usd(found.usage.usd)}"
         self._text = (
             f"{self._kept}/{self._wanted} questions  {found.tried}/{self._pairs} pairs tried  "
             f"{human_tokens(found.usage.tokens)} tokens{usd}"

@@ -43,7 +43,7 @@ def data(order: ReaderData, voice: Quiet, config: ConfigFile = None) -> None:
     from reground.evaluation.splits import record_questions
     from reground.evaluation.tasks import load_training_task
     from reground.training.report import write_section
-    from reground.training.rows import Demonstration, write_rows
+    from reground.training.rows import Demonstration, write_demonstrations
 
     console, err = common.consoles()
     tasks = [load_training_task(name, order.data) for name in filter(None, map(str.strip, order.tasks.split(",")))]
@@ -60,7 +60,7 @@ def data(order: ReaderData, voice: Quiet, config: ConfigFile = None) -> None:
         told.append(f"{task.name}: {made.describe()}")
         common.say(console, told[-1])
     record_questions(order.out, ",".join(task.name for task in tasks), [each for _, own in drawn for each in own])
-    write_rows(order.out / "data" / f"{ROWS}.jsonl", rows)
+    write_demonstrations(order.out / "data" / f"{ROWS}.jsonl", rows)
     write_section(order.out, "data", "\n".join(f"- {line}" for line in told))
 
 

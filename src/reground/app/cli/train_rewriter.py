@@ -152,7 +152,7 @@ def warmup(order: RewriterWarmup, voice: Quiet, config: ConfigFile = None) -> No
     from reground.training.report import write_section
     from reground.training.rewriter.train import WARMUP
     from reground.training.rewriter.warmup import warmup_rows
-    from reground.training.rows import write_rows
+    from reground.training.rows import write_demonstrations
 
     console, err = common.consoles()
     kept = warmup_rows(order.out / REWRITTEN, order.out / PLAIN, order)
@@ -161,7 +161,7 @@ def warmup(order: RewriterWarmup, voice: Quiet, config: ConfigFile = None) -> No
     common.say(console, told)
     if order.dry_run:
         return
-    write_rows(order.out / "data" / f"{WARMUP}.jsonl", kept.rows)
+    write_demonstrations(order.out / "data" / f"{WARMUP}.jsonl", kept.rows)
     write_section(order.out, WARMUP, told)
     base = order.base or "smollm2"
     with FitProgress(err, "warm-up", shown=not voice.quiet) as progress:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, WithJsonSchema
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, WithJsonSchema, model_validator
 
 from reground.app.serving.conversation import question_of
 from reground.app.serving.refusals import Refusal
@@ -157,6 +157,14 @@ class InputItem(_Body):
     type: str = "message"
     role: Literal["system", "developer", "user", "assistant"] | None = None
     content: Content = ""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_what_is_left_out(cls, given: object) -> object:
+        """Open models' servers put parts of their own into items of reasoning."""
+        if isinstance(given, dict) and given.get("type", "message") != "message":
+            return {"type": given["type"]}
+        return given
 
 
 class ResponsesRequest(_Asked):

@@ -17,7 +17,7 @@ from reground.evaluation.runner import is_refusal
 from reground.training.agent.mix import Mixture, Ranking
 from reground.training.agent.rank import Ranker
 from reground.training.agent.turns import Turn, fallbacks, turns_of
-from reground.training.rows import Demonstration, read_rows, write_rows
+from reground.training.rows import Demonstration, read_rows, write_demonstrations
 from reground.training.runs import scored
 
 GROWN, RANKING, MIXTURE = "grown", "ranking.json", "mixture"
@@ -136,7 +136,7 @@ def read_ranking_file(out: Path) -> Ranking:
 
 def write_mixture(out: Path, name: str, mixture: Mixture) -> None:
     """Write the rows to data/name.jsonl."""
-    write_rows(out / "data" / f"{name}.jsonl", mixture.rows)
+    write_demonstrations(out / "data" / f"{name}.jsonl", mixture.rows)
 
 
 def read_mixture(out: Path, name: str) -> list[Demonstration]:

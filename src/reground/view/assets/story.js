@@ -40,7 +40,7 @@ function facts(item, told) {
     [`${tokens(usage.prompt)} prompt tokens`],
     [`${tokens(usage.completion)} completion tokens`],
     [plural(usage.calls, "call")],
-    usage.usd ? [`${usage.usd.toFixed(4)} USD`] : null,
+    usage.usd ? [`${usage.usd.toFixed(usage.usd < 0.001 ? 6 : 4)} USD`] : null,
     [seconds(told.seconds)],
     told.stopped && [`ended by the ${told.stopped} budget`, "warn"],
   ].filter(Boolean);
