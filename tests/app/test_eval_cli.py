@@ -187,6 +187,11 @@ def test_failed_questions_give_exit_code_3_and_can_be_retried(server: Server, da
     asked = len(server.asked)
     assert call(server, data, "eval", "--method", "direct", "--out", "out") == 3
     assert len(server.asked) == asked
+    capfd.readouterr()
+    for more, left in (([], "0"), (["--retry-failed"], "1")):
+        assert call(server, data, "eval", "--method", "direct", "--out", "out", "--dry-run", *more) == 0
+        (row,) = (line for line in capfd.readouterr().out.splitlines() if "measured" in line)
+        assert row.split("│")[2].strip() == left
     assert call(server, data, "eval", "--method", "direct", "--out", "out", "--retry-failed") == 0
     assert len(server.asked) == asked + 1
 

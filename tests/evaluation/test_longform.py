@@ -10,7 +10,7 @@ from reground.core.budget import Budget
 from reground.core.errors import BudgetExceeded, ConfigurationError, DataError, ParseError
 from reground.core.journal import MemoryJournal
 from reground.core.run import Run
-from reground.evaluation.task import Example, Task
+from reground.evaluation.task import Example, Task, hidden_documents
 from reground.evaluation.tasks._quality import parse_mark, quality_prompt
 from reground.evaluation.tasks.longform import (
     EXEMPLARS,
@@ -22,7 +22,7 @@ from reground.evaluation.tasks.longform import (
     parse_verdict,
     read_labels,
 )
-from reground.evaluation.tasks.qa import QuestionAnswering
+from reground.evaluation.tasks.qa import QuestionAnswering, Unanswerable
 from reground.models.scripted import ScriptedModel
 from tests.evaluation.trajectories import answered, write_jsonl
 
@@ -122,6 +122,20 @@ async def test_an_answer_is_rated_once_and_greedily_unless_more_is_wanted() -> N
     found = await Judge(model=model).rate("Q?", "gold", "a", Run())
     assert (found.ratings, found.spread) == ((1.0,), 0.0)
     assert [(sampling.n, sampling.temperature) for _, sampling in model.calls] == [(1, 0.0), (1, 0.5)]
+
+
+def test_a_judged_task_hides_what_the_task_hides() -> None:
+    """Otherwise a run with a judge finds the gold passages that the same run without one must not find."""
+    example = Example(id="1", question="Q?", golden_answers=("Ghent",), metadata={"gold_ids": ["d-1", "d-2"]})
+    inner = Unanswerable("hotpotqa_unanswerable", "abstained", (example,))
+
+    async def open_run(example: Example, trajectory: object) -> Run:
+        return Run()
+
+    for task in (inner, QuestionAnswering("hotpotqa", "token F1", (example,))):
+        judged = JudgedTask(task=task, judge=Judge(model=ScriptedModel([])), open_run=open_run)
+        assert hidden_documents(judged, example) == hidden_documents(task, example)
+    assert hidden_documents(inner, example) == {"d-1", "d-2"}
 
 
 @pytest.mark.parametrize("wrong", [{"ratings": 0}, {"ratings": 2}])

@@ -158,3 +158,16 @@ def test_nothing_is_trained_on_questions_that_measure(tmp_path: Path) -> None:
     file.write_text('{"question": "Who?", "answer": "Ada"}\n')
     with pytest.raises(ConfigurationError, match="measur"):
         load_training_task(f"questions:{file}", tmp_path)
+
+
+def test_numbers_and_gaps_are_read_as_tables_in_python_write_them(tmp_path: Path) -> None:
+    """A column of whole numbers that lacks one is written as floats, and the gap as NaN, which is no answer."""
+    rows = '{"question": "When?", "answer": 1912.0}\n{"question": "How far?", "answer": 2.5, "answers": [NaN]}\n'
+    assert told(read(tmp_path, "q.jsonl", rows)) == [("1", "When?", ("1912",)), ("2", "How far?", ("2.5",))]
+    with pytest.raises(DataError, match="the question has no answer"):
+        read(tmp_path, "q.jsonl", '{"question": "Who?", "answer": NaN}\n')
+
+
+def test_a_mark_that_windows_writes_is_no_part_of_the_first_line(tmp_path: Path) -> None:
+    found = read(tmp_path, "q.jsonl", '\ufeff{"question": "Who?", "answer": "Ada"}\n')
+    assert told(found) == [("1", "Who?", ("Ada",))]

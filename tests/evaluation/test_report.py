@@ -20,6 +20,7 @@ from reground.evaluation.stages import Stage
 from reground.evaluation.summary import summarise
 from reground.evaluation.tables import Table
 from reground.evaluation.task import Score
+from reground.evaluation.tasks.longform import METRIC
 
 
 def write_run(
@@ -334,3 +335,44 @@ def test_runs_without_a_shared_question_have_no_front(tmp_path: Path) -> None:
     assert not any(row.undominated for row in report.rows)
     assert not any(note.startswith("Counted in tokens") for note in report.notes)
     assert not any("pareto" in file.name for file in write_report([report], tmp_path / "out"))
+
+
+def rated(path: Path, method: str, *, judge: str | None = None, **scores: float) -> None:
+    """A run with these scores of each question; a judge's rating is its primary metric."""
+    primary = METRIC if judge else "em"
+    config = RunConfig(
+        task="sums", data="d", primary=primary, form="text", method=method, model="m/one",
+        model_settings={"judge": judge},
+    )  # fmt: skip
+    named = {METRIC if name == "rating" else name: Score(value=value) for name, value in scores.items()}
+    records = [Record(id=f"q{i}~0", example=f"q{i}", repeat=0, scores=named) for i in range(12)]
+    with open_run(path, config) as folder:
+        for record in records:
+            folder.append_record(record)
+        folder.write_summary(summarise(config, records, expected=12))
+
+
+def test_a_judges_ratings_are_not_ranked_beside_another_metric(tmp_path: Path) -> None:
+    rated(tmp_path / "a", "direct", em=0.3)
+    rated(tmp_path / "b", "rag", judge="m/judge", rating=1.0, em=0.1)
+    (report,) = build_reports([tmp_path])
+    assert report.tables[0].headers[2] == "em"
+    assert [row[2] for row in report.tables[0].rows] == ["0.300", "0.100"]
+    assert report.verdict is not None and (report.verdict.best, report.verdict.metric) == ("direct@none", "em")
+    assert "Not all runs have the same primary metric: em, which all have, ranks them." in report.notes
+
+
+def test_runs_without_a_metric_in_common_have_a_report_each(tmp_path: Path) -> None:
+    rated(tmp_path / "a", "direct", em=0.3)
+    rated(tmp_path / "b", "rag", judge="m/judge", rating=1.0)
+    reports = build_reports([tmp_path])
+    assert [(each.task, each.part, len(each.rows)) for each in reports] == [("sums", "em", 1), ("sums", METRIC, 1)]
+    files = write_report(reports, tmp_path / "out")
+    assert len(set(files)) == len(files)
+
+
+def test_runs_that_different_judges_rated_are_given_no_verdict(tmp_path: Path) -> None:
+    rated(tmp_path / "a", "direct", judge="m/judge", rating=0.3)
+    rated(tmp_path / "b", "rag", judge="m/other", rating=1.0)
+    (report,) = build_reports([tmp_path])
+    assert report.verdict is None

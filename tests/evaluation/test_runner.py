@@ -52,6 +52,15 @@ async def test_every_question_and_repeat_has_a_trajectory_and_a_record(tmp_path:
     assert result.records[0].metadata.keys() == {"parity"}
 
 
+async def test_long_answers_of_which_the_ends_differ_are_not_the_same(tmp_path: Path) -> None:
+    long = "Answer: " + "very " * 100
+    model = ScriptedModel([long + "old", long + "new"])
+    result = await evaluate(SumTask(1), chain(model), settings(repeats=2, concurrency=1), tmp_path / "run")
+    assert result.summary.same_repeats == 0
+    stored = read_records(tmp_path / "run" / "scores.jsonl")
+    assert len({record.answer for record in stored}) == 1
+
+
 async def test_a_finished_run_calls_nothing_again(tmp_path: Path) -> None:
     await evaluate(SumTask(4), chain(ScriptedModel(adds)), SETTINGS, tmp_path / "run")
     silent = ScriptedModel([])

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reground.core.trajectory import Failure
 from reground.evaluation.records import Record, RunConfig
 from reground.evaluation.statistics import (
     _means_by_numpy,
@@ -166,6 +167,32 @@ def test_a_run_of_several_samples_reports_pass_at_k() -> None:
     assert summary.metrics["pass@1"].mean == 0.25
     assert summary.metrics["pass@2"].mean == 0.5
     assert summary.same_repeats == 1
+
+
+def test_the_bound_counts_failures_as_zero_and_leaves_out_what_is_unscored() -> None:
+    """It is averaged over questions as the mean is, so without a failure it is the mean."""
+    config = RunConfig(task="t", data="d", primary="pass@1", form="program", method="m", model="x", repeats=3)
+    uneven = records({"a": [1.0, 1.0, 1.0], "b": [0.0, None, None], "c": [None, None, None]})
+    metrics = summarise(config, uneven, expected=9).metrics
+    assert {name: (each.mean, each.bound) for name, each in metrics.items()} == {
+        "pass@1": (0.5, 0.5),
+        "pass@2": (1.0, 1.0),
+        "pass@3": (1.0, 1.0),
+    }
+    failed = [
+        record.model_copy(update={"failure": Failure(type="ModelError", message="no"), "scores": {}})
+        for record in records({"d": [None, None, None]})
+    ]
+    metrics = summarise(config, [*uneven, *failed], expected=12).metrics
+    assert (metrics["pass@1"].bound, metrics["pass@3"].mean, metrics["pass@3"].bound) == (1 / 3, 1.0, 0.5)
+
+
+def test_long_answers_that_only_begin_alike_are_not_the_same() -> None:
+    config = RunConfig(task="t", data="d", primary="pass@1", form="program", method="m", model="x", repeats=2)
+    alike = [record.model_copy(update={"answer": "x" * 300}) for record in records({"a": [1.0, 0.0]})]
+    for sums, same in ((("one", "one"), 1), (("one", "two"), 0)):
+        told = [record.model_copy(update={"whole": whole}) for record, whole in zip(alike, sums, strict=True)]
+        assert summarise(config, told, expected=2).same_repeats == same
 
 
 def test_groups_have_their_own_means() -> None:

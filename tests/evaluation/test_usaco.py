@@ -113,6 +113,11 @@ def test_a_problem_without_cases_is_named(tmp_path: Path) -> None:
         load(tmp_path, json.dumps(PROBLEMS[0]), json.dumps({"id": "x", "question": "y", "cases": []}))
 
 
+def test_two_problems_with_one_id_are_named(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"problems.jsonl:3: the id 'haystacks' is that of an earlier problem"):
+        load(tmp_path, *map(json.dumps, [*PROBLEMS, PROBLEMS[0]]))
+
+
 async def test_the_bank_leaves_out_the_problem_that_is_being_solved(tmp_path: Path) -> None:
     load(tmp_path, *map(json.dumps, PROBLEMS))
     bank = [Passage(id=f"{each['id']}{piece}", text=str(each["question"])) for each in PROBLEMS for piece in ("", "#2")]

@@ -92,8 +92,8 @@ def numbered_records(path: Path, required: Sequence[str] = ()) -> Iterator[tuple
 
 def _open(path: Path) -> IO[str]:
     if path.name.endswith(".gz"):
-        return cast("IO[str]", gzip.open(path, "rt", encoding="utf-8"))
-    return path.open(encoding="utf-8")
+        return cast("IO[str]", gzip.open(path, "rt", encoding="utf-8-sig"))
+    return path.open(encoding="utf-8-sig")  # Windows writes a mark
 
 
 def _parse(line: str, path: Path, number: int, required: Sequence[str]) -> Record:

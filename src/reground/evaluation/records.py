@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import Field, JsonValue
 
 from reground.core.budget import Budget
-from reground.core.language import Usage, Value
+from reground.core.language import LATER, Usage, Value
 from reground.core.storable import Json, Text
 from reground.core.trajectory import Failure
 from reground.evaluation.stages import Stage
@@ -46,7 +46,8 @@ class Record(Value):
     """The scores of one question and repeat.
 
     failure: why there is no answer; then there are no scores. scoring: why an answer could not be scored; a resumed run
-    tries again. answer: the short answer that was compared. cut: whether the length limit cut the last reply.
+    tries again. answer: the beginning of the short answer that was compared. whole: a fingerprint of all of it, if
+    it is longer. cut: whether the length limit cut the last reply.
     stages: cost by the name of the step; older runs have none until they are scored again.
     """
 
@@ -55,6 +56,7 @@ class Record(Value):
     repeat: int
     scores: dict[str, Score] = Field(default_factory=dict)
     answer: Text = ""
+    whole: Annotated[str, LATER] = ""
     usage: Usage = Usage()
     seconds: float = 0.0
     failure: Failure | None = None

@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from math import fsum
 from pathlib import Path
 from typing import Literal
+
+from pydantic import JsonValue
 
 from reground.core.errors import ConfigurationError, MissingExtra
 from reground.evaluation.compare import Plan, Refusal, read_plan
@@ -34,6 +37,7 @@ from reground.evaluation.tables import (
     stage_table,
     without,
 )
+from reground.evaluation.tasks.longform import METRIC
 from reground.evaluation.tuning import read_tuning
 from reground.evaluation.verdict import Candidate, Verdict, verdict
 
@@ -54,8 +58,9 @@ def build_reports(paths: Sequence[Path], *, baseline: str | None = None, by: str
     if baseline is not None and baseline not in names:
         raise ConfigurationError(f"the baseline {baseline!r} has no run here; there are {', '.join(sorted(names))}")
     reports = [
-        _report(task, [row for row in rows if row.config.task == task], baseline, plans, by)
+        replace(_report(task, several, baseline, plans, by), part=part)
         for task in dict.fromkeys(row.config.task for row in rows)
+        for part, several in _by_metric([row for row in rows if row.config.task == task])
     ]
     for report in reports:
         labels = {label(row.config) for row in report.rows}
@@ -95,7 +100,7 @@ def draw(report: Report, out: Path) -> list[Path]:
         sides.append("model")
     for x in axes if points else []:
         for by in sides:
-            stem = out / f"{_slug(report.task)}-{x}-by-{by}"
+            stem = out / f"{_stem(report)}-{x}-by-{by}"
             title = f"{report.task}: {report.rows[0].summary.primary} against {'tokens' if x == 'tokens' else 'USD'}"
             files += plot(points, stem, x=x, by=by, metric=report.rows[0].summary.primary, title=title)
     return [*files, *_draw_fronts(report, out)]
@@ -107,6 +112,26 @@ def _row(folder: RunFolder) -> Row:
     if summary is None or summary.runs != len(records):
         summary = summarise(folder.config, records, expected=-1)
     return Row(folder.config, summary, records)
+
+
+def _by_metric(rows: list[Row]) -> list[tuple[str, list[Row]]]:
+    """The runs that are reported together, because one metric ranks them; with its name where others are apart.
+
+    A run with a judge has another primary metric than one without. One of the primary metrics that all runs have ranks
+    them all; without such a metric there is a report for each.
+    """
+    names = dict.fromkeys(row.summary.primary for row in rows)
+    if len(names) == 1:
+        return [("", rows)]
+    shared = next((name for name in names if all(_has(row, name) for row in rows)), None)
+    if shared is None:
+        return [(name, [row for row in rows if row.summary.primary == name]) for name in names]
+    return [("", [replace(row, summary=row.summary.model_copy(update={"primary": shared})) for row in rows])]
+
+
+def _has(row: Row, metric: str) -> bool:
+    found = row.summary.metrics.get(metric)
+    return found is not None and found.mean is not None
 
 
 def _report(task: str, rows: list[Row], baseline: str | None, plans: Sequence[Plan], by: str | None) -> Report:
@@ -139,9 +164,14 @@ def _report(task: str, rows: list[Row], baseline: str | None, plans: Sequence[Pl
 
 
 def _ready(rows: Sequence[Row]) -> list[Row]:
-    """The finished runs with a score; none if they are on different questions."""
+    """The finished runs with a score; none if they are on different questions, or rated by different judges."""
     ready = [row for row in rows if row.summary.finished and row.primary.mean is not None]
-    return ready if len({row.config.data for row in ready}) == 1 else []
+    return ready if len({(row.config.data, _judge(row)) for row in ready}) == 1 else []
+
+
+def _judge(row: Row) -> JsonValue:
+    """Who rated the answers, where ratings rank the runs."""
+    return row.config.model_settings.get("judge") if row.summary.primary == METRIC else None
 
 
 def _measures(rows: Sequence[Row]) -> list[Measure]:
@@ -200,7 +230,7 @@ def _draw_fronts(report: Report, out: Path) -> list[Path]:
         own = cost_of(row.summary)
         dots.append(Dot(name, row.config.method, found.mean, found.low, found.high, own, row.undominated))
     primary = report.rows[0].summary.primary
-    stem = out / f"{_slug(report.task)}-pareto"
+    stem = out / f"{_stem(report)}-pareto"
     return plot_fronts(dots, stem, _measures(rows), metric=primary, title=f"{report.task}: {primary} against cost")
 
 
@@ -243,6 +273,10 @@ def _notes(rows: Sequence[Row], refused: Sequence[Refusal]) -> list[str]:
         "Calls, tokens, USD and seconds are a question's mean, failed ones included; prompt tokens include cached "
         "ones; seconds are wall-clock with other questions in work at the same time.",
     ]
+    if any(row.config.primary != row.summary.primary for row in rows):
+        notes.append(
+            f"Not all runs have the same primary metric: {rows[0].summary.primary}, which all have, ranks them."
+        )
     for row in rows:
         notes += _row_notes(row)
     notes += [f"{refusal.cell.label} was not run: {refusal.why}" for refusal in refused]
@@ -304,6 +338,11 @@ def _point(row: Row) -> Point | None:
         return None
     config, cost = row.config, cost_of(summary)
     return Point(config.method, config.model, cost.tokens, cost.usd, metric.mean, metric.low, metric.high)
+
+
+def _stem(report: Report) -> str:
+    """The beginning of its files' names: two reports of one task have different ones."""
+    return _slug(f"{report.task} {report.part}")
 
 
 def _slug(name: str) -> str:

@@ -305,13 +305,14 @@ class _Session:
                 raise
             except Exception as error:
                 scoring = f"{type(error).__name__}: {error}"
-        said = trajectory.answer.text if trajectory.answer is not None else ""
+        short = self._task.form.extract(trajectory.answer.text if trajectory.answer is not None else "")
         record = Record(
             id=job.id,
             example=job.example.id,
             repeat=job.repeat,
             scores=dict(scores),
-            answer=self._task.form.extract(said)[:ANSWER_CHARACTERS],
+            answer=short[:ANSWER_CHARACTERS],
+            whole=fingerprint("answer", short) if len(short) > ANSWER_CHARACTERS else "",
             usage=trajectory.usage,
             seconds=trajectory.seconds,
             failure=trajectory.failure,

@@ -58,6 +58,7 @@ def pass_at(metric: str, records: Sequence[Record]) -> dict[str, MetricSummary]:
     values = values_by_question(metric, records)
     if any(value not in (0.0, 1.0) for scored in values.values() for value in scored):
         return {}
+    counted = _with_failures(metric, records)
     most = max((len(scored) for scored in values.values()), default=0)
     found = {}
     for k in sorted({k for k in (2, 5, 10, 20, 50, 100, most) if 1 < k <= most}):
@@ -68,9 +69,23 @@ def pass_at(metric: str, records: Sequence[Record]) -> dict[str, MetricSummary]:
             scored=len(each),
             unscored=len(values) - len(each),
             failed=0,
-            bound=fsum(each.values()) / len(values),
+            bound=_mean(_pass_at_k(counted, k)),
         )
     return found
+
+
+def _with_failures(metric: str, records: Iterable[Record]) -> dict[str, list[float]]:
+    """Each question's scored values, and a 0 for each failure. What is unscored does not count."""
+    values: dict[str, list[float]] = {}
+    for record in records:
+        value = record.value(metric) if record.failure is None else 0.0
+        if value is not None:
+            values.setdefault(record.example, []).append(value)
+    return values
+
+
+def _mean(values: Mapping[str, float]) -> float | None:
+    return fsum(values.values()) / len(values) if values else None
 
 
 def _pass_at_k(values: Mapping[str, Sequence[float]], k: int) -> dict[str, float]:
@@ -116,14 +131,14 @@ def _metric(name: str, records: Sequence[Record]) -> MetricSummary:
         scored=len(scored),
         unscored=len(records) - len(scored) - failed,
         failed=failed,
-        bound=fsum(scored) / (len(scored) + failed) if scored or failed else None,
+        bound=_mean(question_means(_with_failures(name, records))),
         by_repeat=tuple(runs) if len(runs) > 1 else (),
         std=stdev(runs) if len(runs) > 1 else None,
     )
 
 
 def _same_repeats(records: Iterable[Record]) -> int:
-    answers: dict[str, list[str | None]] = {}
+    answers: dict[str, list[tuple[str, str] | None]] = {}
     for record in records:
-        answers.setdefault(record.example, []).append(None if record.failure else record.answer)
+        answers.setdefault(record.example, []).append(None if record.failure else (record.answer, record.whole))
     return sum(len(said) > 1 and len(set(said)) == 1 and said[0] is not None for said in answers.values())

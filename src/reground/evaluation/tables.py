@@ -84,7 +84,8 @@ class Row:
 class Report:
     """Everything that the report says about one task.
 
-    verdict: None where there is nothing to choose between. plots: the files that were drawn.
+    part: the metric, where runs of the task have no metric in common and so a report each; else empty. verdict: None
+    where there is nothing to choose between. plots: the files that were drawn.
     """
 
     task: str
@@ -94,6 +95,7 @@ class Report:
     notes: list[str] = field(default_factory=list)
     verdict: Verdict | None = None
     plots: list[Path] = field(default_factory=list)
+    part: str = ""
 
 
 def score_table(rows: Sequence[Row]) -> Table:

@@ -32,7 +32,8 @@ def estimates(task: Task, job: Job) -> list[Estimate]:
     examples = choose(task, base)
     for cell in job.cells:
         folder = job.out if job.baseline is None else job.out / cell.label
-        done = list(read_run(folder).records().values()) if (folder / "config.json").is_file() else []
+        kept = list(read_run(folder).records().values()) if (folder / "config.json").is_file() else []
+        done = [record for record in kept if record.failure is None or not base.retry_failed]
         found.append(
             estimate(
                 cell.label,

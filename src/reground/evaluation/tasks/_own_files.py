@@ -23,6 +23,7 @@ _MARK = "\ufeff"
 _HINT = "; put the cell in quotes if its text has a {}"
 _MOST_CHARACTERS = 50_000_000
 _COLUMNS = 1000
+_EXACT = 2**53  # floats below it have all whole numbers
 
 
 def read_answered(path: Path) -> tuple[Example, ...]:
@@ -73,19 +74,28 @@ def _example(record: Mapping[str, JsonValue], path: Path, line: int) -> Example:
 
 
 def _golds(record: Mapping[str, JsonValue]) -> list[JsonValue]:
-    """The answers of the first field that has some. Numbers are taken as text, true and false as yes and no."""
+    """The answers of the first field that has some. Numbers are taken as text, true and false as yes and no.
+
+    Tables in Python write a missing cell as NaN, and the whole numbers of a column that lacks one as 1912.0.
+    """
     for field in ANSWERS:
         value = record.get(field)
         several = value if isinstance(value, list) else [value]
-        golds = [_words(each) for each in several if each is not None and str(each).strip()]
+        golds = [_words(each) for each in several if not _is_missing(each)]
         if golds:
             return golds
     return []
 
 
+def _is_missing(value: JsonValue) -> bool:
+    return value is None or value != value or not str(value).strip()  # NaN alone differs from itself
+
+
 def _words(value: JsonValue) -> JsonValue:
     if isinstance(value, bool):
         return "yes" if value else "no"
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        return str(int(value))
     return str(value) if isinstance(value, int | float) else value
 
 

@@ -27,7 +27,7 @@ from reground.core.trajectory import Trajectory
 from reground.core.untrusted import neutralise
 from reground.evaluation.data import numbered_records
 from reground.evaluation.metrics.agreement import Agreement, agreement
-from reground.evaluation.task import Example, Score, Task, as_read, criteria_of
+from reground.evaluation.task import Example, Score, Task, as_read, criteria_of, hidden_documents
 from reground.evaluation.tasks._quality import parse_mark, quality_prompt
 
 METRIC = "auto-eval"
@@ -270,6 +270,10 @@ class JudgedTask:
     def examples(self) -> Sequence[Example]:
         """The task's examples."""
         return self.task.examples()
+
+    def hidden(self, example: Example) -> frozenset[str]:
+        """The documents that the task hides, whoever judges."""
+        return hidden_documents(self.task, example)
 
     def demonstrations(self) -> Sequence[Demonstration]:
         """The task's demonstrations."""

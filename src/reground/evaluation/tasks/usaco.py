@@ -13,6 +13,7 @@ from pathlib import Path
 from pydantic import Field
 
 from reground.core.answers import PROGRAM, AnswerForm, Demonstration
+from reground.core.errors import DataError
 from reground.core.language import Value
 from reground.core.programs import Limits, Program, Sandbox
 from reground.core.trajectory import Trajectory
@@ -108,10 +109,14 @@ class ContestTask:
 def usaco(root: Path) -> Task:
     """The problems of `usaco/problems.jsonl`, and the corpus beside it if there is one.
 
-    Raises DataError naming the line that is no problem.
+    Raises DataError naming the line that is no problem, or has the id of another one.
     """
     path = data_path(root, "usaco", "problems.jsonl")
-    problems = {problem.id: problem for _, problem in read_values(path, ContestProblem)}
+    problems: dict[str, ContestProblem] = {}
+    for line, problem in read_values(path, ContestProblem):
+        if problem.id in problems:
+            raise DataError(f"the id {problem.id!r} is that of an earlier problem", path=path, line=line)
+        problems[problem.id] = problem
     corpus = path.with_name("corpus.jsonl")
     return ContestTask("usaco", problems, corpus=corpus if corpus.is_file() else None)
 
