@@ -46,7 +46,7 @@ def download(
     wrong. Raises PullError, and ConfigurationError for an endpoint that is no web address or a token that can be none.
     """
     told = progress if progress is not None else silent
-    endpoint = os.environ.get("HF_ENDPOINT", "https://huggingface.co").rstrip("/")
+    endpoint = (os.environ.get("HF_ENDPOINT", "").strip() or "https://huggingface.co").rstrip("/")
     if urlsplit(endpoint).scheme not in {"http", "https"}:
         raise ConfigurationError(f"HF_ENDPOINT must be an http or https address, not {endpoint!r}")
     with only_one(path, told):

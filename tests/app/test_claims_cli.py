@@ -69,3 +69,5 @@ def test_a_claim_that_ends_before_its_first_question_does_not_end_the_others(dat
     command = ["compare", "--preset", "rewriter-claims", "--data", str(data), "--model", "openai/m", "--out", "out"]
     assert run([*command, "--quiet", "--set", "max_tokens=many"]) == 3
     assert "rewriter-hotpotqa was not tried" in capfd.readouterr().err
+    assert run([*command, "--quiet", "--set", "max_tokens=[many]"]) == 3
+    assert "cannot be '[many]'" in capfd.readouterr().err, "brackets are part of an error, such as those of an extra"

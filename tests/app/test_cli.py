@@ -84,6 +84,38 @@ def test_where_a_command_is_missing_the_help_is_shown_and_a_line_says_so(argumen
     assert "error: a command is missing" in said.err
 
 
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (["--set", "kk=1", "--model", "openai/x"], "no setting 'kk'"),
+        (["--set", "k=many", "--model", "openai/x"], "cannot be 'many'"),
+        (["--model", "opnai/x"], "did you mean openai"),
+        (["--model", "openai/x", "--rewriter", "y", "--method", "rewrite_retrieve_read"], "provider/model"),
+    ],
+)
+def test_a_wrong_word_is_told_before_the_documents_are_read(
+    more: list[str], says: str, capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    assert run(["ask", "Why?", "--corpus", "docs", *more]) == 2
+    assert says in capsys.readouterr().err
+    assert not (home / "home").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["ask", "Why?", "--model", "openai/x", "--corpus"], ["index", "--out", "x.idx"], ["index", "docs", "--out"]],
+)
+def test_an_empty_path_is_not_the_current_folder(
+    command: list[str], capsys: pytest.CaptureFixture[str], home: Path
+) -> None:
+    assert run([*command, ""]) == 2
+    assert "a path is empty" in capsys.readouterr().err
+    (home / "reground.toml").write_text('corpus = ""\nmodel = "openai/x"\n')
+    assert run(["ask", "Why?"]) == 2
+    assert "a path is empty" in capsys.readouterr().err
+    assert not (home / "home").exists() and not (home / "x.idx").exists()
+
+
 def test_an_unreachable_server_is_named(capsys: pytest.CaptureFixture[str], home: Path) -> None:
     (home / "reground.toml").write_text('base_url = "http://127.0.0.1:9/v1"\nattempts = 1\n')
     assert run(["ask", "Why?", "--method", "direct", "--model", "openai/x"]) == 2

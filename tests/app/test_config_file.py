@@ -137,6 +137,12 @@ def test_a_wrong_value_is_said_in_one_line(
     assert "Traceback" not in said and "internal error" not in said
 
 
+def test_a_byte_order_mark_is_no_content(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (home / "reground.toml").write_text('method = "no-such"\n', encoding="utf-8-sig")
+    assert run(["ask", "Why?"]) == 2
+    assert "no method is called 'no-such'" in capsys.readouterr().err
+
+
 def test_prompts_can_be_set_for_eval_and_compare_too(home: Path) -> None:
     heard: list[str] = []
 

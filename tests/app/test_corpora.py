@@ -93,3 +93,13 @@ async def test_an_index_that_is_damaged_is_refused_and_not_read_as_documents(tmp
     (index / "manifest.json").write_text("cut of")
     with pytest.raises(IndexRefused, match=r"is damaged: its manifest\.json is not JSON"):
         await corpus_retriever(index)
+
+
+def test_a_folder_whose_name_is_no_unicode_has_a_place_for_its_index(tmp_path: Path) -> None:
+    places = []
+    for name in (b"vertr\xe4ge", b"vertr\xe5ge"):
+        corpus = corpus_of(tmp_path / os.fsdecode(name))
+        places.append(cached_index_path(corpus, default_settings()))
+        assert build_index(corpus, places[-1]).documents > 0
+        assert build_index(corpus, places[-1]).read == 0
+    assert len({str(place.name).encode() for place in places}) == 2, "the writers of an index take only Unicode"

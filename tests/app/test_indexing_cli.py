@@ -164,6 +164,12 @@ def test_a_report_lists_every_file_and_keeps_the_index_of_ask(home: Path, capsys
     assert "give a folder for the index: --out INDEX" in capsys.readouterr().err
 
 
+def test_brackets_in_the_name_of_an_index_are_printed(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name in ("notes [old].idx", "notes [", "[/]"):
+        assert run(["index", "docs", "--out", name]) == 0
+        assert f"1 documents in {name} (1 documents read" in " ".join(capsys.readouterr().out.split())
+
+
 def test_ask_takes_the_language_of_the_documents(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     write(home, {"docs/haus.md": "# Bau\n\nDie Häuser der Stadt sind alt.\n"})
     found = {}

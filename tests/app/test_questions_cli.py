@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -95,6 +96,17 @@ def test_the_same_command_pays_for_nothing_and_more_are_added(server: MockOpenAI
     assert lines()[:3] == before
     assert (told["kept"], told["questions"]) == (4, lines())
     assert len(server.received) - asked == 4
+
+
+def test_the_command_that_compares_can_be_pasted(server: MockOpenAI, monkeypatch, capfd) -> None:
+    Path("docs").rename("my docs")
+    monkeypatch.delenv("OPENAI_BASE_URL")
+    command = ["questions", "--corpus", "my docs", "-n", "2", "--model", "openai/mock", "--out", "my q.jsonl"]
+    assert run([*command, "--base-url", server.url, "--language", "German"]) == 0, capfd.readouterr().err
+    compare = re.search(r"reground (compare .*)", capfd.readouterr().out)
+    assert compare is not None
+    more = ["--methods", "direct,rag", "--budgets", "none", "--out", "cmp", "--quiet"]
+    assert run([*shlex.split(compare[1]), *more]) == 0, capfd.readouterr().err
 
 
 def test_an_edited_file_is_kept(server: MockOpenAI, capfd) -> None:

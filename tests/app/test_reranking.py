@@ -86,6 +86,8 @@ def test_evaluations_rerank_too(server: Server, data: Path, docs: Path, command:
     assert any(" > links@" in (config.get("retriever") or "") for config in configs)
     assert call(server, data, command, *more, "--corpus", str(docs), "--rerank", "linked", "--out", "other") == 2
     assert "error: no reranker is called 'linked'; did you mean links?" in capfd.readouterr().err
+    assert call(server, data, command, *more, "--corpus", str(docs), "--rerank", "foo", "--out", "other") == 2
+    assert "llama-server. Write links, critic:FOLDER" in " ".join(capfd.readouterr().err.split())
 
 
 def test_a_page_of_help_names_the_option(capfd: pytest.CaptureFixture[str]) -> None:

@@ -72,3 +72,28 @@ def test_a_line_that_is_no_query_is_named(docs: Path, tmp_path: Path, capsys: py
     queries.write_text("q1\tbridge\nno tab\n")
     assert run(["retrieve", "--queries", str(queries), "--corpus", str(docs)]) == 2
     assert "queries.tsv:2" in capsys.readouterr().err
+
+
+def test_a_run_is_written_beside_what_is_printed(
+    docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queries = tmp_path / "queries.tsv"
+    queries.write_text("q1\tbridge begun\n")
+    one, several = tmp_path / "one.txt", tmp_path / "several.txt"
+    assert run(["retrieve", "bridge begun", "--corpus", str(docs), "--out", str(one)]) == 0
+    assert "[1] Charles Bridge" in capsys.readouterr().out
+    assert max(read_run(one)["1"].items(), key=lambda each: each[1])[0] == "bridge.md"
+    assert run(["retrieve", "--queries", str(queries), "--corpus", str(docs), "--json", "--out", str(several)]) == 0
+    assert json.loads(capsys.readouterr().out)["id"] == "q1"
+    assert [*read_run(several)] == ["q1"]
+
+
+def test_a_byte_order_mark_and_separators_within_a_query_are_read(
+    docs: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    queries = tmp_path / "queries.jsonl"
+    lines = [{"id": "q1", "query": "bridge\u2028begun"}, {"id": "q2", "query": "tower\u0085finished"}]
+    queries.write_text("".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines), encoding="utf-8-sig")
+    assert run(["retrieve", "--queries", str(queries), "--corpus", str(docs), "--json"]) == 0
+    found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(each["id"], each["passages"][0]["id"]) for each in found] == [("q1", "bridge.md"), ("q2", "tower.md")]

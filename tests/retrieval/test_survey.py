@@ -38,6 +38,12 @@ def test_every_file_is_read_or_left_out_with_a_reason(tmp_path: Path) -> None:
     }
 
 
+def test_a_pipe_is_no_corpus(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.md")
+    with pytest.raises(DataError, match="is a device or a pipe"):
+        survey(tmp_path / "pipe.md")
+
+
 def test_links_that_leave_or_turn_in_a_circle_are_named(tmp_path: Path) -> None:
     write(tmp_path, {"outside/secret.txt": "x", "in/real.txt": "x", "in/sub/more.txt": "x"})
     links = {

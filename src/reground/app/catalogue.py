@@ -124,6 +124,10 @@ def needs(name: str) -> frozenset[str]:
     return frozenset(required & {"retriever", "sandbox"})
 
 
+_GIVEN = frozenset(("model", "retriever", "sandbox", "rewriter", "form"))
+"""What a method is built of beside its settings."""
+
+
 def build_method(
     name: str,
     *,
@@ -146,7 +150,17 @@ def build_method(
         how = {"retriever": "documents: give --corpus DIR", "sandbox": "a sandbox for generated programs"}
         raise ConfigurationError(f"the method {name} needs {' and '.join(how[part] for part in missing)}")
     given = {key: part for key, part in parts.items() if key in fields and part is not None}
-    return cls(**given, **_read_settings(name, cls, {**_preset(name), **(settings or {})}, fields - parts.keys()))
+    return cls(**given, **_read_settings(name, cls, {**_preset(name), **(settings or {})}, fields - _GIVEN))
+
+
+def check_settings(name: str, settings: Mapping[str, object]) -> None:
+    """Refuse unknown settings and values of another kind before anything is opened. Raises ConfigurationError.
+
+    What a method itself requires of its settings, it says when it is built.
+    """
+    cls = method_class(name)
+    known = {f.name for f in dataclasses.fields(_as_dataclass(cls))} - _GIVEN
+    _read_settings(name, cls, {key: value for key, value in settings.items() if key != "critics"}, known)
 
 
 def setting_defaults(name: str) -> dict[str, object]:

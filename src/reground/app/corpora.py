@@ -252,5 +252,7 @@ def _preset(name: str) -> Preset:
 
 def cached_index_path(corpus: Path, settings: IndexSettings) -> Path:
     """The folder of a corpus's cached index: one per path and settings."""
-    key = hashlib.sha256(f"{corpus.resolve()}\n{settings!r}".encode()).hexdigest()[:12]
-    return indexes_dir() / f"{corpus.resolve().stem or 'corpus'}-{key}"
+    path = corpus.resolve()
+    key = hashlib.sha256(f"{path}\n{settings!r}".encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    stem = path.stem.encode("utf-8", "replace").decode()  # the writers of an index take only names in Unicode
+    return indexes_dir() / f"{stem or 'corpus'}-{key}"

@@ -93,8 +93,8 @@ def known(spec: str) -> tuple[str, str]:
     if kind not in {*_BARE, *_KINDS}:
         near = did_you_mean(kind, [*_BARE, *_KINDS])
         raise ConfigurationError(
-            f"no check of support is called {kind!r}; {near} Write words, none, model, critic:FOLDER, "
-            "cross-encoder:NAME or embedding:NAME"
+            f"no check of support is called {kind!r}; {near}{'' if near.endswith('?') else '.'} Write words, none, "
+            "model, critic:FOLDER, cross-encoder:NAME or embedding:NAME"
         )
     if kind in _KINDS and not place:
         raise ConfigurationError(f"the check {kind} needs what to check with: {_KINDS[kind]}")

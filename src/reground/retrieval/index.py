@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import os
 import resource
 import sqlite3
 import sys
@@ -79,7 +80,7 @@ def build_index(
             writers = _writers(generation, settings, embedder)
             for writer in writers:
                 open_writers.callback(writer.close)
-            ledger.state("source", str(source.resolve()))
+            ledger.state("source", _place(source))
 
             def manifest(of: Building, documents: int, passages: int) -> Manifest:
                 return Manifest(
@@ -216,9 +217,14 @@ def _compare(
         same_weights = base.embedder is None or base.embedder.weights == weights
         same_kept = base.decontaminated == looked_for and base.terms == settings.terms
         if settings.makes_same_index(base.settings) and same_kept and same_weights:
-            same_folder, is_begun = folder == str(source.resolve()), manifest is read_unfinished
+            same_folder, is_begun = folder == _place(source), manifest is read_unfinished
             return base, plan(files, known, same_folder=same_folder, is_begun=is_begun)
     return None, (list(files), [])
+
+
+def _place(source: Path) -> str:
+    """The absolute path of a corpus; one that is no valid Unicode cannot be written down as it is."""
+    return os.fsencode(source.resolve()).decode("utf-8", "backslashreplace")
 
 
 def _identity(writers: Sequence[PassageWriter], weights: str | None) -> EmbedderIdentity | None:

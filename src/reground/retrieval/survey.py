@@ -49,8 +49,10 @@ def survey(source: Path, *, exclude: Path | None = None, found: Callable[[int], 
     walk = _Walk(root if root.is_dir() else root.parent, Path(os.path.realpath(exclude)) if exclude else None, found)
     if root.is_dir():
         walk.folder(root)
-    else:
+    elif root.is_file():
         walk.file(root)
+    else:
+        raise DataError("is a device or a pipe, not a file or folder: write what it gives into a file", path=source)
     if not walk.files:
         among = f" among {counted(walk.unread)}" if walk.unread else ""
         raise DataError(f"no document found{among}; reground reads {READ}", path=source)

@@ -52,6 +52,9 @@ def _answer(order: Ask, *, as_json: bool = False, steps: bool = False, quiet: bo
     searched = (order.corpus, order.web, order.retriever)
     if not any(each is not None for each in searched) and "retriever" in catalogue.needs(order.method):
         raise ConfigurationError(f"the method {order.method} needs documents: give --corpus DIR or --web ENGINE")
+    catalogue.check_settings(order.method, order.settings or {})  # and these before all documents are read
+    for spec in filter(None, (order.model, order.rewriter)):
+        catalogue.provider_module(str(spec))
     out, err = common.consoles()
     with AskProgress(err, shown=not quiet and not as_json) as progress:
         for spec in (order.model, order.rewriter, *critic_models(order.settings or {})):

@@ -54,7 +54,7 @@ def read_config(path: Path | None) -> dict[str, Any]:
         if not path.is_file():
             return {}
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
     except OSError as error:
         raise DataError(f"cannot read the configuration: {error.strerror}", path=path) from None
     except (ValueError, RecursionError) as error:

@@ -42,7 +42,7 @@ def try_claims(order: Compare, *, quiet: bool) -> None:
         ready, lacking = _experiments(order, chosen(order.preset or ""), quiet=quiet)
         costs = [replace(total(estimates(task, job)), label=claim.name) for claim, task, job in ready]
     for line in lacking:
-        err.print(line, soft_wrap=True)
+        common.say(err, line)
     if order.dry_run:
         console.print(estimate_table(costs))
         return
@@ -120,7 +120,7 @@ def _run(claim: Claim, task: Task, job: Job, err: Console) -> bool:
     try:
         result = asyncio.run(run_job([task], job, err))
     except RegroundError as error:
-        err.print(f"{claim.name} was not tried: {error}", soft_wrap=True)
+        common.say(err, f"{claim.name} was not tried: {error}")
         return False
     return tell_what_failed(err, result)
 

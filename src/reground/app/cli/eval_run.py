@@ -162,7 +162,7 @@ async def _run_cells(bench: Bench, ready: Mapping[Cell, Configured], job: Job, e
 
 def _finish(console: Console, err: Console, job: Job, result: CompareResult) -> None:
     for notice in (notice for run in result.runs.values() for notice in run.notices):
-        err.print(f"note: {notice}", soft_wrap=True)
+        common.say(err, f"note: {notice}")
     if result.runs:
         print_report(console, [job.out], job.out, job.order, baseline=job.baseline)
     if not tell_what_failed(err, result):
@@ -172,7 +172,7 @@ def _finish(console: Console, err: Console, job: Job, result: CompareResult) -> 
 def tell_what_failed(err: Console, result: CompareResult) -> bool:
     """Print the cells that were refused and the number of failed questions. Returns whether there were none."""
     for refusal in result.refused:
-        err.print(f"{refusal.cell.label} was not run: {refusal.why}", soft_wrap=True)
+        common.say(err, f"{refusal.cell.label} was not run: {refusal.why}")
     failed = sum(run.summary.failed for run in result.runs.values())
     if failed:
         err.print(f"{failed} questions failed and are not in the means: --retry-failed runs them again", soft_wrap=True)

@@ -75,6 +75,8 @@ class Part:
             more["parser"] = parse
         if self.nullable:
             more["parser"] = _or_none(self.type)
+        if self.type is Path:
+            more["parser"] = path
         hint = self.type if self.default is not None or self.type is bool else self.type | None
         text = self.help.replace("[", r"\[")
         if look.argument:
@@ -95,6 +97,14 @@ def _or_none(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
         return None if str(text).lower() == "none" else kind(text)
 
     return parse
+
+
+def path(text: Any) -> Path:
+    """The value of an option that is a path. Refused is an empty one, as of "$DOCS" where DOCS is unset: pathlib takes
+    it for the current folder. Raises typer.BadParameter."""
+    if not str(text).strip():
+        raise typer.BadParameter("a path is empty; the current folder is .")
+    return Path(text)
 
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY

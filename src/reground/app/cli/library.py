@@ -137,9 +137,12 @@ def _show_report(console: Any, report: IndexReport, *, whole: bool) -> None:
     from reground.app.cli.display import plain
 
     console.print(
-        f"{report.passages} passages from {report.documents} documents in {report.path} "
-        f"[dim]({report.read} documents read, {report.kept} unchanged, {report.removed} removed, "
-        f"{report.seconds:.1f} s, at most {report.memory / 1e6:.0f} MB of memory)[/]"
+        plain(f"{report.passages} passages from {report.documents} documents in {report.path}"),
+        plain(
+            f"({report.read} documents read, {report.kept} unchanged, {report.removed} removed, "
+            f"{report.seconds:.1f} s, at most {report.memory / 1e6:.0f} MB of memory)",
+            "dim",
+        ),
     )
     _show_unread(console, report, whole=whole)
     for note in report.notes:
@@ -281,7 +284,7 @@ def pull_model(
     console, err = common.consoles()
     with AskProgress(err, shown=True) as progress:
         path = pull(alias, progress=progress.on_pull)
-    console.print(f"{alias} is at {path}", soft_wrap=True)
+    common.say(console, f"{alias} is at {path}")
 
 
 def register(cli: typer.Typer) -> None:

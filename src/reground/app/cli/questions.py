@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -91,7 +92,7 @@ async def _proposed(order: Propose, file: ProposalFile, err: Console, *, quiet: 
                 )
     finally:
         for notice in journal.notices:
-            err.print(f"note: {notice}", soft_wrap=True)
+            common.say(err, f"note: {notice}")
         journal.close()
 
 
@@ -141,7 +142,7 @@ def _tell(console: Console, found: Proposed, file: ProposalFile, order: Propose)
     if len(found.kept) > 3:
         common.say(console, f"... and {len(found.kept) - 3} more")
     cost = f"{common.human_tokens(found.usage.tokens)} tokens" + (
-        "" if found.usage.usd is None else f", {found.usage.usd:.4f} USD"
+        "" if found.usage.usd is None else f", {common.human_usd(found.usage.usd)}"
     )
     common.say(console, f"\n{len(found.kept)} of {found.wanted} questions from {found.tried} pairs of passages; {cost}")
     if found.dropped:
@@ -154,8 +155,16 @@ def _tell(console: Console, found: Proposed, file: ProposalFile, order: Propose)
         common.say(
             console,
             f"Read {file.path}, one question a line: correct what is wrong, delete the lines that are no good. Then:\n"
-            f"  reground compare --questions {file.path} --corpus {order.corpus} --model {order.model}",
+            f"  {shlex.join(_comparing(file, order))}",
         )
+
+
+def _comparing(file: ProposalFile, order: Propose) -> list[str]:
+    """The command that measures on the questions, with the same documents and the same model on the same server."""
+    words = ["reground", "compare", "--questions", str(file.path), "--corpus", str(order.corpus)]
+    words += ["--model", str(order.model)]
+    given = {"--base-url": order.model_options.base_url, "--language": order.language}
+    return words + [word for option, value in given.items() if value is not None for word in (option, value)]
 
 
 def register(cli: typer.Typer) -> None:

@@ -34,13 +34,19 @@ def retrieve(order: Retrieve, output: Json, voice: Quiet, config: ConfigFile = N
     if (order.query is None) == (order.queries is None):
         raise ConfigurationError("give a query, or a file of them with --queries")
     console, err = common.consoles()
-    if order.query is not None:
-        found = asyncio.run(_found([("1", order.query)], order, err, quiet=voice.quiet or output.as_json))
-        if output.as_json:
-            return _print_json(found[0][2])
-        return _show(console, found[0][2])
-    found = asyncio.run(_found(list(_queries(order.queries)), order, err, quiet=voice.quiet))
-    _print_run(found, order.out, as_json=output.as_json)
+    queries = list(_queries(order.queries)) if order.query is None else [("1", order.query)]
+    quiet = voice.quiet or (output.as_json and order.query is not None)
+    found = asyncio.run(_found(queries, order, err, quiet=quiet))
+    if order.out is not None:
+        _write_run(found, order.out)
+    if order.query is not None and output.as_json:
+        _print_json(found[0][2])
+    elif output.as_json:
+        _print_lines(found)
+    elif order.query is not None:
+        _show(console, found[0][2])
+    elif order.out is None:
+        _print_run(found)
 
 
 @asynccontextmanager
@@ -93,7 +99,8 @@ def _queries(path: Path | None) -> Iterator[tuple[str, str]]:
 
     assert path is not None
     try:
-        lines = expanded(path).read_text(encoding="utf-8").splitlines()
+        # not splitlines(), which also splits at characters that may stand in a query, such as U+2028
+        lines = expanded(path).read_text(encoding="utf-8-sig").split("\n")
     except (OSError, UnicodeError) as error:
         raise DataError(f"cannot be read: {error}", path=path) from None
     for number, line in enumerate(lines, start=1):
@@ -127,19 +134,29 @@ def _print_json(passages: list[Passage]) -> None:
     say(json_text([passage.model_dump(mode="json") for passage in passages], indent=2))
 
 
-def _print_run(found: Found, out: Path | None, *, as_json: bool) -> None:
+def _print_lines(found: Found) -> None:
     from reground.app.cli.terminal import json_text, say
-    from reground.core.places import expanded
-    from reground.evaluation.metrics.trec import run_lines, write_run
 
-    if as_json:
-        for id_, query, passages in found:
-            say(json_text({"id": id_, "query": query, "passages": [p.model_dump(mode="json") for p in passages]}))
-        return
-    run = {id_: {p.id: len(each) - rank + 0.0 for rank, p in enumerate(each)} for id_, _, each in found}
-    if out is not None:
-        return write_run(expanded(out), run)
-    for line in run_lines(Path("-"), run, "reground"):
+    for id_, query, passages in found:
+        say(json_text({"id": id_, "query": query, "passages": [p.model_dump(mode="json") for p in passages]}))
+
+
+def _run_of(found: Found) -> dict[str, dict[str, float]]:
+    return {id_: {p.id: len(each) - rank + 0.0 for rank, p in enumerate(each)} for id_, _, each in found}
+
+
+def _write_run(found: Found, out: Path) -> None:
+    from reground.core.places import expanded
+    from reground.evaluation.metrics.trec import write_run
+
+    write_run(expanded(out), _run_of(found))
+
+
+def _print_run(found: Found) -> None:
+    from reground.app.cli.terminal import say
+    from reground.evaluation.metrics.trec import run_lines
+
+    for line in run_lines(Path("-"), _run_of(found), "reground"):
         say(line.rstrip("\n"))
 
 
@@ -172,7 +189,7 @@ def freeze(
     kept = sum(bool(passage.text) for each in found for passage in each.passages)
     every = sum(len(each.passages) for each in found)
     console, _ = common.consoles()
-    console.print(f"{count} searches with {kept} of {every} texts in {out}: --web frozen:{out}", soft_wrap=True)
+    common.say(console, f"{count} searches with {kept} of {every} texts in {out}: --web frozen:{out}")
 
 
 @flattened

@@ -47,8 +47,9 @@ def known(spec: str) -> tuple[str, str]:
     """The kind of a reranker, and what to rerank with. Raises ConfigurationError for an unknown kind."""
     kind, _, place = spec.partition(":")
     if kind not in (*_JUDGES, "links"):
+        near = did_you_mean(kind, [*_JUDGES, "links"])
         raise ConfigurationError(
-            f"no reranker is called {kind!r}; {did_you_mean(kind, [*_JUDGES, 'links'])} "
+            f"no reranker is called {kind!r}; {near}{'' if near.endswith('?') else '.'} "
             "Write links, critic:FOLDER, cross-encoder:NAME or llama-server:URL"
         )
     if kind in _EXAMPLES and not place:
