@@ -70,13 +70,13 @@ class Part:
 
     def parameter(self) -> inspect.Parameter:
         """The parameter for typer."""
-        look, more = self.look, {}
+        look, metavar, more = self.look, self.look.metavar, {}
         if (parse := getattr(self.type, "parse", None)) is not None:
             more["parser"] = parse
         if self.nullable:
             more["parser"] = _or_none(self.type)
         if self.type is Path:
-            more["parser"] = path
+            more["parser"], metavar = path, metavar or "<path>"  # typer would name it by the class
         hint = self.type if self.default is not None or self.type is bool else self.type | None
         text = self.help.replace("[", r"\[")
         if look.argument:
@@ -86,7 +86,7 @@ class Part:
             if look.min is not None and self.type in (int, float):
                 more["min"] = look.min
             info = typer.Option(
-                *filter(None, (name, look.short)), help=text, metavar=look.metavar, rich_help_panel=look.panel, **more
+                *filter(None, (name, look.short)), help=text, metavar=metavar, rich_help_panel=look.panel, **more
             )
         default = self.default if self.optional else inspect.Parameter.empty
         return inspect.Parameter(self.key, _KEYWORD, default=default, annotation=Annotated[hint, info])
