@@ -64,7 +64,7 @@ def test_an_unknown_name_is_refused_with_a_guess() -> None:
         check_reranker(Reranking(retrieval="bset"))  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("command", ["index {docs} --out i", "ask Why? --corpus {docs} --model script/x"])
+@pytest.mark.parametrize("command", ["index {docs} --out i", "ask Why? --corpus {docs} --model openai/x"])
 def test_a_missing_extra_is_one_line_before_anything_is_read(tmp_path: Path, command: str) -> None:
     docs = write(tmp_path / "notes", NOTES)
     (tmp_path / "sitecustomize.py").write_text(
