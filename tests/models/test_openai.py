@@ -321,6 +321,25 @@ class TestDialects:
                 await model.generate(ASK, Sampling())
             assert len(mock.received) == 2
 
+    @pytest.mark.parametrize(
+        "said",
+        [
+            "400:System role not supported",
+            '500:{"error": {"code": 500, "message": "Jinja Exception: System role not supported"}}',
+            "400:Unsupported value: 'messages[0].role' does not support 'system' with this model.",
+            "400:Developer instruction is not enabled for models/gemma-3-4b-it",
+        ],
+    )
+    async def test_a_model_without_system_messages_is_told_in_the_first_turn(self, said):
+        turns = [("system", "Be brief."), ("user", "Who?"), ("assistant", "Me."), ("user", "Why?")]
+        messages = [Message(role=role, content=content) for role, content in turns]
+        async with adapter() as (mock, model):
+            mock.misbehave(said)
+            for _ in range(2):
+                await model.generate(messages, Sampling())
+        sent = [[(turn["role"], turn["content"]) for turn in body["messages"]] for body in mock.received]
+        assert sent == [turns, *[[("user", "Be brief.\n\nWho?"), *turns[2:]]] * 2]
+
     async def test_the_form_of_fastapi(self):
         body = '{"detail": [{"loc": ["body", "seed"], "msg": "Extra inputs are not permitted"}]}'
         async with adapter() as (mock, model):

@@ -22,6 +22,11 @@ _CONTEXT = re.compile(
     r"|(?:prompt|input).{0,24} too (?:long|large)|input token count.{0,24}exceeds",
     re.IGNORECASE,
 )
+_SYSTEM = re.compile(
+    r"system (?:role|message|prompt|instruction)s? (?:is |are )?not supported|developer instruction is not enabled"
+    r"|not support (?:the |a )?['\"]?system['\"]? (?:role|message|prompt|instruction|with this model)",
+    re.IGNORECASE,
+)
 _MONEY = frozenset({NO_QUOTA, "billing_error", "enforced_spend_limit_reached", "credit_balance_exhausted"})
 _NO_MONEY = re.compile(r"credit balance is too low|\blimit: 0\b", re.IGNORECASE)
 _DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
@@ -94,6 +99,11 @@ def _details(error: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The parts of an error as Google's services list them (google.rpc.Status)."""
     details = error.get("details")
     return [each for each in details[:100] if isinstance(each, dict)] if isinstance(details, list) else []
+
+
+def is_about_system(complaint: Complaint) -> bool:
+    """Whether the model takes no system message, in the words of the templates of models and of Google."""
+    return complaint.status in (400, 422, 500) and _SYSTEM.search(complaint.message) is not None
 
 
 def is_about_context(complaint: Complaint) -> bool:

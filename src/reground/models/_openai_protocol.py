@@ -21,7 +21,7 @@ from reground.core.errors import (
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage, estimate_tokens
 from reground.core.reasoning import separate
 from reground.core.secrets import redacted
-from reground.models._complaints import BAD_KEY, NO_QUOTA, Complaint, is_about_context
+from reground.models._complaints import BAD_KEY, NO_QUOTA, Complaint, is_about_context, is_about_system
 from reground.models._grammars import RESPONSE_FORMAT, is_about_grammar, parameter
 from reground.models._limits import NONE, Limits
 from reground.models.options import Price
@@ -66,7 +66,7 @@ class Dialect:
         """The JSON of a chat completion request."""
         wanted: dict[str, Any] = {
             "model": model,
-            "messages": [{"role": message.role, "content": message.content} for message in messages],
+            "messages": [{"role": message.role, "content": message.content} for message in self._turns(messages)],
             self.length: sampling.max_tokens,
             "temperature": sampling.temperature,
         }
@@ -86,6 +86,15 @@ class Dialect:
             wanted.pop(name, None)
         return to_json(wanted)
 
+    def _turns(self, messages: Sequence[Message]) -> Sequence[Message]:
+        """The messages that are sent: without system messages, the first turn begins with what these say."""
+        if "system" not in self.without:
+            return messages
+        told = [message.content for message in messages if message.role == "system"]
+        others = [message for message in messages if message.role != "system"] or [Message(role="user", content="")]
+        opening = "\n\n".join(filter(None, (*told, others[0].content)))
+        return (others[0].model_copy(update={"content": opening}), *others[1:])
+
     def _stops(self, stop: Sequence[str]) -> Sequence[str]:
         """The stop strings that are sent."""
         sent = [each for each in stop if each.strip()] if self.limits.refuses_blank_stops else stop
@@ -99,6 +108,8 @@ class Dialect:
         """The dialect that avoids this error; None if the error is about something else."""
         if "n" not in self.without and (complaint.param == "n" or _ONE_SAMPLE.search(complaint.message)):
             return replace(self, without=self.without | {"n"})
+        if "system" not in self.without and is_about_system(complaint):
+            return replace(self, without=self.without | {"system"})
         if "top_p" not in self.without and _NOT_BOTH.search(complaint.message):
             return replace(self, without=self.without | {"top_p"})
         if not (_UNSUPPORTED.search(complaint.message) or complaint.code.startswith("unsupported")):

@@ -26,7 +26,7 @@ from reground.core.proxies import proxy_for
 from reground.core.secrets import key_in
 from reground.core.untrusted import neutralise
 from reground.models._about import PAGE_SECONDS, About
-from reground.models._complaints import Complaint, is_about_context, read_complaint
+from reground.models._complaints import Complaint, is_about_context, is_about_system, read_complaint
 from reground.models._control_tokens import is_own
 from reground.models._grammars import RESPONSE_FORMAT
 from reground.models._limits import NONE, Limits
@@ -249,7 +249,7 @@ class OpenAIModel:
 
     def _learn(self, spoken: Dialect, complaint: Complaint) -> bool:
         """Whether to try another dialect, which a concurrent call may have found already."""
-        if complaint.status not in (400, 422) or is_about_context(complaint):
+        if is_about_context(complaint) or not (complaint.status in (400, 422) or is_about_system(complaint)):
             return False
         better = spoken.learn(complaint)
         if better is None:
