@@ -252,7 +252,8 @@ def _preset(name: str) -> Preset:
 
 def cached_index_path(corpus: Path, settings: IndexSettings) -> Path:
     """The folder of a corpus's cached index: one per path and settings."""
-    path = corpus.resolve()
-    key = hashlib.sha256(f"{path}\n{settings!r}".encode("utf-8", "surrogateescape")).hexdigest()[:12]
-    stem = path.stem.encode("utf-8", "replace").decode()  # the writers of an index take only names in Unicode
-    return indexes_dir() / f"{stem or 'corpus'}-{key}"
+    from reground.retrieval.survey import written
+
+    path = Path(written(corpus.resolve()))  # the writers of an index take only names in Unicode
+    key = hashlib.sha256(f"{path}\n{settings!r}".encode()).hexdigest()[:12]
+    return indexes_dir() / f"{path.stem or 'corpus'}-{key}"

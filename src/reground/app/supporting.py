@@ -91,11 +91,9 @@ def known(spec: str) -> tuple[str, str]:
     """The kind of a check, and what it is made with. Raises ConfigurationError for an unknown one."""
     kind, _, place = spec.partition(":")
     if kind not in {*_BARE, *_KINDS}:
-        near = did_you_mean(kind, [*_BARE, *_KINDS])
-        raise ConfigurationError(
-            f"no check of support is called {kind!r}; {near}{'' if near.endswith('?') else '.'} Write words, none, "
-            "model, critic:FOLDER, cross-encoder:NAME or embedding:NAME"
-        )
+        write = "Write words, none, model, critic:FOLDER, cross-encoder:NAME or embedding:NAME"
+        near = did_you_mean(kind, [*_BARE, *_KINDS], write)
+        raise ConfigurationError(f"no check of support is called {kind!r}; {near}")
     if kind in _KINDS and not place:
         raise ConfigurationError(f"the check {kind} needs what to check with: {_KINDS[kind]}")
     if kind in _BARE and place:

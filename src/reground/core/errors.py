@@ -131,10 +131,11 @@ class JournalError(RegroundError):
     exit_code = 2
 
 
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of an error message: near names if there are any, else all of them."""
+def did_you_mean(name: str, known: Iterable[str], then: str = "") -> str:
+    """The end of an error message: near names if there are any, else all of them. then: a sentence behind them."""
     import difflib
 
     known = sorted(known)
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-    return f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+    said = f"did you mean {' or '.join(near)}?" if near else f"there are {', '.join(known)}"
+    return f"{said}{'' if near else '.'} {then}" if then else said

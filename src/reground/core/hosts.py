@@ -1,4 +1,4 @@
-"""Which hosts are this machine, and whether a request's Host header names the server it reached."""
+"""Which hosts are this machine, whether a request's Host header names the server it reached, and failed listening."""
 
 from __future__ import annotations
 
@@ -6,6 +6,14 @@ import ipaddress
 import socket
 from collections.abc import Mapping
 from urllib.parse import urlsplit
+
+from reground.core.errors import ConfigurationError
+
+
+def cannot_listen(host: str, port: int, error: OSError | OverflowError) -> ConfigurationError:
+    """The error for a server that gets no socket; OverflowError is what a port that cannot be gives."""
+    why = str(getattr(error, "strerror", None) or error).lower()
+    return ConfigurationError(f"cannot listen at {host}:{port}: {why}")
 
 
 def is_loopback(host: str) -> bool:

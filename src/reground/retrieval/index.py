@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import resource
 import sqlite3
 import sys
@@ -32,7 +31,7 @@ from reground.retrieval.folder import (
 from reground.retrieval.ledger import FileEntry, Ledger, peek
 from reground.retrieval.retriever import IndexRetriever, retriever_name
 from reground.retrieval.settings import IndexReport, IndexSettings, Progress, Skipped
-from reground.retrieval.survey import Survey, survey
+from reground.retrieval.survey import Survey, survey, written
 
 _BM25 = "bm25"
 _VECTORS = "vectors"
@@ -80,7 +79,7 @@ def build_index(
             writers = _writers(generation, settings, embedder)
             for writer in writers:
                 open_writers.callback(writer.close)
-            ledger.state("source", _place(source))
+            ledger.state("source", written(source.resolve()))
 
             def manifest(of: Building, documents: int, passages: int) -> Manifest:
                 return Manifest(
@@ -217,14 +216,9 @@ def _compare(
         same_weights = base.embedder is None or base.embedder.weights == weights
         same_kept = base.decontaminated == looked_for and base.terms == settings.terms
         if settings.makes_same_index(base.settings) and same_kept and same_weights:
-            same_folder, is_begun = folder == _place(source), manifest is read_unfinished
+            same_folder, is_begun = folder == written(source.resolve()), manifest is read_unfinished
             return base, plan(files, known, same_folder=same_folder, is_begun=is_begun)
     return None, (list(files), [])
-
-
-def _place(source: Path) -> str:
-    """The absolute path of a corpus; one that is no valid Unicode cannot be written down as it is."""
-    return os.fsencode(source.resolve()).decode("utf-8", "backslashreplace")
 
 
 def _identity(writers: Sequence[PassageWriter], weights: str | None) -> EmbedderIdentity | None:

@@ -154,11 +154,15 @@ class _Walk:
             self._leave(path, "is a device or a pipe, not a file", "other")
 
     def _name(self, path: Path) -> str:
-        # A name that is no valid Unicode cannot be written down as it is.
-        return path.relative_to(self._root).as_posix().encode("utf-8", "backslashreplace").decode()
+        return written(path.relative_to(self._root))
 
     def _leave(self, path: Path, why: str, kind: str) -> None:
         self.unread.append(Skipped(path=self._name(path), why=why, kind=kind))
+
+
+def written(path: Path) -> str:
+    """A path as text. A name that is no valid Unicode cannot be written down as it is."""
+    return path.as_posix().encode("utf-8", "backslashreplace").decode()
 
 
 def _why_passed_over(folder: Path) -> str:

@@ -27,10 +27,10 @@ VERSION = 2
 
 _LONGEST_TERM = 128
 """Bytes of a word: a SHA-512 in hexadecimal. Letters of other scripts take two or three bytes each."""
-_LONG_RUN = re.compile(r"[^\w\s\x00-\x7f]{31,}")
 _MOST_MARKS = 30
 """Marks and signs in a row that are looked at (UAX 15, section 13): to put them in order takes the square of their
 number."""
+_LONG_RUN = re.compile(rf"([^\w\s\x00-\x7f]{{{_MOST_MARKS}}})[^\w\s\x00-\x7f]+")
 _UNSEEN = dict.fromkeys(map(ord, "\u00ad\u2060\ufeff"))
 """Soft hyphens and the like, which stand inside of words."""
 _HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]")
@@ -89,8 +89,7 @@ def segmenter(code: str) -> Segmenter:
 
 def _usual(text: str) -> str:
     """A text that is not ASCII alone with each letter written in one way."""
-    short = _LONG_RUN.sub(lambda run: run.group()[:_MOST_MARKS], text)
-    return unicodedata.normalize("NFKC", short).translate(_UNSEEN)
+    return unicodedata.normalize("NFKC", _LONG_RUN.sub(r"\1", text)).translate(_UNSEEN)
 
 
 def _in_pairs(text: str) -> str:

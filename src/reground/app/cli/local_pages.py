@@ -25,7 +25,7 @@ async def serve_until_interrupted(
     from aiohttp import web
 
     from reground.core.daemons import in_daemon
-    from reground.core.errors import ConfigurationError
+    from reground.core.hosts import cannot_listen
 
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN)
     await runner.setup()
@@ -37,8 +37,7 @@ async def serve_until_interrupted(
         if opens:
             await in_daemon(lambda: webbrowser.open(f"{url}/"), name="browser")
         await asyncio.Event().wait()
-    except (OSError, OverflowError) as error:  # no such port
-        why = str(getattr(error, "strerror", None) or error).lower()
-        raise ConfigurationError(f"cannot listen at {host}:{port}: {why}") from None
+    except (OSError, OverflowError) as error:
+        raise cannot_listen(host, port, error) from None
     finally:
         await runner.cleanup()

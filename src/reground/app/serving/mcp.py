@@ -21,6 +21,7 @@ from reground.app.serving.tools import TOOLS, AskGiven, FetchGiven, RetrieveGive
 from reground.core.daemons import in_daemon
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.events import Event, Observer
+from reground.core.hosts import cannot_listen
 
 STDIN = "reground-stdin"
 """The name of the thread that waits for the next message; Ctrl-C does not wait for it."""
@@ -181,8 +182,7 @@ async def over_http(serving: Server[Any], port: int, say: Callable[[str], None])
     try:
         listening = socket.create_server(("127.0.0.1", port))
     except (OSError, OverflowError) as error:
-        why = str(getattr(error, "strerror", None) or error).lower()
-        raise ConfigurationError(f"cannot listen at 127.0.0.1:{port}: {why}") from None
+        raise cannot_listen("127.0.0.1", port, error) from None
     with listening:
         config = uvicorn.Config(
             serving.streamable_http_app(), log_level="warning", access_log=False, timeout_graceful_shutdown=1

@@ -13,8 +13,7 @@ import uvicorn
 
 from reground.app.serving.api import application
 from reground.app.serving.keys import Keys
-from reground.core.errors import ConfigurationError
-from reground.core.hosts import is_loopback
+from reground.core.hosts import cannot_listen, is_loopback
 
 if TYPE_CHECKING:
     from reground.app.options_serving import Serve
@@ -86,5 +85,4 @@ def _socket(order: Serve) -> socket.socket:
         family, _, _, _, address = found[0]
         return socket.create_server((address[0], order.port), family=family, backlog=2048)
     except (OSError, OverflowError) as error:
-        why = str(getattr(error, "strerror", None) or error).lower()
-        raise ConfigurationError(f"cannot listen at {order.host}:{order.port}: {why}") from None
+        raise cannot_listen(order.host, order.port, error) from None

@@ -47,11 +47,9 @@ def known(spec: str) -> tuple[str, str]:
     """The kind of a reranker, and what to rerank with. Raises ConfigurationError for an unknown kind."""
     kind, _, place = spec.partition(":")
     if kind not in (*_JUDGES, "links"):
-        near = did_you_mean(kind, [*_JUDGES, "links"])
-        raise ConfigurationError(
-            f"no reranker is called {kind!r}; {near}{'' if near.endswith('?') else '.'} "
-            "Write links, critic:FOLDER, cross-encoder:NAME or llama-server:URL"
-        )
+        write = "Write links, critic:FOLDER, cross-encoder:NAME or llama-server:URL"
+        near = did_you_mean(kind, [*_JUDGES, "links"], write)
+        raise ConfigurationError(f"no reranker is called {kind!r}; {near}")
     if kind in _EXAMPLES and not place:
         raise ConfigurationError(f"the reranker {kind} needs what to rerank with: {_EXAMPLES[kind]}")
     return kind, place
