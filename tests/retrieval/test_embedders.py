@@ -299,3 +299,24 @@ async def test_an_index_from_elsewhere_does_not_get_the_key(monkeypatch: pytest.
 def test_the_key_goes_to_its_own_server_alone(url: str, gets: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_BASE_URL", "http://localhost:8000/v1/")
     assert is_of_the_key(url) is gets
+
+
+async def test_the_environments_proxy_needs_no_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+    server = Server()
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    async with serve(server) as url:
+        monkeypatch.setenv("http_proxy", url.removeprefix("http://").removesuffix("/v1"))
+        embedder = EndpointEmbedder("m", base_url="http://embedders.example/v1", attempts=1)
+        try:
+            assert len(await embedder.embed(["one"])) == 1
+        finally:
+            await embedder.aclose()
+    assert server.headers[0]["Host"] == "embedders.example"
+
+
+def test_a_socks_proxy_is_refused_before_anything_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("https_proxy", "socks5://me:hidden@127.0.0.1:1080")
+    with pytest.raises(ConfigurationError, match="only HTTP proxies") as refused:
+        EndpointEmbedder("m", base_url="https://embedders.example/v1")
+    assert "hidden" not in str(refused.value)

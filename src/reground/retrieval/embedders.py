@@ -26,6 +26,7 @@ from reground.core.errors import (
 )
 from reground.core.fingerprints import files_fingerprint
 from reground.core.places import expanded
+from reground.core.proxies import proxy_for
 from reground.core.weights import trouble
 from reground.retrieval.vectors import unit
 
@@ -120,6 +121,7 @@ class EndpointEmbedder:
         if not re.match(r"https?://[^/@\s]+(/|$)", given):
             raise ConfigurationError(f"the embedder's base URL must look like {_BASE_URL}, without user and password")
         self._url = given.rstrip("/") + "/embeddings"
+        self._proxy = proxy_for(self._url)
         self._sends_key = sends_key or is_of_the_key(given)
         self._batch = batch
         self._concurrency = concurrency
@@ -168,7 +170,7 @@ class EndpointEmbedder:
         # An empty text is refused by most servers.
         body = {"model": self._model, "input": [text or " " for text in batch], "encoding_format": "float"}
         try:
-            async with self._session().post(self._url, json=body, allow_redirects=False) as response:
+            async with self._session().post(self._url, json=body, proxy=self._proxy, allow_redirects=False) as response:
                 reply = await read_body(response, min(MOST_LIMIT, LEAST_LIMIT + len(batch) * _VECTOR_BYTES))
         except BadBody as error:
             kind = TransientModelError if error.passing else ModelError
@@ -196,7 +198,6 @@ class EndpointEmbedder:
                 headers={"Accept-Encoding": ENCODING} | ({"Authorization": f"Bearer {key}"} if key else {}),
                 auto_decompress=False,  # `read_body` unpacks, within limits
                 timeout=aiohttp.ClientTimeout(total=self._timeout, sock_connect=15),
-                trust_env=True,
             )
         return self._sessions[loop]
 
