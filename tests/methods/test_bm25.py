@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from reground.text.bm25 import bm25, count_words, cut, first_words, pieces, terms
 
 WORDS = st.sampled_from(["river", "danube", "vienna", "length", "the", "of", "seine"])
-TEXTS = st.text(alphabet=st.sampled_from("ab .!?\n。多瑙河é\t0'"), max_size=300)
+TEXTS = st.text(alphabet=st.sampled_from("ab .!?\n。多瑙河é\t0'น้ำ"), max_size=300)
 DOCUMENTS = st.lists(st.lists(WORDS, min_size=1, max_size=12), min_size=1, max_size=8)
 
 
@@ -77,6 +77,31 @@ def test_chinese_is_counted_by_characters_and_compared_by_pairs():
     page = "黄河很长。" * 20 + "多瑙河流经维也纳。" + "长江更长。" * 20
     assert "维也纳" in cut(page, "多瑙河 维也纳", words=70)
     assert first_words("多瑙河很长", 3) == "多瑙河"
+
+
+FOREST, RIVER = "ป่าไม้อยู่ทางเหนือของเมืองและมีสัตว์มากมาย", "แม่น้ำดานูบไหลผ่านกรุงเวียนนา"
+
+
+@pytest.mark.parametrize("gap", ["\n\n", " ", ""])
+def test_thai_is_counted_by_letters_and_compared_by_pairs(gap):
+    page = gap.join([*[FOREST] * 40, RIVER, *[FOREST] * 40])
+    kept = cut(page, "แม่น้ำดานูบ", words=60)
+    assert RIVER in "".join(kept.split())
+    assert len(kept) < 400
+    assert terms("น้ำ ดานูบ ก ๆ Danube") == ["นำ", "ดา", "าน", "นบ", "ก", "ๆ", "danube"]
+
+
+@pytest.mark.parametrize("unspaced", [RIVER, "ແມ່ນ້ຳຂອງໄຫຼຜ່ານວຽງຈັນ", "မန္တလေးမြို့သည်မြစ်ကမ်းတွင်ရှိသည်", "ទន្លេមេគង្គហូរកាត់ភ្នំពេញ"])
+def test_writing_without_spaces_is_many_words(unspaced):
+    letters = sum(letter.isalnum() for letter in unspaced)
+    assert letters / 4 <= count_words(unspaced) <= letters / 2
+    assert count_words(first_words(unspaced, 3)) == 3
+    assert cut(unspaced * 100, unspaced, words=50).count(unspaced[:4]) < 20
+
+
+def test_signs_belong_to_their_words():
+    assert terms("हिन्दी भाषा, cafe\u0301 தமிழ்") == ["हिन्दी", "भाषा", "cafe\u0301", "தமிழ்"]
+    assert terms("İstanbul 2_x") == ["i\u0307stanbul", "2", "x"]
 
 
 @given(text=TEXTS, words=st.integers(1, 30))

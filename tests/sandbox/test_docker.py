@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -67,15 +68,36 @@ def test_without_daemon_or_image_it_is_refused(failing: str, said: str, tmp_path
         DockerSandbox(binary=str(docker))
 
 
-async def test_the_conversation_fits_what_docker_offers(tmp_path: Path) -> None:
-    """A stand-in for docker starts the same harness over the same three streams, without any isolation."""
-    import sys
-
-    docker = tmp_path / "docker"
+def stand_in(folder: Path) -> Path:
+    """Starts the same harness over the same three streams, without any isolation."""
+    docker = folder / "docker"
     docker.write_text(FAKE.format(python=sys.executable))
     docker.chmod(0o755)
-    sandbox = DockerSandbox(binary=str(docker))
+    return docker
+
+
+async def test_the_conversation_fits_what_docker_offers(tmp_path: Path) -> None:
+    sandbox = DockerSandbox(binary=str(stand_in(tmp_path)))
     passed = Program(source="def f(x): return x + 1", tests="assert f(1) == 2", exports=("f",))
     assert (await sandbox.execute(passed)).verdict is Verdict.PASSED
     assert (await sandbox.execute(Program(source="print(6)", expected_stdout="6"))).passed
     assert (await sandbox.execute(Program(source="x = 6", returns="x"))).value == 6
+
+
+@pytest.mark.parametrize("status", [125, 126, 127])
+async def test_a_program_may_end_with_a_status_that_docker_uses(status: int, tmp_path: Path) -> None:
+    sandbox = DockerSandbox(binary=str(stand_in(tmp_path)))
+    ended = f"import os, sys; print('said', file=sys.stderr, flush=True); os._exit({status})"
+    alone = await sandbox.execute(Program(source=ended))
+    assert (alone.verdict, alone.stderr, alone.detail) == (Verdict.EXCEPTION, "said\n", "said")
+    tested = await sandbox.execute(Program(source=ended, tests="assert f()", exports=("f",)))
+    assert (tested.verdict, tested.stdout) == (Verdict.EXCEPTION, "said\n")
+
+
+async def test_why_a_container_did_not_start_is_said(tmp_path: Path) -> None:
+    docker = tmp_path / "docker"
+    said = "docker: the daemon is gone.\n\nRun 'docker run --help' for more information"
+    docker.write_text(f'#!/bin/sh\n[ "$1" = run ] || exit 0\necho "{said}" >&2\nexit 125\n')
+    docker.chmod(0o755)
+    with pytest.raises(SandboxUnavailable, match=r"set up: docker: the daemon is gone\."):
+        await DockerSandbox(binary=str(docker)).execute(Program(source="print(1)"))

@@ -234,6 +234,22 @@ async def test_a_pause_that_a_host_asks_for_is_kept_and_a_long_one_leaves_it_alo
         assert "asks for 0.3 s" in await refused(web, "/a", longest_pause=0.1)
 
 
+async def test_a_host_that_asks_for_a_long_pause_keeps_nobody_waiting() -> None:
+    async with LittleWeb({"/a": PAGE}, robots="User-agent: *\nCrawl-delay: 3600") as web:
+        fetcher = Fetcher(Politeness(networks=(web.network,)))
+        async with asyncio.timeout(5):
+            for _ in range(3):
+                with pytest.raises(NotFetched, match="asks for 3600 s"):
+                    await fetcher.fetch(f"{web.url}/a")
+        await fetcher.aclose()
+        assert web.asked == ["/robots.txt"]
+
+
+async def test_robots_with_a_byte_order_mark_are_obeyed() -> None:
+    async with LittleWeb({"/a": PAGE}, robots="\ufeffUser-agent: *\nDisallow: /") as web:
+        assert "forbids" in await refused(web, "/a")
+
+
 async def test_a_host_gets_one_request_at_a_time_and_a_slow_one_holds_back_no_other() -> None:
     slow = Site(PAGE.body, seconds=0.5)
     async with LittleWeb({"/a": slow}) as one, LittleWeb({"/a": PAGE}) as other:

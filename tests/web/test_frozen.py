@@ -78,6 +78,9 @@ async def test_what_is_no_snapshot_is_said(tmp_path: Path) -> None:
         replace_lines(path, map(with_sum, lines))
         with pytest.raises(DataError, match=r"snapshot"):
             FrozenRetriever(path)
+    path.write_bytes(b"\n")
+    with pytest.raises(DataError, match="nothing is in it"):
+        FrozenRetriever(path)
 
 
 async def test_searches_of_documents_are_left_out() -> None:

@@ -61,6 +61,16 @@ def test_what_is_hidden_goes_and_the_text_behind_it_stays() -> None:
     assert b"<body>abc<b>d</b>ef</body>" in shown(page)
 
 
+SHOWN = "min-width:0", "min-height: 0; flex: 1", "border-width:0", "line-height:0", "margin-top:-120px", "opacity:0.5"
+HIDDEN = "color:red;display: none", "MAX-HEIGHT:0", "width:0px", "top:-999px", "/* a */ opacity:0", "text-indent:-999px"
+
+
+@pytest.mark.parametrize(("style", "seen"), [*((each, True) for each in SHOWN), *((each, False) for each in HIDDEN)])
+def test_a_style_hides_by_its_whole_name(style: str, seen: bool) -> None:
+    page = f'<html><body><div style="{style}">a text</div>behind</body></html>'.encode()
+    assert (b"a text" in shown(page), b"behind" in shown(page)) == (seen, True)
+
+
 def test_many_hidden_elements_take_time_in_step_with_their_number() -> None:
     began = time.process_time()
     assert shown(b"<html><body>" + b"<p hidden>a</p>t" * 160_000).count(b"t") > 160_000

@@ -2,23 +2,30 @@
 
 Okapi BM25 after Robertson and Zaragoza 2009, "The Probabilistic Relevance Framework: BM25 and Beyond", equation
 3.15, with the idf of Lucene, which is never negative. A word is text between white space, or one Chinese or Japanese
-character.
+character, or four letters of Thai, Lao, Burmese or Khmer with their marks, which is about as long as their words are.
 """
 
 from __future__ import annotations
 
 import math
 import re
+import unicodedata
 from collections import Counter
 from collections.abc import Sequence
+from itertools import pairwise
 
 PIECE = 60
 """Words of a piece: a few sentences."""
 
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\U00020000-\U0003134f"
-_WORD = re.compile(rf"[{_CJK}]|[^\s{_CJK}]+")
-_TERM = re.compile(rf"[{_CJK}]+|[^\W_{_CJK}]+")
-_SENTENCE = re.compile(r".+?(?:[.!?][\"')\]]*(?=\s|$)|[。！？][”’」』）]*|\n|$)", re.DOTALL)
+_SOUTHEAST = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"  # Thai and Lao, Burmese, Khmer: written without spaces
+# Signs that belong to the letter before: vowels of Hindi and Thai, accents that stand by themselves.
+_MARKS = "".join(letter for letter in map(chr, range(0x300, 0x1B00)) if unicodedata.category(letter)[0] == "M")
+_WORD = re.compile(rf"[^\s{_CJK}{_SOUTHEAST}]+|[{_CJK}]|(?:[{_SOUTHEAST}][{_MARKS}]*){{1,4}}")
+_LETTER = rf"[^\W_{_CJK}{_SOUTHEAST}]"
+_TERM = re.compile(rf"[{_CJK}]+|[{_SOUTHEAST}]+|{_LETTER}(?:{_LETTER}|[{_MARKS}])*")
+_UNSPACED = re.compile(rf"[{_CJK}{_SOUTHEAST}]")
+_SENTENCE = re.compile(r".+?(?:[.!?][\"')\]]*(?=\s|$)|[。！？।။។][”’」』）]*|\n|$)", re.DOTALL)
 _PARAGRAPH = re.compile(r"\n[^\S\n]*\n")
 
 
@@ -113,11 +120,15 @@ def count_words(text: str) -> int:
 
 
 def terms(text: str) -> list[str]:
-    """The units compared: words without case and punctuation, and pairs of adjacent Chinese or Japanese characters."""
+    """The units compared: words without case and punctuation, and in writing without spaces pairs of adjacent letters.
+
+    Marks of Thai, Lao, Burmese and Khmer are left out, as in an index.
+    """
     found: list[str] = []
     for run in _TERM.findall(text.casefold()):
-        if re.match(rf"[{_CJK}]", run) and len(run) > 1:
-            found += [run[i : i + 2] for i in range(len(run) - 1)]
-        else:
+        if not _UNSPACED.match(run):
             found.append(run)
+            continue
+        letters = [letter for letter in run if letter.isalnum()]
+        found += map("".join, pairwise(letters)) if len(letters) > 1 else letters
     return found

@@ -164,7 +164,12 @@ class Fetcher:
                 try:
                     yield host
                 finally:
-                    host.next_at = self._clock() + (host.rules.pause if host.rules else 0.0)
+                    host.next_at = self._clock() + self._pause(host)
+
+    def _pause(self, host: _Host) -> float:
+        """The seconds until the host's next page; none where the pause is too long, for then no page is asked for."""
+        pause = host.rules.pause if host.rules is not None else 0.0
+        return pause if pause <= self.politeness.longest_pause else 0.0
 
     def _check(self, rules: Rules, place: URL) -> None:
         if not rules.allows(str(place)):
@@ -195,7 +200,8 @@ class Fetcher:
                         continue
                     if response.status == 200:
                         text = await read_body(response, MIB, idle=self.politeness.idle)
-                        return rules_of(text.decode("utf-8", "replace"), self.politeness.agent), _RULES_KEPT
+                        # A byte-order mark would hide the first line, and with it the rules that follow.
+                        return rules_of(text.decode("utf-8-sig", "replace"), self.politeness.agent), _RULES_KEPT
                     if 400 <= response.status < 500 and response.status != 429:
                         return EVERYTHING, _RULES_KEPT
                     wait = retry_after(response.headers)

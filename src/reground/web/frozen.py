@@ -137,6 +137,7 @@ class FrozenRetriever:
 def _read(path: Path) -> Iterator[Search]:
     if not path.is_file():
         raise DataError("no such snapshot; `reground freeze RUN --out FILE` makes one", path=path)
+    number = 0
     for number, line in read_lines(path, "snapshot"):
         try:
             text = without_sum(line)
@@ -150,3 +151,5 @@ def _read(path: Path) -> Iterator[Search]:
             raise DataError("not a line of a snapshot", path=path, line=number) from None
         except ValueError as error:
             raise DataError(str(error), path=path, line=number) from None
+    if number == 0:
+        raise DataError("not a snapshot: nothing is in it", path=path)

@@ -15,9 +15,10 @@ from reground.retrieval.reading.result import Circumstances, Read
 from reground.web.fetching import Fetched, NotFetched
 
 _SECONDS = 20.0
+# Whole names alone: min-width:0, line-height:0 and margin-top:-100px are styles of texts that are seen.
 _HIDDEN_STYLE = re.compile(
-    r"display:none|visibility:(?:hidden|collapse)|font-size:0(?![.\d])|opacity:0(?![.\d])|(?:max-)?(?:height|width):0(?![.\d])"
-    r"|text-indent:-\d{3}|(?:left|top):-\d{3}"
+    r"(?<![\w-])(?:display:none|visibility:(?:hidden|collapse)|(?:font-size|opacity|(?:max-)?(?:height|width)):0(?![.\d])"
+    r"|(?:text-indent|left|top):-\d{3})"
 )
 
 
