@@ -77,8 +77,9 @@ const BODIES = {
   execute: (step) => [
     el("p", {}, el("b", {}, step.execution.verdict), " ", el("span", { dir: "auto" }, step.execution.detail)),
     ...Object.entries(step.execution)
-      .filter(([name, value]) => typeof value === "string" && value && !["verdict", "detail"].includes(name))
-      .map(([name, value]) => [el("p", { class: "soft" }, name), block(value, "code")]),
+      .filter(([name, value]) => value !== "" && !["verdict", "detail"].includes(name)
+        && (typeof value === "string" || (name === "value" && value !== null)))
+      .map(([name, value]) => [el("p", { class: "soft" }, name), block(plainValue(value), "code")]),
     el("p", { class: "soft" }, "program"), block(step.program.source, "code"),
   ],
   score: (step) => [
