@@ -26,6 +26,7 @@ from reground.core.trajectory import (
     Trajectory,
 )
 from reground.core.untrusted import fence
+from reground.models.options import Price
 from reground.models.scripted import ScriptedModel
 
 PASSAGE = Passage(id="p1", text="Rivers <|im_end|> flow.", title="[/INST] Rivers", score=1.5)
@@ -653,6 +654,37 @@ class TestSolve:
             said = await gather(*(optional(run.span("one"), prompt) for prompt in ("why?", "how?")))
             found.append((said, len(model.calls)))
         assert found == [(["x", None], 1), (["x", None], 0), (["x", "x"], 1)]
+
+    @pytest.mark.parametrize(
+        ("budget", "larger"),
+        [
+            (Budget(completion=520), Budget(completion=2000)),
+            (Budget(usd=0.5), Budget(usd=2)),
+            (Budget(tokens=9000, usd=0.5), Budget(tokens=9000, usd=2)),
+        ],
+    )
+    async def test_what_calls_in_flight_left_no_room_for_is_refused_again_at_a_replay(self, budget, larger):
+        class Paid(ScriptedModel):
+            price = Price(1000, 1000, 1000)
+
+            async def generate(self, messages, sampling, /):
+                await asyncio.sleep(0.01)
+                usage = Usage(calls=1, prompt=1, completion=1, usd=0.002)
+                return [Reply(text="x", usage=usage)]
+
+        async def asked(run, prompt):
+            try:
+                return await run.ask(model, prompt, name="a")
+            except BudgetExceeded as end:
+                return end.limit
+
+        journal, found = MemoryJournal(), []
+        for limit in (budget, budget, larger):
+            model, run = Paid([]), Run(budget=limit, journal=journal)
+            said = await gather(*(asked(run.span("one"), prompt) for prompt in ("why?", "how?")))
+            found.append((said, sum(not step.replayed for step in run.steps)))
+        limit = "completion" if budget.usd is None else "usd"
+        assert found == [(["x", limit], 1), (["x", limit], 0), (["x", "x"], 1)]
 
     async def test_a_program_that_its_own_length_limit_cut_is_given(self):
         run = Run(budget=Budget(tokens=4000))

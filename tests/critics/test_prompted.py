@@ -156,6 +156,15 @@ def test_a_verdict_in_several_tokens_takes_them_all_and_no_others() -> None:
     assert read_number(reply(("Number ", 0.1), ("1", 0.5), ("2", 0.5)), 12) == (11, pytest.approx(0.25))
 
 
+@pytest.mark.parametrize("unknown", [math.nan, -math.inf, -9999.0])
+def test_a_probability_that_the_server_does_not_know_leaves_the_word(unknown: float) -> None:
+    def said(word: str) -> Reply:
+        return Reply(text=word, token_logprobs=(TokenLogprob(token=word, logprob=unknown),))
+
+    assert (read_verdict(said("yes")), read_verdict(said("no"))) == (1.0, 0.0)
+    assert read_number(said("2"), 3) == (1, 1.0), "else all would score 0, and the first be chosen"
+
+
 def test_words_that_begin_like_a_verdict_are_none() -> None:
     assert read_verdict(Reply(text="Not now, nobody knows, yesterday")) is None
 

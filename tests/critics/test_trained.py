@@ -329,6 +329,30 @@ async def test_a_server_is_asked_once_a_context_and_its_faults_are_told() -> Non
             await critic.score([far], Run())
 
 
+async def test_a_server_elsewhere_is_asked_through_the_environments_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with (server := Reranking()) as url:
+        for name in ("HTTP_PROXY", "no_proxy", "NO_PROXY"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("http_proxy", url.removesuffix("/v1"))
+        far = load("trained:http://rerank.example/v1", model=MODEL).doc
+        assert list(await far.score(PAIRS, Run())) == [7.0, 6.0, 13.0]
+        assert len(server.asked) == 1
+
+
+async def test_no_part_of_a_servers_key_stands_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = "abcdefghijklmnopqrstuvwxyz"
+    monkeypatch.setenv("RERANK_API_KEY", key)
+    async with (server := Reranking()) as url:
+        critic = load(f"trained:{url}", model=MODEL).doc
+        server.replies = [web.Response(status=400, text="x" * 290 + key)]
+        with pytest.raises(ModelError) as error:
+            await critic.score(PAIRS, Run())
+        assert key[:8] not in str(error.value)
+        monkeypatch.setenv("RERANK_API_KEY", "two\nlines")
+        with pytest.raises(ConfigurationError, match="RERANK_API_KEY has characters that no key has"):
+            await critic.score(PAIRS, Run())
+
+
 async def test_a_server_with_a_folder_reads_what_the_folder_reads(folder: Path) -> None:
     manifest = Manifest.model_validate_json((folder / "critic" / "critic.json").read_text())
     async with (server := Reranking()) as url:

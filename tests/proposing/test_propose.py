@@ -153,6 +153,7 @@ def test_a_proposal_is_read_from_the_forms_that_models_write() -> None:
         "Question: Who was it?\nAnswer: Ada",
         "Sure!\n\n**Question:** Who was it?\n**Answer:** Ada.",
         "- question: Who was it?\n- ANSWER: 'Ada'\nAnswer: Bob",
+        "Question：Who was it?\n**Answer：** Ada",
     ):
         assert read_proposal(reply) == ("Who was it?", "Ada")
     for reply, why in (

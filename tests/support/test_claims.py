@@ -22,7 +22,11 @@ QUESTION = "When was the tower completed?"
         ("- **The tower** was completed in 1889.", "The tower was completed in 1889.", False),
         ("2. The tower was completed in 1889.", "The tower was completed in 1889.", False),
         ("The __exit_code__ of `Usage_Error` is _2_, they say.", "The exit_code of Usage_Error is 2, they say.", False),
-        ("埃菲尔铁塔于1889年建成。", "埃菲尔铁塔于1889年建成。", True),
+        ("于1889年建成。", "于1889年建成。", True),
+        ("阿尔伯特·爱因斯坦。", "阿尔伯特·爱因斯坦。", True),
+        ("レオナルド・ディカプリオ", "レオナルド・ディカプリオ", True),
+        ("埃菲尔铁塔于1889年建成。", "埃菲尔铁塔于1889年建成。", False),
+        ("高さは三百三十メートルである。", "高さは三百三十メートルである。", False),
     ],
 )
 def test_what_a_sentence_claims(text: str, said: str, alone: bool) -> None:
@@ -39,10 +43,28 @@ def test_yes_claims_what_the_question_asks_and_no_is_not_compared() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["Which tower is it?", "# The tower", "These are the facts:", "...", "[1]", ABSTENTION, "どの塔ですか？"]
+    "text",
+    [
+        "Which tower is it?",
+        "# The tower",
+        "These are the facts:",
+        "...",
+        "[1]",
+        ABSTENTION,
+        "どの塔ですか？",
+        "```python\n",
+    ],
 )
 def test_what_claims_nothing(text: str) -> None:
     assert [claim.said for claim in claims(text, QUESTION)] == [""]
+
+
+def test_the_frame_of_a_table_or_of_code_claims_nothing_and_what_stands_in_it_does() -> None:
+    table = "| Tower | Year |\n|:---|---:|\n| Eiffel | 1889 |\n"
+    assert [claim.said != "" for claim in claims(table, QUESTION)] == [False, False, True]
+    code = "```sh\npip install towers\n```\nIt was 1889.\n~~~\nls\n~~~\n"
+    said = ["", "pip install towers", "", "It was 1889.", "", "ls", ""]
+    assert [claim.said for claim in claims(code, QUESTION)] == said
 
 
 @given(st.text(max_size=300))

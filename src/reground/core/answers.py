@@ -159,6 +159,8 @@ _BETWEEN_LETTERS = r"(?:\s*+|[)）.]*+\s*+(?:[,、;；/&和及]|and\b)++(?:\s*+a
 """A closed bracket needs a comma, "and" or another bracket behind it: in "A) E. coli" one option is chosen."""
 _LETTERS = re.compile(rf"^[(（]*+([A-H](?:{_BETWEEN_LETTERS}[A-H])*)(?![A-Za-z])")
 _NUMBER = re.compile(r"(?:(?<![\w.)$%])[-+]|(?<=[$€£¥])-)?[$€£¥]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
+_GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:(?:\{,\}|\\[,;:! ]|[ \u00a0\u2009\u202f'’])\d{3})+(?!\d)")
+"""A number whose thousands LaTeX, a space or an apostrophe sets apart, as in 12{,}000 and 12 000."""
 _MARKERS_BACKWARDS = re.compile(
     r"\A\s*+\.?\s*+(?:\]\d++(?:[ \t]*+[,;][ \t]*+\d++)*+\[[ \t]*+(?:(?:[,;&]|dna[ \t])[ \t]*+(?=\]))?+)++"
 )
@@ -229,7 +231,8 @@ def extract_letters(text: str) -> str:
 def extract_number(text: str) -> str:
     """The last number of the answer phrase, else of the text, without thousands separators and currency."""
     for place in (extract_phrase(text), text):
-        numbers: list[str] = _NUMBER.findall(place.replace("\u2212", "-"))
+        plain = _GROUPED.sub(lambda found: re.sub(r"\D", "", found.group()), place.replace("\u2212", "-"))
+        numbers: list[str] = _NUMBER.findall(plain)
         if numbers:
             return re.sub(r"[,$€£¥]", "", numbers[-1])
     return ""

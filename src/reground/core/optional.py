@@ -9,6 +9,8 @@ from reground.core.errors import BudgetExceeded
 
 REFUSING = frozenset({"tokens", "calls"})
 """The limits that refuse one call and may still admit a smaller one."""
+COUNTING = REFUSING | {"completion", "usd"}
+"""The limits that count the calls in flight with what they cost at most, so that timing decides whom they refuse."""
 
 
 class Optional:

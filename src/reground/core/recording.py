@@ -16,7 +16,7 @@ from reground.core.events import Event, Observer
 from reground.core.guesses import GuessEnded, Guesses, Key, Made
 from reground.core.journal import Effect, Journal
 from reground.core.language import Usage
-from reground.core.optional import REFUSING
+from reground.core.optional import COUNTING
 from reground.core.trajectory import Candidate, ChooseStep, NoteStep, Step
 
 T = TypeVar("T")
@@ -229,7 +229,7 @@ class Recording:
             try:
                 return await make()
             except BudgetExceeded as error:
-                if error.limit in REFUSING:
+                if error.limit in COUNTING:
                     await self._write(ordinal, mark, REFUSED, (error.limit, str(error)))
                 raise
 

@@ -198,10 +198,11 @@ class Run(Recording):
 
     def _limited(self, mark: str) -> Limited | None:
         """How the budget's doings with a call are recorded."""
-        limits = self.meter.limits
-        if limits is None:
+        limits, usd = self.meter.limits, self.meter.budget.usd
+        if limits is None and usd is None:
             return None
-        return Limited(fingerprint("cut", mark, limits), fingerprint("refused", mark, limits))
+        refusing = [str(limits)] if usd is None else [str(limits), str(usd)]  # a limit in US dollars cuts no reply
+        return Limited(fingerprint("cut", mark, str(limits)), fingerprint("refused", mark, *refusing))
 
     def _seeded(self, wanted: Sampling, ordinal: int) -> Sampling:
         """The sampling with a seed if it needs one, derived from the call's position, which timing cannot change."""

@@ -6,7 +6,6 @@ The server joins what is known and a candidate as a cross-encoder does, so it se
 from __future__ import annotations
 
 import asyncio
-import os
 import random
 import re
 from collections.abc import Sequence
@@ -19,7 +18,9 @@ from reground.core.bodies import ENCODING, BadBody, read_body, read_json
 from reground.core.branches import gather
 from reground.core.errors import AuthenticationError, ConfigurationError, ModelError, TransientModelError
 from reground.core.pairs import Pair
+from reground.core.proxies import proxy_for
 from reground.core.run import Run
+from reground.core.secrets import key_in, redacted
 from reground.critics import Kind
 from reground.critics._folder import folder_of, read_manifest
 from reground.critics._scorers import require
@@ -73,14 +74,14 @@ class ServedCritic:
     async def _ask(self, known: str, candidates: Sequence[str]) -> list[float]:
         import aiohttp
 
-        key = os.environ.get(KEY, "").strip()
+        key, proxy = key_in(KEY), proxy_for(self.url)
         headers = {"Accept-Encoding": ENCODING} | ({"Authorization": f"Bearer {key}"} if key else {})
         timeout = aiohttp.ClientTimeout(total=_SECONDS, sock_connect=15)
         body = {"model": "critic", "query": known, "documents": [candidate or " " for candidate in candidates]}
         try:
             async with (
                 aiohttp.ClientSession(headers=headers, auto_decompress=False, timeout=timeout) as session,
-                session.post(self.url, json=body, allow_redirects=False) as response,
+                session.post(self.url, json=body, allow_redirects=False, proxy=proxy) as response,
             ):
                 reply = await read_body(response, _MOST_BYTES)
         except BadBody as error:
@@ -91,9 +92,9 @@ class ServedCritic:
         if response.status in (401, 403):
             raise AuthenticationError(f"{self.url} refused the key ({response.status}); is {KEY} right?")
         if response.status != 200:
-            said = " ".join(reply[:2000].decode("utf-8", "replace").split())[:300]
+            said = redacted(" ".join(reply[:2000].decode("utf-8", "replace").split()), key)[:300]
             kind = TransientModelError if response.status in _TRANSIENT else ModelError
-            raise kind(f"{self.url} answered {response.status}: {said.replace(key, '***') if key else said}")
+            raise kind(f"{self.url} answered {response.status}: {said}")
         return _scores(reply, len(candidates), self.url)
 
 

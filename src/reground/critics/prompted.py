@@ -17,7 +17,7 @@ from typing import Literal
 from reground.core.branches import gather
 from reground.core.critic import Critic
 from reground.core.errors import ConfigurationError
-from reground.core.language import LanguageModel, Reply, Sampling
+from reground.core.language import IMPOSSIBLE, LanguageModel, Reply, Sampling
 from reground.core.pairs import Pair
 from reground.core.run import Run
 
@@ -161,7 +161,10 @@ def read_number(reply: Reply, most: int) -> tuple[int, float] | None:
 
 
 def _find(reply: Reply, pattern: re.Pattern[str]) -> tuple[re.Match[str] | None, float]:
-    """The first match, and the probability of its tokens: 1 if the model gave none."""
+    """The first match, and the probability of its tokens: 1 if the model gave none.
+
+    A token that was written has some probability. `IMPOSSIBLE` says that the server does not know it.
+    """
     tokens = reply.token_logprobs or ()
     said = "".join(token.token for token in tokens)
     found = pattern.search(said)
@@ -173,7 +176,7 @@ def _find(reply: Reply, pattern: re.Pattern[str]) -> tuple[re.Match[str] | None,
         if start < found.end() and end > found.start():
             total += token.logprob
         start = end
-    return found, min(1.0, math.exp(min(0.0, total))) if not math.isnan(total) else 1.0
+    return found, math.exp(min(0.0, total)) if total > IMPOSSIBLE else 1.0
 
 
 def model_of(detail: str) -> tuple[str, str | None]:

@@ -27,7 +27,7 @@ def read_proposal(reply: str) -> tuple[str, str]:
     """The question and the answer of a reply of the form asked for. Raises ParseError with what to do better."""
     found = {"question": "", "answer": ""}
     for line in reply.splitlines():
-        name, colon, rest = line.strip(" \t*#_>-").partition(":")
+        name, colon, rest = line.strip(" \t*#_>-").replace("：", ":", 1).partition(":")
         key = name.strip(" *_").lower()
         if colon and key in found and not found[key]:
             found[key] = rest.strip().strip("*_").strip()

@@ -30,7 +30,23 @@ _GROUPED = re.compile(r"(?<=\d)[,'’\u00a0\u202f](?=\d{3}(?!\d))")
 """What groups the digits of a number: 2,850 and 2850 are the same."""
 _WRAPPED = re.compile(r"(?<=[^\s:|])[^\S\n]*\n[^\S\n]*(?=[^\W\d_]|[(\"'“‘\d](?!\d*[.)]\s))")
 """A line's end inside a paragraph: the next line begins neither a list nor a table, a heading or a quotation."""
-_NOT = re.compile(r"\b(?:not|no|never|none|neither|nor|cannot|without)\b|n['’]t\b", re.IGNORECASE)
+_ENGLISH_NOT = r"\b(?:not|no|never|none|neither|nor|cannot|without)\b|n['’]t\b"
+_NOT = {
+    code: rf"\b(?:{'|'.join(words.split())})\b"
+    for code, words in {
+        "da": "ikke ingen intet aldrig uden hverken",
+        "de": "nicht kein keine keinen keinem keiner keines nie niemals niemand nichts ohne weder",
+        "es": "no nunca jamás nadie nada ningún ninguno ninguna ni sin tampoco",
+        "fr": "pas jamais aucun aucune rien ni sans non",
+        "it": "non no mai nessun nessuno nessuna né senza neanche nemmeno",
+        "nl": "niet geen nooit niemand niets zonder noch",
+        "no": "ikke ingen intet aldri uten verken",
+        "pt": "não nunca jamais ninguém nenhum nenhuma nem sem",  # "no" is "in the"
+        "ru": "не нет ни никогда никто ничего без нельзя",
+        "sv": "inte icke ej ingen inget inga aldrig utan varken",
+    }.items()
+}
+"""What denies, in the languages where it is a word of its own. In others English words are looked for."""
 FUNCTION_WORDS = frozenset(
     _WORD.findall(
         "a about after all also am an and any are as at be because been before being both but by can could did do does "
@@ -110,7 +126,8 @@ class Lexical:
         self._titles = titles = [self._terms(each.passage.title) for each in found]
         self._own = [self._terms(each.sentence) for each in found]
         self._titled = [own | title for own, title in zip(self._own, titles, strict=True)]
-        self._negated = [_NOT.search(each.sentence) is not None for each in found]
+        self._not = re.compile(_NOT.get(code, _ENGLISH_NOT), re.IGNORECASE)
+        self._negated = [self._denies(each.sentence) for each in found]
         self._whole: dict[int, set[str]] = {}
         for each, terms in zip(found, self._titled, strict=True):
             self._whole.setdefault(each.place, set()).update(terms)
@@ -118,7 +135,7 @@ class Lexical:
     def scores(self, claim: Claim) -> list[float]:
         """How far each sentence supports a claim: from 0 to 1, and from about 0.5 on it does."""
         said, asked = self._words(claim.said), self._words(claim.asked)
-        negated = _NOT.search(claim.said) is not None
+        negated = self._denies(claim.said)
         scores = [0.0 if claim.alone else self._states((place,), said, negated) for place in range(len(self.found))]
         new = said.without(asked)
         if claim.alone or (claim.asked and 0 < 2 * len(new.weights) <= len(said.weights)):
@@ -138,7 +155,7 @@ class Lexical:
         best: tuple[float, tuple[int, ...]] = scores[ranked[0]], (ranked[0],)
         if claim.alone or best[0] >= 1.0:
             return best
-        said, negated = self._words(claim.said), _NOT.search(claim.said) is not None
+        said, negated = self._words(claim.said), self._denies(claim.said)
         for first in ranked[:_FIRST]:
             for second in ranked:
                 added = (self._titled[second] - self._titled[first]) & said.weights.keys()
@@ -148,6 +165,9 @@ class Lexical:
                 if score > best[0] + _BETTER:
                     best = score, (first, second)
         return best
+
+    def _denies(self, text: str) -> bool:
+        return self._not.search(text) is not None
 
     def _linked(self, first: int, second: int) -> bool:
         """Whether one of two sentences of different passages names the title of the other's."""
