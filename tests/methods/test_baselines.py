@@ -509,6 +509,23 @@ def test_actions_are_parsed_leniently_but_not_guessed() -> None:
             parse_action(reply)
 
 
+@pytest.mark.parametrize(
+    ("said", "argument"),
+    [
+        ("Finish[Paris]\n\nPassage [1] says so.", "Paris"),
+        ("Finish[Paris] because of [1].", "Paris"),
+        ("Finish[Paris [1]]", "Paris [1]"),
+        ("Finish[Paris [1]", "Paris [1]"),
+        ("Finish[(0, 1]]", "(0, 1]"),
+        ("Finish[[0, 1)]", "[0, 1)"),
+        ("Finish[x in (0, 1] only]", "x in (0, 1] only"),
+        ("Search[Paris] and Search[Berlin]", "Paris"),
+    ],
+)
+def test_an_action_ends_at_its_own_bracket(said: str, argument: str) -> None:
+    assert parse_action(f"Thought: x\nAction: {said}").argument == argument
+
+
 # Reflexion
 
 FAILED = Execution(verdict=Verdict.WRONG_ANSWER, detail="assert double(2) == 4")
@@ -570,6 +587,24 @@ async def test_reflexion_stops_after_two_rounds() -> None:
     await Reflexion(model=model, sandbox=TriedInOrder(FAILED)).solve("Write f.", run)
     assert names(run).count("again") == 2
     assert names(run).count("execute") == 3
+
+
+@pytest.mark.parametrize("last", ["", "I'm sorry, but I can't help.", "```python\ndef f(x):\n    return (x"])
+async def test_reflexion_keeps_the_program_where_the_last_reply_holds_none(last: str) -> None:
+    program = "```python\ndef f(x): return 1\n```"
+    model = by_job(
+        {
+            "assert statement": "```python\nassert f(1) == 2\n```",
+            "what is wrong": "Wrong.",
+            "Write the whole program again": last,
+            "": program,
+        }
+    )
+    run = Run()
+    answer = await Reflexion(model=model, sandbox=TriedInOrder(FAILED)).solve("Write f.", run)
+    assert answer.text == program
+    assert len(answer.steps) == 2
+    assert len(notes(run, "program kept")) == 2
 
 
 async def test_reflexion_runs_a_pal_program_and_wants_a_number() -> None:

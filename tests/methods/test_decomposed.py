@@ -144,9 +144,29 @@ def test_the_examples_divide_as_they_are_read() -> None:
         assert read_parts(parts) == parts.splitlines(), question
 
 
-@pytest.mark.parametrize("head", ["", "1. ", "2) ", "- "])
+@pytest.mark.parametrize("head", ["", "1. ", "2) ", "- ", "(1) ", "**1.** ", "Question 1: ", "Q2: ", "• "])
 def test_numbers_before_parts_are_left_out(head: str) -> None:
     assert read_parts(f"{head}Who wrote it?\n\n{head}When was #1 born?") == ["Who wrote it?", "When was #1 born?"]
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "#1: Who wrote it?\n#2: When was #1 born?",
+        "- #1 Who wrote it?\n- #2 When was #1 born?",
+        "Who wrote it? #1\nWhen was #1 born? (#2)",
+        "```\nWho wrote it?\nWhen was #1 born?\n```",
+        "```text\nWho wrote it?\nWhen was #1 born?",
+        "Who wrote it?\nAnswer: Emil Brandt\nWhen was #1 born?",
+    ],
+)
+def test_a_parts_own_number_a_fence_and_an_answer_are_no_part(reply: str) -> None:
+    assert read_parts(reply) == ["Who wrote it?", "When was #1 born?"]
+
+
+@pytest.mark.parametrize("reply", ["Who is the father of #1", "#1 was born when?", "Who is #2?"])
+def test_a_part_that_refers_to_itself_or_a_later_one_is_none(reply: str) -> None:
+    assert read_parts(reply) == []
 
 
 def test_neither_an_introduction_nor_an_option_is_a_part() -> None:

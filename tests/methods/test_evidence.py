@@ -158,6 +158,8 @@ async def test_a_refused_index_is_no_failed_query():
         ("Sure! Here's one:\nDanube length", "Danube length"),
         ("Rome: history", "Rome: history"),
         ("Danube length:", "Danube length:"),
+        ("```text\nDanube length\n```", "Danube length"),
+        ("```\nDanube length", "Danube length"),
         ("", "the fallback"),
     ],
 )

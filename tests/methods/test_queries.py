@@ -47,6 +47,9 @@ SAID = [
     ("I need two lengths.\n**Queries:** Seine length; Danube length **", ["Seine length", "Danube length"]),
     ("I need one.\n**Queries**: Seine length**\nQueries: Danube length", ["Seine length"]),
     ("Seine length ** The next one\nQueries: Danube length", ["Seine length"]),
+    # a fence around them
+    ("```text\nSeine length\n```", ["Seine length"]),
+    ("```plaintext\nQueries: Seine length; Danube length\n```", ["Seine length", "Danube length"]),
     # plain sentences
     ("I would look for the length of the Seine.\nThen I would compare.", ["I would look for the length of the Seine."]),
     # the same twice, and too many

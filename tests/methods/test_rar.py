@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from reground.core.answers import ARTICLE, NUMBER, PAL, PHRASE, PLAN, PROGRAM, TEXT
+from reground.core.answers import ARTICLE, CHOICE, NUMBER, PAL, PHRASE, PLAN, PROGRAM, TEXT
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage
@@ -421,6 +421,45 @@ async def test_a_last_refinement_without_an_answer_gets_the_drafts():
     answer = await rar(model(last="The Rhine has 1230 km."), max_rounds=0).solve(QUESTION, run)
     assert answer.text.endswith(f"The Rhine has 1230 km.\n\n{RAW}")
     assert notes(run, "answer missing")
+
+
+@pytest.mark.parametrize(
+    ("form", "ending", "answer"),
+    [
+        (CHOICE, "The answer is B.", "B"),
+        (CHOICE, "So the final answer is **B**.", "B"),
+        (CHOICE, "**B**", "B"),
+        (CHOICE, "\\boxed{B}", "B"),
+        (NUMBER, "Therefore the total is $\\boxed{72}$.", "72"),
+        (PHRASE, "So the answer is the Danube [1].", "the Danube"),
+    ],
+)
+async def test_a_corrected_answer_without_its_label_is_not_overruled_by_the_drafts(form, ending, answer):
+    draft = "Vienna lies on the Danube.\n\nThe Danube has 2500 km.\n\nAnswer: A 5"
+    run = Run()
+    refined = f"The Danube has 2850 km [1].\n\n{ending}"
+    found = await rar(
+        model(draft=draft, last=refined, step=["Vienna lies on the Danube."]), form=form, max_rounds=0
+    ).solve(QUESTION, run)
+    assert form.extract(found.text) == answer
+    assert not notes(run, "answer missing")
+
+
+@pytest.mark.parametrize("remark", ["The answer is correct.", "The answer is supported by passage [1].", "It is so."])
+async def test_a_remark_about_the_answer_is_none(remark):
+    run = Run()
+    found = await rar(model(last=f"The Rhine has 1230 km.\n\n{remark}"), max_rounds=0).solve(QUESTION, run)
+    assert found.text.endswith(RAW)
+    assert notes(run, "answer missing")
+
+
+@pytest.mark.parametrize("remark", ["OK", "No errors.", "The text is correct and needs no changes."])
+async def test_a_refinement_that_only_says_that_nothing_is_wrong_repeats_the_text(remark):
+    run = Run()
+    answer = await rar(model(step=remark, last=remark, overall=remark)).solve(QUESTION, run)
+    assert answer.text == DRAFT
+    assert notes(run, "nothing to change")
+    assert notes(run, "converged") or notes(run, "phase 2 ended")
 
 
 async def test_an_empty_or_cut_refinement_keeps_the_step():

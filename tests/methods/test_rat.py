@@ -118,6 +118,15 @@ async def test_brackets_in_a_program_are_indices_and_stay():
     assert answer.shown
 
 
+@pytest.mark.parametrize(
+    "said",
+    ["The text is correct and needs no changes.", "I'm sorry, but I can't help with that.", lambda prompt: prompt],
+)
+async def test_neither_a_remark_nor_a_refusal_nor_the_prompt_takes_the_place_of_a_step(said):
+    answer = await rat(model(revise=said)).solve(QUESTION, Run())
+    assert answer.text == DRAFT
+
+
 async def test_a_form_with_a_final_pass_has_the_answer_written_from_the_revised_thoughts():
     run = Run()
     answer = await rat(form=PHRASE).solve(QUESTION, run)

@@ -247,6 +247,35 @@ async def test_bold_type_behind_a_label_is_no_end(said):
     assert [name for _, name in effects(run)].count("asked again") == 2
 
 
+@pytest.mark.parametrize(
+    ("form", "said", "answer"),
+    [
+        (PHRASE, "The longer river is the **Danube**.", "Danube"),
+        (PHRASE, "It was designed by **Stephen Sauvestre**.", "Stephen Sauvestre"),
+        (NUMBER, "She sold **42** apples.", "42"),
+        (NUMBER, "The total is $**1,200**.", "1200"),
+        (CHOICE, "I would choose **B**.", "B"),
+    ],
+)
+async def test_a_sentence_that_the_marker_cuts_before_its_bold_answer_is_asked_for_again(form, said, answer):
+    """Models put the answer in bold in the middle of a sentence, and the server stops before it."""
+
+    def reply(messages, sampling):
+        return said.partition("**")[0] if sampling.stop else said
+
+    run = Run()
+    given = await make(ScriptedModel(reply), form=form, mode="retrieve").solve(QUESTION, run)
+    assert answer in form.extract(given.text)
+    assert notes(run, "asked again")
+
+
+@pytest.mark.parametrize("said", ["Serie A", "a", "the Danube", "42", "B"])
+async def test_a_short_answer_before_the_marker_is_whole(said):
+    run = Run()
+    await make(ScriptedModel([said]), mode="retrieve").solve(QUESTION, run)
+    assert not notes(run, "asked again")
+
+
 @pytest.mark.parametrize("said", ["", ";;", " - "])
 async def test_an_empty_trained_rewriting_is_no_query_and_is_not_asked_again(said):
     rewriter = ScriptedModel([said])

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.branches import gather
 from reground.core.evidence import Retriever
+from reground.core.fences import without_fences
 from reground.core.language import LanguageModel, Message, Sampling
 from reground.core.run import Run
 from reground.methods.rag import RAG
@@ -109,7 +110,14 @@ CONCLUDED = (
 """Questions, their notes and short answers. Each of two options is right as often, or its place would be learnt."""
 
 _REFERENCE = re.compile(r"#(\d+)")
-_NUMBER = re.compile(r"^\s*(?:\d+[.)]|[-*])\s+")
+_NUMBER = re.compile(
+    r"^[\s*_>]*+(?:[-*•–]\s++)?+[*_]*+"
+    r"(?:(?:(?:sub-?)?questions?|part|step|q)?+\s*+(?:\(\d{1,2}\)|\d{1,2}[.):：])[*_]*+\s++)?+",
+    re.IGNORECASE,
+)
+_OWN = re.compile(r"^#(\d+)(?:\s*+[.):：]\s*+|\s++(?=[A-Z]))|(?<=[?？])\s*+\(?#(\d+)\)?$")
+"""The number of a part before or behind it, written like a reference."""
+_ANSWERED = re.compile(r"^answer\b[^:：]{0,9}[:：]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -260,18 +268,25 @@ def _turns(system: str, shown: Sequence[tuple[str, str]], asked: str) -> Sequenc
 def read_parts(reply: str, question: str = "") -> list[str]:
     """The parts in a model's reply, up to the first that refers to itself or to a later one.
 
-    A line that introduces others is no part, nor is a line of a question that has several, such as an option.
+    A line that introduces others is no part, nor is a fence, an answer, or a line of a question that has several, such
+    as an option. A part's own number is left out, also where it is written like a reference: "#1: Who wrote it?"
     """
-    lines = (_NUMBER.sub("", line).strip() for line in reply.splitlines())
+    lines = (_NUMBER.sub("", line).strip() for line in without_fences(reply).splitlines())
     own = {squeezed(_NUMBER.sub("", line)) for line in question.splitlines()[1:]}
     parts: list[str] = []
     for line in lines:
-        if not line or line.endswith((":", "：")) or squeezed(line) in own:
+        if not line or line.endswith((":", "：")) or squeezed(line) in own or _ANSWERED.match(line):
             continue
-        if not all(1 <= each <= len(parts) for each in references(line)):
+        line = _without_own_number(line, len(parts) + 1)
+        if not line or not all(1 <= each <= len(parts) for each in references(line)):
             break
         parts.append(line)
     return parts
+
+
+def _without_own_number(line: str, number: int) -> str:
+    """A part without its own number, to which it cannot refer."""
+    return _OWN.sub(lambda found: "" if str(number) in found.groups() else found.group(), line).strip()
 
 
 def references(part: str) -> list[int]:

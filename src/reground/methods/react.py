@@ -25,6 +25,8 @@ _ACTION = re.compile(r"(?im)^[ \t\r*]*+action(?:\s*+\d++)?+[\s*]*+:[\s*]*+(searc
 _LATER = re.compile(r"(?im)^[ \t\r*]*+(?:thought|action|observation)(?:\s*+\d++)?+[\s*]*+:")
 _THOUGHT = re.compile(r"(?is)thought(?:\s*+\d++)?+[\s*]*+:(.*?)(?=\baction(?:\s*+\d++)?+[\s*]*+:|\Z)")
 
+_MARKED = re.compile(r"\[\d{1,9}\]\s*+\Z")
+
 _HEAD = (
     "Answer the question in turns of a thought and an action. There are two actions:\n"
     "Search[words] looks the words up and gives passages.\nFinish[answer] gives the answer and ends. {ended}\n"
@@ -171,13 +173,29 @@ def parse_action(text: str) -> Action:
         raise ParseError("There is no line 'Action: Search[...]' or 'Action: Finish[...]'.")
     finish = found.group(1).lower() == "finish"
     rest = found.group(2)
-    argument = (_LATER.split(rest, maxsplit=1) if finish else rest.split("\n", maxsplit=1))[0].strip()
-    argument = argument[: argument.rindex("]")].strip() if "]" in argument else argument
+    argument = _closed((_LATER.split(rest, maxsplit=1) if finish else rest.split("\n", maxsplit=1))[0]).strip()
     if not argument:
         raise ParseError("The square brackets of the action are empty.")
     thought = _THOUGHT.search(text)
     said = thought.group(1) if thought is not None else text[: found.start()]
     return Action(" ".join(said.replace("**", " ").split()), "finish" if finish else "search", argument)
+
+
+def _closed(text: str) -> str:
+    """The text up to the bracket that closes the action: the last one without a partner in the text, as in "(0, 1]]".
+
+    A marker in a remark behind the action, such as [1], has its partner. Without such a bracket the text up to the last
+    one, unless that is a marker's.
+    """
+    depth, lowest, end = 1, 1, len(text)
+    for at, sign in enumerate(text):
+        depth += (sign == "[") - (sign == "]")
+        if depth < min(lowest, 1):
+            lowest, end = depth, at
+    last = text.rfind("]")
+    if end == len(text) and last >= 0 and not _MARKED.search(text):
+        end = last
+    return text[:end]
 
 
 METHOD = ReAct

@@ -7,6 +7,7 @@ the benchmark's hidden tests are never seen. At most 2 rounds of reflection, as 
 from __future__ import annotations
 
 import ast
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -104,8 +105,25 @@ class Reflexion:
                 trials.append(f"What was learnt:\n{reflection or '(nothing)'}")
                 reflections.append(Thought(text=reflection, draft=program))
                 text = await self._again(question, trials, trial)
-                answer = run.propose(Answer(text=text, steps=tuple(reflections)))
+                kept = text
+                if self._is_whole(answer.text) and not self._is_whole(text):
+                    trial.note("program kept", why="the new reply is no whole program", written=text)
+                    kept = answer.text
+                answer = run.propose(Answer(text=kept, steps=tuple(reflections)))
         return answer
+
+    def _is_whole(self, text: str) -> bool:
+        """Whether a reply holds a program that parses: not one that is empty, refused or cut in its middle."""
+        program = self.form.extract(text)
+        if not program.strip():
+            return False
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")  # such as Python's of "\\d" in a string
+                ast.parse(program)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            return False
+        return True
 
     async def _tried(self, programs: Sequence[Program], run: Run) -> Execution:
         """The first execution that fails, else the last one."""

@@ -172,6 +172,8 @@ class RewriteRetrieveRead:
         sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens, stop=(stop,) if stop else ())
         reply = await self._said(self.model, prompt, run, name="answer", sampling=sampling)
         text = before(reply.text, stop).strip()
+        if self._lacks(text) and stop:  # "She sold **42** apples."
+            text = reply.text.replace(stop, " ").strip()
         looked_up = zip(queries, found, strict=True) if self.mode == "rewrite" else ()
         thoughts = tuple(_thought(query, pages, evidence, evidence.held) for query, pages in looked_up)
         return run.propose(evidence.answer(text, run, self.form, shown=evidence.held, steps=thoughts))
@@ -280,7 +282,8 @@ class RewriteRetrieveRead:
         requested again without the marker.
         """
         (reply,) = await run.generate(model, prompt, name=name, sampling=sampling, logprobs="welcome")
-        if is_said(reply.text) or not sampling.stop or reply.finish_reason != "stop":
+        said = is_said(reply.text) and not (name == "answer" and self._lacks(reply.text))
+        if said or not sampling.stop or reply.finish_reason != "stop":
             return reply
         plain = sampling.model_copy(update={"stop": ()})
         with run.optional():
@@ -291,6 +294,10 @@ class RewriteRetrieveRead:
                 why="nothing was said yet: without the stop marker this time",
             )
         return reply
+
+    def _lacks(self, text: str) -> bool:
+        """Whether an answer that is a number or a letter is not in the text."""
+        return self.form.name in {"number", "choice"} and not self.form.extract(text)
 
     def sizes(self) -> Sequence[RewriteRetrieveRead]:
         """More passages, then the examples too."""

@@ -11,6 +11,7 @@ from itertools import zip_longest
 from reground.core.answers import Answer, AnswerForm, Citation, Thought, opening
 from reground.core.errors import IndexRefused, RetrievalError
 from reground.core.evidence import Passage, Retriever
+from reground.core.fences import without_fences
 from reground.core.language import tokens_of
 from reground.core.markers import cited_markers, without_unknown
 from reground.core.run import Run
@@ -198,9 +199,11 @@ async def find(run: Run, retriever: Retriever, query: str, *, k: int) -> list[Pa
 def clean_query(reply: str, *, fallback: str) -> str:
     """The query in a model's reply: its first line with content, without label, quotes and markers; else `fallback`.
 
-    A line that ends in a colon introduces the query, if another follows.
+    A line that ends in a colon introduces the query, if another follows. A line that is a fence, such as ```text, says
+    nothing.
     """
-    lines = (_LABEL.sub("", _MARKER.sub("", line)).strip().strip("\"'`“”*").strip() for line in reply.splitlines())
+    said_lines = without_fences(reply).splitlines()
+    lines = (_LABEL.sub("", _MARKER.sub("", line)).strip().strip("\"'`“”*").strip() for line in said_lines)
     queries = [line for line in lines if any(char.isalnum() for char in line)]
     said = [line for line in queries if not line.endswith((":", "："))]
     return next(iter(said or queries), fallback.strip())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from reground.core.fences import without_fences
 from reground.text.bm25 import first_words
 
 LONGEST = 64
@@ -21,8 +22,13 @@ _ANSWER = re.compile(r"\A[\s>*_#]*+answer[\s*_]*+[:：]", re.IGNORECASE)
 _ITEM = re.compile(r"\A\s*+(?:[-*•]\s++|\(?\d{1,2}[.)]\s++)")
 _NEXT = re.compile(r"\A[\s>*_#]*+question\s*+\d*+[\s*_]*+[:：]", re.IGNORECASE)
 _SEPARATOR = re.compile(r"[;；]")
-_OPEN = re.compile(r"(?:[:：]|\b(?:is|are|was|were))[\s_\"'“(]*+\Z", re.IGNORECASE)
-"""The end of a text that was about to say something: a label, or "the answer is"."""
+_OPEN = re.compile(
+    r"(?:[:：]|[$€£¥]|\b(?:is|are|was|were)"
+    r"|(?<=\w\s)(?-i:be|been|a|an|the|of|by|in|on|at|to|for|from|with|than|as|and|or|about|called|named))"
+    r"[\s_\"'“($€£¥]{0,20}+\Z",
+    re.IGNORECASE,
+)
+"""The end of a text that was about to say something: a label, "the answer is", or "it was built by"; not "Serie A"."""
 _NOTHING = re.compile(
     r"nil|null|n a|not (?:needed|necessary|required|applicable)|无|没有|不需要"
     r"|(?:none|nothing|no (?:search )?(?:query|queries|search|searches))(?: (?:is |are "
@@ -39,7 +45,7 @@ def parse_queries(text: str, *, most: int, stop: str = "") -> list[str]:
     one query, its first line. Never raises.
     """
     found: dict[str, str] = {}
-    for line in _listed(before(_BOLD.sub(r"\2:", text), stop).splitlines()):
+    for line in _listed(before(_BOLD.sub(r"\2:", without_fences(text)), stop).splitlines()):
         for piece in _SEPARATOR.split(line):
             query = _clean(piece)
             key = " ".join(re.findall(r"\w+", query.casefold()))
@@ -57,7 +63,7 @@ def before(text: str, stop: str) -> str:
 
 
 def is_said(text: str) -> bool:
-    """Whether the text says something and does not end in a label, such as "Answer:", or in "the answer is"."""
+    """Whether the text says something and does not end in a label, such as "Answer:", or in "the answer is the"."""
     return says_something(text) and not _OPEN.search(text)
 
 
