@@ -161,6 +161,9 @@ _LETTERS = re.compile(rf"^[(（]*+([A-H](?:{_BETWEEN_LETTERS}[A-H])*)(?![A-Za-z]
 _NUMBER = re.compile(r"(?:(?<![\w.)$%])[-+]|(?<=[$€£¥])-)?[$€£¥]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
 _GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:(?:\{,\}|\\[,;:! ]|[ \u00a0\u2009\u202f'’])\d{3})+(?!\d)")
 """A number whose thousands LaTeX, a space or an apostrophe sets apart, as in 12{,}000 and 12 000."""
+_BOXED = re.compile(r"\\boxed\{([^{}]*)\}")
+_REMARK = re.compile(r"(?<=[\d%.]) \([^()]*\)$")
+"""How a number was found, behind it: "42 (6 * 7)"."""
 _MARKERS_BACKWARDS = re.compile(
     r"\A\s*+\.?\s*+(?:\]\d++(?:[ \t]*+[,;][ \t]*+\d++)*+\[[ \t]*+(?:(?:[,;&]|dna[ \t])[ \t]*+(?=\]))?+)++"
 )
@@ -222,6 +225,8 @@ def extract_letters(text: str) -> str:
     """The chosen option letters A to H, sorted and without repeats, e.g. "AC"."""
     phrase = extract_phrase(text).replace("*", "")
     joined = _LETTERS.match(phrase)
+    if re.fullmatch(r"[a-h]", phrase):
+        return phrase.upper()
     letters: list[str] = (
         re.findall(r"[A-H]", joined.group(1)) if joined else re.findall(r"(?<![A-Za-z])[A-H](?![A-Za-z])", phrase)
     )
@@ -229,10 +234,11 @@ def extract_letters(text: str) -> str:
 
 
 def extract_number(text: str) -> str:
-    """The last number of the answer phrase, else of the text, without thousands separators and currency."""
-    for place in (extract_phrase(text), text):
-        plain = _GROUPED.sub(lambda found: re.sub(r"\D", "", found.group()), place.replace("\u2212", "-"))
-        numbers: list[str] = _NUMBER.findall(plain)
+    """The last number of the last box, else of the answer phrase, else of the text, without thousands separators and
+    currency. A box is LaTeX's, as models write it that have learnt from mathematics."""
+    plain = _GROUPED.sub(lambda found: re.sub(r"\D", "", found.group()), text.replace("\u2212", "-"))
+    for place in (*_BOXED.findall(plain)[-1:], _REMARK.sub("", extract_phrase(plain)), plain):
+        numbers: list[str] = _NUMBER.findall(place)
         if numbers:
             return re.sub(r"[,$€£¥]", "", numbers[-1])
     return ""
