@@ -97,6 +97,13 @@ async def test_what_follows_the_end_of_a_packed_reply_is_passed_over(more):
     assert await read_body(Pieces(ONE + b"".join(more)), LARGE) == b"one"
 
 
+@pytest.mark.parametrize(("named", "piece"), [("x-gzip", ONE), ("GZIP ", ONE), ("", b"one"), ("identity", b"one")])
+async def test_gzip_has_an_old_name_and_no_packing_several(named, piece):
+    reply = Pieces(piece)
+    reply.headers = {"Content-Encoding": named}
+    assert await read_body(reply, LARGE) == b"one"
+
+
 # The last block of no bytes is a packed nothing, of which there may be any number.
 @pytest.mark.parametrize("begin", [ONE, ONE[:10]], ids=["after the end", "before it"])
 async def test_pieces_that_unpack_to_nothing_count_as_well(begin):

@@ -667,6 +667,7 @@ async def test_the_whole_stack_over_http(tmp_path):
         ({"Retry-After": "-3"}, 0.0),
         ({"Retry-After": "soon"}, None),
         ({"Retry-After": "9", "retry-after-ms": "250"}, 0.25),
+        ({"Retry-After": "9", "retry-after-ms": "soon"}, 9.0),
         ({"Retry-After": "Wed, 21 Oct 2015 07:28:00 GMT"}, 0.0),
     ],
 )

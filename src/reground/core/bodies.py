@@ -20,6 +20,7 @@ MOST_LIMIT = 64 * MIB
 IDLE_SECONDS = 120.0
 LARGE = MIB
 ENCODING = "gzip"
+_GZIP = (ENCODING, "x-gzip")  # the same by RFC 9110, section 8.4.1.3
 
 
 class BadBody(Exception):
@@ -67,10 +68,10 @@ async def read_body(response: Response, most: int, *, idle: float = IDLE_SECONDS
     What follows the end of a packed body is passed over, as in browsers: padding, or a second member, legal but rare.
     idle: the most seconds without data.
     """
-    packed = response.headers.get("Content-Encoding", "identity").lower()
-    if packed not in ("identity", ENCODING):
+    packed = response.headers.get("Content-Encoding", "").strip().lower() or "identity"
+    if packed not in ("identity", *_GZIP):
         raise BadBody(f"packed its reply as {packed}, which it was not asked to", passing=False)
-    unpack = zlib.decompressobj(wbits=31) if packed == ENCODING else None
+    unpack = zlib.decompressobj(wbits=31) if packed in _GZIP else None
     parts: list[bytes] = []
     size = sent = 0
     while piece := await _piece(response.content, idle):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from email.utils import parsedate_to_datetime
 
 BURST_SECONDS = 10.0
@@ -69,15 +70,14 @@ class Bucket:
 
 def retry_after(headers: Mapping[str, str]) -> float | None:
     """Seconds to wait, from Retry-After (seconds or an HTTP date) or retry-after-ms."""
-    exact = headers.get("retry-after-ms")
+    for name, unit in (("retry-after-ms", 1000.0), ("Retry-After", 1.0)):
+        with suppress(ValueError):
+            if (told := headers.get(name)) is not None:
+                return max(0.0, float(told) / unit)
     given = headers.get("Retry-After")
+    if given is None:
+        return None
     try:
-        if exact is not None:
-            return max(0.0, float(exact) / 1000)
-        return None if given is None else max(0.0, float(given))
-    except ValueError:
-        pass
-    try:
-        return max(0.0, parsedate_to_datetime(str(given)).timestamp() - time.time())
+        return max(0.0, parsedate_to_datetime(given).timestamp() - time.time())
     except ValueError:
         return None
