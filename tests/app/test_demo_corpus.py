@@ -3,7 +3,7 @@ import re
 
 import pytest
 
-from reground.demo import corpus_path, default_question, questions_path
+from reground.demo import corpus_path, questions_path
 
 ARTICLES = {path.name: path.read_text(encoding="utf-8") for path in sorted(corpus_path().glob("*.md"))}
 QUESTIONS = [json.loads(line) for line in questions_path().read_text(encoding="utf-8").splitlines()]
@@ -58,10 +58,6 @@ def test_the_question_does_not_tell_its_answer(question):
 
 def test_most_articles_serve_a_question():
     assert len({name for question in QUESTIONS for name in gold(question)}) >= 25
-
-
-def test_the_default_question_is_one_of_them():
-    assert default_question() == QUESTIONS[0]["question"]
 
 
 @pytest.fixture(scope="module")

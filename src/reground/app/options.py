@@ -24,7 +24,8 @@ if TYPE_CHECKING:  # types of options that exist only in Python
     from reground.core.events import Observer
     from reground.retrieval.settings import IndexReport, Progress
 
-DEFAULT_MODEL = "gguf/qwen2.5-coder-0.5b"
+DEFAULT_MODEL = "gguf/qwen2.5-coder-1.5b"
+"""The smallest model that answers most of the demo's questions; docs/reproduction/reader.md has the measurements."""
 DEFAULT_METHOD = "rag"
 """The cheapest method that none has been shown to beat on small models; docs/reproduction has the measurements."""
 SQLITE = "sqlite"
@@ -223,7 +224,7 @@ class Demo(MethodName, ModelName, Fresh, Served):
     """The options of `demo`."""
 
     question: str | None = field(default=None, metadata={"argument": True})
-    """The number of one of its 20 questions, the first by default; or your own question about the demo's articles."""
+    """The number of one of its 20 questions, 2 by default; or your own question about the demo's articles."""
 
     model: str = DEFAULT_MODEL
 

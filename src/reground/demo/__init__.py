@@ -18,13 +18,6 @@ def questions_path() -> Path:
     return _packaged("questions.jsonl")
 
 
-def default_question() -> str:
-    """The question that the demonstration asks: the first of the file."""
-    with questions_path().open(encoding="utf-8") as lines:
-        first: dict[str, str] = json.loads(next(lines))
-    return first["question"]
-
-
 def measured(model: str, method: str) -> dict[str, Any] | None:
     """What `reground demo --all` found with a model and a method: right, of, date; None where it was not measured."""
     lines = _packaged("measured.jsonl").read_text(encoding="utf-8").splitlines()
