@@ -89,6 +89,22 @@ def test_a_trace_file_collects_trajectories(tmp_path: Path) -> None:
     assert [trajectory.question for trajectory in read_trajectories(trace)] == ["One?", "Two?"]
 
 
+@pytest.mark.parametrize("held", ["# Notes\n\nkeep this\n", "{}\n", '{"kind":"question"}\n{"version":2}\n', "x"])
+def test_a_file_of_something_else_is_no_trace_and_no_model_is_asked(tmp_path: Path, held: str) -> None:
+    (notes := tmp_path / "notes.md").write_text(held)
+    model = ScriptedModel(["Yes."])
+    with pytest.raises(ConfigurationError, match=r"notes\.md holds something else than trajectories"):
+        reground.ask("One?", method="direct", model=model, home=tmp_path, trace=notes)
+    assert (notes.read_text(), model.prompts) == (held, [])
+
+
+@pytest.mark.parametrize("held", ['{"version":2,"id":"ask-1","que', "\n"])
+def test_a_trace_that_a_crash_cut_short_takes_further_trajectories(tmp_path: Path, held: str) -> None:
+    (trace := tmp_path / "trace.jsonl").write_text(held)
+    reground.ask("One?", method="direct", model=ScriptedModel(["Yes."]), home=tmp_path, trace=trace)
+    assert len(trace.read_text().splitlines()) == 2
+
+
 def test_a_budget_that_ends_gives_the_best_answer_and_says_so(tmp_path: Path) -> None:
     model = ScriptedModel(lambda messages, sampling: "First thought.\n\nSecond thought.")
     result = reground.ask(

@@ -131,6 +131,13 @@ def test_what_cannot_be_asked_is_refused_before_a_model_is_brought(options, monk
         (["--support", "model", "--support-threshold", "7"], "at most 1, not 7"),
         (["--form", "frase"], "no answer form is called 'frase'"),
         (["--rerank", "cross"], "cross"),
+        (["--model", "opnai/x"], "did you mean openai"),
+        (["--method", "rewrite_retrieve_read", "--rewriter", "opnai/x"], "did you mean openai"),
+        (["--set", "k=many"], "k of rag cannot be 'many'"),
+        (["--trace", "docs"], "cannot write the trace docs"),
+        (["--trace", "docs/bridges.md"], "docs/bridges.md holds something else than trajectories"),
+        (["--conversation", "docs/bridges.md"], "docs/bridges.md holds something else than a conversation"),
+        (["--conversation", "docs/bridges.md", "--resume"], "docs/bridges.md holds something else than a conversation"),
     ],
 )
 def test_wrong_options_are_refused_in_a_line(

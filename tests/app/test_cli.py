@@ -63,6 +63,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (["demo", "Why?", "--method", "raar"], "did you mean rar"),
         (["index", "docs", "--out", "docs/danube.md"], "docs/danube.md"),
         (["methods", "cr_planner+rank"], "did you mean ranking"),
+        (["ask", "Why?", "--corpus", "docs", "--rerank-by", "fusd"], "'--rerank-by': 'fusd' is not one of"),
+        (["eval", "--questions", "nowhere.csv", "--corpus", "nowhere", "--model", "opnai/x"], "did you mean openai"),
+        (["eval", "--questions", "q.jsonl", "--corpus", "nowhere"], "nowhere: there is no such corpus"),
         (["eval", "--task", "x", "--repeats", "0"], "--repeats"),
     ],
 )
@@ -262,6 +265,14 @@ def test_index_builds_updates_and_reports(capsys: pytest.CaptureFixture[str], ho
         arguments = ["ask", "Where does the Rhine flow?", "--corpus", "docs.idx", "--method", "rag", "--json"]
         assert run([*arguments, "--model", "openai/mock", "--base-url", server.url]) == 0
     assert json.loads(capsys.readouterr().out)["citations"][0]["title"] == "Rhine"
+
+
+def test_an_index_is_not_indexed_as_if_its_files_were_documents(capsys: pytest.CaptureFixture[str], home: Path) -> None:
+    assert run(["index", "docs", "--out", "docs.idx"]) == 0
+    for where in (["--out", "other.idx"], ["--report"]):
+        assert run(["index", "docs.idx", *where]) == 2
+        assert "docs.idx is an index: give the documents" in capsys.readouterr().err
+    assert not (home / "other.idx").exists()
 
 
 def test_decontamination_drops_what_overlaps_a_benchmark_and_lists_it(

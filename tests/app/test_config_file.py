@@ -137,6 +137,16 @@ def test_a_wrong_value_is_said_in_one_line(
     assert "Traceback" not in said and "internal error" not in said
 
 
+def test_a_path_may_begin_with_the_home_of_the_user(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HOME", str(home / "me"))
+    (home / "own.toml").write_text('model = "openai/mock"\nmethod = "direct"\ntrace = "~/kept/trace.jsonl"\n')
+    with serving(MockOpenAI()) as server:
+        for given in (["--config", "own.toml"], ["--model=openai/mock", "-mdirect", "--trace=~/kept/trace.jsonl"]):
+            assert run(["ask", "Why?", *given, "--base-url", server.url]) == 0
+    assert len((home / "me" / "kept" / "trace.jsonl").read_text().splitlines()) == 2
+    assert not (home / "~").exists()
+
+
 def test_a_byte_order_mark_is_no_content(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (home / "reground.toml").write_text('method = "no-such"\n', encoding="utf-8-sig")
     assert run(["ask", "Why?"]) == 2

@@ -60,7 +60,7 @@ def test_memory_and_articles_stand_side_by_side_with_their_marks(
 ) -> None:
     monkeypatch.setenv("TTY_COMPATIBLE", "1")  # a terminal, where prose is wrapped,
     monkeypatch.setenv("TERM", "dumb")  # without colours
-    assert run(["demo", *RAG]) == 0
+    assert run(["demo", "1", *RAG]) == 0
     said = capsys.readouterr().out
     memory, _, articles = said.partition("rag: with the articles")
     assert QUESTIONS[0]["question"] in " ".join(said.split())
@@ -81,6 +81,11 @@ def test_a_question_is_chosen_by_its_number_or_its_words(capsys: pytest.CaptureF
         said = json.loads(capsys.readouterr().out)
         assert (said["number"], said["expected"]) == (9, ["Earl of Pembroke"])
         assert [(each["method"], each["right"]) for each in said["answers"]] == [("direct", False), ("rag", False)]
+
+
+def test_without_a_question_it_asks_one_that_the_default_model_knows(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["demo", *RAG, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["question"] == QUESTIONS[1]["question"]
 
 
 def test_a_question_of_ones_own_has_no_expected_answer_and_no_mark(capsys: pytest.CaptureFixture[str]) -> None:
@@ -112,7 +117,7 @@ def test_the_questions_are_listed(capsys: pytest.CaptureFixture[str], server: Mo
 @pytest.mark.parametrize("around", [{"NO_COLOR": "1"}, {"TERM": "dumb"}, {"PYTHONIOENCODING": "ascii"}])
 def test_a_pipe_gets_no_colours_and_an_old_terminal_no_signs_it_lacks(around: dict[str, str]) -> None:
     done = subprocess.run(
-        command(*RAG), capture_output=True, check=False, timeout=120, env={**os.environ, "COLUMNS": "80", **around}
+        command("1", *RAG), capture_output=True, check=False, timeout=120, env={**os.environ, "COLUMNS": "80", **around}
     )
     said = done.stdout.decode()
     assert done.returncode == 0, done.stderr
@@ -141,6 +146,17 @@ def test_all_questions_are_counted_with_an_interval_and_replayed(
     assert rag["right"] == sum(each["right"] for each in rag["answers"]) >= 1
     assert run(["demo", "--all", *RAG, "--fresh"]) == 0
     assert len(server.received) == 2 * asked
+
+
+def test_the_time_of_all_questions_is_the_time_that_passed(capsys: pytest.CaptureFixture[str]) -> None:
+    with serving(MockOpenAI(knows, latency=0.5)) as slow:
+        began = time.monotonic()
+        assert run(["demo", "--all", *RAG, "--base-url", slow.url, "--json"]) == 0
+        passed = time.monotonic() - began
+        first = json.loads(capsys.readouterr().out)["methods"]
+        assert 2 * 0.5 <= sum(each["seconds"] for each in first) <= passed + 0.1
+        assert run(["demo", "--all", *RAG, "--base-url", slow.url]) == 0
+    assert capsys.readouterr().out.count("tokens, 0 s (20 replayed)") == 2
 
 
 def test_ctrl_c_ends_all_questions_at_once_and_the_command_goes_on() -> None:

@@ -11,6 +11,7 @@ from rich.console import Console
 from reground.app.cli import run
 from reground.app.cli.tree_display import show_tree
 from reground.core.evidence import Passage
+from reground.core.trajectory import Trajectory, write_trajectories
 from reground.methods.cr_planner.states import Observation, State
 from reground.methods.cr_planner.tree import encode
 from reground.treesearch.files import read_tree, tree_from_dict, tree_to_dict, write_tree
@@ -53,6 +54,25 @@ def test_hostile_text_stays_text_and_within_its_line() -> None:
     whole = shown(tree, full=True)
     assert "".join(whole).count("漢字") == 40
     assert not {"\x1b", "\x07", "\u202e"} & set("".join(whole))
+
+
+def test_a_file_that_cannot_be_read_is_named_and_the_others_are_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for number, name in enumerate(("a", "b", "c")):
+        trajectory = Trajectory(id=f"{name}~0", question=f"Question {number}?", method="direct")
+        write_trajectories(tmp_path / "runs" / name / "trajectories.jsonl", [trajectory])
+        write_tree(tmp_path / "out" / "trees" / f"{name}.json", chain(2), encode)
+    (tmp_path / "runs" / "b" / "trajectories.jsonl").write_text("{\n")
+    (tmp_path / "out" / "trees" / "b.json").write_text('{"format": "reground-tree')
+    for place, broken in (("runs", "trajectories.jsonl"), ("out", "b.json")):
+        assert run(["show", str(tmp_path / place)]) == 2
+        said = capsys.readouterr()
+        assert len(said.out.splitlines()) == 2
+        assert broken in said.err and len(said.err.splitlines()) == 1
+    assert run(["show", str(tmp_path / "runs"), "c~0"]) == 2
+    said = capsys.readouterr()
+    assert "Question 2?" in said.out and "not a trajectory" in said.err
 
 
 def test_what_lies_deeper_is_counted() -> None:

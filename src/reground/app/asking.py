@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reground.app import catalogue
-from reground.app.corpora import ANSWERING, check_reranker, corpus_retriever, folder_of, reranked
+from reground.app.corpora import ANSWERING, check_corpus, check_reranker, corpus_retriever, folder_of, reranked
 from reground.app.empty import nothing_said
 from reground.app.identity import identity, plain
 from reground.app.inputs import as_budget, as_corpus, as_form, as_model, as_options
@@ -24,13 +24,14 @@ from reground.app.options import Ask
 from reground.app.run_folder import Hold, alone, in_use
 from reground.app.searching import other_retriever
 from reground.app.supporting import Check, check_support, open_check, with_support
+from reground.app.traces import check_trace
 from reground.core.answers import Citation, Sentence, Thought, abstains
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.language import LanguageModel, Usage
 from reground.core.lines import replace_lines
 from reground.core.method import Method
-from reground.core.places import runs_dir
+from reground.core.places import expanded, runs_dir
 from reground.core.run import Run
 from reground.core.solve import Solved, solve
 from reground.core.storable import storable, storable_text
@@ -186,7 +187,7 @@ async def answer(order: Ask, *, hold: Hold = in_use) -> Result:
     The run's id is a hash of everything that shapes the run. The same order therefore resumes an interrupted run and
     pays for no call twice; a finished run is replayed.
     """
-    order, budget, options = _checked(order), as_budget(order.budget), as_options(order.model_options) or ModelOptions()
+    order, budget, options = checked(order), as_budget(order.budget), as_options(order.model_options) or ModelOptions()
     for spec in (order.model, order.rewriter):
         if isinstance(spec, str):
             catalogue.check_price(spec, options, budget)
@@ -233,7 +234,7 @@ async def answer(order: Ask, *, hold: Hold = in_use) -> Result:
     )
 
 
-def _checked(order: Ask) -> Ask:
+def checked(order: Ask) -> Ask:
     """Return the order with its models converted. Raises ConfigurationError before anything is opened."""
     question = storable_text(order.question)
     if not question.strip():
@@ -244,11 +245,13 @@ def _checked(order: Ask) -> Ask:
     as_budget(order.budget)
     rewriter = None if order.rewriter is None else as_model(order.rewriter, options)
     order = replace(order, question=question, method=method, model=as_model(order.model, options), rewriter=rewriter)
+    order = order if order.trace is None else replace(order, trace=expanded(order.trace))
     catalogue.check_rewriter(rewriter, [method])
     check_reranker(order)
     check_support(order)
     journals_of(order)
-    _check_trace(order.trace)
+    check_trace(order.trace)
+    check_corpus(order.corpus)
     return order
 
 
@@ -366,17 +369,6 @@ async def close(part: object) -> None:
     aclose = getattr(part, "aclose", None)
     if aclose is not None:
         await aclose()
-
-
-def _check_trace(trace: str | Path | None) -> None:
-    """Refuse a trace file that cannot be written, before any cost arises."""
-    if trace is None:
-        return
-    try:
-        Path(trace).parent.mkdir(parents=True, exist_ok=True)
-        Path(trace).open("a").close()
-    except OSError as error:
-        raise ConfigurationError(f"cannot write the trace {trace}: {error.strerror}") from None
 
 
 def _sandbox_if_needed(method: str) -> Sandbox | None:

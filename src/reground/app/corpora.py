@@ -77,6 +77,13 @@ async def corpus_retriever(
             pause = min(2 * pause, _LATE)
 
 
+def check_corpus(corpus: object) -> None:
+    """Refuse a path at which nothing is, before a model is downloaded or loaded. Raises DataError."""
+    path = folder_of(corpus)
+    if path is not None and not path.exists():
+        raise DataError("there is no such corpus: give a folder of documents, a JSONL file or an index", path=path)
+
+
 def check_reranker(order: Reranking) -> None:
     """Refuse an unknown preset or kind of reranker before anything is indexed. Raises ConfigurationError."""
     if order.retrieval is not None:
@@ -171,9 +178,8 @@ def _open(
 
     if (address := address_of(path)) is not None:
         return _suiting(_pulled(address, on_index, on_report), address, language, retrieval)
+    check_corpus(path)
     path = expanded(path)
-    if not path.exists():
-        raise DataError("there is no such corpus: give a folder of documents, a JSONL file or an index", path=path)
     if is_index(path):
         return _suiting(open_index(path), path, language, retrieval)
     settings = settings if settings is not None else default_settings(retrieval)

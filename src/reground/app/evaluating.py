@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reground.app import catalogue
-from reground.app.corpora import ANSWERING, check_reranker, corpus_retriever, folder_of, reranked
+from reground.app.corpora import ANSWERING, check_corpus, check_reranker, corpus_retriever, reranked
 from reground.app.identity import PARTS, identity
 from reground.app.meanings import field_names
 from reground.app.options_web import Web
 from reground.app.searching import other_retriever
-from reground.core.errors import ConfigurationError, DataError, did_you_mean
+from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.journal import fingerprint
 from reground.evaluation.compare import Cell, Configured
 from reground.evaluation.questions import MEASURED
@@ -121,7 +121,7 @@ async def open_bench(
 
     models: the models by role (model, judge, rewriter). settings: the settings of each method.
     """
-    _check_corpus(order.corpus)
+    check_corpus(order.corpus)
     check_reranker(order)
     documents = order.corpus if order.corpus is not None else getattr(task, "corpus", None)
     retriever = None
@@ -185,12 +185,6 @@ async def open_documents(
         corpus, on_index, language=order.language, retrieval=order.retrieval, on_report=on_report
     )
     return reranked(found, order, usual=usual)
-
-
-def _check_corpus(corpus: Path | None) -> None:
-    """Refuse a corpus that does not exist on this machine, even if no method would search it."""
-    if (folder := folder_of(corpus)) is not None and not folder.exists():
-        raise DataError("there is no such corpus", path=corpus)
 
 
 @contextmanager

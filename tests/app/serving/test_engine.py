@@ -190,6 +190,9 @@ async def test_what_cannot_be_offered_is_refused_before_anything_is_served(tmp_p
         (Offering(corpus=["docs"], web="ddgs"), "give one of them"),
         (Offering(method=["direct"], model=["no/such"], support="wrods"), "no check of support"),
         (Offering(method=["direct"], model=["no/such"], rerank="wrong"), "wrong"),
+        (Offering(method=["direct"], model=["gguf/smollm2", "opnai/x"]), "did you mean openai"),
+        (Offering(method=["direct"], settings={"temperature": "warm"}), "temperature"),
+        (Offering(method=["direct"], model=["openai/x"], budget=Budget(usd=1)), "--price"),
     ]
     for order, why in wrong:
         with pytest.raises(ConfigurationError, match=why):

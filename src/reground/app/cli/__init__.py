@@ -148,7 +148,7 @@ def _is_usage(error: Exception) -> bool:
 
 
 def _show_usage(error: Any) -> int:
-    error.message = _short(str(error.message))
+    error.message = _short(str(error.message).removeprefix("Value error, "))  # pydantic's words
     error.show()
     if type(error).__name__ == "NoArgsIsHelpError":  # it shows only the help
         _say("error: a command is missing: name one of those above")

@@ -43,8 +43,8 @@ def ask(context: typer.Context, order: Ask, output: Printed, voice: Quiet, confi
 
 def _answer(order: Ask, *, as_json: bool = False, steps: bool = False, quiet: bool = False) -> None:
     from reground.app import catalogue
-    from reground.app.asking import answer, critic_models
-    from reground.app.cli.preparing import bring_model
+    from reground.app.asking import answer, checked, critic_models
+    from reground.app.cli.preparing import bring_models
     from reground.app.cli.progress import AskProgress
     from reground.core.errors import ConfigurationError
 
@@ -53,13 +53,10 @@ def _answer(order: Ask, *, as_json: bool = False, steps: bool = False, quiet: bo
     if not any(each is not None for each in searched) and "retriever" in catalogue.needs(order.method):
         raise ConfigurationError(f"the method {order.method} needs documents: give --corpus DIR or --web ENGINE")
     catalogue.check_settings(order.method, order.settings or {})  # and these before all documents are read
-    for spec in filter(None, (order.model, order.rewriter)):
-        catalogue.provider_module(str(spec))
+    checked(order)
     out, err = common.consoles()
     with AskProgress(err, shown=not quiet and not as_json) as progress:
-        for spec in (order.model, order.rewriter, *critic_models(order.settings or {})):
-            if isinstance(spec, str):
-                bring_model(spec, progress.on_pull)
+        bring_models((order.model, order.rewriter, *critic_models(order.settings or {})), progress.on_pull)
         watched = replace(order, observer=progress.on_event, on_index=progress.on_index, on_report=progress.on_report)
         result = asyncio.run(answer(watched))
     if as_json:

@@ -70,12 +70,16 @@ def _offering(order: Chat) -> Offering:
     from reground.app.inputs import as_budget, as_form, as_options
     from reground.app.options_serving import Offering
     from reground.app.supporting import check_support
+    from reground.app.traces import check_trace
     from reground.core.budget import Budget
     from reground.models.options import ModelOptions
 
     as_form(order.form)
     check_support(order)
     catalogue.check_rewriter(order.rewriter, [catalogue.named(order.method)])
+    if order.rewriter is not None:
+        catalogue.provider_module(str(order.rewriter))
+    check_trace(order.trace)
     searched = {each.name: getattr(order, each.name) for kind in (Language, Reranking, Web) for each in fields(kind)}
     return Offering(
         method=[order.method],

@@ -21,10 +21,14 @@ if TYPE_CHECKING:
 
     from reground.app.asking import Result
     from reground.app.cli.eval_job import Job
+    from reground.evaluation.progress import Progress
     from reground.evaluation.task import Example
 
 MEMORY = "direct"
 """The method that stands beside the chosen one: it retrieves nothing."""
+SHOWN = "2"
+"""The question asked by default. The default model has it right, as it has most; what is shown at the end says how
+many."""
 
 
 @flattened
@@ -53,17 +57,12 @@ def demo(context: typer.Context, order: Demo, output: Json) -> None:
         else:
             _ask_one(order, methods, examples, out, err, as_json=output.as_json)
     if order.model == DEFAULT_MODEL and not output.as_json:
-        better = (None if named else found_words()) or f"{_larger()}, or a server of yours: reground models"
-        common.say(err, f"This model has half a billion parameters and is often wrong. Try {better}.")
-
-
-def _larger() -> str:
-    """A model that does better here, and how much."""
-    from reground.demo import measured
-
-    model = "gguf/qwen2.5-coder-1.5b"
-    found = measured(model, "rag")
-    return f"--model {model} (1.1 GB)" + (f", which has {found['right']} of {found['of']} right" if found else "")
+        better = (None if named else found_words()) or "a server of yours (reground models)"
+        common.say(
+            err,
+            "This model has 1.5 billion parameters and is often wrong. "
+            f"Try {better}, or where it is too slow --model gguf/qwen2.5-coder-0.5b.",
+        )
 
 
 def _examples() -> Sequence[Example]:
@@ -77,7 +76,7 @@ def _chosen(asked: str | None, examples: Sequence[Example]) -> tuple[str, int | 
     """The question, and its number if it is one of the demo's."""
     from reground.core.errors import ConfigurationError
 
-    words = "1" if asked is None else asked.strip()
+    words = SHOWN if asked is None else asked.strip()
     for number, example in enumerate(examples, start=1):
         if words in (str(number), example.question):
             return example.question, number
@@ -112,12 +111,12 @@ def _ask_one(
 def _answered(order: Demo, question: str, method: str, err: Console, *, phrase: bool, quiet: bool) -> Result:
     """Ask one method. phrase: end with a short answer that can be marked, as `eval` has it."""
     from reground.app.asking import answer
-    from reground.app.cli.preparing import bring_model
+    from reground.app.cli.preparing import bring_models
     from reground.app.cli.progress import AskProgress
     from reground.demo import corpus_path
 
     with AskProgress(err, shown=not quiet) as progress:
-        bring_model(order.model, progress.on_pull)
+        bring_models((order.model,), progress.on_pull)
         asked = Ask(
             question,
             method=method,
@@ -148,16 +147,18 @@ def _ask_all(order: Demo, methods: Sequence[str], out: Console, err: Console, *,
     if order.fresh:
         shutil.rmtree(job.out, ignore_errors=True)
     task = load_task(job.order.task, None)
+    spent: dict[str, Progress] = {}
     try:
-        result = asyncio.run(run_job([task], job, err))
+        watch = run_job([task], job, err, lambda index, now: spent.update({methods[index]: now}))
+        result = asyncio.run(watch)
     except ConfigurationError as error:
         if "contains another run" in str(error):  # of another version, or on another server
             raise ConfigurationError(f"{job.out} was begun with other settings: --fresh discards it") from error
         raise
     if as_json:
-        print_json_of_all(order.model, task.examples(), result)
+        print_json_of_all(order.model, task.examples(), result, spent)
     else:
-        show_all(out, order.model, task.examples(), result)
+        show_all(out, order.model, task.examples(), result, spent)
     if not tell_what_failed(err, result):
         raise typer.Exit(EXIT_FAILED_QUESTIONS)
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from reground.app.asking import Result
     from reground.evaluation.compare import CompareResult
+    from reground.evaluation.progress import Progress
     from reground.evaluation.records import Record
     from reground.evaluation.runner import RunResult
     from reground.evaluation.task import Example
@@ -80,8 +81,10 @@ def print_json(question: str, number: int | None, golds: Sequence[str] | None, r
     say(json_text({"question": question, "number": number, "expected": expected, "answers": answers}, indent=2))
 
 
-def show_all(console: Console, model: str, examples: Sequence[Example], result: CompareResult) -> None:
-    """Print a mark for every question and method, and how many were right."""
+def show_all(
+    console: Console, model: str, examples: Sequence[Example], result: CompareResult, spent: Mapping[str, Progress]
+) -> None:
+    """Print a mark for every question and method, and how many were right. spent: what each method took now."""
     runs = _runs(result)
     table = Table(box=None, padding=(0, 1, 0, 0), title=f"The demo's questions with {model}", title_justify="left")
     table.add_column("", justify="right")
@@ -97,16 +100,18 @@ def show_all(console: Console, model: str, examples: Sequence[Example], result: 
     console.print(table)
     console.print(Rule(style="dim"))
     for method, run in runs.items():
-        console.print(_tally(method, _counted(run)))
+        console.print(_tally(method, _counted(run, spent.get(method))))
     console.print(Text("Right: the words of the expected answer stand in the short answer.", style="dim"))
 
 
-def print_json_of_all(model: str, examples: Sequence[Example], result: CompareResult) -> None:
-    """Print the marks of every question and method, and how many were right, as JSON."""
+def print_json_of_all(
+    model: str, examples: Sequence[Example], result: CompareResult, spent: Mapping[str, Progress]
+) -> None:
+    """Print the marks of every question and method, and how many were right, as JSON. spent: as in `show_all`."""
     methods = [
         {
             "method": method,
-            **_counted(run),
+            **_counted(run, spent.get(method)),
             "answers": [{"id": each.example, "answer": each.answer, "right": _scored(each)} for each in run.records],
             "folder": str(run.path),
         }
@@ -144,8 +149,12 @@ def _scored(record: Record | None) -> bool | None:
     return None if score is None or score.value is None else score.value == 1.0
 
 
-def _counted(run: RunResult) -> dict[str, Any]:
-    """How many are right, with the interval of the share, and what it cost. A failed question is not right."""
+def _counted(run: RunResult, spent: Progress | None) -> dict[str, Any]:
+    """How many are right, with the interval of the share, and what it cost. A failed question is not right.
+
+    seconds: the time that passed, not the sum over questions that were in work at once. replayed: how many questions
+    an earlier command had answered, which is no part of that time.
+    """
     from reground.evaluation.statistics import share_interval
 
     right = sum(_scored(record) is True for record in run.records)
@@ -157,7 +166,8 @@ def _counted(run: RunResult) -> dict[str, Any]:
         "low": share.low,
         "high": share.high,
         "tokens": run.summary.usage.tokens,
-        "seconds": round(run.summary.seconds, 1),
+        "seconds": round(spent.elapsed, 1) if spent is not None else 0.0,
+        "replayed": spent.resumed if spent is not None else 0,
     }
 
 
@@ -167,7 +177,8 @@ def _tally(method: str, counted: Mapping[str, Any]) -> Text:
         text.append(f"  (95 % interval {100 * counted['low']:.0f} to {100 * counted['high']:.0f} %)")
     if counted["failed"]:
         text.append(f"  {counted['failed']} failed", "yellow")
-    return text.append(f"  {human_tokens(counted['tokens'])} tokens, {human_time(counted['seconds'])}", "dim")
+    text.append(f"  {human_tokens(counted['tokens'])} tokens, {human_time(counted['seconds'])}", "dim")
+    return text.append(f" ({counted['replayed']} replayed)" if counted["replayed"] else "", "dim")
 
 
 def _verdict(console: Console, golds: Sequence[str], *, right: bool) -> Text:

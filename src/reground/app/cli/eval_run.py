@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from reground.app.cluster.pool import Pool
     from reground.app.evaluating import Bench
     from reground.app.options_evaluation import Results
-    from reground.evaluation.compare import Cell, CompareResult, Configured
+    from reground.evaluation.compare import Cell, CellObserver, CompareResult, Configured
+    from reground.evaluation.progress import Progress
     from reground.evaluation.tables import Report
     from reground.evaluation.task import Task
 
@@ -31,6 +32,7 @@ def go(job: Job) -> None:
     """Estimate, ask, run and report. Raises typer.Exit if questions failed or a cell was not run."""
     from reground.app import catalogue
     from reground.app.cli.eval_costs import confirm, estimate_table, estimates
+    from reground.app.corpora import check_corpus
     from reground.app.evaluating import settings_by_method
     from reground.app.journals import journals_of
     from reground.evaluation.tasks import load_task
@@ -40,6 +42,9 @@ def go(job: Job) -> None:
     for spec in filter(None, (order.model, order.rewriter)):
         catalogue.check_price(spec, order.model_options, order.budget)
     catalogue.check_rewriter(order.rewriter, job.methods)
+    for spec in filter(None, (order.model, order.rewriter, order.judge)):
+        catalogue.provider_module(spec)
+    check_corpus(order.corpus)  # wrong names and paths are refused before a model is downloaded
     journals_of(order)  # a wrong address is refused before anything is read
     settings_by_method(order.settings, job.methods)
     task = load_task(order.task, order.data)
@@ -71,8 +76,11 @@ def _training_name(job: Job) -> str:
     return job.tune_task or (own if own in task_names() else job.order.task)
 
 
-async def run_job(tasks: Sequence[Task], job: Job, err: Console) -> CompareResult:
-    """Open what a job needs and run its cells. tasks: its own, and the one to tune on if it tunes."""
+async def run_job(tasks: Sequence[Task], job: Job, err: Console, observer: CellObserver | None = None) -> CompareResult:
+    """Open what a job needs and run its cells.
+
+    tasks: its own, and the one to tune on if it tunes. observer: is told the progress beside the user.
+    """
     from reground.app.cli.preparing import open_benches
     from reground.app.cluster.opening import opened_pool, placed
 
@@ -85,7 +93,7 @@ async def run_job(tasks: Sequence[Task], job: Job, err: Console) -> CompareResul
             cell: placed(bench.configure(cell, job.base, job.order.budget), pool, job.order.task, cell, bench.tuned)
             for cell in job.cells
         }
-        return await _run_cells(bench, ready, job, err)
+        return await _run_cells(bench, ready, job, err, observer)
 
 
 async def _tune(bench: Bench, job: Job, err: Console, pool: Pool | None) -> dict[Cell, int]:
@@ -129,12 +137,20 @@ async def _tune(bench: Bench, job: Job, err: Console, pool: Pool | None) -> dict
         )
 
 
-async def _run_cells(bench: Bench, ready: Mapping[Cell, Configured], job: Job, err: Console) -> CompareResult:
+async def _run_cells(
+    bench: Bench, ready: Mapping[Cell, Configured], job: Job, err: Console, observer: CellObserver | None
+) -> CompareResult:
     from reground.app.cli.eval_progress import EvalProgress, Work
     from reground.evaluation.compare import CompareResult, compare
     from reground.evaluation.runner import choose, evaluate
 
     runs = len(choose(bench.task, job.base)) * job.base.repeats
+
+    def tell(index: int, now: Progress) -> None:
+        progress.on_progress(index, now)
+        if observer is not None:
+            observer(index, now)
+
     with EvalProgress(err, dict(enumerate(Work(cell, runs) for cell in ready)), shown=not job.quiet) as progress:
         if job.baseline is not None:
             return await compare(
@@ -143,7 +159,7 @@ async def _run_cells(bench: Bench, ready: Mapping[Cell, Configured], job: Job, e
                 job.out,
                 baseline=job.baseline,
                 sandbox=bench.sandbox,
-                observer=progress.on_progress,
+                observer=tell,
                 journals=job.journals,
             )
         ((cell, one),) = ready.items()
@@ -153,7 +169,7 @@ async def _run_cells(bench: Bench, ready: Mapping[Cell, Configured], job: Job, e
             one.settings,
             job.out,
             sandbox=bench.sandbox,
-            observer=lambda now: progress.on_progress(0, now),
+            observer=partial(tell, 0),
             elsewhere=one.elsewhere,
             journals=job.journals,
         )

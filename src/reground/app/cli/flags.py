@@ -22,6 +22,7 @@ import typer
 from reground.app.cli.config import SETTINGS, parse_settings
 from reground.app.inputs import from_mapping
 from reground.app.meanings import field_names, meanings
+from reground.core.places import expanded
 
 INNER = "__"
 """Separates, in a parameter's name, the name of a field from the name of a field of its record."""
@@ -101,10 +102,11 @@ def _or_none(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
 
 def path(text: Any) -> Path:
     """The value of an option that is a path. Refused is an empty one, as of "$DOCS" where DOCS is unset: pathlib takes
-    it for the current folder. Raises typer.BadParameter."""
+    it for the current folder. A ~ that no shell expanded, as in --trace=~/t.jsonl and in a configuration file, is the
+    user's home. Raises typer.BadParameter, ConfigurationError."""
     if not str(text).strip():
         raise typer.BadParameter("a path is empty; the current folder is .")
-    return Path(text)
+    return expanded(text)
 
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY

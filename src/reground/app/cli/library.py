@@ -83,13 +83,15 @@ def _pushable(given: str) -> str:
 
 def _settings(order: Index) -> tuple[IndexSettings, Path]:
     """How the index is made and where: as the options say, or without a place the one that `ask` keeps."""
-    from reground.app.corpora import cached_index_path, default_settings
+    from reground.app.corpora import cached_index_path, default_settings, is_index
     from reground.core.errors import ConfigurationError
     from reground.core.places import expanded
     from reground.retrieval.settings import IndexSettings
     from reground.retrieval.stores import address_of
 
     language = order.language or IndexSettings.language
+    if is_index(order.source):  # its own files would be read as documents
+        raise ConfigurationError(f"{order.source} is an index: give the documents that it was made of")
     if order.out is not None and address_of(order.out) is not None:
         raise ConfigurationError("--out is a folder on this machine; --push uploads the index that is in it")
     if order.out is None:

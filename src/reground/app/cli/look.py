@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from reground.app.cli import _common as common
+from reground.app.cli.codes import EXIT_SURROUNDINGS
 
 if TYPE_CHECKING:
     from rich.console import Console
 
     from reground.core.trajectory import Trajectory
+    from reground.treesearch.tree import Tree
 
 
 def show(
@@ -36,6 +39,7 @@ def show(
 ) -> None:
     """Show trajectories or trees: one line each, or one of them step by step or node by node.
 
+    A file of a folder that cannot be read is named, the others are shown, and the exit code is 2.
     A node's line has its mean reward, its visits and what it says; the branch that UCB1 would try next comes first.
 
     Example:  reground show trace.jsonl -n 1   ·   reground show runs/rar q12~0   ·   reground show runs/critics q7
@@ -49,15 +53,55 @@ def show(
         return
     seen: list[str] = []
     shown = 0
-    for count, trajectory in enumerate(trajectories(place), start=1):
+    files = _Files()
+    for count, trajectory in enumerate(chain.from_iterable(map(files.trajectories, _files(place))), start=1):
         seen.append(trajectory.id)
         if id is None and number is None:
             show_line(console, count, trajectory)
         elif count == number or (id is not None and id in (trajectory.id, trajectory.metadata.get("example"))):
             show_trajectory(console, trajectory)
             shown += 1
-    if not seen or (not shown and not (id is None and number is None)):
+    if (not seen and not files.unreadable) or (seen and not shown and not (id is None and number is None)):
         raise _absent(place, seen, id)
+    files.end()
+
+
+class _Files:
+    """Reads files one by one, and says which cannot be read."""
+
+    def __init__(self) -> None:
+        self.unreadable = 0
+
+    def trajectories(self, file: Path) -> Iterator[Trajectory]:
+        """Those of a file, up to the first line that cannot be read."""
+        from reground.core.errors import DataError
+        from reground.core.trajectory import read_trajectories
+
+        try:
+            yield from read_trajectories(file)
+        except DataError as error:
+            self._say(error)
+
+    def tree(self, file: Path) -> Tree[object] | None:
+        """The tree in a file; None if it cannot be read."""
+        from reground.treesearch.files import TreeFileError, read_tree
+
+        try:
+            return read_tree(file)
+        except TreeFileError as error:
+            self._say(error)
+            return None
+
+    def end(self) -> None:
+        """Raise typer.Exit if a file could not be read."""
+        if self.unreadable:
+            raise typer.Exit(EXIT_SURROUNDINGS)
+
+    def _say(self, error: Exception) -> None:
+        from reground.app.cli.terminal import say
+
+        say(f"error: {' '.join(str(error).split())}", error=True)
+        self.unreadable += 1
 
 
 def _show_trees(
@@ -73,23 +117,22 @@ def _show_trees(
     from urllib.parse import unquote
 
     from reground.app.cli.tree_display import DEPTH, show_tree, tree_line
-    from reground.core.errors import DataError
-    from reground.treesearch.files import TreeFileError, read_tree
 
     names = [unquote(file.stem) for file in files]
     alone = not place.is_dir()
-    try:
-        if not alone and id is None and number is None:
-            for name, file in zip(names, files, strict=True):
-                tree_line(console, name, read_tree(file))
-            return
-        wanted = [i for i, name in enumerate(names, start=1) if (alone and id is None) or name == id or i == number]
-        if not wanted:
-            raise _absent(place, names, id)
-        for i in wanted:
-            show_tree(console, read_tree(files[i - 1]), depth=depth if depth is not None or full else DEPTH, full=full)
-    except TreeFileError as error:
-        raise DataError(str(error)) from None
+    listed = not alone and id is None and number is None
+    wanted = [i for i, name in enumerate(names, start=1) if (alone and id is None) or name == id or i == number]
+    if not wanted and not listed:
+        raise _absent(place, names, id)
+    reading = _Files()
+    for i in range(1, len(files) + 1) if listed else wanted:
+        if (tree := reading.tree(files[i - 1])) is None:
+            continue
+        if listed:
+            tree_line(console, names[i - 1], tree)
+        else:
+            show_tree(console, tree, depth=depth if depth is not None or full else DEPTH, full=full)
+    reading.end()
 
 
 def trajectories(place: Path) -> Iterator[Trajectory]:

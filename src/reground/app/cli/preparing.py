@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from itertools import chain
@@ -20,6 +20,17 @@ if TYPE_CHECKING:
     from reground.core.language import LanguageModel
     from reground.evaluation.task import Task
     from reground.models.options import ModelOptions
+
+
+def bring_models(models: Iterable[object], on_pull: Callable[[str, int, int | None], None]) -> None:
+    """Download those of the models named that are not here, once all names are known to be right."""
+    from reground.app import catalogue
+
+    named = [each for each in models if isinstance(each, str)]
+    for each in named:
+        catalogue.provider_module(each)
+    for each in named:
+        bring_model(each, on_pull)
 
 
 def bring_model(model: str, on_pull: Callable[[str, int, int | None], None]) -> None:
@@ -76,9 +87,8 @@ async def opened_engine(
     settings = settings_by_method(order.settings, [catalogue.named(each) for each in order.method])
     async with AsyncExitStack() as opened:
         with AskProgress(err, shown=shown) as progress:
-            for spec in (*order.model, rewriter, *chain.from_iterable(map(critic_models, settings.values()))):
-                if isinstance(spec, str):
-                    await in_daemon(partial(bring_model, spec, progress.on_pull), name="download")
+            specs = (*order.model, rewriter, *chain.from_iterable(map(critic_models, settings.values())))
+            await in_daemon(partial(bring_models, specs, progress.on_pull), name="download")
             opening = open_engine(order, template=template, on_index=progress.on_index, on_report=progress.on_report)
             engine = await opened.enter_async_context(opening)
         _spare_the_collector()
@@ -108,8 +118,8 @@ async def open_benches(
     named = {role: getattr(order, role, None) for role in ("model", "judge", "rewriter")}
     models: dict[str, LanguageModel] = {}
     with AskProgress(err, shown=not quiet) as preparing:
-        for name in filter(None, [*named.values(), *chain.from_iterable(map(critic_models, settings.values()))]):
-            await in_daemon(partial(bring_model, name, preparing.on_pull), name="download")
+        specs = (*named.values(), *chain.from_iterable(map(critic_models, settings.values())))
+        await in_daemon(partial(bring_models, specs, preparing.on_pull), name="download")
         for role, name in named.items():
             if name is not None:
                 load = catalogue.load_rewriter if role == "rewriter" else catalogue.load_model

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from reground.app import catalogue
 from reground.app.asking import Result, answer, close, open_critics
-from reground.app.corpora import ANSWERING, check_reranker, corpus_retriever, reranked
+from reground.app.corpora import ANSWERING, check_corpus, check_reranker, corpus_retriever, reranked
 from reground.app.evaluating import settings_by_method
 from reground.app.options import SQLITE, Ask
 from reground.app.options_serving import Serve
@@ -245,11 +245,6 @@ async def open_engine(
     template: what all questions have in common beside these options, such as a trace.
     """
     methods = [catalogue.named(each) for each in order.method]
-    for method in methods:
-        catalogue.method_class(method)
-    for spec in order.model:
-        catalogue.check_price(spec, order.model_options, order.budget)
-    names(order)
     template = replace(
         Ask(question="") if template is None else template,
         support=order.support,
@@ -258,6 +253,7 @@ async def open_engine(
         model_options=order.model_options,
     )
     check_support(template)
+    names(order)
     by_method = settings_by_method(order.settings, methods)
     async with AsyncExitStack() as opened:
         models = {}
@@ -286,12 +282,20 @@ async def open_engine(
 def names(order: Offering) -> tuple[list[str], dict[str, Path | None]]:
     """The names of what is offered, and what is searched, by name; no path for the web or a retriever of one's own.
 
-    Nothing is opened. Raises ConfigurationError, also for a reranker or a check of support that no question could have.
+    Nothing is opened. Raises ConfigurationError, also for a setting, a model's provider, a reranker or a check of
+    support that no question could have.
     """
     check_reranker(order)
     known(order.support)
     corpora = dict(_corpora(order))
+    for path in corpora.values():
+        check_corpus(path)
     methods = [catalogue.named(each) for each in order.method]
+    for method, settings in settings_by_method(order.settings, methods).items():
+        catalogue.check_settings(method, settings)
+    for spec in order.model:
+        catalogue.provider_module(spec)
+        catalogue.check_price(spec, order.model_options, order.budget)
     return [offer.name for offer in _offers(methods, order.model, list(corpora))], corpora
 
 

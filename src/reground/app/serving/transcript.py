@@ -47,6 +47,7 @@ class Transcript:
         self.usage, self.seconds = Usage(), 0.0
         self.notices: list[str] = []
         if path.exists():
+            _refuse_another(path)
             self.notices = set_aside(path, _read)
             for _, line in read_lines(path, "the conversation"):
                 self._take(_read(without_sum(line)))
@@ -115,8 +116,19 @@ def opened(path: Path | None, *, resume: bool) -> Transcript:
     if resume and not path.exists():
         raise ConfigurationError(f"there is no conversation in {path}: begin one without --resume")
     if not resume and path.exists() and path.stat().st_size:
+        _refuse_another(path)
         raise ConfigurationError(f"{path} has content already: --resume takes a conversation up")
     return Transcript(path)
+
+
+def _refuse_another(path: Path) -> None:
+    """Raise ConfigurationError for a file of which no line is a conversation's: setting lines aside would ruin it."""
+    lines = [line[: len(_START)] for _, line in read_lines(path, "the conversation")]
+    if lines and _START not in lines:
+        raise ConfigurationError(f"{path} holds something else than a conversation: give --conversation another file")
+
+
+_START = b'{"kind":"'
 
 
 def _read(data: bytes) -> Line:
