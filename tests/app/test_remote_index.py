@@ -125,7 +125,7 @@ def test_it_has_to_be_of_the_kind_and_the_language_that_are_asked_for(pushed: S3
         (["index", "docs", "--push", "s3://nowhere-at-all/x"], "there is no bucket for s3://nowhere-at-all/x"),
         (["index", "docs", "--out", "s3://bucket/x"], "--out is a folder on this machine"),
         (["index", "docs", "--push", "s3://b/x", "--kind", "hybrid"], "need an index of its own: --out"),
-        (["ask", "What?", "--method", "rag", "--corpus", "s3://nowhere-at-all/x"], "there is no bucket"),
+        (["ask", "What?", "--model", "openai/x", "--corpus", "s3://nowhere-at-all/x"], "there is no bucket"),
         (["questions", "--corpus", "s3://bucket/x"], "is an index: give the documents"),
         (["train", "retriever", "data", "--corpus", "s3://bucket/x"], "is an index: give the documents"),
     ],

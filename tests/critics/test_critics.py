@@ -60,7 +60,7 @@ def test_a_critic_may_name_the_model_that_judges(spec: str, bare: str, model: st
 @pytest.mark.parametrize(
     ("spec", "complaint"),
     [
-        ("promted", "there are prompted"),
+        ("promted", r"did you mean prompted\?"),
         ("", "there are first, fixed, prompted, random, trained"),
         ("prompted:best", "pointwise or rank"),
         ("prompted:openai/large", r"nobody has opened the model openai/large.*critics=load\('prompted:pointwise'"),

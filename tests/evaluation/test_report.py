@@ -150,6 +150,12 @@ def test_groups_are_told_apart(tmp_path: Path) -> None:
     assert [row[2:4] for row in table.rows] == [["easy", "0.000"], ["hard", "1.000"]]
 
 
+def test_a_field_that_no_question_has_is_refused(tmp_path: Path) -> None:
+    write_run(tmp_path / "a", "rar", [1.0, 0.0])
+    with pytest.raises(ConfigurationError, match=r"no question has a field 'levl'; did you mean level\?"):
+        build_reports([tmp_path / "a"], by="levl")
+
+
 def test_what_a_reader_must_know_is_said(tmp_path: Path) -> None:
     write_run(tmp_path / "a", "rar", [1.0, None], why="no gold answer", usd=None, finished=False)
     write_run(tmp_path / "b", "rat", [1.0, 1.0], repeats=3, stopped="tokens", usd=None)

@@ -15,7 +15,6 @@ named are prompted.
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import pkgutil
 import re
@@ -133,8 +132,7 @@ def own_model(spec: str) -> tuple[str, str | None]:
 def _module(name: str) -> ModuleType:
     known = names()
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=3, cutoff=0.5) or sorted(known)
-        raise ConfigurationError(f"no critic is called {name!r}; there are {', '.join(near)}")
+        raise ConfigurationError(f"no critic is called {name!r}; {did_you_mean(name, known)}")
     try:
         module = importlib.import_module(known[name])
         _ = module.create

@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import JsonValue
 
-from reground.core.errors import ConfigurationError, MissingExtra
+from reground.core.errors import ConfigurationError, MissingExtra, did_you_mean
 from reground.evaluation.compare import Plan, Refusal, read_plan
 from reground.evaluation.costs import MEASURES, Measure, cost_of
 from reground.evaluation.exports import as_json, as_markdown
@@ -47,7 +47,7 @@ DEFAULT_BASELINE = "direct"
 def build_reports(paths: Sequence[Path], *, baseline: str | None = None, by: str | None = None) -> list[Report]:
     """Read run folders, or folders that contain some, and report on each task. by: a metadata field to group by.
 
-    Raises DataError for a folder without a run or with a broken one, ConfigurationError for an unknown baseline.
+    Raises DataError for a folder without a run or with a broken one, ConfigurationError for an unknown baseline or field.
     """
     rows = [_row(folder) for folder in find_runs(list(paths))]
     plans = [plan for path in paths if (plan := read_plan(path)) is not None]
@@ -57,6 +57,7 @@ def build_reports(paths: Sequence[Path], *, baseline: str | None = None, by: str
         baseline = baseline.replace("-", "_")
     if baseline is not None and baseline not in names:
         raise ConfigurationError(f"the baseline {baseline!r} has no run here; there are {', '.join(sorted(names))}")
+    _check_field(by, rows)
     reports = [
         replace(_report(task, several, baseline, plans, by), part=part)
         for task in dict.fromkeys(row.config.task for row in rows)
@@ -112,6 +113,14 @@ def _row(folder: RunFolder) -> Row:
     if summary is None or summary.runs != len(records):
         summary = summarise(folder.config, records, expected=-1)
     return Row(folder.config, summary, records)
+
+
+def _check_field(by: str | None, rows: Sequence[Row]) -> None:
+    """Refuse a metadata field that no question has."""
+    fields = {name for row in rows for record in row.records for name in record.metadata}
+    if by is not None and by not in fields and any(row.records for row in rows):
+        known = did_you_mean(by, fields) if fields else "these have no fields"
+        raise ConfigurationError(f"no question has a field {by!r}; {known}")
 
 
 def _by_metric(rows: list[Row]) -> list[tuple[str, list[Row]]]:
