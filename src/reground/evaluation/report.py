@@ -47,7 +47,8 @@ DEFAULT_BASELINE = "direct"
 def build_reports(paths: Sequence[Path], *, baseline: str | None = None, by: str | None = None) -> list[Report]:
     """Read run folders, or folders that contain some, and report on each task. by: a metadata field to group by.
 
-    Raises DataError for a folder without a run or with a broken one, ConfigurationError for an unknown baseline or field.
+    Raises DataError for a folder without a run or with a broken one, ConfigurationError for an unknown baseline or
+    field.
     """
     rows = [_row(folder) for folder in find_runs(list(paths))]
     plans = [plan for path in paths if (plan := read_plan(path)) is not None]
