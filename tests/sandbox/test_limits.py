@@ -153,29 +153,6 @@ def seen():
     assert found.passed, found
 
 
-STARVED = """
-import asyncio, os, subprocess, sys
-from reground.core.programs import Limits, Program
-from reground.sandbox import find_sandbox
-sandbox = find_sandbox()
-os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
-spin = [sys.executable, "-c", "while True: pass"]
-others = [subprocess.Popen(spin, start_new_session=True) for _ in range(8)]  # sessions share a processor evenly
-try:
-    tested = {"source": "def f(): return 1", "tests": "assert f() == 1", "exports": ("f",)}
-    for sent in ({"source": "print(1)"}, tested):
-        print(asyncio.run(sandbox.execute(Program(**sent, limits=Limits(seconds=0.2)))).verdict.value)
-finally:
-    for other in others:
-        other.kill()
-"""
-
-
-def test_a_busy_host_does_not_fail_a_program(sandbox: Sandbox) -> None:
-    run = subprocess.run([sys.executable, "-c", STARVED], capture_output=True, text=True, check=True)
-    assert run.stdout.split() == ["passed", "passed"]
-
-
 async def test_asyncio_still_works(sandbox: Sandbox) -> None:
     found = await taking(
         sandbox, "import asyncio\nasync def five(): return 5\ndef take(): return asyncio.run(five()) == 5"

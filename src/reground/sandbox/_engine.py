@@ -28,8 +28,6 @@ from reground.sandbox._verdict import Ended, judge_alone, judge_tests, judge_val
 from reground.sandbox._watch import Watch
 
 STARTUP_SECONDS = 1.0
-LONGEST = 10.0
-"""How many times its seconds a program may take where the host is too busy to run it."""
 TESTS_MEMORY_MIB = 1024
 _SCARCE = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT}
 
@@ -302,22 +300,13 @@ def _nobody() -> int:
 
 
 async def _until(seconds: float, processes: list[Running], last: asyncio.subprocess.Process) -> None:
-    """Wait for the last process. When the time is over, stop all.
-
-    Time in which the host had no processor free for them does not count, up to a limit: a verdict is kept, and must not
-    tell of what else the host was doing.
-    """
-    began = time.monotonic()
-    left = seconds
-    while left > 0:
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(last.wait(), left)
-            return
-        starved = sum(running.watch.starved() for running in processes if running.watch is not None)
-        left = began + min(seconds + starved, LONGEST * seconds) - time.monotonic()
-    for running in processes:
-        running.stop(Verdict.TIMEOUT, f"ran longer than {running.limits.seconds:g} s")
-    await last.wait()
+    """Wait for the last process. When the time is over, stop all."""
+    try:
+        await asyncio.wait_for(last.wait(), seconds)
+    except TimeoutError:
+        for running in processes:
+            running.stop(Verdict.TIMEOUT, f"ran longer than {running.limits.seconds:g} s")
+        await last.wait()
 
 
 def _require_isolation(running: Running) -> None:

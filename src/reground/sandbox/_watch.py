@@ -21,7 +21,6 @@ class Watch:
 
     def __init__(self, pid: int, memory_mib: int, processes: int, shared: Path | None) -> None:
         self.peak_mib = 0.0
-        self._starved = 0.0
         self._pid, self._memory, self._processes, self._shared = pid, memory_mib, processes, shared
 
     async def follow(self, stop: Callable[[Verdict, str], None]) -> None:
@@ -42,19 +41,9 @@ class Watch:
             # A program that is not watched has no limits.
             return Verdict.EXCEPTION, f"was stopped because it could not be watched: {type(error).__name__}"
 
-    def starved(self) -> float:
-        """Seconds in which no processor was free for the process of the tree that waited longest; those that have
-        ended count too."""
-        self._starved = max(self._starved, *map(starved_seconds, [self._pid, *self._tree()]))
-        return self._starved
-
-    def _tree(self) -> list[int]:
-        return descendants(self._pid, most=self._processes + 200)
-
     def sample(self) -> tuple[Verdict, str] | None:
         """Sample once. Returns the verdict and the reason if a limit is exceeded."""
-        pids = self._tree()
-        self._starved = max(self._starved, *map(starved_seconds, [self._pid, *pids]))
+        pids = descendants(self._pid, most=self._processes + 200)
         files_mib, files = in_memory(pids)
         memory = sum(map(resident_mib, pids)) + files_mib
         if memory > self._memory:
@@ -69,12 +58,6 @@ class Watch:
         if files > 2 * SHARED_FILES or (self._shared is not None and overfull(self._shared, pids)):
             return Verdict.OUTPUT_LIMIT, f"wrote more than {SHARED_MIB} MiB or {SHARED_FILES} files"
         return None
-
-
-def starved_seconds(pid: int) -> float:
-    """How long a process could have run and no processor was free; 0 where the kernel does not say."""
-    told = _read(f"/proc/{pid}/schedstat").split()
-    return int(told[1]) / 1e9 if len(told) > 1 else 0.0
 
 
 def descendants(pid: int, *, most: int) -> list[int]:
