@@ -13,7 +13,7 @@ from itertools import accumulate, pairwise
 
 from sentencex import segment
 
-from reground.text.likely import likely_language
+from reground.text.likely import ENGLISH, likely_language
 
 _LINE = re.compile(r"([^\n]*)(?:\n\s*|\Z)")
 _LABEL = re.compile(r"\W{0,9}(?:(?:step|thought)\s?)?\d{1,3}[.)]\W{0,9}", re.IGNORECASE)
@@ -44,8 +44,10 @@ def _ends(text: str, language: str) -> Iterator[int]:
 
 def _agreed(text: str, language: str) -> list[int]:
     """Where a sentence ends by the rules of English, which know most initials and titles, and by the language's own."""
-    ends = list(accumulate(map(len, segment("en", text))))
-    own = ends if language == "en" else set(accumulate(map(len, segment(language, text))))
+    ends = list(accumulate(map(len, segment(ENGLISH, text))))
+    if language == ENGLISH:
+        return ends
+    own = set(accumulate(map(len, segment(language, text))))
     return [end for end in ends if end in own]
 
 
