@@ -13,6 +13,7 @@ import pytest
 from reground.app.cli import run
 from reground.app.cli.commands import cli
 from reground.app.cli.config import check_found, config_keys
+from reground.core.errors import ConfigurationError
 from reground.models.options import ModelOptions, Price
 from reground.testing.openai_server import MockOpenAI
 from tests.data import ROOT
@@ -205,6 +206,21 @@ def test_a_file_that_only_lay_here_sends_no_key_that_it_names(
         assert "pass --config reground.toml" in capsys.readouterr().err
         assert not server.most_at_once
         assert run(["ask", "Why?", "--config", "reground.toml"]) == 0
+
+
+@pytest.mark.parametrize(
+    "address", ["https://example.org/v1", "http://10.0.0.7:8000/v1", "http://localhost@example.org/v1", "http://[::1"]
+)
+def test_a_file_that_only_lay_here_sends_nothing_to_another_machine(address: str) -> None:
+    with pytest.raises(ConfigurationError, match=r"on another machine.*pass --config reground\.toml"):
+        check_found({"model": "openai/x", "base_url": address})
+    with pytest.raises(ConfigurationError, match="on another machine"):
+        check_found({"model_options": {"base_url": address}})
+
+
+@pytest.mark.parametrize("host", ["localhost:8000", "LOCALHOST", "127.0.0.1", "[::1]:8000"])
+def test_a_file_that_only_lay_here_may_name_a_server_of_this_machine(host: str) -> None:
+    check_found({"model": "openai/x", "base_url": f"http://{host}/v1"})
 
 
 def test_a_text_with_a_dot_is_no_code(home: Path) -> None:

@@ -8,10 +8,12 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any
+from urllib.parse import urlsplit
 
 import typer
 
 from reground.core.errors import ConfigurationError, DataError, did_you_mean
+from reground.core.hosts import is_loopback
 
 SETTINGS = "settings"
 """The table of the method's settings, and the name of the parameter behind --set."""
@@ -92,15 +94,29 @@ def check_config(config: Mapping[str, Any], known: Mapping[str, set[str]]) -> No
 
 
 def check_found(config: Mapping[str, Any]) -> None:
-    """Refuse a configuration that only lay in the current folder where it would run code, or send a key that it names
-    to a server that it names. Raises ConfigurationError."""
+    """Refuse a configuration that only lay in the current folder where it would run code, send keys and questions to
+    another machine, or a key that it names to any server. Raises ConfigurationError."""
     values = list(_values(config))
     pass_it = f"{DEFAULT} was only found here: if it is yours, pass --config {DEFAULT}"
     for key, value in values:
         if isinstance(value, str) and _CODE.search(value):
             raise ConfigurationError(f"{key} in {DEFAULT} names code, {value!r}, and {pass_it}")
+        if key == "base_url" and _is_elsewhere(value):
+            told = f"{key} in {DEFAULT} is an address on another machine, which would get your questions and your key"
+            raise ConfigurationError(f"{told}, and {pass_it}")
     if {"api_key_env", "base_url"} <= {key for key, _ in values}:
         raise ConfigurationError(f"{DEFAULT} has api_key_env and base_url, which send a key to a server, and {pass_it}")
+
+
+def _is_elsewhere(address: object) -> bool:
+    """Whether this is an address that may not be of this machine alone."""
+    if not isinstance(address, str):
+        return False  # refused like any wrong value
+    try:
+        host = urlsplit(address).hostname
+    except ValueError:
+        return True
+    return host is not None and not is_loopback(host)
 
 
 def _values(config: Any, key: str = "") -> Iterator[tuple[str, Any]]:
