@@ -234,6 +234,18 @@ async def test_spans_number_their_names_apart():
     assert [step.span for step in run.steps] == ["/a.0", "/a.1", "/b.0", "/a.0/a.0"]
 
 
+@pytest.mark.parametrize("half", ["\ud800", "\udc80"])
+async def test_a_span_may_be_named_after_half_a_character(half, tmp_path):
+    journal = SqliteJournal(tmp_path / "j.db")
+    for calls in (1, 0):
+        model = ScriptedModel(["fine"])
+        run = Run(journal=journal)
+        with run.span(half) as span:
+            assert await asyncio.wait_for(span.ask(model, "say", name="n"), 5) == "fine"
+        assert (run.steps[0].span, len(model.prompts)) == ("/\ufffd.0", calls)
+    journal.close()
+
+
 async def test_control_tokens_reach_no_model_and_no_method():
     run = Run()
     model = ScriptedModel(["fine"])

@@ -101,6 +101,7 @@ class Run(Recording):
 
     def span(self, name: str, **data: JsonValue) -> Run:
         """A child run for one branch, for use in a with statement; `data` is recorded with it."""
+        name = storable_text(name)
         count = self._children.get(name, 0)
         self._children[name] = count + 1
         child = self._under(type(self), f"{self._path}/{name}.{count}", 0, {})
