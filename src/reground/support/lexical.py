@@ -20,6 +20,7 @@ from functools import cached_property
 
 from reground.core.evidence import Passage
 from reground.support.claims import Claim
+from reground.text.function_words import FUNCTION_WORDS
 from reground.text.languages import analyzer, language_code, segmenter
 from reground.text.sentences import sentences
 
@@ -47,16 +48,6 @@ _NOT = {
     }.items()
 }
 """What denies, in the languages where it is a word of its own. In others English words are looked for."""
-FUNCTION_WORDS = frozenset(
-    _WORD.findall(
-        "a about after all also am an and any are as at be because been before being both but by can could did do does "
-        "during each for from had has have he her here him his how i if in into is it its just may me might more most "
-        "must my of on only or other our over own same shall she should so some such than that the their them then "
-        "there these they this those through to too under until up very was we were what when where which while who "
-        "whom whose why will with would you your"
-    )
-)
-"""English words that say nothing alone, whatever the language of the documents: models answer in English too."""
 _NUMBER = 3.0
 """What a number counts; a word counts 1."""
 _ELSEWHERE = 0.3
