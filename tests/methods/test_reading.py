@@ -13,7 +13,7 @@ from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage
 from reground.core.language import Reply, Sampling, TokenLogprob
 from reground.core.run import Run
-from reground.core.trajectory import GenerateStep
+from reground.core.trajectory import GenerateStep, NoteStep
 from reground.methods.rag import RAG
 from reground.methods.shared.reading import Reading, elected
 from reground.models.scripted import ScriptedModel
@@ -110,7 +110,7 @@ def test_quotes_are_asked_for_where_the_form_cites(form, quotes: bool) -> None:
     assert (form.instruction in stated) == quotes
     assert ("Plainly." in stated) != quotes
     assert ABSTENTION not in stated
-    assert Reading(abstain=True).stated(form, "Plainly.").endswith(ABSTENTION)
+    assert Reading().stated(form, "Plainly.", abstain=True).endswith(ABSTENTION)
 
 
 @pytest.mark.parametrize(("form", "brief"), [(PHRASE, True), (TEXT, True), (NUMBER, False), (PROGRAM, False)])
@@ -123,6 +123,34 @@ def test_a_phrase_is_asked_for_where_one_can_answer(form, brief: bool) -> None:
 def test_quotes_first_and_briefly_exclude_each_other() -> None:
     with pytest.raises(ConfigurationError, match="quoted first or brief"):
         Reading(quote=True, brief=True)
+
+
+async def test_passages_that_lack_the_question_s_names_end_it_without_a_call() -> None:
+    model = ScriptedModel(["Paris"])
+    run = Run()
+    answer = await rag(model, abstain=True, by_words=True).solve("Where was Niels Abel born?", run)
+    assert (answer.text, list(answer.shown), model.prompts) == (ABSTENTION, [], [])
+    (note,) = [step for step in run.steps if isinstance(step, NoteStep) and step.name == "abstained"]
+    assert note.data["lacking"] == 1.0
+
+
+async def test_passages_with_the_question_s_words_leave_no_right_to_abstain() -> None:
+    model = ScriptedModel(["the Danube"])
+    question = "How long is the Danube?"
+    assert (await rag(model, abstain=True, by_words=True).solve(question, Run())).text == "the Danube"
+    assert ABSTENTION not in model.prompts[0]
+
+
+async def test_in_between_the_model_says_whether_the_passages_answer() -> None:
+    model = ScriptedModel([ABSTENTION])
+    question = "Which painters crossed the Danube?"
+    assert (await rag(model, abstain=True, by_words=True).solve(question, Run())).text == ABSTENTION
+    assert ABSTENTION in model.prompts[0]
+
+
+def test_words_decide_only_about_abstaining() -> None:
+    with pytest.raises(ConfigurationError, match="set abstain=true too"):
+        Reading(by_words=True)
 
 
 def test_what_abstains() -> None:

@@ -14,10 +14,12 @@ from dataclasses import dataclass
 
 from reground.core.answers import ABSTENTION, PHRASE, AnswerForm, abstains
 from reground.core.branches import gather
+from reground.core.evidence import Passage
 from reground.core.language import LanguageModel, Reply, Sampling
 from reground.core.markers import only_markers
 from reground.core.run import Run
 from reground.core.trajectory import Candidate
+from reground.methods.shared.answerability import FEWEST, MOST, lacking
 from reground.methods.shared.evidence import Evidence
 from reground.methods.shared.prompts import CITING, require
 from reground.methods.shared.steps import squeezed
@@ -43,6 +45,8 @@ class Reading:
     quote: whether an answer begins with the sentences that hold it, in forms that cite.
     brief: whether an answer is a phrase with the numbers of its passages, also where the form is prose.
     abstain: whether the model may write `ABSTENTION`; any answer is better than that.
+    by_words: whether the words of the question that the passages lack decide where they are clear: where most are
+    lacking the answer is `ABSTENTION` without a call, where few are the model may not abstain.
     votes: samples of each prompt, whose short answers vote with their probability; 1 is a single greedy reply.
     apart: whether each passage is read by itself, and the answers vote.
     """
@@ -50,21 +54,33 @@ class Reading:
     quote: bool = False
     brief: bool = False
     abstain: bool = False
+    by_words: bool = False
     votes: int = 1
     apart: bool = False
 
     def __post_init__(self) -> None:
         require(self.votes >= 1, "votes must be at least 1")
+        require(self.abstain or not self.by_words, "by_words is about abstaining: set abstain=true too")
         require(not (self.quote and self.brief), "an answer is either quoted first or brief: set one of the two")
 
-    def stated(self, form: AnswerForm, plain: str) -> str:
-        """How a call states its answer. plain: how it does with neither."""
+    def stated(self, form: AnswerForm, plain: str, *, abstain: bool = False) -> str:
+        """How a call states its answer, and that it may abstain. plain: how it does with neither quotes nor brevity."""
         how = plain
         if self.quote and form.name in CITING:
             how = f"{_QUOTE} {form.instruction}"
         elif self.brief and form.name in _PHRASES:
             how = _BRIEF
-        return f"{how} {_ABSTAIN}" if self.abstain else how
+        return f"{how} {_ABSTAIN}" if abstain else how
+
+    def _may_abstain(self, question: str, passages: Sequence[Passage], run: Run) -> bool | None:
+        """Whether the model may abstain; None where it need not be asked, because the passages lack too much."""
+        if not self.by_words:
+            return self.abstain
+        share = lacking(question, (f"{passage.title} {passage.text}" for passage in passages))
+        if share > MOST:
+            run.note("abstained", why="the passages lack the question's words", lacking=round(share, 3))
+            return None
+        return share >= FEWEST
 
     def compared(self, form: AnswerForm) -> AnswerForm:
         """The form by which two replies are the same answer: the numbers behind a brief one do not count."""
@@ -94,7 +110,11 @@ class Reading:
         if votes:
             warm = _WARM if self.votes > 1 else sampling.temperature
             sampling = sampling.model_copy(update={"n": self.votes, "temperature": warm, "logprobs": True})
-        values = {"question": question, "form": self.stated(form, plain)}
+        abstain = self._may_abstain(question, [evidence.passages[marker - 1] for marker in markers], run)
+        if abstain is None:
+            evidence.held = []
+            return Reply(text=ABSTENTION)
+        values = {"question": question, "form": self.stated(form, plain, abstain=abstain)}
         groups = [[marker] for marker in markers] if self.apart and markers else [list(markers)]
         prompts, held = [], []
         for group in groups:  # none has been asked yet, so all share the same room
