@@ -6,7 +6,7 @@ gold passages were hidden. From training runs the two limits of `by_words` are f
 unanswerable questions end without an answer, while of the others no larger share does than `--wrong`. Other runs say
 what these limits are worth.
 
-    python -m benchmarks.answerability --fit RUN,RUN... [--measure RUN,RUN...] [--limits 0.2,0.55] [--wrong 0.1]
+    python -m benchmarks.answerability --fit RUN,RUN... [--measure RUN,RUN...] [--limits 0.15,0.25] [--wrong 0.1]
 """
 
 from __future__ import annotations
@@ -32,14 +32,19 @@ STEPS = 20
 
 @dataclass(frozen=True)
 class Asked:
-    """A question. answerable: whether its passages show the answer. silent: whether the model abstained."""
+    """A question. answerable: whether its passages show the answer. silent: whether the model abstained.
+
+    lacking: as the function of that name.
+    """
 
     answerable: bool
-    lacking: float
+    lacking: float | None
     silent: bool
 
     def ends(self, fewest: float, most: float) -> bool:
         """Whether it ends without an answer under these limits."""
+        if self.lacking is None:
+            return self.silent
         return self.lacking > most or (self.silent and self.lacking >= fewest)
 
 
@@ -91,7 +96,7 @@ def table(asked: Sequence[Asked], fewest: float, most: float) -> str:
         "| who decides | silent, unanswerable | 95 % | silent, answerable | 95 % |",
         "|---|---:|---|---:|---|",
         row("the model", asked, (each.silent for each in asked)),
-        row(f"words, more than {middle:.3g} lacking", asked, (each.lacking > middle for each in asked)),
+        row(f"words, more than {middle:.3g} lacking", asked, ((each.lacking or 0) > middle for each in asked)),
         row(f"words below {fewest:g} and above {most:g}, else the model", asked, (e.ends(fewest, most) for e in asked)),
     ))  # fmt: skip
 

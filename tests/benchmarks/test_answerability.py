@@ -48,7 +48,7 @@ def test_what_words_lack_and_what_the_model_said_are_read_from_runs(
             words = f"eval --task {task} --method rag --model openai/mock --set abstain=true --set k=1 --quiet"
             places = ["--data", str(data), "--base-url", server.url, "--out", str(tmp_path / task)]
             assert run([*words.split(), *places]) == 0
-    shown, hidden = (sorted(read(tmp_path / task), key=lambda each: each.lacking) for task in
+    shown, hidden = (sorted(read(tmp_path / task), key=lambda each: each.lacking or 0) for task in
                      ("hotpotqa", "hotpotqa_unanswerable"))  # fmt: skip
     assert shown == [Asked(True, 0.0, False), Asked(True, pytest.approx(1 / 5), True)]
     assert hidden == [Asked(False, pytest.approx(4 / 5), False), Asked(False, pytest.approx(1), True)]
@@ -65,7 +65,7 @@ def test_the_limits_part_the_unanswerable_from_the_others() -> None:
     assert all(each.ends(*limits) for each in [unsure[0], *bad])
 
 
-asked = st.builds(Asked, st.booleans(), st.floats(0, 1), st.booleans())
+asked = st.builds(Asked, st.booleans(), st.none() | st.floats(0, 1), st.booleans())
 
 
 @given(st.lists(asked, max_size=20), st.floats(0, 1), st.integers(0, 19), st.integers(1, 20))

@@ -16,21 +16,23 @@ VIENNA = ["The Danube flows through Vienna and Budapest.", "Founded in 1889."]
     [
         ("Which river flows through Vienna?", 1 / 5),  # river; flows; Vienna counts 3
         ("Which river flows through Prague?", 4 / 5),
-        ("which river flows through prague?", 2 / 3),
+        ("which river flows through prague?", None),  # no name, so nothing is said
         ("Who was the founder in 1889?", 0.0),  # an ending does not count
         ("Who was the founder in 1890?", 3 / 4),
-        ("Who was it?", 0.0),
-        ("", 0.0),
-        ("Vienna's river", 1 / 2),  # the first word's capital makes no name, and s is no word
+        ("Who was it?", None),
+        ("", None),
+        ("Vienna's river", None),  # the first word's capital makes no name
+        ("Is Vienna's river long?", 2 / 5),  # s is no word
     ],
 )
-def test_names_and_numbers_count_three_times(question: str, share: float) -> None:
-    assert lacking(question, VIENNA) == pytest.approx(share)
+def test_names_and_numbers_count_three_times(question: str, share: float | None) -> None:
+    assert lacking(question, VIENNA) == (share if share is None else pytest.approx(share))
 
 
 def test_writing_without_spaces_is_compared_in_pairs() -> None:
-    assert lacking("\u591a\u7459\u6cb3", ["\u591a\u7459\u6cb3\u6d41\u7ecf"]) == 0.0
-    assert lacking("\u591a\u7459\u6cb3", ["\u83b1\u8335\u6cb3"]) == 1.0
+    asked = "\u591a\u7459\u6cb3 1889"  # a river, and a number that makes the question one with a name
+    assert lacking(asked, ["\u591a\u7459\u6cb3\u6d41\u7ecf 1889"]) == 0.0
+    assert lacking(asked, ["\u83b1\u8335\u6cb3 1889"]) == pytest.approx(2 / 5)
 
 
 def test_without_passages_every_word_is_lacking() -> None:
@@ -40,7 +42,8 @@ def test_without_passages_every_word_is_lacking() -> None:
 
 @given(st.text(max_size=80), st.lists(st.text(max_size=80), max_size=4), st.text(max_size=80))
 def test_it_is_a_share_that_more_text_never_raises(question: str, texts: list[str], more: str) -> None:
-    share = lacking(question, texts)
+    share = lacking(f"{question} 1889", texts)
+    assert share is not None
     assert 0.0 <= share <= 1.0
-    assert lacking(question, [*texts, more]) <= share + 1e-12
-    assert lacking(question, [*texts, question]) == 0.0
+    assert (lacking(f"{question} 1889", [*texts, more]) or 0.0) <= share + 1e-12
+    assert lacking(f"{question} 1889", [*texts, question, "1889"]) == 0.0

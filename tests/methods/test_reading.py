@@ -143,7 +143,7 @@ async def test_passages_with_the_question_s_words_leave_no_right_to_abstain() ->
 
 async def test_in_between_the_model_says_whether_the_passages_answer() -> None:
     model = ScriptedModel([ABSTENTION])
-    question = "Which painters crossed the Danube?"
+    question = "How long is the Danube of the painters?"
     assert (await rag(model, abstain=True, by_words=True).solve(question, Run())).text == ABSTENTION
     assert ABSTENTION in model.prompts[0]
 

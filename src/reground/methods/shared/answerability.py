@@ -2,43 +2,36 @@
 
 Answerability is that of Rajpurkar et al. 2018 ("Know What You Don't Know"). Words decide the clear cases: passages that
 lack the names of a question are about something else, and those that have nearly all of its words are about it. In
-between the model says whether they hold the answer; `docs/reproduction/reader.md` measures it.
+between, and where a question has no name, the model says whether they hold the answer; `docs/reproduction/reader.md`
+measures it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping
 
 from reground.text.bm25 import terms
 from reground.text.function_words import FUNCTION_WORDS
 
-FEWEST, MOST = 0.2, 0.55
+FEWEST, MOST = 0.15, 0.25
 """How much passages may lack to be taken to answer, and from where on they are not; fitted by
 `benchmarks.answerability`."""
 _NAME = 3.0
 """What a name or a number counts; another word counts 1."""
-_TOGETHER = 2 / 3
-"""What the texts together count, beside the best of them."""
 _STEM = 6
 """Letters by which words are compared: an ending after them, such as a plural, does not count."""
 
 
-def lacking(question: str, texts: Iterable[str]) -> float:
-    """How much of a question's words the texts lack, from 0 to 1; 0 for a question without any.
+def lacking(question: str, texts: Iterable[str]) -> float | None:
+    """The share of a question's words that none of the texts has, from 0 to 1.
 
-    `_TOGETHER` of it is the share that none of them has, the rest the share that the best of them lacks: an answer
-    mostly stands where most of the question does.
+    None for a question without a name or a number: its other words say too little of what it is about.
     """
     asked = _weights(question)
-    held = [{stem for stem in map(_stem, terms(text)) if stem in asked} for text in texts]
-    together = _share(asked, set().union(*held))
-    return _TOGETHER * together + (1 - _TOGETHER) * min((_share(asked, each) for each in held), default=together)
-
-
-def _share(asked: Mapping[str, float], held: Set[str]) -> float:
-    """The share of the words' weight that is not among those held."""
-    whole = sum(asked.values())
-    return sum(weight for stem, weight in asked.items() if stem not in held) / whole if whole else 0.0
+    if _NAME not in asked.values():
+        return None
+    there = {stem for text in texts for stem in map(_stem, terms(text))}
+    return sum(weight for stem, weight in asked.items() if stem not in there) / sum(asked.values())
 
 
 def _weights(question: str) -> Mapping[str, float]:

@@ -45,8 +45,8 @@ class Reading:
     quote: whether an answer begins with the sentences that hold it, in forms that cite.
     brief: whether an answer is a phrase with the numbers of its passages, also where the form is prose.
     abstain: whether the model may write `ABSTENTION`; any answer is better than that.
-    by_words: whether the words of the question that the passages lack decide where they are clear: where most are
-    lacking the answer is `ABSTENTION` without a call, where few are the model may not abstain.
+    by_words: whether the words of a question with names or numbers decide where they are clear: where the passages lack
+    many the answer is `ABSTENTION` without a call, where they lack few the model may not abstain.
     votes: samples of each prompt, whose short answers vote with their probability; 1 is a single greedy reply.
     apart: whether each passage is read by itself, and the answers vote.
     """
@@ -74,9 +74,10 @@ class Reading:
 
     def _may_abstain(self, question: str, passages: Sequence[Passage], run: Run) -> bool | None:
         """Whether the model may abstain; None where it need not be asked, because the passages lack too much."""
-        if not self.by_words:
+        texts = (f"{passage.title} {passage.text}" for passage in passages)
+        share = lacking(question, texts) if self.by_words else None
+        if share is None:
             return self.abstain
-        share = lacking(question, (f"{passage.title} {passage.text}" for passage in passages))
         if share > MOST:
             run.note("abstained", why="the passages lack the question's words", lacking=round(share, 3))
             return None
