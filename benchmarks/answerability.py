@@ -90,13 +90,14 @@ def row(name: str, asked: Sequence[Asked], ends: Iterable[bool]) -> str:
 
 
 def table(asked: Sequence[Asked], fewest: float, most: float) -> str:
-    """The model alone, its words alone, and both."""
+    """The model alone, words alone, and the two together: `silence` and `both`."""
     middle = (fewest + most) / 2
     return "\n".join((
         "| who decides | silent, unanswerable | 95 % | silent, answerable | 95 % |",
         "|---|---:|---|---:|---|",
         row("the model", asked, (each.silent for each in asked)),
         row(f"words, more than {middle:.3g} lacking", asked, ((each.lacking or 0) > middle for each in asked)),
+        row(f"words above {most:g}, else the model", asked, (each.ends(0.0, most) for each in asked)),
         row(f"words below {fewest:g} and above {most:g}, else the model", asked, (e.ends(fewest, most) for e in asked)),
     ))  # fmt: skip
 

@@ -128,29 +128,30 @@ def test_quotes_first_and_briefly_exclude_each_other() -> None:
 async def test_passages_that_lack_the_question_s_names_end_it_without_a_call() -> None:
     model = ScriptedModel(["Paris"])
     run = Run()
-    answer = await rag(model, abstain=True, by_words=True).solve("Where was Niels Abel born?", run)
+    answer = await rag(model, abstain=True, by_words="silence").solve("Where was Niels Abel born?", run)
     assert (answer.text, list(answer.shown), model.prompts) == (ABSTENTION, [], [])
     (note,) = [step for step in run.steps if isinstance(step, NoteStep) and step.name == "abstained"]
     assert note.data["lacking"] == 1.0
 
 
-async def test_passages_with_the_question_s_words_leave_no_right_to_abstain() -> None:
+@pytest.mark.parametrize("by_words", ["silence", "both"])
+async def test_passages_with_the_question_s_words_may_leave_no_right_to_abstain(by_words: str) -> None:
     model = ScriptedModel(["the Danube"])
     question = "How long is the Danube?"
-    assert (await rag(model, abstain=True, by_words=True).solve(question, Run())).text == "the Danube"
-    assert ABSTENTION not in model.prompts[0]
+    assert (await rag(model, abstain=True, by_words=by_words).solve(question, Run())).text == "the Danube"
+    assert (ABSTENTION in model.prompts[0]) == (by_words == "silence")
 
 
 async def test_in_between_the_model_says_whether_the_passages_answer() -> None:
     model = ScriptedModel([ABSTENTION])
     question = "How long is the Danube of the painters?"
-    assert (await rag(model, abstain=True, by_words=True).solve(question, Run())).text == ABSTENTION
+    assert (await rag(model, abstain=True, by_words="both").solve(question, Run())).text == ABSTENTION
     assert ABSTENTION in model.prompts[0]
 
 
 def test_words_decide_only_about_abstaining() -> None:
     with pytest.raises(ConfigurationError, match="set abstain=true too"):
-        Reading(by_words=True)
+        Reading(by_words="both")
 
 
 def test_what_abstains() -> None:

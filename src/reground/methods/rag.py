@@ -81,5 +81,5 @@ class RAG(Reading):
 
 
 METHOD = RAG
-PRESETS = {"one": {"k": 1}, "cautious": {"abstain": True, "by_words": True}}
+PRESETS = {"one": {"k": 1}, "cautious": {"abstain": True, "by_words": "silence"}}
 """RAG-1, and RAG that says so where the passages do not hold the answer."""

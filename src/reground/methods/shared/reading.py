@@ -11,6 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 from reground.core.answers import ABSTENTION, PHRASE, AnswerForm, abstains
 from reground.core.branches import gather
@@ -21,7 +22,7 @@ from reground.core.run import Run
 from reground.core.trajectory import Candidate
 from reground.methods.shared.answerability import FEWEST, MOST, lacking
 from reground.methods.shared.evidence import Evidence
-from reground.methods.shared.prompts import CITING, require
+from reground.methods.shared.prompts import CITING, require, require_choices
 from reground.methods.shared.steps import squeezed
 
 _QUOTE = (
@@ -45,8 +46,8 @@ class Reading:
     quote: whether an answer begins with the sentences that hold it, in forms that cite.
     brief: whether an answer is a phrase with the numbers of its passages, also where the form is prose.
     abstain: whether the model may write `ABSTENTION`; any answer is better than that.
-    by_words: whether the words of a question with names or numbers decide where they are clear: where the passages lack
-    many the answer is `ABSTENTION` without a call, where they lack few the model may not abstain.
+    by_words: what the words of a question with names or numbers decide. silence: where the passages lack many of them
+    the answer is `ABSTENTION` without a call. both: besides, where they lack few the model may not abstain.
     votes: samples of each prompt, whose short answers vote with their probability; 1 is a single greedy reply.
     apart: whether each passage is read by itself, and the answers vote.
     """
@@ -54,13 +55,14 @@ class Reading:
     quote: bool = False
     brief: bool = False
     abstain: bool = False
-    by_words: bool = False
+    by_words: Literal["no", "silence", "both"] = "no"
     votes: int = 1
     apart: bool = False
 
     def __post_init__(self) -> None:
         require(self.votes >= 1, "votes must be at least 1")
-        require(self.abstain or not self.by_words, "by_words is about abstaining: set abstain=true too")
+        require_choices(self)
+        require(self.abstain or self.by_words == "no", "by_words is about abstaining: set abstain=true too")
         require(not (self.quote and self.brief), "an answer is either quoted first or brief: set one of the two")
 
     def stated(self, form: AnswerForm, plain: str, *, abstain: bool = False) -> str:
@@ -75,13 +77,13 @@ class Reading:
     def _may_abstain(self, question: str, passages: Sequence[Passage], run: Run) -> bool | None:
         """Whether the model may abstain; None where it need not be asked, because the passages lack too much."""
         texts = (f"{passage.title} {passage.text}" for passage in passages)
-        share = lacking(question, texts) if self.by_words else None
+        share = None if self.by_words == "no" else lacking(question, texts)
         if share is None:
             return self.abstain
         if share > MOST:
             run.note("abstained", why="the passages lack the question's words", lacking=round(share, 3))
             return None
-        return share >= FEWEST
+        return self.by_words == "silence" or share >= FEWEST
 
     def compared(self, form: AnswerForm) -> AnswerForm:
         """The form by which two replies are the same answer: the numbers behind a brief one do not count."""
