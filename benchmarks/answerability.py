@@ -2,9 +2,9 @@
 
 Each run is a folder of `reground eval` or a cell of `compare` with `--method rag --set abstain=true`, over a task or
 over its twin with `_unanswerable`. Its questions are those whose passages show the words of the answer, or those whose
-gold passages were hidden. From training runs the two limits of `by_words` are fitted: the pair with which most of the
-unanswerable questions end without an answer, while of the others no larger share does than `--wrong`. Other runs say
-what these limits are worth.
+gold passages were hidden. From the questions of training runs that have a name the two limits of `by_words` are fitted:
+the pair with which most of the unanswerable ones end without an answer, while of the others no larger share does than
+`--wrong`. Other runs say what these limits are worth.
 
     python -m benchmarks.answerability --fit RUN,RUN... [--measure RUN,RUN...] [--limits 0.15,0.25] [--wrong 0.1]
 """
@@ -115,7 +115,7 @@ def main() -> None:
         asked = [each for folder in filter(None, folders.split(",")) for each in read(Path(folder))]
         if asked:
             if name == "fit":
-                fewest, most = fitted(asked, given.wrong)
+                fewest, most = fitted([each for each in asked if each.lacking is not None], given.wrong)
             print(f"{name}: {len(asked)} questions, limits {fewest:g} and {most:g}\n{table(asked, fewest, most)}\n")
 
 
