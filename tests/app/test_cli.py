@@ -213,6 +213,18 @@ def test_an_answer_for_which_nothing_was_retrieved_says_so_and_the_exit_code_tel
     assert "Supported by" not in said.out
 
 
+@pytest.mark.parametrize("question", ["How long is Bridget Ohm of Danzig?", "Where is Vienna?"])
+def test_where_the_documents_do_not_answer_the_words_or_the_model_say_so(
+    question: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with serving(in_order("Not in these passages.")) as server:
+        arguments = ["ask", question, "--corpus", "docs", "--model", "openai/mock", "--base-url", server.url]
+        assert run([*arguments, "--method", "rag+cautious"]) == 4
+        assert len(server.received) == ("Vienna" in question)
+    said = " ".join(capsys.readouterr().out.split())
+    assert "Your documents do not say: the passages do not hold the answer. Not in these passages." in said
+
+
 def test_a_budget_that_ends_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     with serving(MockOpenAI(lambda body: "The Danube.\n\nAnother.")) as server:
         arguments = [

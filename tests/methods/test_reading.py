@@ -129,7 +129,7 @@ async def test_passages_that_lack_the_question_s_names_end_it_without_a_call() -
     model = ScriptedModel(["Paris"])
     run = Run()
     answer = await rag(model, abstain=True, by_words="silence").solve("Where was Niels Abel born?", run)
-    assert (answer.text, list(answer.shown), model.prompts) == (ABSTENTION, [], [])
+    assert (answer.text, len(answer.shown), model.prompts) == (ABSTENTION, 3, [])
     (note,) = [step for step in run.steps if isinstance(step, NoteStep) and step.name == "abstained"]
     assert note.data["lacking"] == 1.0
 

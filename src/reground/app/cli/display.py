@@ -17,6 +17,7 @@ from rich.text import Text
 from reground.app.cli._common import human_tokens, human_usd
 from reground.app.cli.links import address, has_links
 from reground.app.cli.terminal import harmless
+from reground.core.answers import abstains
 from reground.core.trajectory import (
     Candidate,
     ChooseStep,
@@ -100,7 +101,8 @@ def show_result(console: Console, result: Result, *, steps: bool = False) -> Non
 def show_said(console: Console, result: Result) -> None:
     """Print the answer alone, its unsupported sentences marked, and first whether the documents do not give it."""
     if not result.answered:
-        _tell(console, plain(f"Your documents do not say: {result.ungrounded}. From the model alone:", "yellow"))
+        alone = "" if abstains(result.text) else " From the model alone:"
+        _tell(console, plain(f"Your documents do not say: {result.ungrounded}.{alone}", "yellow"))
     _tell(console, _marked(result))
 
 

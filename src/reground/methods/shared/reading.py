@@ -115,7 +115,7 @@ class Reading:
             sampling = sampling.model_copy(update={"n": self.votes, "temperature": warm, "logprobs": True})
         abstain = self._may_abstain(question, [evidence.passages[marker - 1] for marker in markers], run)
         if abstain is None:
-            evidence.held = []
+            evidence.held = list(markers)  # it says something of them
             return Reply(text=ABSTENTION)
         values = {"question": question, "form": self.stated(form, plain, abstain=abstain)}
         groups = [[marker] for marker in markers] if self.apart and markers else [list(markers)]
