@@ -12,18 +12,18 @@ the pair with which most of the unanswerable ones end without an answer, while o
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
 from reground.core.answers import abstains
-from reground.core.trajectory import GenerateStep, read_trajectories
+from reground.core.trajectory import GenerateStep
 from reground.evaluation.records import RunConfig
 from reground.evaluation.statistics import bootstrap_interval
 from reground.evaluation.tasks._retrieved import retrieve_steps, retrieved_passages
 from reground.methods.shared.answerability import FEWEST, MOST, lacking
+from reground.training.runs import scored
 
 HIDDEN = "_unanswerable"
 STEPS = 20
@@ -51,12 +51,10 @@ class Asked:
 def read(folder: Path) -> Iterator[Asked]:
     """The questions of a run that are clear: gold passages hidden, or the answer's words shown."""
     config = RunConfig.model_validate_json((folder / "config.json").read_bytes())
-    scores = {row["id"]: row["scores"] for row in map(json.loads, (folder / "scores.jsonl").open())}
     hidden = config.task.endswith(HIDDEN)
-    for trajectory in read_trajectories(folder / "trajectories.jsonl"):
+    for record, trajectory in scored(folder):
         said = [step for step in trajectory.steps if isinstance(step, GenerateStep)]
-        shown = hidden or scores[trajectory.id]["hit"]["value"] == 1
-        if said and shown:
+        if said and (hidden or record.value("hit") == 1):
             passages = retrieved_passages(retrieve_steps(trajectory))
             share = lacking(trajectory.question, (f"{passage.title} {passage.text}" for passage in passages))
             yield Asked(not hidden, share, abstains(said[-1].replies[0].text))

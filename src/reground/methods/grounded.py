@@ -23,7 +23,7 @@ from reground.core.trajectory import Candidate
 from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.evidence import Evidence, clean_query, find
 from reground.methods.shared.names import names_in, read_names, some_of
-from reground.methods.shared.prompts import QUOTED, render, require, require_choices, weigh
+from reground.methods.shared.prompts import QUOTED, render, require, weigh
 from reground.methods.shared.queries import says_something
 from reground.methods.shared.reading import Reading, short
 from reground.methods.shared.revision import accepted, readable
@@ -83,7 +83,6 @@ class Grounded(Reading):
         super().__post_init__()
         require(self.k >= 1 and self.max_rounds >= 0, "k must be at least 1 and max_rounds 0 or more")
         require(min(self.passage_tokens, self.max_tokens, self.query_tokens) >= 1, "token limits must be at least 1")
-        require_choices(self)
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
