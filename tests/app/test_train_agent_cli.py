@@ -23,6 +23,7 @@ from reground.methods.search_agent.actions import GivenAnswer, LinkSelection, Se
 from reground.methods.search_agent.prompts import Prompts
 from reground.testing.openai_server import MockOpenAI
 from tests.app.test_eval_cli import QUESTIONS
+from tests.app.test_train_reader_cli import with_gold_passages
 from tests.servers import serving
 from tests.training.tiny import tiny_llama
 
@@ -84,7 +85,7 @@ def test_all_stages_one_after_the_other(given: tuple[MockOpenAI, list[str]], tmp
 
     assert run(["train", "agent", "mix", "--out", out]) == 0
     said = " ".join(capfd.readouterr().out.split())
-    assert "30 steps" in said
+    assert "36 steps" in said
     assert "left out: 12 no usable sample" in said
     rows = [json.loads(line) for line in (tmp_path / "out" / "data" / "mixture.jsonl").read_text().splitlines()]
     assert [message["role"] for message in rows[0]["messages"]] == ["system", "user", "assistant"]
@@ -123,9 +124,31 @@ def test_all_stages_one_after_the_other(given: tuple[MockOpenAI, list[str]], tmp
     assert steps[-1]["loss"] < steps[0]["loss"]
 
 
+def test_what_an_oracle_does_is_taught_without_a_model(tmp_path: Path, capfd) -> None:
+    out, data = tmp_path / "out", with_gold_passages(tmp_path)
+    make = ["train", "agent", "demonstrate", "--data", str(data), "--out", str(out), "--k", "1"]
+    assert run([*make, "--dry-run"]) == 0
+    assert "would search for 3 questions of hotpotqa_train" in capfd.readouterr().out
+    assert not out.exists()
+    assert run(make) == 0
+    said = " ".join(capfd.readouterr().out.split())
+    assert "hotpotqa_train: 12 demonstrations (3 answer, 3 decide, 3 finish, 3 summarise)" in said
+    rows = out / "data" / "demonstrated.jsonl"
+    before = rows.read_bytes()
+    assert run(make) == 0
+    assert rows.read_bytes() == before
+    capfd.readouterr()
+    assert run(["train", "agent", "mix", "--add", f"{rows}, {rows}", "--out", str(out)]) == 0
+    assert "no steps; 24 rows added" in capfd.readouterr().out
+    assert (out / "data" / "mixture.jsonl").read_bytes() == before * 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "why"),
     [
+        (["demonstrate", "--tasks", "hotpotqa"], "hotpotqa is for measuring"),
+        (["demonstrate", "--complete", "2"], "complete is a share between 0 and 1"),
+        (["mix", "--add", "nowhere.jsonl"], "there are no training data yet"),
         (["grow", "--task", "nq_open"], "nq_open is for measuring"),
         (["mix"], "nothing has been grown here: run reground train agent grow first"),
         (["mix", "--by", "ranking"], "there is no ranking here: run reground train agent rank first"),
@@ -184,7 +207,7 @@ def test_the_steps_of_failed_questions_are_left_out_and_counted(
         folder.append_record(Record(id="q~0", example="q", repeat=0, failure=away))
     assert run(["train", "agent", "mix", "--out", str(tmp_path)]) == 2
     out, err = capfd.readouterr()
-    assert out == "0 steps (); left out: 1 of failed questions\n"
+    assert out == "no steps; left out: 1 of failed questions\n"
     assert "nothing to teach was found" in err
     assert run(["train", "agent", "rank", *options[4:], "--out", str(tmp_path)]) == 2
     assert not server.received

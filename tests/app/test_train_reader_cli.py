@@ -26,13 +26,18 @@ QUESTIONS = [
 ]
 
 
-@pytest.fixture
-def data(tmp_path: Path) -> Path:
+def with_gold_passages(tmp_path: Path) -> Path:
+    """A folder of data with a small HotpotQA."""
     folder = tmp_path / "data" / "hotpotqa"
     folder.mkdir(parents=True)
     (folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in QUESTIONS))
     (folder / "corpus.jsonl").write_text("".join(json.dumps(line) + "\n" for line in PAGES))
     return tmp_path / "data"
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    return with_gold_passages(tmp_path)
 
 
 def test_data_and_fit(data: Path, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:

@@ -8,8 +8,9 @@ from typing import Literal
 
 from reground.app.options import DEFAULT_MODEL, Benchmark, ModelName
 from reground.app.options_cluster import Cluster
-from reground.app.options_training import FineTuning, FitNamed, TrainingFolder
+from reground.app.options_training import FineTuning, FitNamed, TrainingFolder, TrainingSplits
 from reground.models.options import ModelOptions
+from reground.training.agent.settings import Demonstrating
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +29,11 @@ class AgentGrow(AgentFolder, Benchmark, Cluster):
 
     repeats: int = field(default=1, metadata={"min": 1})
     """Trajectories of each question."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentDemonstrate(AgentFolder, Demonstrating, TrainingSplits):
+    """The options of `train agent demonstrate`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,7 +61,11 @@ class AgentMix(AgentFolder):
     """What chooses a step's sample: the lowest perplexity, the ranking, or chance, as a control."""
 
     most: int | None = field(default=None, metadata={"min": 1})
-    """The most rows; all by default."""
+    """The most rows of what was grown; all by default."""
+
+    add: str = ""
+    """Files with other demonstrations to teach too, separated by commas, such as those of an oracle or of a reader.
+    With them nothing needs to be grown."""
 
     seed: int = 0
     """Draws the rows and their order."""

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-from reground.app.options import Data
-from reground.app.options_documents import Documents
-from reground.app.options_training import FitNamed, TrainingFolder
+from reground.app.options_training import FitNamed, TrainingFolder, TrainingSplits
 from reground.training.reader.settings import Reading
 
 
@@ -19,17 +17,8 @@ class ReaderFolder(TrainingFolder):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReaderData(ReaderFolder, Reading, Data, Documents):
+class ReaderData(ReaderFolder, Reading, TrainingSplits):
     """The options of `train reader data`."""
-
-    tasks: str = "hotpotqa_train"
-    """Training splits with gold passages, separated by commas."""
-
-    corpus: Path | None = field(default=None, metadata={"short": "-c"})
-    """Documents or an index; each task's own corpus by default."""
-
-    limit: int = field(default=0, metadata={"min": 0})
-    """The most questions of each task, drawn by the seed; 0 means all."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from reground.app.options import Fresh
+from reground.app.options import Data, Fresh
+from reground.app.options_documents import Documents
 from reground.training.fitting import Precise
 
 
@@ -19,6 +20,20 @@ class TrainingFolder:
 
     dry_run: bool = False
     """Print what the stage would do, or cost, and stop."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingSplits(Data, Documents):
+    """The questions with gold passages that an oracle answers."""
+
+    tasks: str = "hotpotqa_train"
+    """Training splits with gold passages, separated by commas."""
+
+    corpus: Path | None = field(default=None, metadata={"short": "-c"})
+    """Documents or an index; each task's own corpus by default."""
+
+    limit: int = field(default=0, metadata={"min": 0})
+    """The most questions of each task, drawn by the seed; 0 means all."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reground.core.answers import PHRASE
 from reground.core.errors import ContextLengthExceeded, ModelError
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
@@ -34,10 +35,11 @@ from reground.methods.search_agent.prompts import Prompts
 from reground.methods.search_agent.steps import ANSWER, DECIDE, SUMMARISE
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
-from reground.training.agent.mix import mixture
+from reground.training.agent.mix import Mixture, mixture
 from reground.training.agent.rank import Ranker, read_ranking
-from reground.training.agent.stages import failed_steps, grown, rank, rankable
-from reground.training.agent.turns import BY_NAME, Sample, Turn, copies, fallbacks, turns_of
+from reground.training.agent.stages import failed_steps, grown, rank, rankable, stated
+from reground.training.agent.turns import BY_NAME, Sample, Turn, copies, fallbacks, stated_of, turns_of
+from reground.training.rows import Demonstration
 
 NEXT = Search("height of the tower of Pisa", "The height of that tower is still unknown.")
 SAMPLES = {
@@ -137,6 +139,54 @@ def turn(name: str, *actions: Action, logprobs: Sequence[float] = (), number: in
     return Turn("q1", "q1", number, BY_NAME[name], f"ORIGINAL_QUESTION = {number}", samples, 0, 0)
 
 
+async def in_form(*replies: str, cut: bool = False) -> Trajectory:
+    """A trajectory without a search, whose short answer is one of the replies."""
+    left = iter(replies)
+
+    def script(messages: Sequence[Message], sampling: Sampling) -> Reply | str:
+        steps = {Prompts().system("decide"): Terminate("Enough."), Prompts().system("answer"): SAMPLES["answer"][0]}
+        action = steps.get(messages[0].content)
+        finish = Reply(text=next(left) if action is None else "", finish_reason="length" if cut else "stop")
+        return finish if action is None else reply(action)
+
+    agent = SearchAgent(
+        model=ScriptedModel(script), retriever=ScriptedRetriever([]), form=PHRASE, samples=1, temperature=0.0,
+        checks=False,
+    )  # fmt: skip
+    run = Run(question_id="q1")
+    answer = await agent.solve("How high is the tower of Pisa?", run)
+    return Trajectory(id="q1", question="How high?", method="search_agent", steps=run.steps, answer=answer)
+
+
+async def test_the_call_that_states_the_short_answer_is_taught_too() -> None:
+    told = await in_form(" 57 metres \n")
+    (row,) = stated_of(told, "q1")
+    assert [message.role for message in row.messages] == ["user", "assistant"]
+    assert row.messages[-1].content == "57 metres"
+    assert "How high is the tower of Pisa?" in row.messages[0].content
+    made = mixture(turns_of(told, "q1"), stated_of(told, "q1"))
+    assert made.steps == {"decide": 1, "answer": 1, "finish": 1}
+    assert len(mixture(turns_of(told, "q1"), stated_of(told, "q1"), most=2).rows) == 2
+
+
+@pytest.mark.parametrize(("said", "cut"), [("", False), ("57 metres", True)])
+async def test_a_short_answer_that_is_none_is_not_taught(said: str, cut: bool) -> None:
+    assert [*stated_of(await in_form(said, cut=cut), "q1")] == []
+
+
+async def test_a_run_without_a_form_states_nothing() -> None:
+    assert [*stated_of(await solved(), "q1")] == []
+
+
+def test_other_rows_may_be_added_to_what_was_grown() -> None:
+    other = Demonstration(question="q", messages=(Message(role="assistant", content="a"),))
+    grown = mixture([turn("decide", NEXT)])
+    made = grown.adding([other, other])
+    assert made.rows == [*grown.rows, other, other]
+    assert made.describe() == "1 steps (1 decide); 2 rows added"
+    assert Mixture([]).adding([other]).describe() == "no steps; 1 rows added"
+
+
 def test_a_ranking_decides_where_there_is_one() -> None:
     turns = [turn("decide", *SAMPLES["decide"], number=i) for i in range(3)]
     made = mixture(turns, by="ranking", ranking={"q1#0": [2, 0, 1], "q1#1": [1]})
@@ -234,14 +284,14 @@ async def test_what_is_ranked_are_the_steps_whose_samples_differ(tmp_path: Path)
 async def test_steps_of_failed_questions_are_neither_ranked_nor_taught(tmp_path: Path) -> None:
     ends = {"whole": {}, "ended": {"stopped": "tokens"}, "failed": {"failure": Failure(type="ModelError", message="")}}
     for name, end in ends.items():
-        trajectory = (await solved()).model_copy(update={"id": name, **end})
+        trajectory = (await in_form("57 metres")).model_copy(update={"id": name, **end})
         append_trajectory(tmp_path / "grown" / "trajectories.jsonl", trajectory)
         append_line(
             tmp_path / "grown" / "scores.jsonl", Record(id=name, example=name, repeat=0, **end).model_dump_json()
         )
     assert {turn.trajectory for turn in grown(tmp_path)} == {"whole", "ended"}
-    assert {turn.trajectory for turn in rankable(tmp_path)} == {"whole", "ended"}
-    assert failed_steps(tmp_path) == 5
+    assert {row.extra["trajectory"] for row in stated(tmp_path)} == {"whole", "ended"}
+    assert failed_steps(tmp_path) == 2
 
 
 async def test_a_step_that_the_model_refuses_is_unread_and_the_others_are_ranked(tmp_path: Path) -> None:

@@ -11,8 +11,8 @@ from reground.core.evidence import Passage
 from reground.evaluation.task import Example
 from reground.evaluation.tasks.qa import QuestionAnswering
 from reground.retrieval.scripted import ScriptedRetriever
-from reground.training.reader.data import Completed, Lessons, demonstrations
-from reground.training.reader.oracle import support
+from reground.training.gold import Completed, Lessons, support
+from reground.training.reader.data import demonstrations
 from reground.training.reader.settings import Reading
 
 PASSAGES = [

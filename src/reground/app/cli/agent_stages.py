@@ -81,15 +81,23 @@ async def ranked_by(order: AgentRank, err: Console, *, quiet: bool) -> tuple[int
 
 
 def mixed_by(order: AgentMix) -> Mixture:
-    """The mixture of the grown steps, not written yet."""
-    from reground.training.agent.mix import mixture
-    from reground.training.agent.stages import failed_steps, grown, read_ranking_file
+    """The mixture of the grown steps and of the rows added to them, not written yet."""
+    from reground.training.agent.mix import Mixture, mixture
+    from reground.training.agent.stages import GROWN, failed_steps, grown, read_ranking_file, stated
+    from reground.training.rows import Demonstration, read_rows
 
+    added = [
+        row
+        for file in filter(None, map(str.strip, order.add.split(",")))
+        for row in read_rows(Path(file), Demonstration)
+    ]
+    if added and not (order.out / GROWN).is_dir():
+        return Mixture([]).adding(added)
     ranking = read_ranking_file(order.out) if order.by == "ranking" else None
-    made = mixture(grown(order.out), by=order.by, ranking=ranking, seed=order.seed, most=order.most)
+    made = mixture(grown(order.out), stated(order.out), by=order.by, ranking=ranking, seed=order.seed, most=order.most)
     if failed := failed_steps(order.out):
         made.dropped["of failed questions"] = failed
-    return made
+    return made.adding(added)
 
 
 def fitted_by(order: AgentFit, mixture: str, err: Console, *, quiet: bool) -> Path:

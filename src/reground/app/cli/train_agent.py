@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 
 import typer
 
 from reground.app.cli import _common as common
-from reground.app.cli.agent_stages import fitted_by, grown_by, mixed_by, questions_of, ranked_by
+from reground.app.cli.agent_stages import METHOD, fitted_by, grown_by, mixed_by, questions_of, ranked_by
 from reground.app.cli.config import ConfigFile
+from reground.app.cli.demonstrating import demonstrate as write_lessons
 from reground.app.cli.flags import flattened
 from reground.app.options import Quiet
-from reground.app.options_agent import AgentFit, AgentGrow, AgentLoop, AgentMix, AgentRank
+from reground.app.options_agent import AgentDemonstrate, AgentFit, AgentGrow, AgentLoop, AgentMix, AgentRank
 
 agent_app = typer.Typer(
     no_args_is_help=True,
@@ -46,6 +48,23 @@ def grow(order: AgentGrow, voice: Quiet, config: ConfigFile = None) -> None:
 
 @agent_app.command()
 @flattened
+def demonstrate(order: AgentDemonstrate, voice: Quiet, config: ConfigFile = None) -> None:
+    """Write demonstrations: what an ideal agent does on training questions with gold passages.
+
+    It searches for the question and then for gold pages that something names, copies the sentences that count, and
+    gives the gold answer. No model is needed. The rows are in OUT/data/demonstrated.jsonl, for `mix --add`.
+
+    Example:  reground train agent demonstrate --tasks hotpotqa_train --limit 200 --out runs/agent
+    """
+    from reground.training.agent.demonstrate import demonstrations
+    from reground.training.agent.stages import DEMONSTRATED
+
+    make = partial(demonstrations, settings=order)
+    write_lessons(order, make, method=METHOD, name=DEMONSTRATED, quiet=voice.quiet)
+
+
+@agent_app.command()
+@flattened
 def rank(order: AgentRank, voice: Quiet, config: ConfigFile = None) -> None:
     """Have a model rank the samples of each step; the trajectories stay as they are.
 
@@ -68,7 +87,7 @@ def rank(order: AgentRank, voice: Quiet, config: ConfigFile = None) -> None:
 def mix(order: AgentMix, voice: Quiet, config: ConfigFile = None) -> None:
     """Make the training data of the grown steps: one conversation a step, without examples in its prompt.
 
-    They are written to OUT/data/mixture.jsonl.
+    They are written to OUT/data/mixture.jsonl. --add FILE adds demonstrations from elsewhere.
 
     Example:  reground train agent mix --by ranking
     """

@@ -166,7 +166,7 @@ def warmup(order: RewriterWarmup, voice: Quiet, config: ConfigFile = None) -> No
     base = order.base or "smollm2"
     with FitProgress(err, "warm-up", shown=not voice.quiet) as progress:
         fit = partial(fit_named, order.out, WARMUP, kept.rows, base, fitting_of(order), fresh=order.fresh)
-        place = asyncio.run(in_background(partial(fit, on_step=progress.on_step)))
+        place = asyncio.run(in_background(partial(fit, on_step=progress.on_step, on_note=progress.on_note)))
     common.say(console, f"the warmed-up rewriter is in {place}: --rewriter hf/{place}")
 
 

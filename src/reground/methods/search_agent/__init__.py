@@ -38,6 +38,8 @@ from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import concluded, render
 
 _NOTHING = "Nothing was found that answers the question."
+FINISH, UNFORMED = "finish", "no answer in the form"
+"""The name of the call that states the short answer, and of the note that its reply has none."""
 _SHORT = 96
 """Maximum tokens of an answer that is a phrase, a number or letters."""
 
@@ -226,7 +228,7 @@ class _Agent:
                 self.run.propose(self._answer(text))
             in_form = await self._finish(text)
             if in_form is None and self.given is not None:
-                self.run.note("fallback", step="finish", action="the answer before the checks stands")
+                self.run.note("fallback", step=FINISH, action="the answer before the checks stands")
                 return self.given
             text = in_form or text
         self.stated = self.written
@@ -237,7 +239,7 @@ class _Agent:
         """The text followed by the answer in its form, or only a program or a plan; None without an answer."""
         form, reply, sampling = self.config.form, None, Sampling(max_tokens=self._finish_tokens())
         with self.run.optional():
-            reply = await self.run.ask(self.config.model, self._finishing(text), name="finish", sampling=sampling)
+            reply = await self.run.ask(self.config.model, self._finishing(text), name=FINISH, sampling=sampling)
         if reply is None:
             return None
         if not form.draft_is_query:
@@ -250,7 +252,7 @@ class _Agent:
         )
         stated = next((whole for whole in forms if said and form.extract(whole) == said), None)
         if stated is None:
-            self.run.note("no answer in the form", form=form.name, reply=reply)
+            self.run.note(UNFORMED, form=form.name, reply=reply)
         return stated
 
     def _finishing(self, text: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from pydantic import JsonValue
@@ -27,19 +27,27 @@ class Mixture:
     """The rows, how many of each step, and the turns left out by reason.
 
     unranked: rows that should have been chosen by a ranking, and were by perplexity, because there was none. Those
-    without a choice, of samples that are all alike, do not count.
+    without a choice, of samples that are all alike, do not count. added: rows that were not grown, at the end.
     """
 
     rows: list[Demonstration]
     steps: Counter[str] = field(default_factory=Counter)
     dropped: Counter[str] = field(default_factory=Counter)
     unranked: int = 0
+    added: int = 0
+
+    def adding(self, rows: Sequence[Demonstration]) -> Mixture:
+        """The same with other rows behind its own."""
+        return replace(self, rows=[*self.rows, *rows], added=self.added + len(rows))
 
     def describe(self) -> str:
         """One line with the numbers of the steps and of those left out."""
         steps = ", ".join(f"{count} {name}" for name, count in self.steps.most_common())
         dropped = ", ".join(f"{count} {why}" for why, count in self.dropped.most_common())
-        parts = [f"{len(self.rows)} steps ({steps})"]
+        grown = len(self.rows) - self.added
+        parts = [f"{grown} steps ({steps})" if grown else "no steps"]
+        if self.added:
+            parts.append(f"{self.added} rows added")
         if dropped:
             parts.append(f"left out: {dropped}")
         if self.unranked:
@@ -49,6 +57,7 @@ class Mixture:
 
 def mixture(
     turns: Iterable[Turn],
+    stated: Iterable[Demonstration] = (),
     *,
     by: By = "perplexity",
     ranking: Ranking | None = None,
@@ -60,23 +69,25 @@ def mixture(
 
     A turn is left out if no sample of it can be read, or each that can copies an exemplar or has empty thoughts; a turn
     that was not ranked falls back to perplexity. Where the agent's code gave the action there is no turn. The same
-    turns and seed give the same rows. most: maximum number of rows.
+    turns and seed give the same rows. stated: rows of the calls that state the short answer. most: maximum number of
+    rows.
     """
     prompts, draw = prompts if prompts is not None else Prompts(), random.Random(seed)
-    made: list[tuple[Turn, Sample, By]] = []
+    made: list[tuple[Demonstration, bool]] = []
     dropped: Counter[str] = Counter()
     for turn in turns:
         good = [i for i, sample in enumerate(turn.samples) if not _fault(turn, sample)]
         if good:
             best, way = _best(turn, good, by, ranking or {}, draw)
-            made.append((turn, turn.samples[best], way))
+            row = _row(turn, turn.samples[best], prompts.system(turn.step.name), way)
+            made.append((row, way != by and _differ(turn)))
         else:
             dropped[_fault(turn, turn.samples[0]) if turn.samples else "no usable sample"] += 1
+    made += [(row, False) for row in stated]
     draw.shuffle(made)
-    made = made[:most]
-    rows = [_row(turn, sample, prompts.system(turn.step.name), way) for turn, sample, way in made]
-    unranked = sum(way != by and _differ(turn) for turn, _, way in made)
-    return Mixture(rows, Counter(turn.step.name for turn, _, _ in made), dropped, unranked)
+    rows = [row for row, _ in made[:most]]
+    unranked = sum(missed for _, missed in made[:most])
+    return Mixture(rows, Counter(str(row.extra["step"]) for row in rows), dropped, unranked)
 
 
 def _differ(turn: Turn) -> bool:

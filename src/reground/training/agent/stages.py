@@ -16,11 +16,11 @@ from reground.evaluation.results import write_text
 from reground.evaluation.runner import is_refusal
 from reground.training.agent.mix import Mixture, Ranking
 from reground.training.agent.rank import Ranker
-from reground.training.agent.turns import Turn, fallbacks, turns_of
+from reground.training.agent.turns import Turn, fallbacks, stated_of, turns_of
 from reground.training.rows import Demonstration, read_rows, write_demonstrations
 from reground.training.runs import scored
 
-GROWN, RANKING, MIXTURE = "grown", "ranking.json", "mixture"
+GROWN, RANKING, MIXTURE, DEMONSTRATED = "grown", "ranking.json", "mixture", "demonstrated"
 
 
 @dataclass(frozen=True)
@@ -49,6 +49,13 @@ def grown(out: Path) -> Iterator[Turn]:
     What a budget ended counts: each of its steps was whole. Raises DataError where nothing has been grown.
     """
     return _grown(out, failed=False)
+
+
+def stated(out: Path) -> Iterator[Demonstration]:
+    """The calls that state the short answer of the grown trajectories, but for failed questions."""
+    for record, trajectory in scored(out / GROWN):
+        if record.failure is None:
+            yield from stated_of(trajectory, record.example)
 
 
 def failed_steps(out: Path) -> int:

@@ -7,7 +7,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 
-from reground.core.trajectory import Candidate, ChooseStep, NoteStep, Trajectory
+from pydantic import JsonValue
+
+from reground.core.language import Message
+from reground.core.trajectory import Candidate, ChooseStep, GenerateStep, NoteStep, Trajectory
+from reground.methods.search_agent import FINISH, UNFORMED
 from reground.methods.search_agent.actions import (
     Action,
     CheckAnswer,
@@ -18,6 +22,7 @@ from reground.methods.search_agent.actions import (
     reply,
 )
 from reground.methods.search_agent.steps import STEPS, Step
+from reground.training.rows import Demonstration
 
 BY_NAME = {step.name: step for step in STEPS}
 _COPIED, _LEAST_WORDS = 0.9, 4
@@ -71,6 +76,18 @@ def turns_of(trajectory: Trajectory, question: str) -> Iterator[Turn]:
             len(choice.candidates) - len(usable),
             usable.index(choice.chosen) if choice.chosen in usable else None,
         )
+
+
+def stated_of(trajectory: Trajectory, question: str) -> Iterator[Demonstration]:
+    """The last call that states a short answer, where it did. It is no step of the paper, and small models need it
+    taught: else they find an answer and go on talking.
+    """
+    notes = {step.name for step in trajectory.steps if isinstance(step, NoteStep)}
+    calls = [step for step in trajectory.steps if isinstance(step, GenerateStep) and step.name == FINISH]
+    if calls and UNFORMED not in notes and not trajectory.is_cut:
+        said = Message(role="assistant", content=calls[-1].replies[0].text.strip())
+        extra: dict[str, JsonValue] = {"step": FINISH, "trajectory": trajectory.id}
+        yield Demonstration(question=question, messages=(*calls[-1].messages, said), extra=extra)
 
 
 def fallbacks(trajectory: Trajectory) -> int:
