@@ -23,7 +23,7 @@ from reground.core.untrusted import neutralise
 from reground.hub import Progress
 from reground.models import pull
 from reground.models._gguf_header import read_header
-from reground.models.options import Listing, ModelOptions, local_identity
+from reground.models.options import SHIPPED, Listing, ModelOptions, local_identity
 
 if TYPE_CHECKING:
     from reground.models._llama import Engine
@@ -37,10 +37,10 @@ def create(model: str, options: ModelOptions) -> GgufModel:
 
     Raises ConfigurationError for an unknown name or adapter, MissingExtra if llama.cpp is not installed.
     """
-    adapter = options.adapter
+    adapter = options.adapter_file
     if adapter is not None and not adapter.is_file():
         raise ConfigurationError(
-            f"there is no adapter file {adapter}: gguf/ takes a GGUF file, which "
+            f"there is no adapter file {adapter}: gguf/ takes {', '.join(SHIPPED)}, or a GGUF file, which "
             "reground train export FOLDER --adapter --like BASE --out FILE.gguf makes of a folder"
         )
     if importlib.util.find_spec("xllamacpp") is None:
@@ -153,7 +153,7 @@ class GgufModel:
             slots=options.slots or SLOTS,
             context=options.context or min(header.context or CONTEXT, CONTEXT),
             threads=options.threads,
-            adapter=options.adapter,
+            adapter=options.adapter_file,
             lookup=options.lookup,
         )
         return shared(settings), header.special

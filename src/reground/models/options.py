@@ -13,6 +13,9 @@ from reground.core.places import expanded
 
 Dtype = Literal["auto", "float32", "bfloat16"]
 
+SHIPPED = {"smollm2-reader": Path(__file__).parent / "adapters" / "smollm2-reader.gguf"}
+"""The adapters that come with reground, by name; each has a model card beside it."""
+
 
 @dataclass(frozen=True)
 class Price:
@@ -92,7 +95,8 @@ class ModelOptions:
     repeats its prompt, but no log-probabilities."""
 
     adapter: Path | None = None
-    """A LoRA adapter: a folder or file of peft (hf), or a GGUF file (gguf)."""
+    """A LoRA adapter: a folder or file of peft (hf), or a GGUF file or smollm2-reader, which comes with reground
+    (gguf)."""
 
     dtype: Dtype = "auto"
     """What the model computes in (hf); auto is bfloat16 on a GPU, else float32. A processor with AVX512-BF16 or AMX
@@ -100,6 +104,13 @@ class ModelOptions:
 
     cache: Path | None = None
     """A file (SQLite) that answers repeated temperature-0 calls across runs."""
+
+    @property
+    def adapter_file(self) -> Path | None:
+        """Where the adapter is. A file or folder comes before one of the same name that comes with reground."""
+        if self.adapter is None or self.adapter.exists():
+            return self.adapter
+        return SHIPPED.get(str(self.adapter), self.adapter)
 
     def __post_init__(self) -> None:
         if not isinstance(self.api_key_env, str) or not self.api_key_env or {"=", "\0"} & set(self.api_key_env):
@@ -169,5 +180,5 @@ def weights_of(name: str) -> str | None:
 
 def local_identity(name: str, options: ModelOptions) -> str:
     """Tells a model in this process from another of the same name: its weights, its adapter, and how it computes."""
-    adapter = None if options.adapter is None else files_fingerprint(options.adapter)
+    adapter = None if options.adapter_file is None else files_fingerprint(options.adapter_file)
     return f"{name} {weights_of(name)} {options.adapter} {adapter} {options.context} {options.dtype} {options.lookup}"
