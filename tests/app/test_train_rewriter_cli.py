@@ -72,6 +72,20 @@ def test_all_stages_one_after_the_other(server: Server, data: Path, training: Pa
     assert "### Rewritings, and the place of the first passage with the answer" in page
 
 
+def test_rows_that_lose_their_beginning_are_told(
+    server: Server, data: Path, training: Path, tmp_path: Path, capfd
+) -> None:
+    long = [{**line, "question": line["question"] + " please" * 600} for line in QUESTIONS]
+    (data / "nq_open" / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in long))
+    out, base = str(tmp_path / "out"), str(tiny_llama(tmp_path / "base", context=1024))
+    given = ("--corpus", str(training), "--data", str(data), "--out", out, "--limit", "2")
+    served = ("--model", "openai/m", "--base-url", f"http://127.0.0.1:{server.server_port}/v1")
+    assert run(["train", "rewriter", "collect", "--task", "nq_open_train", *given, *served, "--passages-only"]) == 0
+    few = ("--proof", "passages", "--epochs", "1", "--threads", "1", "--copies", "0")
+    assert run(["train", "rewriter", "warmup", "--out", out, "--base", base, *few]) == 0
+    assert "2 of 2 rows are longer than max_length=512 and lose the beginning of their prompt" in capfd.readouterr().err
+
+
 def test_questions_that_the_warm_up_learnt_from_choose_no_weights_where_others_are_left(
     data: Path, training: Path, tmp_path: Path, capfd
 ) -> None:
