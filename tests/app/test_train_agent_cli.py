@@ -133,6 +133,8 @@ def test_what_an_oracle_does_is_taught_without_a_model(tmp_path: Path, capfd) ->
     assert run(make) == 0
     said = " ".join(capfd.readouterr().out.split())
     assert "hotpotqa_train: 12 demonstrations (3 answer, 3 decide, 3 finish, 3 summarise)" in said
+    assert len(json.loads((out / "demonstrated.json").read_text())["ids"]) == 3
+    assert not (out / "questions.json").exists(), "it names the questions that are grown"
     rows = out / "data" / "demonstrated.jsonl"
     before = rows.read_bytes()
     assert run(make) == 0

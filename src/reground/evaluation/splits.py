@@ -95,7 +95,7 @@ def _wording(question: str) -> str:
     return " ".join(question.casefold().split())
 
 
-def record_questions(folder: Path, task: str, examples: Sequence[Example]) -> None:
-    """Write the training questions' ids to questions.json."""
+def record_questions(folder: Path, task: str, examples: Sequence[Example], *, file: str = "questions.json") -> None:
+    """Write the training questions' ids to a file of the folder."""
     said = {"task": task, "ids": [example.id for example in examples]}
-    write_text(folder / "questions.json", json.dumps(said, ensure_ascii=False, indent=2) + "\n")
+    write_text(folder / file, json.dumps(said, ensure_ascii=False, indent=2) + "\n")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from reground.core.evidence import Pages, Passage, Retriever
@@ -128,7 +128,7 @@ class Lessons:
     kinds: Counter[str] = field(default_factory=Counter)
     left_out: Counter[str] = field(default_factory=Counter)
 
-    def add(self, example: Example, lessons: Sequence[Lesson]) -> None:
+    def add(self, example: Example, lessons: Iterable[Lesson]) -> None:
         """Add what one question teaches."""
         for lesson in lessons:
             self.rows.append(Demonstration(question=example.id, messages=lesson.messages, extra={"kind": lesson.kind}))
@@ -169,3 +169,22 @@ class Completed:
         for page in missing:
             found.insert(self.draw.randint(0, len(found)), page)
         return found
+
+
+async def taught(
+    task: Task,
+    examples: Sequence[Example],
+    pages: Pages,
+    teach: Callable[[Example, Sequence[Passage]], Awaitable[Iterable[Lesson]]],
+    on_question: Callable[[int], None],
+) -> Lessons:
+    """What the questions teach whose gold passages are known. teach: asks an oracle one question."""
+    made = Lessons()
+    for done, example in enumerate(examples, start=1):
+        gold = await gold_passages(task, example, pages)
+        if isinstance(gold, str):
+            made.left_out[gold] += 1
+        else:
+            made.add(example, await teach(example, gold))
+        on_question(done)
+    return made

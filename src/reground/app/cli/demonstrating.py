@@ -37,8 +37,11 @@ class Make(Protocol):
         ...
 
 
-def demonstrate(order: Order, make: Make, *, method: str, name: str, quiet: bool) -> None:
-    """Write OUT/data/NAME.jsonl, and what is in it; or say what would be asked. method: draws the questions."""
+def demonstrate(order: Order, make: Make, *, method: str, name: str, questions: str, quiet: bool) -> None:
+    """Write OUT/data/NAME.jsonl, and what is in it; or say what would be asked.
+
+    method: draws the questions. questions: the file in OUT with their ids.
+    """
     from reground.evaluation.runner import EvalSettings, choose
     from reground.evaluation.splits import record_questions
     from reground.evaluation.tasks import load_training_task
@@ -60,7 +63,8 @@ def demonstrate(order: Order, make: Make, *, method: str, name: str, quiet: bool
         rows += made.rows
         told.append(f"{task.name}: {made.describe()}")
         common.say(console, told[-1])
-    record_questions(order.out, ",".join(task.name for task in tasks), [each for _, own in drawn for each in own])
+    asked = [example for _, examples in drawn for example in examples]
+    record_questions(order.out, ",".join(task.name for task in tasks), asked, file=questions)
     write_demonstrations(order.out / "data" / f"{name}.jsonl", rows)
     write_section(order.out, name, "\n".join(f"- {line}" for line in told))
 

@@ -60,7 +60,8 @@ def demonstrate(order: AgentDemonstrate, voice: Quiet, config: ConfigFile = None
     from reground.training.agent.stages import DEMONSTRATED
 
     make = partial(demonstrations, settings=order)
-    write_lessons(order, make, method=METHOD, name=DEMONSTRATED, quiet=voice.quiet)
+    questions = f"{DEMONSTRATED}.json"  # questions.json names those that are grown
+    write_lessons(order, make, method=METHOD, name=DEMONSTRATED, questions=questions, quiet=voice.quiet)
 
 
 @agent_app.command()

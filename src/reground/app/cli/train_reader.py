@@ -36,7 +36,7 @@ def data(order: ReaderData, voice: Quiet, config: ConfigFile = None) -> None:
     from reground.training.reader.data import demonstrations
 
     make = partial(demonstrations, settings=order)
-    demonstrate(order, make, method="grounded+reader", name=ROWS, quiet=voice.quiet)
+    demonstrate(order, make, method="grounded+reader", name=ROWS, questions="questions.json", quiet=voice.quiet)
 
 
 @reader_app.command()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from reground.core.evidence import Pages, Passage, Retriever
 from reground.core.run import Run
@@ -12,7 +13,7 @@ from reground.methods.search_agent import FINISH, SearchAgent
 from reground.methods.search_agent.steps import ANSWER
 from reground.training.agent.oracle import Oracle
 from reground.training.agent.settings import Demonstrating
-from reground.training.gold import Completed, Gold, Lesson, Lessons, by_kind, gold_passages
+from reground.training.gold import Completed, Gold, Lesson, Lessons, by_kind, taught
 
 
 async def demonstrations(
@@ -28,19 +29,12 @@ async def demonstrations(
 
     retriever: what the agent will search with. pages: where the gold passages are opened.
     """
-    made = Lessons()
-    for done, example in enumerate(examples, start=1):
-        gold = await gold_passages(task, example, pages)
-        if isinstance(gold, str):
-            made.left_out[gold] += 1
-        else:
-            made.add(example, await _lessons(task, example, gold, retriever, settings))
-        on_question(done)
-    return made
+    teach = partial(_lessons, task, retriever, settings)
+    return await taught(task, examples, pages, teach, on_question)
 
 
 async def _lessons(
-    task: Task, example: Example, gold: Sequence[Passage], retriever: Retriever, settings: Demonstrating
+    task: Task, retriever: Retriever, settings: Demonstrating, example: Example, gold: Sequence[Passage]
 ) -> list[Lesson]:
     """What is to be learnt from one question. The short answer is taught only where the long one was found.
 

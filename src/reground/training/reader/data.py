@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from reground.core.evidence import Pages, Passage, Retriever
 from reground.core.language import Message
@@ -11,7 +11,7 @@ from reground.core.run import Run
 from reground.evaluation.task import Example, Task, hidden_documents
 from reground.evaluation.tasks.qa import evidence_of
 from reground.methods.grounded import Grounded
-from reground.training.gold import Completed, Gold, Lesson, Lessons, by_kind, gold_passages
+from reground.training.gold import Completed, Gold, Lesson, Lessons, by_kind, taught
 from reground.training.reader.oracle import Oracle
 from reground.training.reader.settings import Reading
 
@@ -29,19 +29,15 @@ async def demonstrations(
 
     retriever: what the reader will search with. pages: where the gold passages are opened.
     """
-    made = Lessons()
-    for done, example in enumerate(examples, start=1):
-        gold = await gold_passages(task, example, pages)
-        if isinstance(gold, str):
-            made.left_out[gold] += 1
-        else:
-            lessons: dict[tuple[Message, ...], Lesson] = {}
-            for repeat in range(settings.repeats):
-                drawn = await _lessons(task, example, gold, retriever, settings, repeat)
-                lessons |= {lesson.messages: lesson for lesson in drawn}
-            made.add(example, list(lessons.values()))
-        on_question(done)
-    return made
+
+    async def teach(example: Example, gold: Sequence[Passage]) -> Iterable[Lesson]:
+        lessons: dict[tuple[Message, ...], Lesson] = {}
+        for repeat in range(settings.repeats):
+            drawn = await _lessons(task, example, gold, retriever, settings, repeat)
+            lessons |= {lesson.messages: lesson for lesson in drawn}
+        return lessons.values()
+
+    return await taught(task, examples, pages, teach, on_question)
 
 
 async def _lessons(
