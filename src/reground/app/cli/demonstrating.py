@@ -66,7 +66,7 @@ def demonstrate(order: Order, make: Make, *, method: str, name: str, questions: 
     asked = [example for _, examples in drawn for example in examples]
     record_questions(order.out, ",".join(task.name for task in tasks), asked, file=questions)
     write_demonstrations(order.out / "data" / f"{name}.jsonl", rows)
-    write_section(order.out, name, "\n".join(f"- {line}" for line in told))
+    write_section(order.out, "data", "\n".join(f"- {line}" for line in told))
 
 
 async def _made(order: Order, make: Make, task: Task, examples: list[Example], err: Console, *, quiet: bool) -> Lessons:
