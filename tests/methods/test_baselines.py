@@ -32,6 +32,8 @@ from reground.methods.reflexion import Reflexion, asserts, called, feedback
 from reground.methods.self_refine import SelfRefine
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
+from reground_minecraft.task import TASKS as MINECRAFT
+from tests.data import need_data
 from tests.methods.helpers import PASSAGES, by_job, effects, notes, prompts, queries
 
 QUESTION = "Which river is longer, the Seine or the Danube?"
@@ -289,6 +291,43 @@ async def test_flare_stops_when_it_repeats_itself() -> None:
     answer = await FLARE(model=model, retriever=ScriptedRetriever([])).solve(QUESTION, run)
     assert answer.text == "Again and again."
     assert len(model.calls) == 2
+
+
+def goes_on(plan: str) -> ScriptedModel:
+    """A model that is certain of this plan, and writes what is missing of it."""
+
+    def reply(messages: Sequence[Message], sampling: Sampling) -> Reply:
+        written = messages[-1].content.split("Written so far:\n")[1].split("\n\nGo on")[0]
+        words = plan.removeprefix(written).strip().split(" ")
+        whole = len(words) <= (sampling.max_tokens or 0)
+        return certain(" ".join(words[: sampling.max_tokens]), finish="stop" if whole else "length")
+
+    return ScriptedModel(reply)
+
+
+async def test_flare_writes_a_plan_line_by_line_to_its_end() -> None:
+    lines = [f"STEP {n}: Go north. Then dig. - Minecraft items: 1x Coal" for n in range(1, 31)]
+    run = Run()
+    method = FLARE(model=goes_on("\n".join(lines)), retriever=ScriptedRetriever([]), form=PLAN)
+    answer = await method.solve(QUESTION, run)
+    assert answer.text.splitlines() == [step.text for step in answer.steps] == lines
+    assert not notes(run, "sentence limit")
+
+
+async def test_flare_tells_that_its_limit_ended_the_text() -> None:
+    run = Run()
+    plan = "STEP 1: Dig.\n\nSTEP 2: Rest.\n\nSTEP 3: Dig."
+    method = FLARE(model=goes_on(plan), retriever=ScriptedRetriever([]), form=PLAN, max_sentences=2)
+    assert (await method.solve(QUESTION, run)).text == "STEP 1: Dig.\n\nSTEP 2: Rest."
+    assert len(notes(run, "sentence limit")) == 1
+
+
+async def test_flare_leaves_a_right_plan_executable() -> None:
+    task = MINECRAFT["minecraft_zero_shot"](need_data("minecraft").parent)
+    for example in task.examples()[:50]:
+        method = FLARE(model=goes_on(example.golden_answers[0]), retriever=ScriptedRetriever([]), form=task.form)
+        solved = await solve(method, example.question, Run(), id=example.id, name="flare")
+        assert (await task.score(example, solved.trajectory, None))["executability"].value == 1
 
 
 def test_flares_thresholds() -> None:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from reground.core.answers import TEXT, Answer, AnswerForm, Thought
+from reground.core.answers import PLAN, TEXT, Answer, AnswerForm, Thought
 from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel, Reply, Sampling, TokenLogprob
 from reground.core.run import Run
@@ -22,6 +22,7 @@ from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import QUOTED, cite, render, require
 from reground.text.sentences import sentences
 
+_LINE = re.compile(r"\s*+[^\n]*+\s*+")
 _ANSWERED = re.compile(r"(?im)^[^\w\n]*+(?:final\s++)?+answer\W*:")
 
 
@@ -51,7 +52,7 @@ class FLARE:
     form: the form of the answer. prompts: the templates. k: passages per retrieval.
     threshold: theta; a token with a lower probability triggers retrieval. 0 never retrieves, 1 at every sentence.
     mask: beta; a token with a lower probability is left out of the query.
-    lookahead: number of tokens generated ahead. max_sentences: maximum number of sentences.
+    lookahead: number of tokens generated ahead. max_sentences: maximum number of sentences; of a plan, of lines.
     passage_tokens: maximum length of a passage in tokens. temperature: sampling temperature; 0 is greedy.
     """
 
@@ -63,7 +64,7 @@ class FLARE:
     threshold: float = 0.8
     mask: float = 0.4
     lookahead: int = 64
-    max_sentences: int = 16
+    max_sentences: int = 64
     passage_tokens: int = 2000
     temperature: float = 0.0
 
@@ -105,6 +106,8 @@ class FLARE:
             run.propose(self._answer(text, evidence, thoughts, run))
             if finished(reply, sentence) or _ANSWERED.search(sentence):
                 break
+        else:
+            run.note("sentence limit", max_sentences=self.max_sentences)
         return run.propose(self._answer(text, evidence, thoughts, run))
 
     async def _ahead(self, question: str, text: str, run: Run) -> Reply:
@@ -137,14 +140,16 @@ class FLARE:
 def next_sentence(reply: Reply, form: AnswerForm) -> tuple[str, Sequence[TokenLogprob]]:
     """The reply's first sentence with the white space that joins it to the next one, and its tokens.
 
-    Programs and plans are written in lines, so there a whole look-ahead stands for the sentence.
+    Of a plan it is the first line, which is one step. Of a program it is the whole look-ahead.
     """
     tokens = reply.token_logprobs or ()
     if form.draft_is_query:
         return reply.text, tokens
-    first = next(iter(sentences(reply.text)), "")
+    lined = form.name == PLAN.name
+    first = next(iter(_LINE.findall(reply.text) if lined else sentences(reply.text)), "")
     end = len(first.rstrip())
-    sentence = first if "\n" in first[end:] else f"{first[:end]} "
+    joint = "\n" if lined and reply.finish_reason == "stop" else " "
+    sentence = first if "\n" in first[end:] else f"{first[:end]}{joint}"
     return sentence, reply.upto(end).token_logprobs or tokens
 
 
