@@ -29,7 +29,8 @@ WORDS = st.sampled_from(
         "theory",
     ]
 )
-PHRASES = st.one_of(st.lists(WORDS, max_size=6).map(" ".join), st.text(max_size=30))
+SPACED = st.characters(max_codepoint=0xDFF, exclude_categories=["Cs"])
+PHRASES = st.one_of(st.lists(WORDS, max_size=6).map(" ".join), st.text(SPACED, max_size=30))
 
 
 class SquadSays:
@@ -110,6 +111,18 @@ def test_metrics_are_ordered_and_aliases_only_help(prediction: str, golds: list[
         ("", ["A"], 0, 0, 0),
         ("the", ["A"], 1, 0, 0),
         ("new york new york", ["new york"], 0, 1, 2 / 3),
+        ("“法国的巴黎”。", ["巴黎"], 0, 1, 4 / 7),
+        ("北京", ["巴黎"], 0, 0, 0),
+        ("玛丽·居里（Ｍarie Curie）", ["玛丽・居里 Marie Curie"], 1, 1, 1),
+        ("《红楼梦》", ["红楼梦"], 1, 1, 1),
+        ("A型", ["B型"], 0, 0, 0.5),
+        ("6300公里", ["6300 公里"], 1, 1, 1),
+        ("スティーブ・ジョブズ", ["スティーブ ジョブズ"], 1, 1, 1),
+        ("東京都です", ["東京"], 0, 1, 4 / 7),
+        ("서울특별시", ["서울 특별시"], 1, 1, 1),
+        ("서울입니다", ["서울"], 0, 1, 4 / 7),
+        ("กรุงเทพ", ["กรุงเทพมหานคร"], 0, 0, 14 / 20),
+        ("The 東京 Tower", ["tokyo tower", "東京 tower"], 1, 1, 1),
     ],
 )
 def test_cases_worked_by_hand(prediction: str, golds: list[str], em: float, cover: float, f1: float) -> None:

@@ -35,11 +35,12 @@ _UNSEEN = dict.fromkeys(map(ord, "\u00ad\u2060\ufeff"))
 """Soft hyphens and the like, which stand inside of words."""
 _HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]")
 
-# Han, kana and Hangul; Thai and Lao; Burmese; Khmer
-_UNSPACED = re.compile(
+UNSPACED_LETTER = (
     r"[\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
-    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\U00020000-\U0003134f]+"
+    r"\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\U00020000-\U0003134f]"
 )
+"""The class of the letters of Han, kana, Hangul, Thai, Lao, Burmese and Khmer, for a pattern."""
+_UNSPACED = re.compile(f"{UNSPACED_LETTER}+")
 
 Segmenter = Callable[[str], str]
 

@@ -1,7 +1,9 @@
 """Exact match, cover-EM, token F1, hit and gold recall: short answers against golds and their aliases.
 
 Normalisation and F1 follow SQuAD (Rajpurkar et al. 2016, section 6.1), with HotpotQA's rule for yes and no: such an
-answer gets no partial credit. Every function takes all golden answers of a question and returns the best value.
+answer gets no partial credit. In Chinese, Japanese, Korean, Thai, Lao, Burmese and Khmer a word is one letter, as in
+CMRC 2018 (Cui et al. 2019) and KorQuAD (Lim et al. 2019). Every function takes all golden answers of a question and
+returns the best value.
 """
 
 from __future__ import annotations
@@ -11,14 +13,28 @@ import string
 from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from reground.text.languages import UNSPACED_LETTER
+
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
+_WIDE = {code + 0xFEE0: code for code in range(0x21, 0x7F)}
+_UNSPACED = re.compile(UNSPACED_LETTER)
+_QUOTES = "[\u00b7\u2010-\u2027\u3001-\u3003\u3008-\u3020\u30fb\uff61-\uff65]"
+"""Punctuation of texts in these letters. An English text keeps its own, as in SQuAD."""
+_BESIDE = re.compile(rf"(?<={UNSPACED_LETTER}){_QUOTES}++|{_QUOTES}(?={UNSPACED_LETTER})")
 _UNDIVIDED = frozenset({"yes", "no", "noanswer"})
 
 
 def normalise(text: str) -> str:
-    """Lower-case, without ASCII punctuation and the articles a, an, the; single spaces."""
-    return " ".join(_ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION)).split())
+    """Lower-case, without ASCII punctuation and the articles a, an, the; single spaces.
+
+    Letters of writing without spaces stand apart, without the punctuation beside them.
+    """
+    unspaced = _UNSPACED.search(text) is not None
+    if unspaced:
+        text = _BESIDE.sub("", text.translate(_WIDE))
+    plain = _ARTICLES.sub(" ", text.lower().translate(_PUNCTUATION))
+    return " ".join((_UNSPACED.sub(r" \g<0> ", plain) if unspaced else plain).split())
 
 
 def exact_match(prediction: str, golds: Iterable[str]) -> float:
