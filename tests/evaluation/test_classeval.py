@@ -104,6 +104,9 @@ async def test_a_class_is_scored_by_its_methods_too(old: str, new: str, part: fl
             "    return [*itertools.accumulate(self.sums)][-1]"
         ),
         f"```python\n{SOLUTION}```",
+        f"```python\n{SOLUTION}\ntill = Till()\nprint(till.add(int(input())))\nprint(till.zero)```",
+        "```python\n    def add(self, amount):\n        self.sums += [amount]\n        return sum(self.sums)\n```\n"
+        "Use it:\n```python\ntill = Till()\nprint(till.add(2))\n```",
     ],
 )
 async def test_a_method_takes_its_place_in_the_class(text: str, tmp_path: Path) -> None:

@@ -149,7 +149,8 @@ async def test_reference_programs_of_gsm_hard_reach_their_targets() -> None:
     codes = [json.loads(line)["code"] for line in path.read_text().splitlines()]
     chosen = range(0, 1319, 130)
     values = [
-        (await scored(task, task.examples()[i], f"```python\n{codes[i]}\n```", sandbox))["accuracy"].value
+        (await scored(task, task.examples()[i], f"```python\n{codes[i]}\n```{tail}", sandbox))["accuracy"].value
         for i in chosen
+        for tail in ("", "\nTo get the answer, run:\n```python\nprint(solution())\n```\n```text\n5\n```")
     ]
     assert values == [1.0] * len(values)

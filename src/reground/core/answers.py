@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated
 
 from reground.core.evidence import Passage
-from reground.core.fences import code_blocks, without_fences
 from reground.core.language import LATER, Value
 from reground.core.markers import marker_runs
+from reground.core.sources import extract_program
 from reground.core.storable import Number, Text
 
 ABSTENTION = "Not in these passages."
@@ -170,7 +171,6 @@ _MARKERS_BACKWARDS = re.compile(
 """Markers at the end of a text that is written backwards, where "and" is "dna"."""
 _SEVERAL = re.compile(r"\d[ \t]*[,;]")
 _MARKUP = " \t\n*_`\"'\u201c>#-"
-_PYTHON = re.compile(r"py(?:thon)?[0-9]*")
 
 
 def abstains(text: str) -> bool:
@@ -244,18 +244,6 @@ def extract_number(text: str) -> str:
     return ""
 
 
-def extract_program(text: str) -> str:
-    """The last non-empty Python block, else the last non-empty code block, else the text without fences.
-
-    An unclosed block, from a reply that was cut, counts too.
-    """
-    blocks = [(language, body.strip("\r\n")) for language, body in code_blocks(text) if body.strip()]
-    python = [body for language, body in blocks if _PYTHON.fullmatch(language)]
-    if python:
-        return python[-1]
-    return blocks[-1][1] if blocks else without_fences(text).strip("\n")
-
-
 TEXT = AnswerForm(
     "text",
     "Answer fully but briefly, in plain prose.",
@@ -296,7 +284,7 @@ PAL = AnswerForm(
     "pal",
     "Answer with a single ```python block that defines a function solution() without arguments, which returns the "
     "answer as a number. Begin with 'def solution():' and write a comment above each step.",
-    extract_program,
+    partial(extract_program, names=("solution",)),
     draft_is_query=True,
     usual=160,
 )

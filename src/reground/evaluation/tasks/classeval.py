@@ -66,7 +66,7 @@ class ClassTask(CodeTask):
         why = _unscorable(problem, sandbox)
         if why:
             return dict.fromkeys(self.metrics, Score(value=None, why=why))
-        code = self.form.extract(trajectory.answer.text if trajectory.answer else "")
+        code = problem.answered(trajectory)
         whole = await score_program(problem.program(code), sandbox)
         if not self.methods:
             return whole
@@ -170,7 +170,9 @@ def _class_problem(given: _Class) -> Problem:
         f"Complete the class `{name}`: write every method so that it does what its docstring says. "
         f"Give the whole class.\n\n```python\n{_skeleton(given)}\n```"
     )
-    return Problem(Example(id=given.task_id, question=question), program, f"{imports}\n{given.solution_code}", tests)
+    return Problem(
+        Example(id=given.task_id, question=question), program, f"{imports}\n{given.solution_code}", tests, (name,)
+    )
 
 
 def _method_tests(given: _Class, spans: Mapping[str, tuple[int, int]]) -> dict[str, str]:
@@ -198,7 +200,8 @@ def _method_problems(tested: _Tested) -> Iterator[Problem]:
             f"The other methods exist.\n\n```python\n{_skeleton(given)}\n```"
         )
         solution = "\n".join(reference.splitlines()[first - 1 : last])
-        yield Problem(Example(id=f"{given.task_id}/{method}", question=question), program, solution, tests)
+        example = Example(id=f"{given.task_id}/{method}", question=question)
+        yield Problem(example, program, solution, tests, (method,))
 
 
 def _skeleton(given: _Class) -> str:

@@ -17,6 +17,7 @@ from pathlib import Path
 from reground.core.answers import PROGRAM, AnswerForm, Demonstration
 from reground.core.errors import DataError
 from reground.core.programs import Limits, Program, Sandbox, Verdict
+from reground.core.sources import extract_program
 from reground.core.trajectory import Trajectory
 from reground.evaluation.data import Line, data_path, parsed_code, read_values
 from reground.evaluation.task import Example, Score, Task
@@ -37,12 +38,20 @@ _TRAIN_TASKS = range(810, 975)
 
 @dataclass(frozen=True)
 class Problem:
-    """One problem. program: makes a program of an answer. solution, tests: texts that no corpus may contain."""
+    """One problem. program: makes a program of an answer. solution, tests: texts that no corpus may contain.
+
+    asked: the names that an answer has to define.
+    """
 
     example: Example
     program: Callable[[str], Program]
     solution: str
     tests: str
+    asked: tuple[str, ...]
+
+    def answered(self, trajectory: Trajectory) -> str:
+        """The code of an answer that defines what was asked."""
+        return extract_program(trajectory.answer.text if trajectory.answer else "", self.asked)
 
 
 @dataclass(frozen=True)
@@ -69,8 +78,8 @@ class CodeTask:
 
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
         """Run the answer's program against the hidden tests."""
-        answer = trajectory.answer.text if trajectory.answer else ""
-        return await score_program(self.problems[example.id].program(self.form.extract(answer)), sandbox)
+        problem = self.problems[example.id]
+        return await score_program(problem.program(problem.answered(trajectory)), sandbox)
 
 
 async def score_program(program: Program, sandbox: Sandbox | None) -> Mapping[str, Score]:
@@ -134,7 +143,7 @@ def _humaneval_problem(given: _Function, limits: Limits, path: Path, line: int) 
 
     question = function_question(entry, prompt.strip())
     example = Example(id=given.task_id, question=question, metadata={"entry_point": entry})
-    return Problem(example, program, f"{prompt}{given.canonical_solution}", test)
+    return Problem(example, program, f"{prompt}{given.canonical_solution}", test, (entry,))
 
 
 def complete_function(prompt: str, entry: str, code: str) -> str:
@@ -212,7 +221,7 @@ def _mbpp_problem(
 
     question = tested_question(text.strip(), [_unix(test) for test in given.test_list])
     example = Example(id=str(given.task_id), question=question)
-    return Problem(example, program, given.code, tests)
+    return Problem(example, program, given.code, tests, exports)
 
 
 def used_definitions(reference: ast.Module, tests: ast.Module) -> tuple[str, ...]:

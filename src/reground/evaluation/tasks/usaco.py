@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from pydantic import Field
@@ -16,12 +17,18 @@ from reground.core.answers import PROGRAM, AnswerForm, Demonstration
 from reground.core.errors import DataError
 from reground.core.language import Value
 from reground.core.programs import Limits, Program, Sandbox
+from reground.core.sources import extract_program
 from reground.core.trajectory import Trajectory
 from reground.evaluation.data import data_path, read_values
 from reground.evaluation.task import Example, Score, Task
 
 _HOW = "Write a complete Python program that reads standard input and prints the answer to standard output."
-FORM = replace(PROGRAM, instruction="Give the whole program in a single ```python block.", reads_input=True)
+FORM = replace(
+    PROGRAM,
+    instruction="Give the whole program in a single ```python block.",
+    extract=partial(extract_program, reads_input=True),
+    reads_input=True,
+)
 """A program that runs by itself: the general form wants definitions alone and no calls."""
 
 
