@@ -124,7 +124,7 @@ def test_function_is_linear(name: str) -> None:
 
 def test_the_patterns_and_the_functions_are_found() -> None:
     assert len(PATTERNS) > 100
-    assert {"core.answers.extract_phrase", "core.markers.without_unknown", "methods.react.parse_action"} <= set(
+    assert {"core.phrases.extract_phrase", "core.markers.without_unknown", "methods.react.parse_action"} <= set(
         FUNCTIONS
     )
 

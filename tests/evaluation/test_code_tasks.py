@@ -190,7 +190,7 @@ async def test_right_programs_pass_in_the_layouts_of_chat_models(layout: str) ->
     task = TASKS["humaneval"](need_data("humaneval", "HumanEval.jsonl").parent.parent)
     assert isinstance(task, CodeTask)
     sandbox = some_sandbox()
-    problems = [problem for problem in task.problems.values()][::14]
+    problems = list(task.problems.values())[::14]
     texts = [
         LAYOUTS[layout].format(code=problem.solution, name=problem.example.metadata["entry_point"])
         for problem in problems

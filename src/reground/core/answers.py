@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -10,7 +9,9 @@ from typing import Annotated
 
 from reground.core.evidence import Passage
 from reground.core.language import LATER, Value
-from reground.core.markers import marker_runs
+from reground.core.letters import extract_letters
+from reground.core.numerals import extract_number
+from reground.core.phrases import extract_short, marked_answer
 from reground.core.sources import extract_program
 from reground.core.storable import Number, Text
 
@@ -149,99 +150,13 @@ class AnswerForm:
         return self.bare or self.instruction
 
 
-_ANSWER_LINE = re.compile(r"(?im)^[ \t>*_#-]*+(?:final\s++)?+answer[\s*_]*+(?:is)?+[\s*_]*+[:：][\s*_]*+(.*)$")
-_ANSWER_INLINE = re.compile(r"(?i)(?<![A-Za-z])(?:final )?answer:\**+\s++(\S.*)$", re.MULTILINE)
-_INITIAL = r"(?<=\b(?-i:[A-Z]))\.\s++(?!(?:a|an|as|because|both|he|i|in|it|she|so|that|the|they|this)\b)(?-i:[A-Z])"
-"""The point of "John F. Kennedy", and not that of "vitamin C. It is"."""
-_ABBREVIATION = r"(?<=\b(?:st|mr|ms|dr|jr|sr))\.\s"
-_ANSWER_PHRASE = re.compile(rf"(?is)\banswer is:?\s+(.+?)(?:(?!{_INITIAL}|{_ABBREVIATION})\.(?:\s|$)|\n|$)")
-_VERDICT = re.compile(r"(?i)(yes|no)[*_]*(?:[,;:]|\.(?!\s*\d))[*_]*(?:\s++\S++){4}")
-_BETWEEN_LETTERS = r"(?:\s*+|[)）.]*+\s*+(?:[,、;；/&和及]|and\b)++(?:\s*+and\b)?\s*+|[)）]\s*+(?=[(（]))[(（]*+"
-"""A closed bracket needs a comma, "and" or another bracket behind it: in "A) E. coli" one option is chosen."""
-_LETTERS = re.compile(rf"^[(（]*+([A-H](?:{_BETWEEN_LETTERS}[A-H])*)(?![A-Za-z])")
-_NUMBER = re.compile(r"(?:(?<![\w.)$%])[-+]|(?<=[$€£¥])-)?[$€£¥]?\d[\d,]*(?:\.\d+)?(?:[eE][-+]?\d+)?")
-_GROUPED = re.compile(r"(?<![\d.,])\d{1,3}(?:(?:\{,\}|\\[,;:! ]|[ \u00a0\u2009\u202f'’])\d{3})+(?!\d)")
-"""A number whose thousands LaTeX, a space or an apostrophe sets apart, as in 12{,}000 and 12 000."""
-_BOXED = re.compile(r"\\boxed\{([^{}]*)\}")
-_REMARK = re.compile(r"(?<=[\d%.]) \([^()]*\)$")
-"""How a number was found, behind it: "42 (6 * 7)"."""
-_MARKERS_BACKWARDS = re.compile(
-    r"\A\s*+\.?\s*+(?:\]\d++(?:[ \t]*+[,;][ \t]*+\d++)*+\[[ \t]*+(?:(?:[,;&]|dna[ \t])[ \t]*+(?=\]))?+)++"
-)
-"""Markers at the end of a text that is written backwards, where "and" is "dna"."""
-_SEVERAL = re.compile(r"\d[ \t]*[,;]")
 _MARKUP = " \t\n*_`\"'\u201c>#-"
 
 
 def abstains(text: str) -> bool:
     """Whether an answer says that the passages do not hold it, perhaps behind "Answer:"."""
-    said = (text, *_ANSWER_LINE.findall(text)[-1:])
-    return any(" ".join(each.split()).lstrip(_MARKUP).startswith(ABSTENTION.rstrip(".")) for each in said)
-
-
-def extract_phrase(text: str) -> str:
-    """The phrase after the last "Answer:", preferably at the start of a line; else after "answer is"; else the last
-    line."""
-    for pattern in (_ANSWER_LINE, _ANSWER_INLINE):
-        found = [phrase for phrase in (str(m.group(1)).strip() for m in pattern.finditer(text)) if phrase]
-        if found:
-            return _trim(found[-1])
-    phrases: list[str] = _ANSWER_PHRASE.findall(text)
-    if phrases:
-        return _trim(phrases[-1])
-    filled = [line.strip() for line in text.splitlines() if line.strip()]
-    return _trim(filled[-1]) if filled and not _ANSWER_LINE.fullmatch(filled[-1]) else ""
-
-
-def extract_short(text: str) -> str:
-    """The phrase, and of "Yes, both were born in France" the word alone.
-
-    A yes or no with fewer than four words behind it stays, because it may be a title: "Yes, Prime Minister".
-    """
-    phrase = extract_phrase(text)
-    verdict = _VERDICT.match(phrase)
-    return phrase if verdict is None else verdict.group(1)
-
-
-def _trim(phrase: str) -> str:
-    return _uncited(phrase.strip()).strip("*_`\"'“”").rstrip(".").strip()
-
-
-def _uncited(phrase: str) -> str:
-    """The phrase without markers at its end, such as [1][2] or [1, 2] and [3]. A list stays: "the interval [0, 1]"."""
-    markers = _MARKERS_BACKWARDS.match(phrase[::-1])
-    if markers is None:
-        return phrase
-    rest = phrase[: -markers.end()].rstrip()
-    cut = phrase[len(rest) :]
-    if _SEVERAL.search(cut):
-        first = len(rest) + cut.index("[")
-        if not rest or all(start != first for start, _, _ in marker_runs(phrase, most=0)):
-            return phrase
-    return rest
-
-
-def extract_letters(text: str) -> str:
-    """The chosen option letters A to H, sorted and without repeats, e.g. "AC"."""
-    phrase = extract_phrase(text).replace("*", "")
-    joined = _LETTERS.match(phrase)
-    if re.fullmatch(r"[a-h]", phrase):
-        return phrase.upper()
-    letters: list[str] = (
-        re.findall(r"[A-H]", joined.group(1)) if joined else re.findall(r"(?<![A-Za-z])[A-H](?![A-Za-z])", phrase)
-    )
-    return "".join(sorted(set(letters)))
-
-
-def extract_number(text: str) -> str:
-    """The last number of the last box, else of the answer phrase, else of the text, without thousands separators and
-    currency. A box is LaTeX's, as models write it that have learnt from mathematics."""
-    plain = _GROUPED.sub(lambda found: re.sub(r"\D", "", found.group()), text.replace("\u2212", "-"))
-    for place in (*_BOXED.findall(plain)[-1:], _REMARK.sub("", extract_phrase(plain)), plain):
-        numbers: list[str] = _NUMBER.findall(place)
-        if numbers:
-            return re.sub(r"[,$€£¥]", "", numbers[-1])
-    return ""
+    places = (text, marked_answer(text) or "")
+    return any(" ".join(each.split()).lstrip(_MARKUP).startswith(ABSTENTION.rstrip(".")) for each in places)
 
 
 TEXT = AnswerForm(
