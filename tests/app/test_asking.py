@@ -11,7 +11,7 @@ import reground
 from reground.core.budget import Budget
 from reground.core.errors import BudgetExceeded, ConfigurationError, DataError, ModelError
 from reground.core.evidence import Passage
-from reground.core.trajectory import NoteStep, RetrieveStep, read_trajectories
+from reground.core.trajectory import RetrieveStep, read_trajectories
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 
@@ -114,24 +114,14 @@ def test_a_budget_that_ends_gives_the_best_answer_and_says_so(tmp_path: Path) ->
     assert "thought" in result.text
 
 
-def test_a_token_budget_scales_the_method_and_what_the_user_sets_stays(tmp_path: Path) -> None:
+@pytest.mark.parametrize("tokens", [900, 20_000])
+def test_a_token_budget_is_a_limit_and_leaves_the_method_as_it_is(tokens: int, tmp_path: Path) -> None:
     retriever = ScriptedRetriever([Passage(id=str(i), text=f"The Danube number {i}.") for i in range(9)])
-
-    def asked(budget: Budget | None, settings: dict[str, object], method: str = "rag") -> tuple[int, dict[str, object]]:
-        result = reground.ask(
-            "Which Danube?", method=method, corpus=retriever, home=tmp_path, fresh=True, budget=budget,
-            settings=settings, model=ScriptedModel(lambda messages, sampling: "The Danube [1]."),
-        )  # fmt: skip
-        ks = [step.k for step in result.trajectory.steps if isinstance(step, RetrieveStep)]
-        notes = [step.data for step in result.trajectory.steps if isinstance(step, NoteStep) and step.name == "scaled"]
-        return ks[0], {} if not notes else dict(notes[0]["settings"])  # type: ignore[arg-type]
-
-    assert asked(None, {}) == (5, {})
-    assert asked(Budget(calls=3), {}) == (5, {})
-    assert asked(Budget(tokens=1500), {}) == (5, {})
-    assert asked(Budget(tokens=900), {}) == (3, {"k": 3})
-    assert asked(Budget(tokens=900), {"k": 6}) == (6, {})
-    assert asked(Budget(tokens=900), {"k": "6"}) == (6, {})
+    result = reground.ask(
+        "Which Danube?", method="rag", corpus=retriever, home=tmp_path, budget=Budget(tokens=tokens),
+        model=ScriptedModel(lambda messages, sampling: "The Danube [1]."),
+    )  # fmt: skip
+    assert [step.k for step in result.trajectory.steps if isinstance(step, RetrieveStep)] == [5]
 
 
 def test_a_budget_too_small_for_any_answer_is_an_error(tmp_path: Path) -> None:

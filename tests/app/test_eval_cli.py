@@ -176,7 +176,7 @@ def test_the_same_command_again_pays_for_nothing(server: Server, data: Path, cap
     assert [p.name for p in Path("runs").iterdir()] == ["bamboogle-direct@none-openai-m"]
     capfd.readouterr()
     assert call(server, data, "eval", "--method", "direct", "--limit", "4", "--set", "max_tokens=9") == 2
-    assert "settings.max_tokens was 512, now 9" in capfd.readouterr().err
+    assert "settings.max_tokens was 1024, now 9" in capfd.readouterr().err
 
 
 def test_failed_questions_give_exit_code_3_and_can_be_retried(server: Server, data: Path, capfd) -> None:
@@ -247,6 +247,20 @@ def split(data: Path) -> Path:
     ]
     (folder / "corpus.jsonl").write_text("".join(json.dumps(line) + "\n" for line in corpus))
     return data
+
+
+def test_a_limit_is_used_and_what_a_user_or_a_preset_sets_stays(server: Server, split: Path, capfd) -> None:
+    options = ["--data", str(split), "--model", "openai/m", "--base-url", f"http://127.0.0.1:{server.server_port}/v1"]
+    command = ["compare", "--task", "hotpotqa", "--methods", "direct,rag,rag+one,self_consistency", "--budgets", "4k"]
+    given = ["--set", "max_tokens=99", "--set", "self_consistency.n=2", "--limit", "1", "--out", "cmp"]
+    assert run([*command, *given, *options]) == 0, capfd.readouterr().err
+    settings = {
+        path.parent.name: json.loads(path.read_text())["settings"] for path in Path("cmp").glob("*@4k/config.json")
+    }
+    assert {name: each["max_tokens"] for name, each in settings.items()} == dict.fromkeys(settings, 99)
+    assert settings["rag@4k"]["k"] > 5
+    assert settings["rag+one@4k"]["k"] == 1
+    assert settings["self_consistency@4k"]["n"] == 2
 
 
 def test_compare_tunes_on_training_questions_and_measures_the_best_size(server: Server, split: Path, capfd) -> None:

@@ -189,7 +189,7 @@ def test_the_price_of_a_replayed_call_is_that_of_the_whole_call(home: Path) -> N
     ("reply", "why"),
     [
         (Reply(text=" "), "no text"),
-        (Reply(text="<think>Hm", finish_reason="length"), "still thinking .*max_tokens=2048"),
+        (Reply(text="<think>Hm", finish_reason="length"), "still thinking .*max_tokens=4096"),
         (Reply(text="", finish_reason="length"), "before it wrote a word"),
         (Reply(text="", finish_reason="tool_calls"), "tool instead of text"),
         (Reply(text="", finish_reason="content_filter"), "content filter"),

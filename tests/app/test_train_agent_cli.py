@@ -182,13 +182,13 @@ def test_failed_questions_are_told_and_tried_again_by_the_same_command(
     assert json.loads((tmp_path / "out" / "grown" / "summary.json").read_text())["failed"] == 0
 
 
-def test_a_budget_limits_and_scales_what_is_grown(given: tuple[MockOpenAI, list[str]], tmp_path: Path) -> None:
+def test_a_budget_limits_what_is_grown(given: tuple[MockOpenAI, list[str]], tmp_path: Path) -> None:
     _, options = given
     grow = ["train", "agent", "grow", "--task", "nq_open_train", *options, "--out", str(tmp_path / "out")]
     assert run([*grow, "--limit", "1", "--budget-tokens", "3000"]) == 0
     config = json.loads((tmp_path / "out" / "grown" / "config.json").read_text())
     assert config["budget"]["tokens"] == 3000
-    assert config["settings"]["samples"] == 2, "4 by default"
+    assert config["settings"]["samples"] == 4, "its own size, which the limit ends"
     record = json.loads((tmp_path / "out" / "grown" / "scores.jsonl").read_text().splitlines()[0])
     assert record["usage"]["prompt"] + record["usage"]["completion"] <= 3000
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -30,17 +31,20 @@ def rag(**settings: object) -> RAG:
 def test_a_dry_run_calls_nobody_and_counts_prompts_and_usual_replies() -> None:
     one, two = cost(rag(k=1)), cost(rag(k=2))
     assert 150 < two - one < 250, "a passage"
-    assert cost(rag(k=2, max_tokens=912)) - two == pytest.approx(100, abs=15), "a reply is a quarter of its limit"
+    assert cost(rag(k=2, max_tokens=4096)) == two, "a reply is as long as its form's usually is, whatever it may be"
+    assert cost(rag(k=2, max_tokens=32)) == pytest.approx(two - PHRASE.usual + 16, abs=10), "or half of a short limit"
+    assert cost(replace(rag(k=2), form=replace(PHRASE, usual=164))) == pytest.approx(two + 100, abs=15)
     assert SILENT.calls == []
     assert cost(Direct(model=SILENT, form=PHRASE)) < one
 
 
-def test_the_default_stays_where_it_fits_and_else_the_largest_size_that_does() -> None:
+def test_a_method_fills_the_limit_and_is_never_smaller_than_its_own_settings() -> None:
     assert scaled(rag(), None) == rag()
-    assert scaled(rag(), 100_000) == rag(), "no limit is filled for its own sake"
-    small = scaled(rag(), cost(rag(k=3)))
-    assert small == rag(k=3)
-    assert scaled(rag(), 1) == rag(k=1), "the smallest, where nothing fits"
+    assert scaled(rag(), cost(rag(k=11))) == rag(k=11)
+    assert scaled(rag(), 100_000) == rag(k=DOCUMENTS[-1])
+    for limit in (1, cost(rag(k=3)), cost(rag(k=8)) - 1):
+        assert scaled(rag(), limit) == rag(), "the limit ends what does not fit"
+    assert scaled(rag(k=7), cost(rag(k=8)) - 1) == rag(k=7), "a size between the others"
 
 
 def test_what_the_user_has_set_stays() -> None:

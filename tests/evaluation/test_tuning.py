@@ -83,7 +83,7 @@ async def test_the_sizes_still_to_be_tried_are_told_as_they_become_known(tmp_pat
         SumTask(6), several, tmp_path, questions=2,
         on_plan=lambda cell, sizes: told.append((cell.method, list(sizes))),
     )  # fmt: skip
-    assert told[0] == ("reader", planned(CELL, several[CELL])) == ("reader", [1])
+    assert told[0] == ("reader", planned(CELL, several[CELL])) == ("reader", [1, 0])
     assert [each for each in told if each[0] == "reader"][-1] == ("reader", [1, 2, 0, 3, 4])
     assert told[-1] == ("unable", [])
 
@@ -101,12 +101,22 @@ async def test_a_size_that_costs_much_more_than_expected_is_the_last(tmp_path: P
     assert chosen == {tight: 1}
 
 
-async def test_sizes_that_would_go_over_the_limit_are_not_tried(tmp_path: Path) -> None:
+async def test_of_sizes_that_would_go_over_the_limit_only_the_smallest_and_the_methods_own_are_tried(
+    tmp_path: Path,
+) -> None:
     tight = Cell(method="reader", tokens=1)
     chosen = await tune(SumTask(6), {tight: candidates(Reader(ScriptedModel(adds)))}, tmp_path, questions=4)
     (choice,) = Tuning.model_validate_json((tmp_path / CHOICES).read_text()).choices
-    assert [trial.settings["k"] for trial in choice.trials] == [1]
+    assert [trial.settings["k"] for trial in choice.trials] == [1, 3]
     assert chosen == {tight: 1}
+
+
+def test_a_size_that_the_limit_ended_early_makes_no_larger_one_fit() -> None:
+    own, *others = candidates(Reader(ScriptedModel([])))
+    several = [replace(own, expected=9000), *(replace(each, expected=1000 * each.configured.method.k) for each in others)]
+    cell = Cell(method="reader", tokens=2500)
+    assert planned(cell, several) == [1, 2, 0]
+    assert planned(cell, several, used=0.9, tried=[1, 2, 0]) == [1, 2, 0]
 
 
 async def test_tuning_goes_on_where_it_was_and_pays_nothing_twice(tmp_path: Path) -> None:

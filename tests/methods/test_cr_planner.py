@@ -27,7 +27,6 @@ from reground.core.run import Run
 from reground.core.solve import solve
 from reground.core.trajectory import ChooseStep, GenerateStep, RetrieveStep, ScoreStep, Trajectory
 from reground.critics import load
-from reground.evaluation import scaling
 from reground.evaluation.task import Example
 from reground.evaluation.tasks.retrieval import Retrieval
 from reground.methods.cr_planner import PRESETS, CRPlanner
@@ -550,7 +549,7 @@ async def test_at_every_number_of_calls_the_answer_proposed_last_stands(index: i
 @pytest.mark.parametrize("index", range(len(WAYS)), ids=WAYS)
 async def test_at_every_token_budget_there_is_an_answer_within_it(index: int, tokens: int) -> None:
     run = Run(budget=Budget(tokens=tokens))
-    solved = await solve(scaling.scaled(every_way()[index], tokens), QUESTION, run, id="q", name="x")
+    solved = await solve(every_way()[index], QUESTION, run, id="q", name="x")
     assert run.usage.tokens <= tokens
     assert solved.error is None or tokens < 400
     if tokens >= 400:
@@ -574,7 +573,7 @@ async def test_however_much_each_call_takes_room_is_left_to_force_the_answer(tok
     counter = itertools.count()
     model = Wordy(lambda messages, sampling: f"Thought {next(counter)} yes 1.")
     run = Run(budget=Budget(tokens=tokens))
-    method = scaling.scaled(planner(model, critics=None, critic=critic, candidates=3), tokens)
+    method = planner(model, critics=None, critic=critic, candidates=3)
     solved = await solve(method, QUESTION, run, id="q", name="x")
     assert solved.trajectory.stopped is None
     assert [step.name for step in run.steps if step.name != "ungrounded"][-1] == "answer"

@@ -13,7 +13,6 @@ from reground.core.programs import Execution, Program, Verdict
 from reground.core.run import Run
 from reground.core.solve import solve
 from reground.core.trajectory import ExecuteStep
-from reground.evaluation.scaling import scaled
 from reground.methods.cr_planner_reflexion import CRPlannerReflexion
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
@@ -103,9 +102,6 @@ def test_it_is_run_by_name_with_the_settings_of_both() -> None:
     assert catalogue.needs("cr_planner_reflexion") == {"sandbox"}
     made = method(rounds="1", max_steps="4", candidates="2", critic="random:3")
     assert (made.rounds, made.max_steps, made.candidates, made.critic) == (1, 4, 2, "random:3")
-    small = scaled(made, 2000)
-    assert isinstance(small, CRPlannerReflexion)
-    assert (small.candidates, small.rounds) == (1, 1)
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,6 @@ from reground.core.language import Reply, TokenLogprob
 from reground.core.run import Run
 from reground.core.solve import solve
 from reground.core.trajectory import GenerateStep
-from reground.evaluation import scaling
 from reground.methods.rewrite_retrieve_read import PRESETS, Prompts, RewriteRetrieveRead
 from reground.methods.shared.evidence import interleaved
 from reground.models.scripted import ScriptedModel
@@ -496,8 +495,7 @@ async def test_a_fixed_total_is_shared_by_the_queries():
     model = ScriptedModel(["Queries: a", ANSWER])
     await make(model, retriever=Ranked(lists), k=2, total=4).solve(QUESTION, Run())
     assert shown(model.prompts[1]) == ["both", "a0", "a1", "a2"], "one query may fill the total"
-    assert scaling.scaled(make(ScriptedModel([]), total=3), 100_000).total == 3
-    assert scaling.scaled(make(ScriptedModel([]), total=50), 2000).total < 50
+    assert all(size.total == size.k for size in make(ScriptedModel([]), total=3).sizes())
 
 
 # The reader
@@ -617,14 +615,13 @@ async def test_the_second_try_leaves_the_reader_its_call():
     assert notes(run, "nothing to look up")
 
 
-@pytest.mark.parametrize("scaled", [True, False])
 @pytest.mark.parametrize("mode", ["reader", "retrieve", "rewrite"])
 @pytest.mark.parametrize("tokens", [150, 500, 700, 900, 1300, 2600, 6400])
-async def test_at_every_token_budget_there_is_an_answer_within_it(tokens, mode, scaled):
+async def test_at_every_token_budget_there_is_an_answer_within_it(tokens, mode):
     many = [page(str(i), "The Danube has 2850 km and flows on. " * 9) for i in range(60)]
     run = Run(budget=Budget(tokens=tokens))
     method = make(talkative(), mode=mode, retriever=ScriptedRetriever(many))
-    solved = await solve(scaling.scaled(method, tokens) if scaled else method, QUESTION, run, id="q", name="x")
+    solved = await solve(method, QUESTION, run, id="q", name="x")
     assert run.usage.tokens <= tokens
     if tokens >= 700:
         assert solved.trajectory.answer is not None

@@ -71,6 +71,14 @@ async def test_shots_bound_the_examples():
     assert len(model.calls[0][0]) == 3
 
 
+@pytest.mark.parametrize(("tokens", "shown"), [(200, 0), (600, 1), (5000, 3)])
+async def test_examples_make_room_for_the_answer_under_a_limit(tokens: int, shown: int) -> None:
+    model, run = ScriptedModel([REASONED]), Run(budget=Budget(tokens=tokens))
+    long = Demonstration(question="1 + 1?", reasoning="One more than 1. " * 60, answer="2")
+    await FewShotChainOfThought(model=model, form=NUMBER, demonstrations=(long, long, long)).solve(QUESTION, run)
+    assert len(model.calls[0][0]) == 2 * shown + 1
+
+
 @pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
 def test_our_own_examples_have_the_form_that_is_asked_for(form):
     for example in general(form):
@@ -110,6 +118,12 @@ async def test_self_consistency_samples_no_more_than_its_budget_covers_in_full()
     assert sum(sampling.n for _, sampling in model.calls) > 3
     assert run.usage.tokens <= 400
     assert notes(run, "ended early")
+
+
+async def test_a_long_limit_of_replies_leaves_self_consistency_its_samples() -> None:
+    model = ScriptedModel(lambda messages, sampling: "Answer: 4")
+    await SelfConsistency(model=model, form=NUMBER, n=3).solve(QUESTION, Run(budget=Budget(tokens=1000)))
+    assert sum(sampling.n for _, sampling in model.calls) == 3
 
 
 async def test_self_consistency_gives_one_sample_even_if_it_must_be_short():

@@ -9,14 +9,14 @@ from collections.abc import Callable, Coroutine, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AsyncExitStack
 from contextvars import copy_context
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reground.app import catalogue
 from reground.app.corpora import ANSWERING, check_corpus, check_reranker, corpus_retriever, folder_of, reranked
 from reground.app.empty import nothing_said
-from reground.app.identity import identity, plain
+from reground.app.identity import identity
 from reground.app.inputs import as_budget, as_corpus, as_form, as_model, as_options
 from reground.app.journals import journals_of
 from reground.app.keywords import spread
@@ -290,14 +290,9 @@ async def _solved(
                     run_id=kept.run, question_id="0", journal=kept.journal, budget=budget, observer=order.observer,
                     seed=order.seed, recorded=await kept.journal.read(kept.run, "0"),
                 )  # fmt: skip
-                from reground.evaluation.scaling import scaled
-
-                fitted = scaled(method, None if budget is None else budget.tokens, keep=order.settings or {})
-                if fitted is not method:
-                    run.note("scaled", why="the token budget", settings=plain(_changed(method, fitted)))
-                solved = await solve(fitted, order.question, run, id=run_id, name=order.method)
+                solved = await solve(method, order.question, run, id=run_id, name=order.method)
                 if order.support != "none":
-                    solved = await with_support(solved, fitted, order, check, run)
+                    solved = await with_support(solved, method, order, check, run)
             finally:
                 kept.journal.close()
             return _result(solved, folder / "trajectory.jsonl", order)
@@ -383,9 +378,3 @@ def _write_config(folder: Path, config: Mapping[str, Any], budget: Budget | None
     resolved = {**config, "budget": None if budget is None else budget.model_dump()}
     text = json.dumps(storable(resolved), indent=2, ensure_ascii=False) + "\n"
     replace_lines(folder / "config.json", [text.encode()])
-
-
-def _changed(before: Any, after: Any) -> dict[str, object]:
-    """The settings of `after` that differ from those of `before`."""
-    pairs = ((field.name, getattr(before, field.name), getattr(after, field.name)) for field in fields(after))
-    return {name: new for name, old, new in pairs if new != old}

@@ -90,8 +90,8 @@ def presets(name: str) -> dict[str, Mapping[str, object]]:
     return {"paper": {}, **getattr(_method_module(_split_preset(name)[0]), "PRESETS", {})}
 
 
-def _preset(name: str) -> Mapping[str, object]:
-    """The settings of `method+preset`; {} for a name without a preset."""
+def preset_settings(name: str) -> Mapping[str, object]:
+    """The settings of `method+preset`; {} for a name without a preset. Raises ConfigurationError for an unknown one."""
     method, preset = _split_preset(name)
     if not preset:
         return {}
@@ -107,7 +107,7 @@ def method_class(name: str) -> type[Method]:
     Raises ConfigurationError, with similar names as a hint.
     """
     module = _method_module(_split_preset(name)[0])
-    _preset(name)
+    preset_settings(name)
     found = getattr(module, "METHOD", None)
     if not isinstance(found, type):
         raise ConfigurationError(f"{name} names no class in METHOD")
@@ -150,7 +150,7 @@ def build_method(
         how = {"retriever": "documents: give --corpus DIR", "sandbox": "a sandbox for generated programs"}
         raise ConfigurationError(f"the method {name} needs {' and '.join(how[part] for part in missing)}")
     given = {key: part for key, part in parts.items() if key in fields and part is not None}
-    return cls(**given, **_read_settings(name, cls, {**_preset(name), **(settings or {})}, fields - _GIVEN))
+    return cls(**given, **_read_settings(name, cls, {**preset_settings(name), **(settings or {})}, fields - _GIVEN))
 
 
 def check_settings(name: str, settings: Mapping[str, object]) -> None:
@@ -173,7 +173,7 @@ def setting_defaults(name: str) -> dict[str, object]:
         for f in dataclasses.fields(_as_dataclass(method_class(name)))
         if f.name not in PARTS | {"critics", "prompts"}
     }
-    return {key: value for key, value in {**defaults, **_preset(name)}.items() if _is_plain(value)}
+    return {key: value for key, value in {**defaults, **preset_settings(name)}.items() if _is_plain(value)}
 
 
 def setting_meanings(name: str) -> dict[str, str]:

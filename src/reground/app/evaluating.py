@@ -61,20 +61,24 @@ class Bench:
     tuned: Mapping[Cell, int] = dataclasses.field(default_factory=dict)
 
     def method(self, cell: Cell) -> Method:
-        """A cell's method, scaled to its budget or in the size that tuning chose. Settings of the user never change."""
+        """A cell's method, scaled up to its budget or in the size that tuning chose."""
         if cell in self.tuned:
             return self._sizes(cell)[self.tuned[cell]]
-        return scaled(self._built(cell), cell.tokens, keep=self.settings.get(cell.method, {}))
+        return scaled(self._built(cell), cell.tokens, keep=self._fixed(cell))
 
     def candidates(self, cell: Cell, base: EvalSettings, budget: Budget) -> list[Candidate]:
         """Every size of a cell's method, as candidates for tuning."""
         return [Candidate(self._configured(cell, size, base, budget), cost(size)) for size in self._sizes(cell)]
 
     def _sizes(self, cell: Cell) -> list[Method]:
-        """The method with its defaults, and under a limit its other sizes."""
+        """The method as it is set, and under a limit its other sizes."""
         built = self._built(cell)
-        others = [] if cell.tokens is None else sizes(built, keep=self.settings.get(cell.method, {}))
+        others = [] if cell.tokens is None else sizes(built, keep=self._fixed(cell))
         return [built, *(size for size in others if size != built)]
+
+    def _fixed(self, cell: Cell) -> Mapping[str, object]:
+        """The settings that are the same in every size: the preset's and the user's."""
+        return {**catalogue.preset_settings(cell.method), **self.settings.get(cell.method, {})}
 
     def _built(self, cell: Cell) -> Method:
         """A cell's method with its settings, unscaled. Raises ConfigurationError if a required part is missing."""

@@ -98,8 +98,8 @@ class Work(ModelName, Language, Reranking):
     also your own Retriever, or a list of texts, passages and paths."""
 
     settings: Mapping[str, object] | None = field(default=None, metadata={"name": "--set", "metavar": "KEY=VALUE"})
-    """A setting of the method, e.g. k=3; `reground methods NAME` lists them. May be repeated. A token budget scales the
-    method, but never changes a value set here."""
+    """A setting of the method, e.g. k=3; `reground methods NAME` lists them. May be repeated. A value set here is never
+    changed."""
 
     model_options: ModelOptions | Mapping[str, Any] | None = field(default=None, metadata=_MODEL)
     """Where and how to reach the model."""
@@ -107,7 +107,7 @@ class Work(ModelName, Language, Reranking):
     budget: Budget | int | Mapping[str, Any] | None = field(
         default=None, metadata={"prefix": "budget_", "min": 1, "panel": "Budget"}
     )
-    """The most that one question may cost; a plain number means tokens. A token limit also scales the method to fit."""
+    """The most that one question may cost; a plain number means tokens."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -81,7 +81,7 @@ class Compare(Measuring, Baseline):
     """The options of `compare`."""
 
     preset: str | None = None
-    """Experiments instead of a task: the papers' headline tables. paper-claims, or those of one paper: rat-claims,
+    """Experiments instead of a task: the papers' tables. paper-claims, or those of one paper: rat-claims,
     rar-claims, cr_planner-claims, search_agent-claims, rewriter-claims."""
 
     methods: str = field(default="direct,cot,rag,rar", metadata={"short": "-m"})
@@ -94,7 +94,7 @@ class Compare(Measuring, Baseline):
     budget: Budget = field(default_factory=Budget, metadata={"only": ("calls", "seconds", "usd")})
 
     tune: int = field(default=0, metadata={"min": 0})
-    """Choose each method's size on this number of training questions; 0 uses the defaults, reduced to fit."""
+    """Choose each method's size on this number of training questions; 0 takes the largest that is expected to fit."""
 
     tune_task: str | None = None
     """The training split to tune on; the task's own by default."""

@@ -35,6 +35,9 @@ class Message(Value):
 LEAST_REPLY = 16
 """Minimum tokens of a reply. A call whose reply a budget would cut shorter is not made, unless it asks for less."""
 
+REPLY_TOKENS = 1024
+"""Maximum tokens of a reply that holds a text or an answer: the same in all methods, so that comparisons are fair."""
+
 
 class Grammar(Value):
     """The form of a reply, twice: a server decodes by the one that it knows.
@@ -56,7 +59,7 @@ class Sampling(Value):
     n: int = Field(default=1, ge=1)
     temperature: float = Field(default=0.0, ge=0.0)
     top_p: float = Field(default=1.0, gt=0.0, le=1.0)
-    max_tokens: int = Field(default=512, ge=1)
+    max_tokens: int = Field(default=REPLY_TOKENS, ge=1)
     stop: tuple[str, ...] = ()
     seed: int | None = None
     logprobs: bool = False

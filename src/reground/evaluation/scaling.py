@@ -1,4 +1,7 @@
-"""Scales a method to a token limit: finds its sizes, and the cost of each by a dry run.
+"""Scales a method up to a token limit: finds its sizes, and the cost of each by a dry run.
+
+"For each method, we will scale them to stay within the permitted maximum token limit" (RaR, section 4.1). A method is
+never made smaller than its own settings: what does not fit, the limit ends.
 
 A method reaches the world only through its run. A dry run returns replies and passages of usual length, and counts the
 tokens that a model would have used.
@@ -14,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import Any, Literal
 
+from reground.core.answers import TEXT
 from reground.core.critic import AskingCritic
 from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.evidence import Passage, Retriever
@@ -35,12 +39,12 @@ _STEP = (
 class DryRun(Run):
     """A run that makes up replies, passages and verdicts of usual length.
 
-    usual: the replies of calls by name, for a method that parses them. Other replies have a quarter of their maximum
-    length, in steps; short ones up to half.
+    usual: the replies of calls by name, for a method that parses them. Other replies are in steps, as long as an answer
+    in the method's form usually is (`AnswerForm.usual`), but no longer than half of their maximum.
     """
 
-    foresees = False  # a guess takes nothing that the method needs, so no limit has to cover any
     usual: dict[str, str]
+    _tokens: int
     _count: itertools.count[int]
 
     @classmethod
@@ -48,6 +52,7 @@ class DryRun(Run):
         """A dry run for a method."""
         run = cls()
         run.usual = dict(getattr(method, "usual", {}))
+        run._tokens = getattr(method, "form", TEXT).usual
         run._count = itertools.count(1)
         return run
 
@@ -55,7 +60,7 @@ class DryRun(Run):
         """A child span, which counts together with its parent."""
         child = super().span(name, **data)
         assert isinstance(child, DryRun)
-        child.usual, child._count = self.usual, self._count
+        child.usual, child._tokens, child._count = self.usual, self._tokens, self._count
         return child
 
     async def generate(
@@ -81,8 +86,7 @@ class DryRun(Run):
     def _reply(self, name: str, sampling: Sampling) -> Reply:
         text = self.usual.get(name)
         if text is None:
-            most = sampling.max_tokens
-            text = steps(max(1, most // 4, min(96, most // 2)), self._count)
+            text = steps(min(self._tokens, max(1, sampling.max_tokens // 2)), self._count)
         elif "{number}" in text:
             text = text.replace("{number}", str(next(self._count)))
         said = TokenLogprob(token=text, logprob=-1.0)
@@ -151,9 +155,9 @@ def sizes(method: Method, *, keep: Iterable[str] = ()) -> list[Method]:
 
 
 def scaled(method: Method, tokens: int | None, *, keep: Iterable[str] = ()) -> Method:
-    """The method unchanged if it fits the limit, otherwise its largest size that fits, or else the smallest."""
-    if tokens is None or cost(method) <= tokens:
+    """The method's largest size that is expected to fit the limit, and never one below its own settings."""
+    if tokens is None:
         return method
-    costs = [(cost(size), size) for size in sizes(method, keep=keep) if size != method] or [(0, method)]
-    fits = [size for price, size in costs if price <= tokens]
-    return fits[-1] if fits else min(costs, key=lambda each: each[0])[1]
+    costs = [(cost(size), size) for size in sizes(method, keep=keep)]
+    fits = [(price, size) for price, size in costs if price <= tokens]
+    return max([(cost(method), method), *fits], key=lambda each: each[0])[1]

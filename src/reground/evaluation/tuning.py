@@ -25,6 +25,8 @@ from reground.evaluation.task import Task
 
 FOLDER = "tuning"
 CHOICES = "tuning.json"
+OWN = 0
+"""The index of the method's own size among a cell's candidates; the limit ends it where it does not fit."""
 
 
 @dataclass(frozen=True)
@@ -77,14 +79,16 @@ class Tuning(Value):
     choices: tuple[Choice, ...]
 
 
-def planned(cell: Cell, several: Sequence[Candidate], used: float = 1.0) -> list[int]:
-    """The sizes to try, smallest first: the smallest one, and those that are expected to stay under the cell's limit.
+def planned(cell: Cell, several: Sequence[Candidate], used: float = 1.0, tried: Sequence[int] = ()) -> list[int]:
+    """The sizes to try, smallest first: those that are expected to stay under the cell's limit, and always the smallest
+    and the method's own.
 
-    used: the share of what the dry run expects that a question really uses.
+    used: the share of what the dry run expects that a question really uses. tried: the sizes that were tried, in order.
     """
-    first, *others = sorted(range(len(several)), key=lambda index: several[index].expected)
     limit = math.inf if cell.tokens is None else cell.tokens
-    return [first, *(index for index in others if used * several[index].expected <= limit)]
+    order = sorted(range(len(several)), key=lambda index: several[index].expected)
+    fit = [index for index in order if index in (OWN, order[0]) or used * several[index].expected <= limit]
+    return [*tried, *(index for index in fit if index not in tried)]
 
 
 async def tune(
@@ -100,10 +104,11 @@ async def tune(
 ) -> dict[Cell, int]:
     """Run candidates on `questions` questions of the task. Returns each cell's index of the best one.
 
-    The smallest is run first, and then the next ones while they are expected to stay under the limit; what a candidate
-    used corrects the dry run's estimate of the next. The best has the highest mean of the primary metric, and among
-    equals the fewest tokens. Every run is durable, below `out`/tuning. Trials and choices are written to tuning.json. A
-    cell with one candidate is not run. on_plan: told, when it changes, which sizes of a cell are tried or will be.
+    Candidates: the method's own size, and then the others. The smallest is run first; what the sizes used corrects the
+    dry run's estimates, and those that are not expected to stay under the limit are left out. The best has the highest
+    mean of the primary metric, and among equals the fewest tokens. Every run is durable, below `out`/tuning. Trials and
+    choices are written to tuning.json. A cell with one candidate is not run. on_plan: told, when it changes, which
+    sizes of a cell are tried or will be.
     """
     chosen: dict[Cell, int] = {}
     choices: list[Choice] = []
@@ -113,14 +118,15 @@ async def tune(
         if len(several) == 1:
             continue
         trials: list[Trial] = []
+        used = 0.0
         try:
             while len(trials) < len(order):
                 on_plan(cell, order)
                 index = order[len(trials)]
                 ready = several[index].configured
                 trials.append(await _try(task, cell, index, ready, out, questions, sandbox, observer, journals))
-                used = trials[-1].tokens / max(1, several[index].expected)
-                order = max(order[: len(trials)], planned(cell, several, used), key=len)  # both begin alike
+                used = max(used, trials[-1].tokens / max(1, several[index].expected))  # a limit may have ended it
+                order = planned(cell, several, used, order[: len(trials)])
         except (CapabilityError, SandboxUnavailable):
             on_plan(cell, order[: len(trials)])
             continue  # the comparison refuses the cell with the reason

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.branches import gather
 from reground.core.evidence import Passage, Retriever
-from reground.core.language import LanguageModel, Sampling
+from reground.core.language import REPLY_TOKENS, LanguageModel, Sampling
 from reground.core.run import Run
 from reground.methods.cot import reasoned
 from reground.methods.self_consistency import majority
@@ -73,7 +73,7 @@ class ChainOfKnowledge:
     k: int = 1
     passage_tokens: int = 2000
     temperature: float = 0.0
-    max_tokens: int = 512
+    max_tokens: int = REPLY_TOKENS
     query_tokens: int = 64
 
     def __post_init__(self) -> None:

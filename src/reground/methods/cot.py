@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reground.core.answers import TEXT, Answer, AnswerForm, Thought
-from reground.core.language import LanguageModel, Sampling
+from reground.core.language import REPLY_TOKENS, LanguageModel, Sampling
 from reground.core.run import Run
 from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.prompts import render, require
@@ -34,7 +34,7 @@ class ChainOfThought:
     form: AnswerForm = TEXT
     prompts: Prompts = Prompts()
     temperature: float = 0.0
-    max_tokens: int = 512
+    max_tokens: int = REPLY_TOKENS
 
     def __post_init__(self) -> None:
         require(self.max_tokens >= 1, "max_tokens must be at least 1")

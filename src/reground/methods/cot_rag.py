@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 
 from reground.core.answers import TEXT, Answer, AnswerForm
 from reground.core.evidence import Retriever
-from reground.core.language import LanguageModel, Sampling
+from reground.core.language import REPLY_TOKENS, LanguageModel, Sampling
 from reground.core.run import Run
 from reground.methods.cot import reasoned
 from reground.methods.rag import DOCUMENTS
@@ -47,7 +47,7 @@ class ChainOfThoughtRAG:
     k: int = 5
     passage_tokens: int = 2000
     temperature: float = 0.0
-    max_tokens: int = 512
+    max_tokens: int = REPLY_TOKENS
 
     def __post_init__(self) -> None:
         require(self.k >= 1, "k must be at least 1")

@@ -29,7 +29,6 @@ class CRPlannerReflexion(CRPlanner):
 
     sandbox: Sandbox
     form: AnswerForm = PROGRAM
-    max_tokens: int = 768
     rounds: int = 2
     tests: int = 4
     reflection_tokens: int = 256

@@ -15,7 +15,7 @@ from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.branches import gather
 from reground.core.evidence import Retriever
 from reground.core.fences import without_fences
-from reground.core.language import LanguageModel, Message, Sampling
+from reground.core.language import REPLY_TOKENS, LanguageModel, Message, Sampling
 from reground.core.run import Run
 from reground.methods.rag import RAG
 from reground.methods.shared import prompts as shared_prompts
@@ -158,7 +158,7 @@ class Decomposed:
     passage_tokens: int = 2000
     temperature: float = 0.0
     part_tokens: int = 32
-    max_tokens: int = 512
+    max_tokens: int = REPLY_TOKENS
 
     def __post_init__(self) -> None:
         require(min(self.k, self.whole_k, self.most) >= 1, "k, whole_k and most must be at least 1")

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Self
 
 from reground.core.answers import TEXT, Answer, AnswerForm, Demonstration
-from reground.core.language import LanguageModel, Message, Sampling
+from reground.core.language import REPLY_TOKENS, LanguageModel, Message, Sampling, tokens_of
 from reground.core.run import Run
 from reground.methods.cot import reasoned
 from reground.methods.shared import prompts as shared_prompts
@@ -42,7 +42,7 @@ class FewShotChainOfThought:
     demonstrations: tuple[Demonstration, ...] | None = None
     shots: int | None = None
     temperature: float = 0.0
-    max_tokens: int = 512
+    max_tokens: int = REPLY_TOKENS
 
     def __post_init__(self) -> None:
         require(self.max_tokens >= 1, "max_tokens must be at least 1")
@@ -51,13 +51,21 @@ class FewShotChainOfThought:
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
+        messages = self._conversation(question, run)
+        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
+        response = await run.ask(self.model, messages, name="answer", sampling=sampling)
+        return run.propose(self._answer(response))
+
+    def _conversation(self, question: str, run: Run) -> list[Message]:
+        """The examples and the question. Under a limit the last examples make room for the answer."""
         messages = []
         for example in self._examples()[: self.shots]:
             messages += [self._turn(example.question), Message(role="assistant", content=self._shown(example))]
         messages.append(self._turn(question))
-        sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens)
-        response = await run.ask(self.model, messages, name="answer", sampling=sampling)
-        return run.propose(self._answer(response))
+        room = run.room()
+        while room is not None and len(messages) > 1 and tokens_of(messages) + self.form.usual > room:
+            del messages[-3:-1]
+        return messages
 
     def sizes(self) -> Sequence[Self]:
         """More examples."""

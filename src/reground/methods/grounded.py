@@ -17,7 +17,7 @@ from typing import Literal
 
 from reground.core.answers import TEXT, Answer, AnswerForm, abstains
 from reground.core.evidence import Passage, Retriever
-from reground.core.language import LanguageModel, Reply, Sampling
+from reground.core.language import REPLY_TOKENS, LanguageModel, Reply, Sampling
 from reground.core.run import Run
 from reground.core.trajectory import Candidate
 from reground.methods.shared import prompts as shared_prompts
@@ -74,7 +74,7 @@ class Grounded(Reading):
     max_rounds: int = 2
     passage_tokens: int = 2000
     temperature: float = 0.0
-    max_tokens: int = 1024
+    max_tokens: int = REPLY_TOKENS
     query_tokens: int = 64
     bridge: Literal["free", "named"] = "free"
     sure: float | None = None

@@ -15,7 +15,7 @@ from itertools import takewhile
 from reground.core.ahead import Guess, Guessing, Longest
 from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.evidence import Retriever
-from reground.core.language import LanguageModel, Sampling, tokens_of
+from reground.core.language import REPLY_TOKENS, LanguageModel, Sampling, tokens_of
 from reground.core.run import Run
 from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.evidence import Evidence, find
@@ -69,7 +69,7 @@ class IRCoT:
     passage_tokens: int = 2000
     temperature: float = 0.0
     sentence_tokens: int = 96
-    max_tokens: int = 512
+    max_tokens: int = REPLY_TOKENS
     speculate: bool = False
 
     def __post_init__(self) -> None:

@@ -15,7 +15,7 @@ from typing import ClassVar, Literal
 from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.errors import ParseError
 from reground.core.evidence import Retriever
-from reground.core.language import LanguageModel, Sampling
+from reground.core.language import REPLY_TOKENS, LanguageModel, Sampling
 from reground.core.run import Run
 from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.evidence import Evidence, find
@@ -77,7 +77,7 @@ class ReAct:
     passage_tokens: int = 500
     temperature: float = 0.0
     turn_tokens: int = 160
-    max_tokens: int = 512
+    max_tokens: int = REPLY_TOKENS
 
     usual: ClassVar[Mapping[str, str]] = {"act": "Thought: I need to know more of it.\nAction: Search[{number} river]"}
 

@@ -17,7 +17,7 @@ from reground.core.answers import PROGRAM, Answer, AnswerForm, Thought
 from reground.core.branches import gather
 from reground.core.errors import ParseError
 from reground.core.fences import code_blocks
-from reground.core.language import LanguageModel, Sampling
+from reground.core.language import REPLY_TOKENS, LanguageModel, Sampling
 from reground.core.programs import Execution, Limits, Program, Sandbox
 from reground.core.run import Run
 from reground.methods.shared import prompts as shared_prompts
@@ -70,7 +70,7 @@ class Reflexion:
     rounds: int = 2
     tests: int = 4
     temperature: float = 0.0
-    max_tokens: int = 768
+    max_tokens: int = REPLY_TOKENS
     reflection_tokens: int = 256
     seconds: float = 5.0
 

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from reground.core.answers import TEXT, Answer, AnswerForm, Demonstration, Thought
 from reground.core.branches import gather
 from reground.core.evidence import Passage, Retriever
-from reground.core.language import LanguageModel, Reply, Sampling
+from reground.core.language import REPLY_TOKENS, LanguageModel, Reply, Sampling
 from reground.core.run import Run
 from reground.methods.few_shot_cot import shown
 from reground.methods.rag import DOCUMENTS
@@ -143,7 +143,7 @@ class RewriteRetrieveRead:
     temperature: float = 0.0
     rewrite_temperature: float = 0.0
     logprobs: bool = True
-    max_tokens: int = 256
+    max_tokens: int = REPLY_TOKENS
     rewrite_tokens: int = 160
     query_tokens: int = 50
 

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from reground.core.answers import TEXT, Answer, AnswerForm
-from reground.core.language import LEAST_REPLY, LanguageModel, Reply, Sampling
+from reground.core.language import LEAST_REPLY, REPLY_TOKENS, LanguageModel, Reply, Sampling
 from reground.core.run import Run
 from reground.methods.cot import reasoned
 from reground.methods.shared import prompts as shared_prompts
@@ -29,7 +29,7 @@ class SelfConsistency:
     """Majority vote over sampled chains of thought.
 
     model: the model that answers. form: the form of the answer; its `extract` finds the vote.
-    prompts: the template. n: number of samples; one call, or several where a limit does not cover all at full length.
+    prompts: the template. n: number of samples; one call, or several where a limit leaves room for fewer at once.
     temperature: sampling temperature. max_tokens: maximum tokens of each sample.
     """
 
@@ -38,7 +38,7 @@ class SelfConsistency:
     prompts: Prompts = Prompts()
     n: int = 5
     temperature: float = 0.7
-    max_tokens: int = 512
+    max_tokens: int = REPLY_TOKENS
 
     def __post_init__(self) -> None:
         require(self.n >= 1, "n must be at least 1")
@@ -47,10 +47,11 @@ class SelfConsistency:
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
         prompt = render(self.prompts.answer, question=question, form=self.form.instruction)
+        ample = 4 * self.form.usual  # a sample that is cut before its answer has no vote
         replies: list[Reply] = []
         with run.optional():
             while len(replies) < self.n:
-                replies += await self._sample(prompt, run, n=self.n - len(replies), least=self.max_tokens)
+                replies += await self._sample(prompt, run, n=self.n - len(replies), least=ample)
                 run.propose(self._vote(replies))
         if not replies:  # a short answer is better than none
             replies = await self._sample(prompt, run, n=1, least=LEAST_REPLY)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from reground.core.answers import TEXT, Answer, AnswerForm
-from reground.core.language import LanguageModel, Message, Sampling
+from reground.core.language import REPLY_TOKENS, LanguageModel, Message, Sampling
 from reground.core.run import Run
 from reground.methods.cot import reasoned
 from reground.methods.shared import prompts as shared_prompts
@@ -51,7 +51,7 @@ class SelfRefine:
     prompts: Prompts = Prompts()
     rounds: int = 4
     temperature: float = 0.7
-    max_tokens: int = 512
+    max_tokens: int = REPLY_TOKENS
     feedback_tokens: int = 256
 
     def __post_init__(self) -> None:

@@ -45,16 +45,15 @@ def _check_task(order: Measuring) -> None:
 
 @flattened
 def compare(order: Compare, voice: Quiet, config: ConfigFile = None) -> None:
-    """Compare methods at the same token budgets, each in a size that fits, and write report.md with plots.
+    """Compare methods at the same token budgets, each scaled up to them, and write report.md with plots.
 
-    A method runs with its defaults if they fit the budget, otherwise in the largest size that fits. With --tune N it
-    runs in the size that did best on N questions of a training split; that size may use less than the budget.
+    A method runs with its own settings or in its largest size that is expected to fit, and the budget ends what does
+    not. With --tune N it runs in the size that did best on N questions of a training split, which may use less.
 
-    A setting applies to every method that has it, or to a single one: --set rar.k=3. The same command resumes an
-    interrupted run. You can add methods and budgets to the same folder later. Exit code 3: some questions failed.
+    A setting applies to every method that has it (--set max_tokens=2048), or to a single one: --set rar.k=3. The same
+    command resumes an interrupted run. You can add methods and budgets to the same folder later. Exit code 3: some questions failed.
 
-    --preset paper-claims repeats the headline tables of the papers with your model, and puts their figures beside
-    yours.
+    --preset paper-claims repeats the tables of the papers with your model, and puts their figures beside yours.
 
     Example:  reground compare --task hotpotqa --methods direct,cot,rag,rar --budgets 1k,2k,4k --dry-run
     """

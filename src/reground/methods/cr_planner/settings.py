@@ -8,7 +8,7 @@ from typing import Literal
 
 from reground.core.answers import TEXT, AnswerForm
 from reground.core.evidence import Retriever
-from reground.core.language import LanguageModel
+from reground.core.language import REPLY_TOKENS, LanguageModel
 from reground.core.untrusted import fence
 from reground.critics import Critics, load
 from reground.methods.cr_planner.complete import QUERY, complete_answer
@@ -63,7 +63,7 @@ class Settings:
     passage_tokens: int = 500
     step_tokens: int = 256
     query_tokens: int = 48
-    max_tokens: int = 512
+    max_tokens: int = REPLY_TOKENS
 
     def __post_init__(self) -> None:
         limits = (self.passage_tokens, self.step_tokens, self.query_tokens, self.max_tokens)

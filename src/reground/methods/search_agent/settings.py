@@ -7,7 +7,7 @@ from typing import Literal
 
 from reground.core.answers import TEXT, AnswerForm
 from reground.core.evidence import Retriever
-from reground.core.language import LanguageModel
+from reground.core.language import REPLY_TOKENS, LanguageModel
 from reground.methods.search_agent.prompts import Prompts
 from reground.methods.shared.prompts import require
 
@@ -49,7 +49,7 @@ class Settings:
     snippet_tokens: int = 160
     context_tokens: int | None = 8000
     action_tokens: int = 256
-    max_tokens: int = 512
+    max_tokens: int = REPLY_TOKENS
 
     def __post_init__(self) -> None:
         require(min(self.k, self.samples) >= 1, "k and samples must be at least 1")
