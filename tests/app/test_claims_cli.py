@@ -40,7 +40,7 @@ def test_a_paper_is_tried_as_far_as_there_are_data(data: Path, capfd) -> None:
     with serving(MockOpenAI(said)) as server:
         command = [
             "compare", "--preset", "rewriter-claims", "--data", str(data), "--model", "openai/m", "--base-url",
-            server.url, "--out", "out", "--quiet",
+            server.url, "--out", "out", "--quiet", "--judge", "openai/m",
         ]  # fmt: skip
         assert run([*command, "--dry-run"]) == 0
         dry = capfd.readouterr()
@@ -54,7 +54,7 @@ def test_a_paper_is_tried_as_far_as_there_are_data(data: Path, capfd) -> None:
     assert "| rewriter-hotpotqa | rewrite_retrieve_read@none | token F1 | 0.449 |" not in written, "that was trained"
     assert "| rewriter-hotpotqa | rewrite_retrieve_read@none | token F1 | 0.439 |" in written
     assert "Rewrite-Retrieve-Read, table 2" in written
-    assert Path("out/rewriter-hotpotqa/report.md").is_file()
+    assert "auto-eval" not in Path("out/rewriter-hotpotqa/report.md").read_text(), "no claim of this paper is judged"
 
 
 def test_compare_needs_a_task_or_a_preset(data: Path, capfd) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import pytest
 
 from reground.app import catalogue
 from reground.core.errors import ConfigurationError
-from reground.evaluation.claims import ALL, CLAIMS, Claim, chosen, claim_tables
+from reground.evaluation.claims import ALL, Claim, Published, chosen, claim_tables, claims
 from reground.evaluation.records import Record
 from reground.evaluation.report import build_reports
 from reground.evaluation.summary import question_scores
@@ -17,48 +18,92 @@ from reground.evaluation.tasks import folder_schemes, task_names
 from tests.evaluation.test_report import write_run
 
 
-@pytest.mark.parametrize("claim", CLAIMS, ids=lambda claim: claim.name)
+@pytest.mark.parametrize("claim", claims(), ids=lambda claim: claim.name)
 def test_a_claim_names_what_there_is(claim: Claim) -> None:
     assert claim.task in task_names() or claim.task.partition(":")[0] in folder_schemes()
-    for name in claim.figures:
-        catalogue.method_class(name)
-    assert all(figure is None or 0 < figure < 100 for figure in claim.figures.values())
-    assert claim.rival != claim.own
-    assert len(claim.figures) > 1
+    for cell in claim.cells:
+        catalogue.method_class(cell.method)
+    figures = [figure for columns in claim.figures.values() for each in columns.values() for figure in each.values()]
+    assert all(math.isnan(figure) or 0 < figure < 100 for figure in figures)
+    assert claim.baseline != claim.own
+    assert all(claim.own in methods for columns in claim.figures.values() for methods in columns.values())
 
 
 def test_every_paper_has_a_preset_and_every_claim_a_name() -> None:
-    assert len({claim.name for claim in CLAIMS}) == len(CLAIMS)
+    everything = claims()
+    assert len({claim.name for claim in everything}) == len(everything)
     papers = ("rat", "rar", "cr_planner", "search_agent", "rewriter")
-    assert sum(len(chosen(f"{paper}-claims")) for paper in papers) == len(chosen(ALL)) == len(CLAIMS)
+    assert sum(len(chosen(f"{paper}-claims")) for paper in papers) == len(chosen(ALL)) == len(everything)
     with pytest.raises(ConfigurationError, match="rat-claims"):
         chosen("rat-claim")
 
 
+def test_the_headlines_of_the_papers_follow_from_their_figures() -> None:
+    """What the abstracts and introductions say of the tables, in percent of the best other method."""
+    named = {claim.name: claim for claim in claims()}
+
+    def gain(name: str, limit: int | None, metric: str) -> float:
+        claim = named[name]
+        said, (rival, *_) = claim.published(limit, metric), claim.rivals(limit, metric)
+        return round(100 * (said[claim.own] / said[rival] - 1), 1)
+
+    assert gain("rar-classeval-method", 4000, "pass@5") == 16.4
+    assert gain("rar-mbpp-plus", 4000, "pass@5") == 4.2
+    assert gain("rar-gsm8k", 4000, "accuracy") == 11.6
+    assert gain("rar-gsm-hard", 4000, "accuracy") == 3.0
+    assert gain("rat-gsm8k", None, "accuracy") == 8.4
+    assert named["rar-humaneval"].rivals(4000, "pass@1") == ["cot_rag", "rar+non_causal"]
+    assert named["rar-humaneval"].published(16000, "pass@5") == {"rar": 82.5}
+    assert [cell.label for cell in named["rar-mbpp"].cells][-3:] == ["rar@4k", "self_refine@8k", "rar@8k"]
+
+
+def test_runs_are_repeated_as_the_papers_say() -> None:
+    named = {claim.name: claim for claim in claims()}
+    assert {name: named[name].repeats for name in ("rat-gsm8k", "rar-gsm-hard", "rat-minecraft-zero-shot")} == {
+        "rat-gsm8k": 3, "rar-gsm-hard": 3, "rat-minecraft-zero-shot": 3,
+    }  # fmt: skip
+    assert (named["rat-humaneval"].repeats, named["rar-classeval"].repeats) == (5, 5)
+    assert all("temperature" in claim.settings for claim in named.values() if claim.repeats > 1), "greedy ones are alike"
+
+
+def claim(**figures: float) -> Claim:
+    table = Published(paper="rar", source="table 1", limit="1k", methods=tuple(figures), columns={})
+    made = Claim("rar", "sums", "rar")
+    made.add(table, "em", figures)
+    return made
+
+
 def test_published_figures_stand_beside_measured_ones(tmp_path: Path) -> None:
-    write_run(tmp_path / "direct", "direct", [1.0, 0.0, 0.0, 0.0])
-    write_run(tmp_path / "rag", "rag", [1.0, 1.0, 0.0, 0.0])
-    write_run(tmp_path / "rar", "rar", [1.0, 1.0, 1.0, 0.0])
+    for name, scores in {"direct": 1, "rag": 2, "rar": 3, "rar+non_causal": 2}.items():
+        write_run(tmp_path / name, name, [1.0] * scores + [0.0] * (4 - scores))
     (report,) = build_reports([tmp_path])
-    claim = Claim(
-        paper="rar", source="table 1", task="sums", metric="em", figures={"direct": 20.0, "rag": None, "rar": 60.5}
-    )
-    scores, gains = claim_tables([(claim, report.rows)])
+    made = claim(direct=20.0, rag=math.nan, rar=60.5)
+    scores, gains = claim_tables([(made, report.rows)])
     published = {row[1]: row[3:5] for row in scores.rows}
     assert published == {
         "direct@1k": ["0.200", "0.250"], "rag@1k": ["–", "0.500"], "rar@1k": ["0.605", "0.750"],
+        "rar+non_causal@1k": ["–", "0.500"],
     }  # fmt: skip
-    assert claim.rival == "direct", "the best that was published, whatever was measured"
-    assert [row[:5] for row in gains.rows] == [["rar-sums", "rar@1k", "direct", "+0.405", "+0.500"]]
+    best = ["rar-sums", "rar@1k", "direct", "em", "+0.405", "+0.500"]
+    assert [row[:6] for row in gains.rows] == [best], "the best that was published, whatever was measured"
+    made = claim(direct=20.0, **{"rar+non_causal": 50.0}, rar=60.5)
+    gained = claim_tables([(made, report.rows)])[1].rows
+    assert [row[:6] for row in gained] == [best, ["rar-sums", "rar@1k", "rar+non_causal", "em", "+0.105", "+0.250"]]
 
 
 def test_a_claim_without_its_rival_has_no_gain(tmp_path: Path) -> None:
     write_run(tmp_path / "rar", "rar", [1.0, 1.0])
     (report,) = build_reports([tmp_path])
-    claim = Claim(paper="rar", source="table 1", task="sums", metric="other", figures={"direct": 20.0, "rar": 60.5})
-    scores, gains = claim_tables([(claim, report.rows)])
+    made = claim(direct=20.0, rar=60.5)
+    made.figures[1000]["other"] = made.figures[1000].pop("em")
+    scores, gains = claim_tables([(made, report.rows)])
     assert scores.rows[0][3:6] == ["0.605", "–", "–"], "a metric that was not measured"
     assert gains.rows == []
+
+
+def test_a_column_has_a_figure_for_each_method() -> None:
+    with pytest.raises(ValueError, match="for each method"):
+        Published(paper="rar", source="table 1", methods=("rag", "rar"), columns={"sums em": (20.0,)})
 
 
 def test_pass_at_k_of_a_question_comes_from_its_repeats() -> None:

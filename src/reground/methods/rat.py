@@ -304,3 +304,5 @@ class _Solving:
 
 
 METHOD = RAT
+PRESETS = {"non_causal": {"causal": False}}
+"""The ablation of table 4."""

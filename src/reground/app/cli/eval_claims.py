@@ -1,4 +1,4 @@
-"""`reground compare --preset paper-claims`: the papers' headline tables, measured with the user's model."""
+"""`reground compare --preset paper-claims`: the papers' tables, measured with the user's model."""
 
 from __future__ import annotations
 
@@ -65,6 +65,7 @@ def _experiments(order: Compare, claims: Sequence[Claim], *, quiet: bool) -> tup
     from reground.evaluation.compare import cells_of, parse_budgets
     from reground.evaluation.data import data_root
     from reground.evaluation.tasks import load_task
+    from reground.evaluation.tasks.longform import METRIC
 
     ready: list[Experiment] = []
     lacking = []
@@ -77,6 +78,7 @@ def _experiments(order: Compare, claims: Sequence[Claim], *, quiet: bool) -> tup
                 limit=DEFAULT_LIMIT if order.limit is None else order.limit,
                 repeats=max(order.repeats, claim.repeats),
                 settings={**claim.settings, **_settings(order, claim)},
+                judge=order.judge if METRIC in claim.metrics else None,
             )
             task = load_task(own.task, order.data)
             if getattr(task, "corpus", None) is not None:
@@ -85,9 +87,10 @@ def _experiments(order: Compare, claims: Sequence[Claim], *, quiet: bool) -> tup
         except RegroundError as error:
             lacking.append(f"{claim.name} cannot be tried: {error}")
             continue
-        budgets = [claim.tokens] if order.budgets is None else parse_budgets(order.budgets)
-        cells = cells_of(list(claim.figures), budgets)
-        ready.append((claim, task, Job(own, cells, _folder(order) / claim.name, claim.rival, quiet)))
+        cells = claim.cells
+        if order.budgets is not None:
+            cells = cells_of([cell.method for cell in cells], parse_budgets(order.budgets))
+        ready.append((claim, task, Job(own, cells, _folder(order) / claim.name, claim.baseline, quiet)))
     return ready, lacking
 
 
@@ -97,18 +100,17 @@ def _check(claim: Claim, order: Compare, task: Task) -> None:
     from reground.core.errors import ConfigurationError
     from reground.evaluation.tasks.longform import METRIC
 
-    searching = any(takes(name, "retriever") for name in claim.figures)
+    searching = any(takes(cell.method, "retriever") for cell in claim.cells)
     if searching and order.corpus is None and getattr(task, "corpus", None) is None:
         raise ConfigurationError(f"{task.name} has no documents of its own to search: --corpus DIR")
-    if claim.metric == METRIC and order.judge is None:
+    if METRIC in claim.metrics and order.judge is None:
         raise ConfigurationError("its answers are rated by a model: --judge PROVIDER/MODEL")
 
 
 def _settings(order: Compare, claim: Claim) -> dict[str, object]:
     """The user's settings, less those of methods that the claim does not compare."""
-    return {
-        key: value for key, value in order.settings.items() if "." not in key or key.partition(".")[0] in claim.figures
-    }
+    methods = {cell.method for cell in claim.cells}
+    return {key: value for key, value in order.settings.items() if "." not in key or key.partition(".")[0] in methods}
 
 
 def _run(claim: Claim, task: Task, job: Job, err: Console) -> bool:
@@ -116,7 +118,7 @@ def _run(claim: Claim, task: Task, job: Job, err: Console) -> bool:
     from reground.app.cli.eval_run import run_job, tell_what_failed
     from reground.core.errors import RegroundError
 
-    err.print(f"{claim.name}: {claim.source}", soft_wrap=True)
+    err.print(f"{claim.name}: {'; '.join(claim.sources)}", soft_wrap=True)
     try:
         result = asyncio.run(run_job([task], job, err))
     except RegroundError as error:
@@ -143,7 +145,7 @@ def _report(console: Console, tried: Sequence[tuple[Claim, Job]], out: Path) -> 
     tables = claim_tables(found)
     for table in tables:
         console.print(table.terminal())
-    sources = "\n".join(f"- {claim.name}: {claim.source}" for claim, _ in found)
+    sources = "\n".join(f"- {claim.name}: {'; '.join(claim.sources)}" for claim, _ in found)
     write_text(out / "claims.md", "\n\n".join([
         "# Claims of the papers", *(table.markdown() for table in tables), f"## Sources\n\n{sources}",
     ]) + "\n")  # fmt: skip

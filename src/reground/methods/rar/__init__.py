@@ -385,4 +385,4 @@ class _Solving:
 
 
 METHOD = RaR
-PRESETS = {"final": {"final_pass": True}}
+PRESETS = {"final": {"final_pass": True}, "non_causal": {"causal": False}}
