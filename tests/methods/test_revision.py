@@ -33,7 +33,7 @@ sentences = st.lists(st.sampled_from(["It is.", "So be it!", "Why?", "Yes\n", "N
     ],
 )
 def test_what_is_repeated_of_the_prompt_is_taken_off(text, rest):
-    assert without_echo(text, TEMPLATE).text == rest
+    assert without_echo(text, TEMPLATE)[0] == rest
 
 
 REVISE = "Question:\n{question}\n\n{passages}\n\nText:\n{text}\n\nTask: Write the text again. {cite}"
@@ -50,77 +50,42 @@ PROMPT = "Question:\nWhich?\n\n\n\nText:\nIt is so.\n\nTask: Write the text agai
     ],
 )
 def test_nothing_of_a_repeated_prompt_takes_the_place_of_the_text(text, rest):
-    assert without_echo(text, REVISE, "It is so.").text == rest
+    assert without_echo(text, REVISE, "It is so.")[0] == rest
     headed = "An answer is checked against documents.\n\n"
-    assert without_echo(headed + text, headed + REVISE, "It is so.").text == rest
+    assert without_echo(headed + text, headed + REVISE, "It is so.")[0] == rest
 
 
-@pytest.mark.parametrize(
-    "remark",
-    [
-        "OK",
-        "ok.",
-        "No changes are needed.",
-        "No errors found.",
-        "Without errors.",
-        "The text is correct.",
-        "The text is already accurate; nothing to change.",
-        "**The step is correct and fully supported by the passages, so no correction is necessary.**",
-        "There are no errors in the text. It remains unchanged.",
-        "Nothing is wrong or missing.",
-    ],
-)
-def test_a_remark_that_the_text_may_stay_is_no_text(remark):
+@pytest.mark.parametrize("word", ["NO CHANGE", "no change.", "**No changes**", "OK", "ok."])
+def test_the_word_for_no_change_is_the_text_before(word):
     run = Run()
-    assert accepted(Reply(text=remark), run, TEXT, template=TEMPLATE, before="It is so.") == "It is so."
-    assert notes(run, "nothing to change")[0].data["written"] == remark
+    assert accepted(Reply(text=word), run, TEXT, template=TEMPLATE, before="It is so.") == "It is so."
+    assert notes(run, "nothing to change")[0].data["written"] == word
+    assert accepted(Reply(text=word), run, TEXT, template=TEMPLATE, before="") == word
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Right",
-        "None",
-        "Answer: none",
-        "The text is wrong.",
-        "The Seine is right.",
-        "There are no errors in the Seine's length.",
-        "No.",
-        "There are 3 errors in the text.",
-        "The text is correct.\n\nIt is not so.",
-    ],
-)
-def test_a_text_is_no_remark(text):
-    assert accepted(Reply(text=text), Run(), TEXT, template=TEMPLATE, before="It is so.") == text
+@pytest.mark.parametrize("gone", [Reply(text=""), Reply(text="DELETE"), Reply(text=" *Delete.* ")])
+def test_a_text_vanishes_only_where_it_may(gone):
+    kept = {"template": TEMPLATE, "before": "It is so."}
+    assert accepted(gone, Run(), TEXT, may_vanish=True, **kept) == ""
+    assert accepted(gone, Run(), TEXT, **kept) != ""
 
 
-def test_a_reply_that_revises_nothing_may_be_a_remark():
-    assert accepted(Reply(text="OK"), Run(), TEXT, template=TEMPLATE, before="") == "OK"
-
-
-@pytest.mark.parametrize(
-    "refusal",
-    ["I'm sorry, but I can't help with that.", "I cannot assist with this request.", "Sorry, I am unable to do this."],
-)
-def test_a_refusal_takes_no_texts_place(refusal):
-    run = Run()
-    assert accepted(Reply(text=refusal), run, TEXT, template=TEMPLATE, before="It is so.") is None
-    assert notes(run, "revision refused")[0].data["written"] == refusal
-    told = "I cannot say from the passages which river is longer."
-    assert accepted(Reply(text=told), run, TEXT, template=TEMPLATE, before="It is so.") == told
+@pytest.mark.parametrize("reply", [Reply(text="", finish_reason="length"), Reply(text="", reasoning="Hm.")])
+def test_a_reply_that_never_came_deletes_nothing(reply):
+    assert accepted(reply, Run(), TEXT, template=TEMPLATE, before="It is so.", may_vanish=True) is None
 
 
 @given(st.text())
 def test_taking_echoes_off_only_ever_shortens(text):
-    once = without_echo(text, TEMPLATE).text
+    once = without_echo(text, TEMPLATE)[0]
     assert len(once) <= len(text)
-    assert without_echo(once, TEMPLATE).text == once
+    assert without_echo(once, TEMPLATE)[0] == once
 
 
 def test_lines_of_the_text_under_revision_are_no_echo():
     text = "Question:\nWho?\n\nStep to check:\nHe.\nTask: Write it again. Nothing else. Or so he said."
-    assert without_echo(text, TEMPLATE, text).text == text
-    assert without_echo(text, TEMPLATE).text == "Who?"
+    assert without_echo(text, TEMPLATE, text)[0] == text
+    assert without_echo(text, TEMPLATE)[0] == "Who?"
 
 
 def test_labels_are_the_templates_own_lines():

@@ -20,7 +20,7 @@ from reground.methods.cot import reasoned
 from reground.methods.self_consistency import majority
 from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.evidence import Evidence, clean_query, find
-from reground.methods.shared.prompts import QUOTED, cite, render, require
+from reground.methods.shared.prompts import MAY_STAY, QUOTED, cite, render, require
 from reground.methods.shared.revision import accepted
 from reground.methods.shared.steps import join_steps, split_draft
 
@@ -41,8 +41,8 @@ class Prompts(shared_prompts.Prompts):
     )
     correct: str = (
         "Question:\n{question}\n\nSteps, each one checked:\n{before}\n\n{passages}\n\n" + QUOTED + "\n\n"
-        "Step to check:\n{thought}\n\nWrite this step again, corrected where the passages contradict it. {cite} "
-        "Write only the step."
+        "Step to check:\n{thought}\n\nWrite this step again, corrected where the passages contradict it. "
+        "{cite} " + MAY_STAY + " Otherwise write only the step."
     )
     answer: str = (
         "Question:\n{question}\n\nSteps, each one checked:\n{thoughts}\n\n"
@@ -135,7 +135,7 @@ class ChainOfKnowledge:
         prompt = evidence.fill(self.prompts.correct, parts, thought.citations, run, tokens=self.passage_tokens, uses=2)
         (corrected,) = await run.generate(self.model, prompt, name="correct", sampling=self._sampling(self.max_tokens))
         text = accepted(corrected, run, self.form, template=self.prompts.correct, before=thought.text)
-        if text is None:
+        if not text:
             return thought
         known = [*evidence.held, *evidence.cited(thought.text, self.form)]
         return thought.model_copy(update={"text": evidence.checked(text, run, self.form, known=known)})

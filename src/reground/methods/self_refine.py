@@ -1,4 +1,4 @@
-"""Self-Refine: answer, criticise the answer, refine it, until the criticism finds nothing or the rounds end.
+"""Self-Refine: answer, criticise the answer, refine it, until the criticism or the refinement finds nothing to change.
 
 Madaan et al. 2023, algorithm 1. Their settings: at most 4 rounds, temperature 0.7, stop when the feedback says that
 the answer is correct. In RaR (table 1) it is scaled by the number of rounds.
@@ -14,7 +14,7 @@ from reground.core.language import REPLY_TOKENS, LanguageModel, Message, Samplin
 from reground.core.run import Run
 from reground.methods.cot import reasoned
 from reground.methods.shared import prompts as shared_prompts
-from reground.methods.shared.prompts import render, require
+from reground.methods.shared.prompts import MAY_STAY, render, require
 from reground.methods.shared.revision import accepted, sound
 
 
@@ -30,7 +30,7 @@ class Prompts(shared_prompts.Prompts):
         "Check the answer. Say which steps are wrong and why, in a few short sentences, and what would be right. "
         "If all of it is correct, write only OK."
     )
-    refine: str = "Write the answer again and take the criticism into account. {form}"
+    refine: str = "Write the answer again and take the criticism into account. " + MAY_STAY + " {form}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,10 @@ class SelfRefine:
                 history += [_said(feedback), _asked(render(self.prompts.refine, form=form))]
                 sampling = self._sampling(self.max_tokens)
                 (reply,) = await turn.generate(self.model, history, name="refine", sampling=sampling)
-                text = accepted(reply, turn, self.form, template=self.prompts.refine, before=text) or text
+                revised = accepted(reply, turn, self.form, template=self.prompts.refine, before=text) or text
+                if revised == text.strip():
+                    break
+                text = revised
                 answer = run.propose(reasoned(text, self.form))
         return answer
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reground.methods.shared import prompts as shared_prompts
-from reground.methods.shared.prompts import QUOTED
+from reground.methods.shared.prompts import MAY_STAY, QUOTED
 
 _HEAD = "An answer is checked step by step against documents. " + QUOTED + "\n\nQuestion:\n{question}\n\n"
 _CHECKED = _HEAD + "Checked so far:\n{verified}\n\n{passages}\n\n"
-_STEP = _CHECKED + "Step to check:\n{step}\n\n"
 _WHOLE = _HEAD + "{passages}\n\n"
+_SEARCH = "Write a search query of a few words, with the names that matter, "
 _ERRORS = (
     "Write one short line for each error: what is wrong, what is right instead, and the number of the passage "
     "that says so. If there is no error at all, write only: OK"
 )
+_CORRECT = "put right the errors found, leave out what is refuted, and keep what is right"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,48 +25,39 @@ class Prompts(shared_prompts.Prompts):
 
     draft (Eq. 3, appendix B.1): places {question}, {layout} (how steps are separated), {style} (how a step is written)
     and {form} (the answer).
-    query (Eq. 4, B.2): {question} and {text}, the thoughts up to step i.
+    query (Eq. 4, B.2): {question}, {before}, the thoughts before, and {text}, those that the query is about.
     query_answer (section 3.2, phase 2): {question} and {answer}; about the structure of the whole answer.
-    reflect: {question}, {verified}, {passages} and {step}. reflect_draft, if all steps are reflected on at once: the
-    same with {before}, the drafts of the earlier steps, instead of {verified}.
+    reflect: {question}, {verified}, {passages} and {step}.
     refine (Eq. 5, first and second case; B.3): as reflect, with {reflection} and {cite}.
     refine_last (Eq. 5, third case): as refine, with {form}; {step} is the last step followed by the draft's answer.
     reflect_answer: {question}, {answer} and {passages}. refine_answer (Eq. 6): the same with {reflection}, {cite} and
-    {form}.
-    answer (RAT, section 2.2), where the setting final_pass asks for it: {question}, {text}, the checked parts, and
     {form}.
     """
 
     draft: str = "{question}\n\nThink step by step. {layout} {style} {form}"
     query: str = (
-        _HEAD + "Text:\n{text}\n\nTask: The last sentences of the text may be wrong. Write a search query "
-        "of a few words, with the names that matter, to look up their facts. Write only the query."
+        _HEAD + "Thoughts before:\n{before}\n\nText:\n{text}\n\nTask: The text may be wrong. " + _SEARCH + "to look up "
+        "the facts of all its sentences. Write only the query."
     )
     query_answer: str = (
         _HEAD + "Answer:\n{answer}\n\nTask: Look at the answer as a whole. A part may be missing, parts may contradict "
-        "each other, or the whole may miss the question. Write a search query of a few words, with the names that "
-        "matter, that sums up question and answer, to find documents by which the whole can be checked. "
-        "Write only the query."
+        "each other, or the whole may miss the question. " + _SEARCH + "that sums up question and answer, to find "
+        "documents by which the whole can be checked. Write only the query."
     )
     reflect: str = (
-        _STEP + "Task: Find the errors in the step to check. Does it say what the passages say? "
-        "Does it follow from the question? " + _ERRORS
-    )
-    reflect_draft: str = (
-        _HEAD + "Steps before, not checked yet:\n{before}\n\n{passages}\n\nStep to check:\n{step}\n\n"
-        "Task: Find the errors in the step to check. Does it say what the passages say? "
-        "Does it follow from the question? " + _ERRORS
+        _CHECKED + "Step to check:\n{step}\n\nTask: Find the errors in the step to check. Does it say what the "
+        "passages say? Does it follow from the question? " + _ERRORS
     )
     refine: str = (
         _CHECKED + "Errors found in the step below:\n{reflection}\n\nStep to correct:\n{step}\n\n"
-        "Task: Write the step again, corrected: put right the errors found and keep what is right. "
-        "Without errors repeat it unchanged. {cite} Write this one step and nothing else."
+        "Task: Write the step again, corrected, with all its parts: " + _CORRECT + ". " + MAY_STAY + " If nothing of "
+        "it is right, write only: DELETE. {cite} Write this one step and nothing else."
     )
     refine_last: str = (
         _CHECKED + "Errors found in the text below:\n{reflection}\n\nText to correct:\n{step}\n\n"
-        "Task: Write the text again, corrected: put right the errors found and keep what is right, and end with "
-        "the final answer that follows. {cite} {form}"
-    )
+        "Task: Write the text again, corrected: " + _CORRECT + ", and end with the final answer that follows. "
+        + MAY_STAY + " {cite} {form}"
+    )  # fmt: skip
     reflect_answer: str = (
         _WHOLE + "Answer to check:\n{answer}\n\n"
         "Task: Find the errors in the answer to check. Does it say what the passages say? Does it answer "
@@ -73,9 +65,6 @@ class Prompts(shared_prompts.Prompts):
     )
     refine_answer: str = (
         _WHOLE + "Errors found in the answer below:\n{reflection}\n\nAnswer to correct:\n{answer}\n\n"
-        "Task: Write the whole answer again, corrected, with a blank line between the steps: put right the errors "
-        "found and keep what is right. Without errors repeat it unchanged. {cite} {form}"
-    )
-    answer: str = (
-        _HEAD + "Parts, checked one by one:\n{text}\n\nTask: Follow the parts and give the final answer. {form}"
-    )
+        "Task: Write the whole answer again, corrected, with a blank line between the steps: " + _CORRECT + ". "
+        + MAY_STAY + " {cite} {form}"
+    )  # fmt: skip

@@ -25,7 +25,7 @@ LEAST_PASSAGE = 64
 USUAL_REPLY = 64
 """Tokens reserved for a reply beside the passages of its prompt."""
 
-SHORT_PASSAGE = "passage " * 40
+USUAL_PASSAGE = "passage " * 40
 """Stands for a passage where a prompt is measured before its passages are found."""
 
 _MARKER = re.compile(r"\[(\d+(?:\s*[,;]\s*\d+)*)\]")

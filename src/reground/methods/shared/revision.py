@@ -1,103 +1,128 @@
-"""Accepts or rejects revisions, and repairs replies that echo the prompt, loop, or lose steps."""
+"""What a reply makes of a text: another text, no change, nothing that is left of it, or an accident."""
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection
 
 from reground.core.answers import AnswerForm
 from reground.core.language import Reply
 from reground.core.run import Run
-from reground.methods.shared.steps import dropped_steps, join_steps, restore_steps, split_answer, split_steps, squeezed
+from reground.methods.shared.steps import (
+    ALIKE,
+    content,
+    join_steps,
+    similarity,
+    split_answer,
+    split_steps,
+    squeezed,
+    with_lost_steps,
+)
+from reground.text.bm25 import terms
+from reground.text.layout import TEXT_WORDS, names_itself
 from reground.text.sentences import sentences
 
+UNCHANGED = "NO CHANGE"
+"""What the prompts ask for where nothing has to be changed; it saves the tokens of repeating the text."""
+DELETED = "DELETE"
+"""What the prompts ask for where nothing of a step remains."""
 _NUMBER = re.compile(r"^\W*+(?:step\s*+)?+\d++\s*+[.:)]\s*+")
+_MARKER = re.compile(r"\[\d[\d, ]*\]|\bpassages?\s+\d+", re.IGNORECASE)
+_DIGITS = re.compile(r"\d+")
+_ANSWERED = re.compile(r"\banswer is\b|\\boxed\{", re.IGNORECASE)
+_SHORT = 3
+"""Letters of words that are the same in many texts of a language: "and", "und", "les"."""
 _LOOP = 3
 _TASK = 20
 """Minimum length in characters of a template's first or last line for recognising it in a reply."""
 
-_REMARK = 40
-"""Maximum words of a reply that is a remark on the text and not a text."""
-_UNCHANGED = frozenset(
-    {"ok", "okay", "correct", "accurate", "right", "fine", "good", "unchanged", "none", "nothing", "change"}
-    | {"changes", "changed", "correction", "corrections", "revision", "revisions", "edit", "edits", "error"}
-    | {"errors", "mistake", "mistakes"}
-)
-_BESIDE = frozenset(
-    {"a", "above", "all", "already", "an", "and", "answer", "any", "are", "article", "as", "be", "been", "below"}
-    | {"by", "check", "code", "completely", "consistent", "entirely", "everything", "factually", "found", "fully"}
-    | {"further", "given", "has", "have", "i", "in", "is", "it", "made", "missing", "more", "necessary", "need"}
-    | {"needed", "needs", "no", "or", "original", "other", "paragraph", "passage", "passages", "plan", "program"}
-    | {"provided", "reasoning", "remains", "required", "requires", "revised", "see", "so", "solution", "stands"}
-    | {"step", "steps", "supported", "text", "that", "the", "there", "therefore", "this", "to", "was", "well"}
-    | {"were", "with", "without", "written", "wrong"}
-)
-"""Words beside those of `_UNCHANGED` with which a model says that a text may stay as it is."""
-_REFUSAL = re.compile(
-    r"\A\W*+(?:(?:i['’]m|i am) (?:so |very )?sorry|sorry|i apologi[sz]e)\b[^.\n]*?"
-    r"\b(?:can(?:no|['’])t|unable|not able|won['’]t)\b"
-    r"|\A\W*+i (?:can(?:no|['’])t|won['’]t|am unable to|am not able to) (?:help|assist|comply)\b",
-    re.IGNORECASE,
-)
-_STATED = re.compile(
-    r"\banswer is:?[ \t*_]++(?!(?:correct|right|wrong|incorrect|accurate|unchanged|the same|clear|given|found|stated"
-    r"|supported|based|consistent|not|now|still|already|also|therefore|missing|unknown|in (?:the )?passages?)\b)"
-    r"|\\boxed\{",
-    re.IGNORECASE,
-)
-"""An answer in a sentence, or as models write it that have learnt from mathematics."""
 
+def accepted(
+    reply: Reply, run: Run, form: AnswerForm, *, template: str, before: str, may_vanish: bool = False
+) -> str | None:
+    """The revised text; None if the reply was cut or has no text, and the earlier text stays. A note says why.
 
-def accepted(reply: Reply, run: Run, form: AnswerForm, *, template: str, before: str) -> str | None:
-    """The revision, or None if it is empty, refused or was cut; the earlier text then stays. A note says why.
-
-    A reply that only says that nothing has to be changed is the text before.
+    It is the text before if nothing has to be changed.
 
     template: the template of the prompt, whose labels small models repeat. before: the text under revision; its lines
-    never count as the template's. Empty where the reply is an answer of its own.
+    never count as the template's. Empty where the reply is an answer of its own. may_vanish: whether an empty reply, or
+    DELETE, takes the text away.
     """
-    said = readable(reply, form)
-    found = without_echo(said, template, before)
-    remark = bool(before.strip()) and not split_answer(found.text, form)[1]
-    if remark and refuses(found.text):
-        run.note("revision refused", kept="the text before", written=found.text)
-        return None
-    if remark and leaves_unchanged(found.text):
-        run.note("nothing to change", kept="the text before", written=found.text)
-        return before.strip()
-    if not found.text:
+    whole = readable(reply, form)
+    text, behind = without_echo(whole, template, before)
+    text = _without_remarks(text, before, form)
+    gone = is_word(text, DELETED) or not (text or reply.reasoning or reply.finish_reason == "length")
+    if may_vanish and gone:
+        run.note("text deleted", text=before)
+        return ""
+    if not text or (gone and before.strip()):
         run.note("revision empty", kept="the text before")
         return None
-    if found.behind:
-        run.note("echo cut", kept=found.text, left_out=found.behind)
+    remark = is_remark(text, before, form) or _says_no(text, before, form)
+    cut = reply.finish_reason == "length" and not behind and whole == reply.text.strip()
+    if before.strip() and not cut and (is_word(text, UNCHANGED) or sound(text) or remark):
+        run.note("nothing to change", kept="the text before", written=text)
+        return before.strip()
+    if behind:
+        run.note("echo cut", kept=text, left_out=behind)
+    elif cut:
+        run.note("revision cut", kept="the text before", written=text)
+        return None
     elif reply.finish_reason == "length":
-        if said == reply.text.strip():
-            run.note("revision cut", kept="the text before", written=found.text)
-            return None
-        run.note("loop cut", kept=found.text)
-    return found.text
+        run.note("loop cut", kept=text)
+    return text
 
 
-def leaves_unchanged(text: str) -> bool:
-    """Whether a reply is no text but the remark that the text may stay: "No changes are needed." """
-    words = _words(text)
-    said = set(words)
-    if len(words) < 2:  # "right" and "none" are answers
-        return said <= {"ok", "okay", "unchanged", "correct"} and bool(said)
-    faulty = "wrong" in said and not said & {"nothing", "no", "none"}
-    return len(words) <= _REMARK and said <= _UNCHANGED | _BESIDE and bool(said & _UNCHANGED) and not faulty
+def is_word(text: str, word: str) -> bool:
+    """Whether a reply is this word of the prompt and nothing else, whatever its case and its marks."""
+    letters = word.replace(" ", "").casefold()
+    return re.sub(r"[\W_]+", "", text).casefold() in {letters, f"{letters}s"}
 
 
-def refuses(text: str) -> bool:
-    """Whether a reply is no text but a refusal: "I'm sorry, but I can't help with that." """
-    return _REFUSAL.match(text) is not None and len(_words(text)) <= _REMARK
+def is_remark(text: str, before: str, form: AnswerForm) -> bool:
+    """Whether a reply talks about the text before, or of itself, instead of being its revision.
+
+    "The passages do not mention this step" shares few words with the text, and states neither an answer nor a number
+    that the text lacks.
+    """
+    return names_itself(text) and _is_foreign(text, before, form)
 
 
-def _words(text: str) -> list[str]:
-    """The words; numbers count, so that a sum is no remark."""
-    return re.findall(r"\w+", text.lower())
+def _says_no(text: str, before: str, form: AnswerForm) -> bool:
+    """Whether a reply is at most half as long as the text before and shares nothing with it, or begins with "no"."""
+    words, old = terms(text), terms(before)
+    shares = words[:1] != ["no"] and not set(words).isdisjoint(old)
+    return 2 * len(words) <= len(old) and not shares and _is_foreign(text, before, form)
+
+
+def _is_foreign(text: str, before: str, form: AnswerForm) -> bool:
+    if not text or _states(text, before, form):
+        return False
+    about = TEXT_WORDS - content(split_answer(before, form)[0]).keys()
+    words = [word for word in terms(_MARKER.sub("", text)) if word not in about]
+    long = [word for word in words if len(word) > _SHORT or not word.isascii() or not word.isalpha()]
+    return similarity(" ".join(long), before) < ALIKE and set(_DIGITS.findall(" ".join(words))) <= set(terms(before))
+
+
+def _states(text: str, before: str, form: AnswerForm) -> bool:
+    """Whether a text states an answer: behind "Answer:", or a name, a number or a word of the text in a sentence."""
+    if split_answer(text, form)[1]:
+        return True
+    answer = form.extract(text) if form.final_pass and _ANSWERED.search(text) else ""
+    return any(map(str.isupper, answer)) or any(map(str.isdigit, answer)) or (answer != "" and answer in before)
+
+
+def _without_remarks(text: str, before: str, form: AnswerForm) -> str:
+    """The text without "Here is the revised text:" above it and "Note: I corrected the year." below it."""
+    parts = text.split("\n\n")
+    if not before.strip() or form.draft_is_query:
+        return text
+    if len(parts) > 1 and parts[0].rstrip("*_ ").endswith((":", "：")) and is_remark(parts[0], before, form):
+        parts.pop(0)
+    while len(parts) > 1 and is_remark(parts[-1], join_steps([before, *parts[:-1]]), form):
+        parts.pop()
+    return "\n\n".join(parts)
 
 
 def readable(reply: Reply, form: AnswerForm) -> str:
@@ -110,38 +135,51 @@ def readable(reply: Reply, form: AnswerForm) -> str:
     return reply.text.strip()
 
 
-@dataclass(frozen=True)
-class Unechoed:
-    """A reply's own text, and what stood behind it from the first repeated line of the prompt on; mostly empty."""
+def unlooped(text: str) -> str:
+    """The text before the first repetition of a sentence that it holds three times or more.
 
-    text: str
-    behind: str = ""
+    Sentences that differ only in a step's number are the same.
+    """
+    parts = sentences(text)
+    keys = [_NUMBER.sub("", squeezed(part).casefold()) for part in parts]
+    looping = {key for key, count in Counter(keys).items() if key and count >= _LOOP}
+    seen: set[str] = set()
+    for i, key in enumerate(keys):
+        if key in looping and key in seen:
+            return "".join(parts[:i]).strip()
+        seen.add(key)
+    return text.strip()
 
 
-def without_echo(text: str, template: str, before: str = "") -> Unechoed:
-    """Remove parts of the prompt that a small model repeats: labels and the task at the start, and everything from a
-    later one on. Lines of the text under revision never count as the template's.
+def without_echo(text: str, template: str, before: str = "") -> tuple[str, str]:
+    """The reply without the parts of the prompt that a small model repeats, and what stood behind the first of them.
 
-    Of a reply that repeats the prompt from its beginning, only what follows the task is its own, or what follows the
-    label of the text under revision. A question or an instruction never takes the place of that text.
+    Labels and the task at the start are left out, and everything from a later one on. Of a reply that repeats the
+    prompt from its beginning only what follows the task is its own, or what follows the label of the text under
+    revision. Lines of the text before never count as the template's.
     """
     own = {line.strip() for line in before.split("\n")}
-    labels, task = labels_of(template) - own, task_of(template)
+    labels, task = labels_of(template), task_of(template)
     lines = text.strip().split("\n")
-    echoes = [
-        line in labels or (bool(task) and line.startswith(task) and line not in own) for line in map(str.strip, lines)
-    ]
-    task_at = max((i for i, line in enumerate(lines) if task and line.strip().startswith(task)), default=-1)
+    tasks = [bool(task) and line.strip().startswith(task) and line.strip() not in own for line in lines]
+    echoes = [tasks[i] or line.strip() in labels - own for i, line in enumerate(lines)]
     repeats = bool(before.strip()) and _begins_as(template, lines[0].strip(), own)
-    if (echoes[0] or repeats) and any(map(str.strip, lines[task_at + 1 :])) and task_at >= 0:
-        lines, echoes = lines[task_at + 1 :], echoes[task_at + 1 :]  # the whole prompt stands before it
+    if (repeats or echoes[0]) and any(tasks) and any(map(str.strip, lines[_last(tasks) + 1 :])):
+        start = _last(tasks) + 1  # the whole prompt stands before it
     elif repeats:
-        revised = _last_label(template)
-        at = max((i for i, line in enumerate(lines) if revised and line.strip() == revised), default=len(lines) - 1)
-        lines, echoes = ["", *lines[at + 1 :]], [False, *echoes[at + 1 :]]
-    start = next((i for i, line in enumerate(lines) if line.strip() and not echoes[i]), len(lines))
+        label = next((line.strip() for line in reversed(template.split("\n")) if line.strip() in labels), "")
+        places = [line.strip() == label for line in lines]
+        start = _last(places) + 1 if any(places) else len(lines)
+    else:
+        start = 0
+    while start < len(lines) and (echoes[start] or not lines[start].strip()):
+        start += 1
     end = next((i for i in range(start, len(lines)) if echoes[i]), len(lines))
-    return Unechoed("\n".join(lines[start:end]).strip(), "\n".join(lines[end:]).strip())
+    return "\n".join(lines[start:end]).strip(), "\n".join(lines[end:]).strip()
+
+
+def _last(marks: Collection[bool]) -> int:
+    return max(i for i, mark in enumerate(marks) if mark)
 
 
 def _begins_as(template: str, line: str, own: Collection[str]) -> bool:
@@ -150,12 +188,6 @@ def _begins_as(template: str, line: str, own: Collection[str]) -> bool:
     if not fixed or fixed in own:
         return False
     return line == fixed or (len(line) >= _TASK and len(fixed) >= _TASK and fixed.startswith(line))
-
-
-def _last_label(template: str) -> str:
-    """The label nearest to the task, behind which the text under revision stands; empty if there is none."""
-    labels = labels_of(template)
-    return next((line for line in map(str.strip, reversed(template.split("\n"))) if line in labels), "")
 
 
 def labels_of(template: str) -> frozenset[str]:
@@ -170,74 +202,42 @@ def task_of(template: str) -> str:
     return fixed if len(fixed) >= _TASK else ""
 
 
-def unlooped(text: str) -> str:
-    """The text before the first repetition of a sentence that it holds three times or more.
+def with_lost(text: str, before: str, form: AnswerForm, run: Run, *, first: int) -> str:
+    """The revision with the lost ones of the `first` steps of the text before put back in their places."""
+    whole, lost = with_lost_steps(split_steps(before, form), split_steps(text, form), first=first)
+    if lost:
+        run.note("step dropped", steps=[*lost], repair="put back in place")
+    return join_steps(whole) if lost else text
 
-    Sentences that differ only in a step's number are the same.
+
+def with_all(text: str, before: str, form: AnswerForm, run: Run) -> str:
+    """The revision with all lost steps put back. A separate answer is no step.
+
+    Nor is a last step that was the answer (RaR's y^raw) where the revision states one.
     """
-    parts = sentences(text)
-    keys = [_NUMBER.sub("", " ".join(part.split()).casefold()) for part in parts]
-    looping = {key for key, count in Counter(keys).items() if key and count >= _LOOP}
-    seen: set[str] = set()
-    for i, key in enumerate(keys):
-        if key in looping and key in seen:
-            return "".join(parts[:i]).strip()
-        seen.add(key)
-    return text.strip()
-
-
-def kept_whole(before: str, after: str, form: AnswerForm, run: Run) -> str:
-    """Put back the steps of `before` that the revision lost, with a note in the trace.
-
-    A separate answer is not a step; the revision's is used. If only the revision has one, the last step of `before` was
-    the answer (RaR's y^raw), for forms with a short answer.
-    """
-    old, old_answer = split_answer(before, form)
-    new, answer = split_answer(after, form)
-    parts, revised = split_steps(old), split_steps(new)
+    (old, old_answer), (new, answer) = split_answer(before, form), split_answer(text, form)
+    steps = split_steps(old, form)
     if answer and not old_answer and form.final_pass:
-        parts = parts[:-1]
-    whole = with_lost_steps(parts, revised, run)
-    return join_steps([whole, answer]) if whole else after
+        steps.pop()
+    whole = with_lost(new, join_steps(steps), form, run, first=len(steps))
+    return text if whole == new else join_steps([whole, answer])
 
 
-def with_lost_steps(before: Sequence[str], after: Sequence[str], run: Run) -> str | None:
-    """The revised steps with the lost ones put back, and a note; None if none was lost."""
-    lost = dropped_steps(before, after)
-    if not lost:
-        return None
-    run.note("step dropped", steps=[before[i] for i in lost], repair="put back in place")
-    return join_steps(restore_steps(before, after, lost))
+def with_answer(text: str, before: str, form: AnswerForm, run: Run) -> str:
+    """The revision, followed by the separate answer of the text before if it states none itself.
 
-
-def with_answer(revised: str, before: str, form: AnswerForm, run: Run) -> str:
-    """The revision, followed by the separate answer of `before` if it states none itself.
-
-    A revision that repeats the reasoning word for word states none, even if that reasoning contains one. "The answer is
-    Paris" and a letter or a number alone in the last line are an answer too, or the old one would overrule them.
+    An answer in its last line counts, as in "The answer is Paris", unless that line is repeated from the reasoning.
     """
     reasoning, answer = split_answer(before, form)
-    stated = split_answer(revised, form)[1] or (form.final_pass and _stated(revised, reasoning, form))
-    if not answer or (stated and squeezed(revised) != squeezed(reasoning)):
-        return revised
+    line = text.strip().rpartition("\n")[2]
+    bare = form.name in {"choice", "number"} and squeezed(line).strip("*.") == form.extract(line)
+    stated = split_answer(text, form)[1] or (line not in reasoning and (bare or _states(line, before, form)))
+    if not answer or form.draft_is_query or (stated and squeezed(text) != squeezed(reasoning)):
+        return text
     run.note("answer missing", repair="the answer before put behind it")
-    return join_steps([revised, answer])
-
-
-def _stated(revised: str, reasoning: str, form: AnswerForm) -> bool:
-    """Whether the last line of a revision states an answer, in words that the reasoning before it has not."""
-    line = revised.strip().rpartition("\n")[2]
-    said = "" if form.draft_is_query or line in reasoning.splitlines() else form.extract(line)
-    if form.name in {"choice", "number"} and said and _words(line) == _words(said):
-        return True
-    return bool(said) and _STATED.search(line) is not None and squeezed(line) not in squeezed(reasoning)
+    return join_steps([text, answer])
 
 
 def sound(reflection: str) -> bool:
-    """Whether a reflection found no error: it is a bare OK."""
-    return reflection.strip().strip("*_`\"'.! ").casefold() == "ok"
-
-
-def errors_of(reflection: str) -> str:
-    """The errors for a refinement's prompt. A bare OK becomes "none", because small models copied it into the text."""
-    return "none" if sound(reflection) else reflection
+    """Whether a reflection found no error: it begins with OK and names nothing."""
+    return is_word(reflection, "OK") or is_word(reflection, "no error") or is_word(reflection, "OK no error")

@@ -1,0 +1,111 @@
+"""What RAT and RaR share: settings, and the calls that write a query and revise a text with its passages."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Generic, TypeVar
+
+from reground.core.answers import TEXT, Answer, AnswerForm, Thought
+from reground.core.evidence import Retriever
+from reground.core.language import LEAST_REPLY, REPLY_TOKENS, LanguageModel, Reply, Sampling, tokens_of
+from reground.core.run import Run
+from reground.methods.shared.evidence import Evidence, clean_query
+from reground.methods.shared.prompts import cite, render, require, require_choices
+from reground.methods.shared.revision import accepted
+
+
+@dataclass(frozen=True, kw_only=True)
+class Revising:
+    """Settings of a method that revises a draft with retrieved evidence.
+
+    model, retriever: the model that reasons, and the index to search. form: the form of the answer.
+    k: passages per query; the papers show one at a time, which keeps prompts short.
+    passage_tokens: maximum length of a passage in tokens; pages had at most 2000 tokens (RAT, appendix A.3).
+    temperature: sampling temperature; 0 is greedy. max_tokens: maximum tokens of a draft, a revision or an answer.
+    query_tokens: maximum tokens of a query.
+    """
+
+    model: LanguageModel
+    retriever: Retriever
+    form: AnswerForm = TEXT
+    k: int = 1
+    passage_tokens: int = 2000
+    temperature: float = 0.0
+    max_tokens: int = REPLY_TOKENS
+    query_tokens: int = 64
+
+    def __post_init__(self) -> None:
+        limits = (self.k, self.passage_tokens, self.max_tokens, self.query_tokens)
+        require(min(limits) >= 1, "k and the token limits must be at least 1")
+        require_choices(self)
+
+
+C = TypeVar("C", bound=Revising)
+
+
+class Solving(Generic[C]):
+    """One question: its evidence, and the markers of the passages that revisions have read."""
+
+    def __init__(self, config: C, question: str, run: Run) -> None:
+        self.config, self.question, self.run = config, question, run
+        self.evidence = Evidence()
+        self.read: list[int] = []
+
+    async def write(self, prompt: str, run: Run, *, name: str, least: int = LEAST_REPLY) -> Reply:
+        """A draft, a revision or an answer. least: the fewest tokens that are of use."""
+        sampling = self.sampling(self.config.max_tokens)
+        (reply,) = await run.generate(self.config.model, prompt, name=name, sampling=sampling, least=least)
+        return reply
+
+    async def query(self, template: str, run: Run, source: str, **values: str) -> str:
+        """ToQuery: a call of the model; for code the draft itself is the query (RAT, appendix B)."""
+        if self.config.form.draft_is_query:
+            return source
+        prompt = render(template, question=self.question, **values)
+        sampling = self.sampling(self.config.query_tokens)
+        return clean_query(await run.ask(self.config.model, prompt, name="query", sampling=sampling), fallback=source)
+
+    def filled(
+        self, template: str, values: Mapping[str, str], markers: Sequence[int], run: Run, *, uses: int, reply: int = 64
+    ) -> str:
+        """A prompt with passages. uses, reply: as in `Evidence.fill`."""
+        values, tokens = {**values, "question": self.question}, self.config.passage_tokens
+        return self.evidence.fill(template, values, markers, run, tokens=tokens, uses=uses, reply=reply)
+
+    async def revised(
+        self,
+        template: str,
+        before: str,
+        markers: Sequence[int],
+        run: Run,
+        *,
+        name: str,
+        uses: int = 1,
+        known: str = "",
+        may_vanish: bool = False,
+        **values: str,
+    ) -> str | None:
+        """What the text before becomes; None where it stays because the reply is of no use.
+
+        uses: as in `Evidence.fill`. known: more text whose markers the revision may use. may_vanish: whether it may be
+        empty. values: the template's places beside question, passages and cite.
+        """
+        form, size = self.config.form, tokens_of(before)
+        prompt = self.filled(template, {**values, "cite": cite(form)}, markers, run, uses=uses, reply=size)
+        shown = self.evidence.held
+        reply = await self.write(prompt, run, name=name, least=size)
+        text = accepted(reply, run, form, template=template, before=before, may_vanish=may_vanish)
+        if text is None:
+            return None
+        self.read += [marker for marker in shown if marker not in self.read]
+        markers_before = self.evidence.cited(f"{known}\n{before}", form)
+        return self.evidence.checked(text, run, form, known=[*shown, *markers_before])
+
+    def answer(self, text: str, steps: Sequence[Thought]) -> Answer:
+        """The text as an answer, proposed."""
+        return self.run.propose(self.evidence.answer(text, self.run, self.config.form, shown=self.read, steps=steps))
+
+    def sampling(self, max_tokens: int) -> Sampling:
+        """How its calls are sampled."""
+        return Sampling(temperature=self.config.temperature, max_tokens=max_tokens)

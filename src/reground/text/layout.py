@@ -1,0 +1,342 @@
+"""Where the steps of a draft begin, as a reader sees it, and which lines only frame them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from reground.core.fences import code_blocks
+from reground.text.bm25 import terms
+from reground.text.function_words import FUNCTION_WORDS
+from reground.text.sentences import sentences
+
+_FENCE = re.compile(r"\s*(```|~~~)\s*(\S*)")
+_PLAIN = frozenset({"", "text", "txt", "plaintext", "markdown", "md"})
+"""Languages of a fence whose content is text."""
+_RULE = re.compile(r"\s*(?:[-*_=]\s*){3,}")
+_TITLE = re.compile(r"\s*(?:#{1,6}\s|\*\*[^*]+\*\*[:：]?\s*$)")
+_NUMERALS = "一二三四五六七八九十"
+_NUMBERED = re.compile(
+    r"(?P<indent>\s*)(?:[-*•]\s+)?(?P<mark>#*)[\s*_>【（(]*(?P<word>[^\W\d_]{1,12}?)??\s*"
+    rf"(?P<number>\d{{1,3}}|[{_NUMERALS}])[步条点]?[*_]*\s*(?P<end>[.:)：、）](?!\d)|[-–—]\s|$)"
+)
+_BULLET = re.compile(r"(?P<indent>\s*)[-*+•]\s+\S")
+_FIRST = r"\s*(?:first(?:ly)?\b|erstens\b|zuerst\b|zunächst\b|首先|第一)"
+_ORDINAL = re.compile(
+    rf"{_FIRST}|\s*(?:(?:second|third|fourth|last|final)(?:ly)?\b|(?:next|then)\b"
+    r"|(?:zweitens|drittens|dann|danach|anschließend|schließlich|zuletzt)\b|其次|再次|然后|接着|最后|第[二三四])",
+    re.IGNORECASE,
+)
+_IMPORT = re.compile(r"(?:#.*\n)*(?:import|from)\b")
+_HEAD = re.compile(r"(?:(?:async )?def|class|import|from)\b|@|#|[rbu]?[\"']{3}|\)")
+"""What may stand above the first statement of a function."""
+_CODE = re.compile(r"^(?:(?:async )?def|class|import|from|return)\b|^\s*\w+ = ", re.MULTILINE)
+_QUOTES = re.compile(r"\"\"\"|'''")
+
+_PARAGRAPH = 150
+"""Characters from which on a line is a paragraph, where no blank line divides a text."""
+_OWN = 0.6
+"""The share of its words from which on a paragraph repeats the steps."""
+_SELF = frozenset({"i", "me", "my", "ich", "mir"})
+_READER = frozenset({"you", "your", "we", "du", "dir", "dein", "ihnen", "wir"})
+TEXT_WORDS = frozenset(
+    {"text", "step", "steps", "plan", "answer", "passage", "passages", "program", "code", "response", "schritt"}
+    | {"schritte", "schritten", "antwort", "passagen", "programm"}
+)
+"""The words by which prompts and replies name the text under revision."""
+_SIGNS = re.compile(r"[你您我步段]|文本|原文|资料|计划|答案|程序|代码")
+
+
+def names_itself(text: str) -> bool:
+    """Whether a text speaks of itself, as "this plan" or "the step" does, or its writer says "I"."""
+    return not (TEXT_WORDS | _SELF).isdisjoint(terms(text)) or _SIGNS.search(text) is not None
+
+
+def _frames(text: str) -> bool:
+    """Whether a paragraph at an end of a draft tells the reader about it: it has no number, and addresses somebody."""
+    if any(map(str.isdigit, text)):
+        return False
+    return names_itself(text) or text.rstrip()[-1] in "!！" or not _READER.isdisjoint(terms(text))
+
+
+@dataclass
+class _Part:
+    """Lines that may be a step. kind: "text", "item" of a list or "code"."""
+
+    kind: str
+    lines: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines).strip("\n").rstrip()
+
+    @property
+    def is_title(self) -> bool:
+        return all(map(_TITLE.match, self.lines))
+
+    @property
+    def announces(self) -> bool:
+        """Whether it ends in a colon, so that it belongs to what follows."""
+        return self.lines[-1].rstrip(" *_")[-1:] in {":", "："}
+
+
+def prose_steps(text: str, *, concluding: bool = False) -> list[str]:
+    """The paragraphs and the items of lists, each with the titles above it.
+
+    concluding: whether the last paragraph may be the answer, "So you have eight apples", and only an exclamation is a
+    closing remark.
+    """
+    parts = _titled(_unframed(_parts(_lines(text)), concluding=concluding))
+    if len(parts) == 1 < len(parts[0].lines) and all(len(line) > _PARAGRAPH for line in parts[0].lines):
+        return list(parts[0].lines)
+    return [step for part in parts for step in (_in_order(part.text) if part.kind == "text" else [part.text])]
+
+
+def _titled(parts: Sequence[_Part]) -> list[_Part]:
+    """The parts, in which a short line that is no sentence is the title of a paragraph below it."""
+    joined: list[_Part] = []
+    for part in parts:
+        above = joined[-1] if joined and joined[-1].kind == "text" and part.kind != "code" else None
+        line = above.lines[-1] if above else ""
+        bare = line[-1:].isalnum() and " " in line and line[:1] != line[:1].lower()
+        if above and len(above.lines) == 1 and bare and len(part.text) > 3 * len(line):
+            above.lines += part.lines
+            above.kind = part.kind
+        else:
+            joined.append(part)
+    return joined
+
+
+def _lines(text: str) -> list[tuple[str, bool]]:
+    """The lines, and whether each belongs to a fenced program; rules and the fences of plain text are blank."""
+    lines: list[tuple[str, bool]] = []
+    mark, fenced = "", False
+    for line in text.splitlines():
+        fence = _FENCE.match(line)
+        if not mark and fence:
+            mark, fenced = fence[1], fence[2].lower() not in _PLAIN
+            lines.append((line, True) if fenced else ("", False))
+        elif mark and line.strip() == mark:
+            lines.append((line, True) if fenced else ("", False))
+            mark, fenced = "", False
+        else:
+            lines.append(("", False) if not fenced and _RULE.fullmatch(line) else (line, fenced))
+    return lines
+
+
+def _parts(lines: Sequence[tuple[str, bool]]) -> list[_Part]:
+    lists = _Lists(lines)
+    parts: list[_Part] = []
+    gap = True
+    for i, (line, fenced) in enumerate(lines):
+        if not line.strip() and not fenced:
+            gap = True
+            continue
+        last = parts[-1] if parts else None
+        if last is None or (not last.is_title and _begins(i, line, fenced, gap, last, lists, first=len(parts) == 1)):
+            parts.append(_Part("item" if i in lists.ends else "code" if fenced else "text"))
+        elif last.is_title and i in lists.ends:
+            last.kind = "item"
+        parts[-1].lines.append(line.rstrip())
+        gap = False
+    return parts
+
+
+def _begins(i: int, line: str, fenced: bool, gap: bool, last: _Part, lists: _Lists, *, first: bool) -> bool:
+    """Whether line i begins another part than the last one."""
+    announced = last.kind == "text" and last.announces and not first
+    if i in lists.ends:
+        return not announced
+    if fenced:
+        return gap and last.kind != "code" and not (announced or last.kind == "item")
+    if lists.holds(i, line):
+        return False
+    return bool(_TITLE.match(line)) or gap
+
+
+class _Lists:
+    """The lists of a draft that are no parts of others.
+
+    ends: the first line of each item, with the last item's first line of its list.
+    """
+
+    def __init__(self, lines: Sequence[tuple[str, bool]]) -> None:
+        self.ends: dict[int, int] = {}
+        self._lines = lines
+        for items in _outer(_numbered(lines)):
+            self.ends |= dict.fromkeys(items, items[-1])
+        self._bodies = {items[-1]: self._most_paragraphs(items) for items in self._grouped()}
+        for items in self._bulleted():
+            self.ends |= dict.fromkeys(items, items[-1])
+            self._bodies[items[-1]] = 0
+
+    def _grouped(self) -> list[list[int]]:
+        groups: dict[int, list[int]] = {}
+        for item, end in self.ends.items():
+            groups.setdefault(end, []).append(item)
+        return list(groups.values())
+
+    def _most_paragraphs(self, items: Sequence[int]) -> int:
+        """The paragraphs below an item, at most; the last item, whose end is not seen, has as many."""
+        return max(sum(1 for _ in self._paragraphs(a, b)) for a, b in pairwise(items))
+
+    def _paragraphs(self, start: int, end: int) -> Iterator[int]:
+        """Lines between that begin a paragraph after a blank line and are not indented."""
+        for i in range(start + 1, end):
+            line = self._lines[i][0]
+            fresh = line.strip() and not line[0].isspace() and not self._lines[i - 1][0].strip()
+            if fresh and not _BULLET.match(line):
+                yield i
+
+    def holds(self, i: int, line: str) -> bool:
+        """Whether line i, which begins no item, belongs to the item above it."""
+        item = max((start for start in self.ends if start < i), default=None)
+        if item is None:
+            return False
+        end = self.ends[item]
+        if i < end or line[0].isspace():
+            return i < end or not any(True for _ in self._paragraphs(end, i))
+        below = sum(1 for _ in self._paragraphs(end, i + 1))
+        return below == 0 or (below <= self._bodies[end] and not _frames(line))
+
+    def _bulleted(self) -> list[list[int]]:
+        """Runs of two and more bullets outside the numbered lists."""
+        runs: list[list[int]] = [[]]
+        indent = 0
+        for i, (line, fenced) in enumerate(self._lines):
+            bullet = None if fenced else _BULLET.match(line)
+            if bullet and not self.holds(i, line.strip()):
+                depth = len(bullet["indent"])
+                if not runs[-1]:
+                    indent = depth
+                if depth <= indent:
+                    runs[-1].append(i)
+            elif line.strip() and not line[0].isspace() and not fenced:
+                runs.append([])
+        return [run for run in runs if len(run) > 1]
+
+
+def _numbered(lines: Sequence[tuple[str, bool]]) -> list[tuple[str, list[int]]]:
+    """The numbered lists: the kind of their items, strong for titles and words such as "Step 1:", and their lines."""
+    lists: list[tuple[str, list[int]]] = []
+    open_: dict[tuple[int, str, str], tuple[int, list[int]]] = {}
+    for i, (line, fenced) in enumerate(lines):
+        match = None if fenced else _NUMBERED.match(line)
+        if match is None or not (match["end"] or match["word"]):
+            if _TITLE.match(line) and not fenced:
+                open_ = {key: value for key, value in open_.items() if key[1] or key[2]}
+            continue
+        number = int(match["number"]) if match["number"].isdigit() else _NUMERALS.index(match["number"]) + 1
+        key = (len(match["indent"]), match["mark"], (match["word"] or "").casefold())
+        before, items = open_.get(key, (1000, []))
+        if number > before or number == before == 1:
+            items.append(i)
+        else:
+            items = [i]
+            lists.append(("strong" if key[1] or key[2] else "weak", items))
+        open_[key] = (number, items)
+    return [each for each in lists if len(each[1]) > 1]
+
+
+def _outer(lists: Sequence[tuple[str, list[int]]]) -> list[list[int]]:
+    """The lists that are no parts of an earlier one, or of one whose items are titles."""
+    outer: list[tuple[str, list[int]]] = []
+    for kind, items in lists:
+        inside = any(items[0] < there[-1] or (strength == "strong" and kind == "weak") for strength, there in outer)
+        if not inside:
+            outer.append((kind, items))
+    return [items for _, items in outer]
+
+
+def _unframed(parts: list[_Part], *, concluding: bool) -> list[_Part]:
+    """The parts without introductions, closing remarks and titles of nothing."""
+    parts = list(parts)
+    while len(parts) > 1 and parts[-1].is_title and parts[-1].kind == "text":
+        parts.pop()
+    while len(parts) > 1 and _introduces(parts[0], parts[1]):
+        parts.pop(0)
+    while len(parts) > 1 and _closes(parts[-1], parts[:-1], concluding=concluding):
+        parts.pop()
+    return parts
+
+
+def _introduces(part: _Part, after: _Part) -> bool:
+    if part.kind != "text" or _TITLE.match(part.lines[0]):
+        return False
+    parts = sentences(part.text)
+    if part.announces and (after.kind != "text" or len(part.lines) == 1):
+        return True
+    says_how = after.kind == "item" and len(parts) == 1 and not _READER.isdisjoint(terms(part.text))
+    return says_how or all(map(_frames, parts))
+
+
+def _closes(part: _Part, before: Sequence[_Part], *, concluding: bool) -> bool:
+    """Whether a last paragraph is a remark to the reader; one in the words of the steps before goes on with them."""
+    if part.kind != "text" or _TITLE.match(part.lines[0]) or not _frames(part.text):
+        return False
+    words = set(terms(part.text)) - FUNCTION_WORDS
+    known = {word for each in before for word in terms(each.text)}
+    if len(words & known) > _OWN * len(words) and not (before[-1].kind == "item" and names_itself(part.text)):
+        return False
+    return not concluding or "!" in part.text or "！" in part.text
+
+
+def _in_order(text: str) -> list[str]:
+    """A paragraph split at "First, ...", "Second, ..." where it counts its steps by such words."""
+    parts = sentences(text)
+    begins = [i for i, part in enumerate(parts) if _ORDINAL.match(part)]
+    if len(begins) < 2 or not re.match(_FIRST, parts[begins[0]], re.IGNORECASE):
+        return [text]
+    lead = "".join(parts[: begins[0]]).strip()
+    edges = [*begins, len(parts)] if not lead or _frames(lead) else [0, *begins, len(parts)]
+    return ["".join(parts[start:end]).strip() for start, end in pairwise(edges)]
+
+
+def program_steps(text: str) -> list[str]:
+    """The parts of the programs in a reply; where it holds none, its paragraphs and items."""
+    programs = [body for _, body in code_blocks(text) if body.strip()]
+    if not programs and not _CODE.search(text):
+        return prose_steps(text, concluding=True)
+    return [part for program in programs or [text] for part in _program_parts(program)]
+
+
+def _program_parts(program: str) -> list[str]:
+    """The functions and what stands between them; inside a single function the blocks under its comments."""
+    lines = program.strip("\n").split("\n")
+    free = _outside_strings(lines)
+    tops = [i for i in free if lines[i] and not lines[i][0].isspace() and (i == 0 or not lines[i - 1].strip())]
+    units = _cut(lines, tops)
+    if sum(not _IMPORT.match(unit) for unit in units) > 1:
+        return units
+    indents = [len(line) - len(line.lstrip()) for line in lines]
+    base = min((indents[i] for i in free if indents[i] and lines[i].strip()), default=0)
+    begins, works = [], False
+    for i in free[1:]:
+        line, above = lines[i].strip(), lines[i - 1].strip()
+        fresh = not above or (line.startswith("#") and not above.startswith("#"))
+        if line and indents[i] <= base and fresh and (works or not indents[i]):
+            begins.append(i)
+        works = works or (line != "" and not _HEAD.match(line))
+    return _cut(lines, begins)
+
+
+def _cut(lines: Sequence[str], begins: Sequence[int]) -> list[str]:
+    edges = sorted({0, *begins, len(lines)})
+    parts = ["\n".join(lines[start:end]).strip("\n").rstrip() for start, end in pairwise(edges)]
+    return [part for part in parts if part.strip()]
+
+
+def _outside_strings(lines: Sequence[str]) -> list[int]:
+    """The lines that do not begin inside a string of several lines."""
+    free, mark = [], ""
+    for i, line in enumerate(lines):
+        if not mark:
+            free.append(i)
+        for quotes in _QUOTES.findall(line):
+            if not mark:
+                mark = quotes
+            elif mark == quotes:
+                mark = ""
+    return free
