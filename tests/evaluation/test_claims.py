@@ -63,7 +63,9 @@ def test_runs_are_repeated_as_the_papers_say() -> None:
         "rat-gsm8k": 3, "rar-gsm-hard": 3, "rat-minecraft-zero-shot": 3,
     }  # fmt: skip
     assert (named["rat-humaneval"].repeats, named["rar-classeval"].repeats) == (5, 5)
-    assert all("temperature" in claim.settings for claim in named.values() if claim.repeats > 1), "greedy ones are alike"
+    assert all("temperature" in claim.settings for claim in named.values() if claim.repeats > 1), (
+        "greedy ones are alike"
+    )
 
 
 def claim(**figures: float) -> Claim:

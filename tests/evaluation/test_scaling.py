@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
+import re
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
@@ -10,15 +13,19 @@ import pytest
 from reground.app import catalogue
 from reground.core.answers import PHRASE
 from reground.core.budget import Budget
-from reground.core.language import Reply, TokenLogprob
+from reground.core.evidence import Passage
+from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.run import Run
-from reground.evaluation.scaling import cost, scaled, sizes
+from reground.core.solve import solve
+from reground.evaluation.scaling import PASSAGE_WORDS, cost, scaled, sizes
 from reground.methods.direct import Direct
 from reground.methods.rag import DOCUMENTS, RAG
+from reground.methods.rar import RaR
 from reground.methods.rat import RAT
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.every import Refuses
+from tests.methods.reviser import at_hand, lines_of
 
 SILENT = ScriptedModel([])
 EMPTY = ScriptedRetriever([])
@@ -82,3 +89,66 @@ async def test_no_method_spends_more_than_a_few_times_what_its_dry_run_says(name
     run = Run(budget=Budget(tokens=50_000))
     await method.solve("Which river is longer?", run)
     assert run.usage.tokens <= 3 * cost(method)
+
+
+class Usual:
+    """A model and a retriever whose replies and passages have the usual lengths of HotpotQA, and are never the same.
+
+    A call is known by its longest reply: that of a query, of a reflection, or of a text.
+    """
+
+    name = "usual"
+    draft = (
+        "The first of the two rivers rises in the Black Forest, flows through Vienna and is about 2850 km long.\n\n"
+        "The second of them rises in the Swiss Alps, passes Cologne on its way and is some 1230 km long.\n\n"
+        "So the first river is longer than the second, and their lengths differ by about 1620 km.\n\n"
+        "Answer: the Danube"
+    )
+
+    def __init__(self) -> None:
+        self.count = itertools.count(1)
+        self.own: set[str] = set()
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        number = next(self.count)
+        if sampling.max_tokens == RaR.query_tokens:
+            text = f"length of the river number {number} in Europe"
+        elif sampling.max_tokens == RaR.reflection_tokens:
+            text = f"The step says {number} km, but passage [1] says that the river is {number + 1} km long."
+        else:
+            lines = at_hand(messages, self.own)
+            text = "\n\n".join(re.sub(r"\d+", str(number), line) for line in lines) if self.own else self.draft
+            self.own.update(lines_of(text))
+        prompt = sum(4 + len(message.content.encode()) // 4 for message in messages)
+        return [Reply(text=text, usage=Usage(calls=1, prompt=prompt, completion=len(text.encode()) // 4))]
+
+    async def retrieve(self, query: str, /, *, k: int) -> list[Passage]:
+        return [Passage(id=f"p{next(self.count)}", title="A river", text="passage " * PASSAGE_WORDS) for _ in range(k)]
+
+
+ASKED = "Which of the rivers of Vienna and of Cologne is longer?"
+
+
+async def test_rar_makes_its_steps_and_a_round_at_4k_and_uses_what_it_is_given_beyond() -> None:
+    """RaR, table 1: 4K, 8K and 16K tokens a question, here on a draft of three steps as for HotpotQA."""
+    used, rounds = [], []
+    for tokens in (4000, 8000, 16_000):
+        usual = Usual()
+        run = Run(budget=Budget(tokens=tokens))
+        await solve(scaled(RaR(model=usual, retriever=usual, form=PHRASE), tokens), ASKED, run, id="q", name="rar")
+        refined = {step.span for step in run.steps if step.name == "refine"}
+        assert {f"/step.{i}" for i in range(3)} <= refined
+        rounds.append(sum(span.startswith("/round.") for span in refined))
+        used.append(run.usage.tokens)
+        assert run.usage.tokens <= tokens
+    assert rounds[0] >= 1
+    assert rounds == sorted(set(rounds)), rounds
+    assert used == sorted(set(used)), used
+
+
+@pytest.mark.parametrize("kind", [RAT, RaR])
+async def test_an_estimate_is_near_what_replies_of_usual_length_take(kind: type[RAT] | type[RaR]) -> None:
+    usual, run = Usual(), Run()
+    method = kind(model=usual, retriever=usual, form=PHRASE)
+    await solve(method, ASKED, run, id="q", name="any")
+    assert cost(method) == pytest.approx(run.usage.tokens, rel=0.3)

@@ -113,7 +113,10 @@ async def test_of_sizes_that_would_go_over_the_limit_only_the_smallest_and_the_m
 
 def test_a_size_that_the_limit_ended_early_makes_no_larger_one_fit() -> None:
     own, *others = candidates(Reader(ScriptedModel([])))
-    several = [replace(own, expected=9000), *(replace(each, expected=1000 * each.configured.method.k) for each in others)]
+    several = [
+        replace(own, expected=9000),
+        *(replace(each, expected=1000 * each.configured.method.k) for each in others),
+    ]
     cell = Cell(method="reader", tokens=2500)
     assert planned(cell, several) == [1, 2, 0]
     assert planned(cell, several, used=0.9, tried=[1, 2, 0]) == [1, 2, 0]

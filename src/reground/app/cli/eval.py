@@ -51,7 +51,8 @@ def compare(order: Compare, voice: Quiet, config: ConfigFile = None) -> None:
     not. With --tune N it runs in the size that did best on N questions of a training split, which may use less.
 
     A setting applies to every method that has it (--set max_tokens=2048), or to a single one: --set rar.k=3. The same
-    command resumes an interrupted run. You can add methods and budgets to the same folder later. Exit code 3: some questions failed.
+    command resumes an interrupted run. You can add methods and budgets to the same folder later. Exit code 3: some
+    questions failed.
 
     --preset paper-claims repeats the tables of the papers with your model, and puts their figures beside yours.
 
