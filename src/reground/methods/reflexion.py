@@ -162,7 +162,7 @@ class Reflexion:
         return _Tests()
 
     def _read_asserts(self, text: str) -> _Tests:
-        lines = asserts(self.form.extract(text))
+        lines = asserts(text)
         if not lines:
             raise ParseError("There is no line with an assert statement.")
         return _Tests(asserts="\n".join(lines[: self.tests]))
