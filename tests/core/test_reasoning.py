@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import pytest
@@ -17,24 +18,94 @@ def tokens(*pairs: tuple[str, float]) -> tuple[TokenLogprob, ...]:
     return tuple(TokenLogprob(token=token, logprob=logprob) for token, logprob in pairs)
 
 
+HARMONY = "<|channel|>analysis<|message|>{}<|end|><|start|>assistant<|channel|>final<|message|>{}"
+
+
 @pytest.mark.parametrize(
     ("said", "reasoning", "text"),
     [
         ("Plain.", None, "Plain."),
         ("<think>\nHm, 2+2.\n</think>\n\nAnswer: 4", "Hm, 2+2.", "Answer: 4"),
         ("\n <think></think>\n\nAnswer: 4", "", "Answer: 4"),
-        ("Hm, 2+2.\n</think>\n\nAnswer: 4", "Hm, 2+2.", "Answer: 4"),
         ("<think>never ends, cut by the", "never ends, cut by the", ""),
         ("<think>a</think>\n<think>b</think>4", "a\n\nb", "4"),
+        ("<think>Qwen ends with `</think>`.\n</think>\n\n4", "Qwen ends with `</think>`.", "4"),
+        ("<thinking> a <reflection>b</reflection> c </thinking>\n4", "a <reflection>b</reflection> c", "4"),
+        ("<Thought>a</Thought>\n<Reasoning>b</REASONING> 4", "a\n\nb", "4"),
+        ("<thoughts>a</thoughts><reflection>b</reflection>4", "a\n\nb", "4"),
+        ("<seed:think>a</seed:think>4", "a", "4"),
+        ("<think_fast>a</think_fast>4", "a", "4"),
         ("[THINK]a[/THINK]4", "a", "4"),
-        ("The tag <think> opens a thought.", None, "The tag <think> opens a thought."),
-        ("The tags <think> and </think> frame a thought.", None, "The tags <think> and </think> frame a thought."),
+        ("[think]a[/think]\n4", "a", "4"),
+        ("◁think▷a◁/think▷4", "a", "4"),
+        ("◁think▷never ends", "never ends", ""),
+        ("<|think|>a<|/think|>4", "a", "4"),
+        ("<|begin_of_thought|>\na\n<|end_of_thought|>\n\n<|begin_of_solution|>4<|end_of_solution|>", "a", "4"),
+        ("<|START_THINKING|>a<|END_THINKING|><|START_RESPONSE|>4<|END_RESPONSE|>", "a", "4"),
+        ("<think>a</think>\n<answer>\n4\n</answer>", "a", "4"),
+        ("<think>a</think><output>4", "a", "4"),
+        ("<think>a</think>The answer is <answer>4</answer>.", "a", "The answer is <answer>4</answer>."),
+        (HARMONY.format("a", "4"), "a", "4"),
+        (HARMONY.format("a", "4<|return|>"), "a", "4"),
+        ("<|start|>assistant" + HARMONY.format("a", "4"), "a", "4"),
+        (HARMONY.format("a", "4").replace("<|", "< |").replace("|>", "| >"), "a", "4"),
+        (HARMONY.format("a", "4").replace("final", "final <|constrain|>json"), "a", "4"),
+        ("<|channel|>analysis<|message|>never ends", "never ends", ""),
+        ("<|channel|>final<|message|>4<|return|>", "", "4"),
+        ("analysisWe add 2 and 2.assistantfinal4", "We add 2 and 2.", "4"),
+        ("analysis<|message|>a<|end|><|start|>assistant<|channel|>final<|message|>4", "a", "4"),
+        ("Here is my thought process:\na\n\nHere is my response:\n4", "a", "4"),
+        # the opening stands in the prompt
+        ("Hm, 2+2.\n</think>\n\nAnswer: 4", "Hm, 2+2.", "Answer: 4"),
+        ("Hm, 2+2. </think> four", "Hm, 2+2.", "four"),
+        ("So it is 4\n</thinking>\nfour", "So it is 4", "four"),
+        ('It is "4"</seed:think>Four', 'It is "4"', "Four"),
+        ("</think>\n\nFour", "", "Four"),
+        ("a◁/think▷Four", "a", "Four"),
+        ("a\n<|END_THINKING|><|START_RESPONSE|>4<|END_RESPONSE|>", "a", "4"),
+        ("a<|end|><|start|>assistant<|channel|>final<|message|>4", "a", "4"),
     ],
 )
 def test_a_thought_is_taken_out_of_the_text(said: str, reasoning: str | None, text: str) -> None:
     reply = separate(Reply(text=said))
     assert (reply.reasoning, reply.text) == (reasoning, text)
     assert separate(reply) == reply
+
+
+@pytest.mark.parametrize("said", ["[THINK]a", "analysisWe add", "Here is my thought process:\na"])
+def test_an_opening_that_may_be_plain_text_shows_a_thought_only_where_the_reply_was_cut(said: str) -> None:
+    assert separate(Reply(text=said)).reasoning is None
+    assert separate(Reply(text=said, finish_reason="length")).text == ""
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "The tag <think> opens a thought.",
+        "The tags <think> and </think> frame a thought.",
+        "A model ends its thought with </think> and then answers.",
+        "It ends with `</think>`, and `<|END_THINKING|>` is the same.",
+        "It ends (</think>). Then comes the answer.",
+        "</think> closes a thought.",
+        "Write [THINK] first and [/THINK] after it.",
+        "[THINK] opens the thoughts of Magistral.",
+        "[thinking]\nenabled = true\n\n[thinking.limits]\ntokens = 64",
+        "<html>\n<body>\n<thinking>\nHm.\n</thinking>\n</body>\n</html>",
+        '<thinkpad model="X1">new</thinkpad>',
+        '```python\nTAGS = ("<think>", "</think>")\n```',
+        'answer = reply.split("</think>")[-1].strip()',
+        'answer = re.sub(r".*</think>\\s*", "", reply)',
+        "answer = reply.split('</think>')[-1]",
+        "The template writes:\n\n```\n<|im_start|>assistant\n</think>\n\n```\n\nThen the model goes on.",
+        "First comes <|channel|>analysis<|message|>, then <|channel|>final<|message|> and the answer.",
+        "analysis of variance",
+        "analysis: the poem has four stanzas.",
+        "Here is my thought process: first I add, then I divide.",
+        "<answer>4</answer>",
+    ],
+)
+def test_a_text_that_speaks_of_such_tags_stays_whole(said: str) -> None:
+    assert separate(Reply(text=said)) == Reply(text=said)
 
 
 def test_log_probabilities_are_those_of_the_answers_tokens() -> None:
@@ -56,6 +127,19 @@ def test_a_server_that_names_the_thought_apart_but_not_its_log_probabilities() -
     assert reply.token_logprobs == said[3:4]
     assert separate(Reply(text="Four", reasoning="hm", token_logprobs=said[3:4])).token_logprobs == said[3:4]
     assert separate(Reply(text="Four", reasoning="hm", token_logprobs=said[:1])).token_logprobs is None
+
+
+def test_log_probabilities_are_those_of_what_the_tags_of_an_answer_enclose() -> None:
+    said = tokens(("<think>", 0.0), ("4", -5.0), ("</think>", 0.0), ("<answer>", 0.0), ("4", -1.0), ("</answer>", 0.0))
+    reply = separate(Reply(text="".join(token.token for token in said), token_logprobs=said))
+    assert (reply.text, reply.token_logprobs) == ("4", said[4:5])
+
+
+def test_log_probabilities_of_a_channel_end_before_its_last_token() -> None:
+    pieces = [*re.findall(r"<\|\w+\|>|\w+", HARMONY.format("hm", "Four"))]
+    said = tokens(*((piece, -float(i)) for i, piece in enumerate([*pieces, "<|return|>"])))
+    reply = separate(Reply(text="".join(pieces), token_logprobs=said))
+    assert (reply.text, reply.token_logprobs) == ("Four", said[-2:-1])
 
 
 def test_an_unfinished_thought_has_no_tokens_of_an_answer() -> None:
@@ -81,9 +165,10 @@ def test_a_reply_recorded_before_thoughts_were_told_apart_can_be_read() -> None:
     assert Reply.model_validate_json('{"text": "Old."}').reasoning is None
 
 
-def test_a_long_thought_takes_linear_time() -> None:
+@pytest.mark.parametrize("repeated", ["<think>", "\n", "assistant\n", "`</think>` ", "<|end|>\n", "a_think_", "< |"])
+def test_a_long_thought_takes_linear_time(repeated: str) -> None:
     def seconds(size: int) -> float:
-        pieces = ["<think>"] * size + ["</think>", "Four"]
+        pieces = ["<think>", *[repeated] * size, "</think>", "Four"]
         reply = Reply(text="".join(pieces), token_logprobs=tokens(*((piece, -1.0) for piece in pieces)))
         started = time.process_time()
         assert separate(reply).text == "Four"

@@ -2,67 +2,179 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
+
+from reground.core.fences import code_blocks
 from reground.core.language import Reply, TokenLogprob
 
-_TAGS = (("<think>", "</think>"), ("[THINK]", "[/THINK]"))
+_THINKING = r"(?:think(?:ing)?|thoughts?|reason(?:ing)?|reflect(?:ion)?)"
+_NAME = rf"(?:[a-z]{{1,20}}[_:.-]){{0,3}}?{_THINKING}(?:[_:.-][a-z]{{1,20}}){{0,2}}"
+"""A tag's name: a word for thinking, perhaps with others, as in seed:think."""
+_BEGIN, _END = r"(?:(?:begin|start)(?:_of)?_)?", r"(?:/\s?|end(?:_of)?_)"
+_LEFT, _RIGHT = r"(?:<[|｜]?|\[|◁)\s?", r"\s?(?:[|｜]?>|\]|▷)"
+_CLOSING = rf"{_LEFT}{_END}{{name}}{_RIGHT}"
+_START, _CHANNEL, _MESSAGE, _STOP = (
+    rf"<\s?\|\s?{token}\s?\|\s?>" for token in ("start", "channel", "message", "(?:end|return|call)")
+)
+_FINAL = rf"(?:{_STOP}\s?)?(?:{_START}\s?)?assistant(?:\s?{_CHANNEL}\s?|\n)?final(?:.{{{{0,60}}}}?{_MESSAGE})?"
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How thoughts are marked.
+
+    closing: {name} is the opening's. sure: an opening alone shows a thought; otherwise its closing has to follow,
+    unless the reply was cut.
+    """
+
+    opening: str
+    closing: str
+    sure: bool = True
+
+
+_FORMS = (
+    _Form(rf"(?:<[|｜]?|◁)\s?{_BEGIN}(?!end_)(?P<name>{_NAME})\s?(?:[|｜]?>|▷)", _CLOSING),
+    _Form(rf"\[\s?(?P<name>{_NAME})\s?\]", _CLOSING, sure=False),  # a table of TOML begins like this
+    _Form(rf"(?:{_START}\s?assistant\s?)?{_CHANNEL}\s?(?:analysis|commentary).{{0,60}}?{_MESSAGE}", _FINAL),
+    # the same where a server leaves out the control tokens
+    _Form(rf"(?-i:analysis)(?:{_MESSAGE}|(?=[^\s.,:;)]))", _FINAL, sure=False),
+    _Form("Here is my thought process:", r"\nHere is my response:", sure=False),
+)
+_OPENINGS = tuple(re.compile(rf"\s*{form.opening}", re.IGNORECASE) for form in _FORMS)
+_LONE_CLOSING = re.compile(
+    rf"{_CLOSING.format(name=f'(?P<name>{_NAME})')}"
+    rf"|(?:{_STOP}\s?)?(?:{_START}\s?assistant\s?)?(?P<channel>{_CHANNEL})\s?final.{{0,60}}?{_MESSAGE}",
+    re.IGNORECASE,
+)
+_ANSWER = re.compile(rf"{_LEFT}{_BEGIN}(?P<name>answer|response|solution|output){_RIGHT}", re.IGNORECASE)
+_SPACE = re.compile(r"\s*")
+_QUOTES = re.compile(r"[\"'`“‘「(][\"'`”’」)]")
+_SENTENCE_ENDS = ".!?…。！？"
 
 
 def separate(reply: Reply) -> Reply:
-    """Move the thought from `text` to `reasoning`. Only the remaining tokens keep log-probabilities.
+    """Move the thoughts from `text` to `reasoning`. Only the remaining tokens keep log-probabilities.
 
-    A thought comes first, in <think> or [THINK]. Its opening tag may be missing, because some chat templates put it
-    into the prompt. Its closing tag may be missing if the length limit cut it; then there is no text.
+    Thoughts come first: in tags that are named after thinking, or in the forms of gpt-oss and Granite. The opening may
+    be missing, because some chat templates put it into the prompt. The closing may be missing if the length limit cut
+    it; then there is no text. Tags around the whole answer go too.
     """
-    thoughts, text = _split(reply.text)
+    is_cut, alone = reply.finish_reason == "length", not reply.reasoning
+    thoughts, begin, end = _split(reply.text, is_cut=is_cut, alone=alone)
     if reply.reasoning is not None:
         thoughts.insert(0, reply.reasoning)
     if not thoughts:
         return reply
-    tokens = reply.token_logprobs
+    text, tokens = reply.text[begin:end], reply.token_logprobs
     return reply.model_copy(
         update={
             "text": text,
             "reasoning": "\n\n".join(filter(None, (thought.strip() for thought in thoughts))),
-            "token_logprobs": None if tokens is None else _tokens_of(text, tokens),
+            "token_logprobs": None if tokens is None else _tokens_of(text, tokens, is_cut=is_cut),
         }
     )
 
 
-def _split(text: str) -> tuple[list[str], str]:
-    """The thoughts at the beginning of a text, and the rest."""
-    thoughts: list[str] = []
-    at = _blank_until(text, 0)
-    while tag := next((tag for tag in _TAGS if text.startswith(tag[0], at)), None):
-        opening, closing = tag
-        begin = at + len(opening)
-        end = text.find(closing, begin)
-        thoughts.append(text[begin:] if end < 0 else text[begin:end])
-        at = len(text) if end < 0 else _blank_until(text, end + len(closing))
-    if thoughts:
-        return thoughts, text[at:]
-    for opening, closing in _TAGS:
-        end = text.find(closing)
-        if end >= 0 and text.find(opening, 0, end) < 0:
-            return [text[:end]], text[_blank_until(text, end + len(closing)) :]
-    return [], text
+def _split(text: str, *, is_cut: bool, alone: bool) -> tuple[list[str], int, int]:
+    """The thoughts at the beginning of a text, and where the rest begins and ends.
+
+    alone: whether a closing may stand without its opening.
+    """
+    thoughts, at = [], 0
+    while (thought := _thought(text, at, is_cut=is_cut)) is not None:
+        begin, end, at = thought
+        thoughts.append(text[begin:end])
+    if not thoughts and alone and (closing := _lone_closing(text)) is not None:
+        thoughts, at = [text[: closing.start()]], closing.end()
+    return (thoughts, *_answer(text, at)) if thoughts else ([], 0, len(text))
 
 
-def _blank_until(text: str, at: int) -> int:
-    while at < len(text) and text[at].isspace():
-        at += 1
-    return at
+def _thought(text: str, at: int, *, is_cut: bool) -> tuple[int, int, int] | None:
+    """Where the thought that follows at `at` begins and ends, and where its closing ends; None if none does."""
+    for form, pattern in zip(_FORMS, _OPENINGS, strict=True):
+        opening = pattern.match(text, at)
+        if opening is None:
+            continue
+        name = re.escape(opening.groupdict().get("name", ""))
+        closing = _first(re.compile(form.closing.format(name=name), re.IGNORECASE), text, opening.end())
+        if closing is not None:
+            return opening.end(), closing.start(), closing.end()
+        if form.sure or is_cut:
+            return opening.end(), len(text), len(text)
+    return None
 
 
-def _tokens_of(text: str, tokens: tuple[TokenLogprob, ...]) -> tuple[TokenLogprob, ...] | None:
+def _first(tag: re.Pattern[str], text: str, at: int) -> re.Match[str] | None:
+    """The first of these tags that is not quoted, for a thought may speak of them; else the first."""
+    first: re.Match[str] | None = None
+    for found in tag.finditer(text, at):
+        if not _is_quoted(text, found):
+            return found
+        first = first or found
+    return first
+
+
+def _is_quoted(text: str, tag: re.Match[str]) -> bool:
+    around = text[max(0, tag.start() - 1) : tag.start()] + text[tag.end() : tag.end() + 1]
+    return _QUOTES.fullmatch(around) is not None
+
+
+def _lone_closing(text: str) -> re.Match[str] | None:
+    """The closing of a thought whose opening stands in the prompt; None where the text only speaks of such a tag."""
+    closing = _first(_LONE_CLOSING, text, 0)
+    if closing is None:
+        return None
+    opening = _CHANNEL if closing["channel"] else rf"{_LEFT}{_BEGIN}{re.escape(closing['name'])}{_RIGHT}"
+    is_paired = re.compile(opening, re.IGNORECASE).search(text, 0, closing.start())
+    is_shown = any(closing[0] in body for _, body in code_blocks(text))
+    return None if is_paired or is_shown or _is_mentioned(text, closing) else closing
+
+
+def _is_mentioned(text: str, tag: re.Match[str]) -> bool:
+    """Whether a tag is a word of a sentence, not the end of the text before it."""
+    before, after = text[: tag.start()], text[tag.end() :]
+    line, following = before.rpartition("\n")[2], after.lstrip(" \t")[:1]
+    if before and not line.strip():
+        return False
+    if line.count('"') % 2 or line.count("`") % 2 or _is_quoted(text, tag):
+        return True
+    if after.startswith((",", ".", ";", ":", ")")):
+        return True
+    in_words = not before or (line[-1].isspace() and line.rstrip()[-1] not in _SENTENCE_ENDS)
+    return in_words and following.isalpha() and not following.isupper()
+
+
+def _answer(text: str, at: int) -> tuple[int, int]:
+    """Where the answer after the thoughts begins and ends, without tags around the whole of it."""
+    begin, end = _end_of_space(text, at), len(text)
+    if stop := re.search(rf"{_STOP}\s*\Z", text[begin:], re.IGNORECASE):
+        end = begin + stop.start()
+    opening = _ANSWER.match(text, begin)
+    if opening is None:
+        return begin, end
+    closing = re.compile(_CLOSING.format(name=opening["name"]), re.IGNORECASE).search(text, opening.end())
+    if closing is None or not text[closing.end() :].strip():
+        begin = _end_of_space(text, opening.end())
+        end = end if closing is None else closing.start()
+        end = begin + len(text[begin:end].rstrip())
+    return begin, end
+
+
+def _end_of_space(text: str, at: int) -> int:
+    space = _SPACE.match(text, at)
+    return space.end() if space is not None else at
+
+
+def _tokens_of(text: str, tokens: tuple[TokenLogprob, ...], *, is_cut: bool) -> tuple[TokenLogprob, ...] | None:
     """The tokens that spell the text; None if they cannot be told from those of the thought."""
-    said = "".join(token.token for token in tokens)
     if not text:
         return ()
-    begin = len(said) - len(text)
-    if not said.endswith(text):  # an end token may follow
-        ends = [said.find(closing) + len(closing) for _, closing in _TAGS if closing in said]
-        begin = _blank_until(said, min(ends)) if ends else -1
-        if begin < 0 or not said.startswith(text, begin):
+    spelled = "".join(token.token for token in tokens)
+    begin = len(spelled) - len(text)
+    if not spelled.endswith(text):  # a tag or an end token may follow
+        _, begin, _ = _split(spelled, is_cut=is_cut, alone=True)
+        if not spelled.startswith(text, begin):
             return None
     kept, at = [], 0
     for token in tokens:
