@@ -83,7 +83,7 @@ def test_a_judge_makes_quality_a_number(server, capfd) -> None:
         "--task",
         "writing_timeline",
         "--methods",
-        "direct,rar+final",
+        "direct,rat",
         "--budgets",
         "none",
         "--limit",
@@ -91,7 +91,7 @@ def test_a_judge_makes_quality_a_number(server, capfd) -> None:
     ]
     options = ["--model", "openai/mock", "--base-url", server.url, "--corpus", "docs", "-q", "--judge", "openai/judge"]
     assert run([*made, *options, "--out", "both"]) == 0, capfd.readouterr().err
-    for name in ("direct", "rar+final"):
+    for name in ("direct", "rat"):
         summary = json.loads((Path("both") / f"{name}@none" / "summary.json").read_text())
         assert summary["primary"] == "auto-eval"
         config = json.loads((Path("both") / f"{name}@none" / "config.json").read_text())

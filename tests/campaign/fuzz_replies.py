@@ -30,10 +30,10 @@ from reground.methods.cr_planner.parsing import read_step
 from reground.methods.search_agent.links import as_markers, existing
 from reground.methods.search_agent.parsing import read_action
 from reground.methods.shared.queries import parse_queries
-from reground.methods.shared.revision import unlooped, without_echo
-from reground.methods.shared.steps import align_steps, dropped_steps, split_answer, split_draft, split_steps
+from reground.methods.shared.steps import align_steps, split_answer, split_draft, split_steps, with_lost_steps
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
+from reground.text.echoes import unlooped, without_echo
 from reground.text.sentences import sentences
 from reground_minecraft.parser import parse_plan
 from tests.campaign import fuzz_bad as bad
@@ -108,7 +108,7 @@ _PARSERS: dict[str, Callable[[str, AnswerForm], object]] = {
     "sentences": lambda text, form: sentences(text),
     "steps": lambda text, form: [
         split_steps(text), split_steps(text, most=2), split_answer(text, form), split_draft(text, form, most=3),
-        align_steps(split_steps(text)[:20], split_steps(text[::-1])[:20]), dropped_steps(split_steps(text)[:20], ["x"]),
+        align_steps(split_steps(text)[:20], split_steps(text[::-1])[:20]), with_lost_steps(split_steps(text)[:20], ["x"], first=20),
     ],
 }  # fmt: skip
 

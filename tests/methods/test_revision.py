@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from reground.core.answers import PROGRAM, TEXT
 from reground.core.language import Reply
 from reground.core.run import Run
-from reground.methods.shared.revision import accepted, labels_of, readable, task_of, unlooped, without_echo
+from reground.methods.shared.revision import accepted, readable
+from reground.text.echoes import labels_of, task_of, unlooped, without_echo
 from tests.methods.helpers import notes
 
 TEMPLATE = (
@@ -143,3 +144,10 @@ def test_an_echo_and_nothing_else_is_an_empty_revision():
 def test_of_a_template_without_labels_nothing_is_an_echo():
     text = "Step to check:\n\nIt is so."
     assert accepted(Reply(text=text), Run(), TEXT, template="{question} {form}", before="") == text
+
+
+def test_code_in_a_fence_takes_the_place_of_code_in_none():
+    reply = Reply(text="Corrected:\n\n```python\n    y = 2\n```")
+    assert accepted(reply, Run(), PROGRAM, template=TEMPLATE, before="    y = 1") == "    y = 2"
+    fenced = "```python\ny = 1\n```"
+    assert accepted(Reply(text=fenced), Run(), PROGRAM, template=TEMPLATE, before=fenced) == fenced

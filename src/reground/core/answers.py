@@ -161,7 +161,7 @@ def abstains(text: str) -> bool:
 
 TEXT = AnswerForm(
     "text",
-    "Answer fully but briefly, in plain prose.",
+    "Answer fully but briefly, in plain prose and in the language of the question.",
     str.strip,
     final_pass=False,
     usual=200,
@@ -212,9 +212,9 @@ PLAN = AnswerForm(
 )
 ARTICLE = AnswerForm(
     "article",
-    "Write an article in Markdown: a title after '# ', and then at least three parts, each with a subtitle after '## ' "
-    "and one or two paragraphs of full sentences below it. Be exact about names and dates. Write the article only, "
-    "about 400 words.",
+    "Write an article in Markdown, in the language of the task: a title after '# ', and then at least three parts, "
+    "each with a subtitle after '## ' and one or two paragraphs of full sentences below it. Be exact about "
+    "names and dates. Write the article only, about 400 words.",
     str.strip,
     final_pass=False,
     usual=600,

@@ -74,10 +74,10 @@ class SelfRefine:
                 history += [_said(feedback), _asked(render(self.prompts.refine, form=form))]
                 sampling = self._sampling(self.max_tokens)
                 (reply,) = await turn.generate(self.model, history, name="refine", sampling=sampling)
-                revised = accepted(reply, turn, self.form, template=self.prompts.refine, before=text) or text
-                if revised == text.strip():
+                revised = accepted(reply, turn, self.form, template=self.prompts.refine, before=text)
+                if revised == text.strip() != reply.text.strip():  # it says that nothing has to be changed
                     break
-                text = revised
+                text = revised or text
                 answer = run.propose(reasoned(text, self.form))
         return answer
 

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Collection
 
 from reground.core.answers import AnswerForm
+from reground.core.fences import code_blocks
 from reground.core.language import Reply
 from reground.core.run import Run
 from reground.methods.shared.steps import (
@@ -20,22 +19,18 @@ from reground.methods.shared.steps import (
     with_lost_steps,
 )
 from reground.text.bm25 import terms
+from reground.text.echoes import unlooped, without_echo
 from reground.text.layout import TEXT_WORDS, names_itself
-from reground.text.sentences import sentences
 
 UNCHANGED = "NO CHANGE"
 """What the prompts ask for where nothing has to be changed; it saves the tokens of repeating the text."""
 DELETED = "DELETE"
 """What the prompts ask for where nothing of a step remains."""
-_NUMBER = re.compile(r"^\W*+(?:step\s*+)?+\d++\s*+[.:)]\s*+")
 _MARKER = re.compile(r"\[\d[\d, ]*\]|\bpassages?\s+\d+", re.IGNORECASE)
 _DIGITS = re.compile(r"\d+")
 _ANSWERED = re.compile(r"\banswer is\b|\\boxed\{", re.IGNORECASE)
 _SHORT = 3
 """Letters of words that are the same in many texts of a language: "and", "und", "les"."""
-_LOOP = 3
-_TASK = 20
-"""Minimum length in characters of a template's first or last line for recognising it in a reply."""
 
 
 def accepted(
@@ -51,7 +46,7 @@ def accepted(
     """
     whole = readable(reply, form)
     text, behind = without_echo(whole, template, before)
-    text = _without_remarks(text, before, form)
+    text = _unfenced(text, before) if form.draft_is_query else _without_remarks(text, before, form)
     gone = is_word(text, DELETED) or not (text or reply.reasoning or reply.finish_reason == "length")
     if may_vanish and gone:
         run.note("text deleted", text=before)
@@ -113,11 +108,15 @@ def _states(text: str, before: str, form: AnswerForm) -> bool:
     return any(map(str.isupper, answer)) or any(map(str.isdigit, answer)) or (answer != "" and answer in before)
 
 
+def _unfenced(text: str, before: str) -> str:
+    """The code in a reply that puts it into a fence, where the code before stands in none."""
+    blocks = [] if code_blocks(before) or not before.strip() else code_blocks(text)
+    return "\n\n".join(body.strip("\n") for _, body in blocks) or text
+
+
 def _without_remarks(text: str, before: str, form: AnswerForm) -> str:
     """The text without "Here is the revised text:" above it and "Note: I corrected the year." below it."""
-    parts = text.split("\n\n")
-    if not before.strip() or form.draft_is_query:
-        return text
+    parts = text.split("\n\n") if before.strip() else [text]
     if len(parts) > 1 and parts[0].rstrip("*_ ").endswith((":", "：")) and is_remark(parts[0], before, form):
         parts.pop(0)
     while len(parts) > 1 and is_remark(parts[-1], join_steps([before, *parts[:-1]]), form):
@@ -133,73 +132,6 @@ def readable(reply: Reply, form: AnswerForm) -> str:
     if reply.finish_reason == "length" and not form.draft_is_query:
         return unlooped(reply.text)
     return reply.text.strip()
-
-
-def unlooped(text: str) -> str:
-    """The text before the first repetition of a sentence that it holds three times or more.
-
-    Sentences that differ only in a step's number are the same.
-    """
-    parts = sentences(text)
-    keys = [_NUMBER.sub("", squeezed(part).casefold()) for part in parts]
-    looping = {key for key, count in Counter(keys).items() if key and count >= _LOOP}
-    seen: set[str] = set()
-    for i, key in enumerate(keys):
-        if key in looping and key in seen:
-            return "".join(parts[:i]).strip()
-        seen.add(key)
-    return text.strip()
-
-
-def without_echo(text: str, template: str, before: str = "") -> tuple[str, str]:
-    """The reply without the parts of the prompt that a small model repeats, and what stood behind the first of them.
-
-    Labels and the task at the start are left out, and everything from a later one on. Of a reply that repeats the
-    prompt from its beginning only what follows the task is its own, or what follows the label of the text under
-    revision. Lines of the text before never count as the template's.
-    """
-    own = {line.strip() for line in before.split("\n")}
-    labels, task = labels_of(template), task_of(template)
-    lines = text.strip().split("\n")
-    tasks = [bool(task) and line.strip().startswith(task) and line.strip() not in own for line in lines]
-    echoes = [tasks[i] or line.strip() in labels - own for i, line in enumerate(lines)]
-    repeats = bool(before.strip()) and _begins_as(template, lines[0].strip(), own)
-    if (repeats or echoes[0]) and any(tasks) and any(map(str.strip, lines[_last(tasks) + 1 :])):
-        start = _last(tasks) + 1  # the whole prompt stands before it
-    elif repeats:
-        label = next((line.strip() for line in reversed(template.split("\n")) if line.strip() in labels), "")
-        places = [line.strip() == label for line in lines]
-        start = _last(places) + 1 if any(places) else len(lines)
-    else:
-        start = 0
-    while start < len(lines) and (echoes[start] or not lines[start].strip()):
-        start += 1
-    end = next((i for i in range(start, len(lines)) if echoes[i]), len(lines))
-    return "\n".join(lines[start:end]).strip(), "\n".join(lines[end:]).strip()
-
-
-def _last(marks: Collection[bool]) -> int:
-    return max(i for i, mark in enumerate(marks) if mark)
-
-
-def _begins_as(template: str, line: str, own: Collection[str]) -> bool:
-    """Whether a reply's first line is the template's. own: lines of the text under revision."""
-    fixed = template.strip().partition("\n")[0].partition("{")[0].strip()
-    if not fixed or fixed in own:
-        return False
-    return line == fixed or (len(line) >= _TASK and len(fixed) >= _TASK and fixed.startswith(line))
-
-
-def labels_of(template: str) -> frozenset[str]:
-    """The template's lines that end in a colon and have no place, such as "Step to check:"."""
-    lines = (line.strip() for line in template.split("\n"))
-    return frozenset(line for line in lines if len(line) > 1 and line.endswith(":") and "{" not in line)
-
-
-def task_of(template: str) -> str:
-    """The start of the template's last line, up to its first place; empty if too short to be recognised."""
-    fixed = template.rstrip().rpartition("\n")[2].partition("{")[0].strip()
-    return fixed if len(fixed) >= _TASK else ""
 
 
 def with_lost(text: str, before: str, form: AnswerForm, run: Run, *, first: int) -> str:
@@ -239,5 +171,5 @@ def with_answer(text: str, before: str, form: AnswerForm, run: Run) -> str:
 
 
 def sound(reflection: str) -> bool:
-    """Whether a reflection found no error: it begins with OK and names nothing."""
-    return is_word(reflection, "OK") or is_word(reflection, "no error") or is_word(reflection, "OK no error")
+    """Whether a reflection found no error: a bare OK, or "no errors"."""
+    return any(is_word(reflection, word) for word in ("OK", "okay", "no error", "OK no error"))

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from reground.core.answers import ABSTENTION
 from reground.core.language import Message, Reply, Sampling, Usage
 from reground.methods.grounded import Prompts
-from reground.methods.shared.revision import task_of
+from reground.text.echoes import task_of
 from reground.training.gold import Gold, Lesson, mentions
 
 _NUMBER = re.compile(r'<passage number="(\d+)"')
