@@ -13,7 +13,6 @@ import sys
 QUICK = {
     "startup": [],
     "overhead": ["--flights", "1,200,1000"],
-    "speculate": ["--questions", "3"],
     "rerank": [],
     "retrieval": [],
     "web": [],

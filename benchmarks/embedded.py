@@ -124,8 +124,7 @@ def method_of(name: str, retriever: Retriever) -> Callable[[LanguageModel], Meth
     """RAG with three passages and short answers, or a method of `benchmarks.real`."""
     if name == "RAG":
         return lambda model: RAG(model=model, retriever=retriever, form=PHRASE, k=3, max_tokens=48)
-    make = methods(retriever)[name]
-    return lambda model: make(model, False)
+    return methods(retriever)[name]
 
 
 async def measure(way: Way, method: str, file: Path, flight: int, count: int) -> Taken:

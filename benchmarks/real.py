@@ -1,15 +1,14 @@
 """RAT, RaR and the Search Agent on a real llama.cpp server, beside a naive port of each, in one run.
 
 A naive port is the code that a researcher writes first: one request after the other, one question after the other, no
-journal. Here it is the method itself without calls before their turn, on a plain client that lets nothing wait beside
-another. So both send the same prompts, and at temperature 0 their answers have to be equal; a server that decodes
-several calls together may differ in the last bit of a number, which can change a word. The table says how many are
-equal.
+journal. Here it is the method itself on a plain client that lets nothing wait beside another. So both send the same
+prompts, and at temperature 0 their answers have to be equal; a server that decodes several calls together may differ in
+the last bit of a number, which can change a word. The table says how many are equal.
 
-"reground" is the method as in earnest, with retries, limits, journal and trajectory on disk. "ahead" is its setting
-`speculate`. Each measurement has a server of its own, whose cache is empty. Of the prompts, "cached" is the share that
-the server had read before by its own account, and "of possible" what that is of the share that a server with an
-unbounded cache would have had, of all calls sent before and of those answered before (see `benchmarks.prefix`).
+"reground" is the method as in earnest, with retries, limits, journal and trajectory on disk. Each measurement has a
+server of its own, whose cache is empty. Of the prompts, "cached" is the share that the server had read before by its
+own account, and "of possible" what that is of the share that a server with an unbounded cache would have had, of all
+calls sent before and of those answered before (see `benchmarks.prefix`).
 
     python -m benchmarks.real [--model smollm2] [--questions 16] [--flights 1,8,16] [--threads N] [--slots 16]
         [--methods RAT,RaR] [--server-binary llama-server | --base-url URL] [--json FILE]
@@ -54,19 +53,19 @@ from reground.models.wrappers.stack import wrap
 from reground.retrieval.index import build_index, open_index
 
 SECONDS = 3600.0
-Make = Callable[[LanguageModel, bool], Method]
+Make = Callable[[LanguageModel], Method]
 
 
 def methods(retriever: Retriever) -> dict[str, Make]:
-    """The methods, each by its model and by whether it makes calls before their turn. Short, for a small model."""
+    """The methods, each by its model. Short, for a small model."""
     common: dict[str, Any] = {"retriever": retriever, "form": PHRASE, "max_tokens": 96}
     steps = common | {"max_contents": 3, "passage_tokens": 160, "query_tokens": 16}
     agent = common | {"samples": 1, "temperature": 0.0, "grammar": "welcome", "shots": 2, "max_searches": 2}
     agent |= {"snippet_tokens": 96, "action_tokens": 96}
     return {
-        "RAT": lambda model, ahead: RAT(model=model, speculate=ahead, **steps),
-        "RaR": lambda model, ahead: RaR(model=model, speculate=ahead, reflection_tokens=48, **steps),
-        "Search Agent": lambda model, ahead: SearchAgent(model=model, **agent),
+        "RAT": lambda model: RAT(model=model, **steps),
+        "RaR": lambda model: RaR(model=model, reflection_tokens=48, **steps),
+        "Search Agent": lambda model: SearchAgent(model=model, **agent),
     }
 
 
@@ -75,10 +74,9 @@ class Way:
     """A way of answering all questions. in_flight: None is the naive port."""
 
     in_flight: int | None
-    ahead: bool = False
 
     def __str__(self) -> str:
-        return "naive port" if self.in_flight is None else "reground, ahead" if self.ahead else "reground"
+        return "naive port" if self.in_flight is None else "reground"
 
 
 @dataclass(frozen=True)
@@ -171,7 +169,7 @@ async def naive(make: Make, questions: Questions, url: str) -> tuple[list[str], 
     connector, limit = aiohttp.TCPConnector(force_close=True), aiohttp.ClientTimeout(total=SECONDS)
     async with aiohttp.ClientSession(connector=connector, timeout=limit) as session:
         model = Watched(Plain(session, url, questions.model))
-        return [(await make(model, False).solve(text, Run())).text for _, text in questions.asked], model
+        return [(await make(model).solve(text, Run())).text for _, text in questions.asked], model
 
 
 async def earnest(make: Make, questions: Questions, url: str, way: Way) -> tuple[list[str], Watched]:
@@ -184,7 +182,7 @@ async def earnest(make: Make, questions: Questions, url: str, way: Way) -> tuple
         async def answer(id_: str, text: str) -> str:
             async with turns:
                 run = Run(run_id="bench", question_id=id_, journal=journal)
-                solved = await solve(make(model, way.ahead), text, run, id=id_, name="bench")
+                solved = await solve(make(model), text, run, id=id_, name="bench")
                 assert solved.trajectory.answer is not None, solved.error
                 append_trajectory(Path(folder, "trajectories.jsonl"), solved.trajectory)
                 return solved.trajectory.answer.text
@@ -250,12 +248,6 @@ async def measure(name: str, make: Make, questions: Questions, served: Served, w
     return row, answers
 
 
-def ways(name: str, flights: Sequence[int]) -> list[Way]:
-    """The naive port, the loads, and calls before their turn at the smallest load, for which they are meant."""
-    ahead = [] if name == "Search Agent" else [Way(min(flights), ahead=True)]
-    return [Way(None), *(Way(in_flight) for in_flight in flights), *ahead]
-
-
 async def compare(
     chosen: Sequence[str],
     flights: Sequence[int],
@@ -268,7 +260,7 @@ async def compare(
         retriever = open_index(Path(folder, "index"))
         for name in chosen:
             first: tuple[Row, list[str]] | None = None
-            for way in ways(name, flights):
+            for way in (Way(None), *map(Way, flights)):
                 with server() as served:
                     questions = Questions(demo_questions(count), await _served_model(served.url))
                     row, answers = await measure(name, methods(retriever)[name], questions, served, way)

@@ -18,9 +18,6 @@ from reground.core.evidence import Passage
 from reground.core.language import Reply
 from reground.core.run import Run
 from reground.core.trajectory import read_trajectories
-from reground.methods.ircot import IRCoT
-from reground.methods.rar import RaR
-from reground.methods.rat import RAT
 from reground.models.options import ModelOptions, Price
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
@@ -99,13 +96,6 @@ def test_another_server_is_another_run_also_where_the_environment_names_it(monke
         with serving(in_order(said)) as server:
             monkeypatch.setenv("OPENAI_BASE_URL", server.url)
             assert reground.ask("Why?", method="direct", model="openai/mock").text == said
-
-
-def test_a_setting_that_changes_the_speed_alone_is_the_same_run() -> None:
-    parts = {"model": ScriptedModel([]), "retriever": ScriptedRetriever([])}
-    for method in (RAT, RaR, IRCoT):
-        assert resolved(method(**parts, speculate=True)) == resolved(method(**parts))
-        assert resolved(method(**parts, k=2)) != resolved(method(**parts, k=3))
 
 
 def test_sets_and_functions_among_settings_are_told_apart() -> None:

@@ -228,34 +228,6 @@ def test_a_budget_without_that_limit_is_written_as_before():
     assert Budget(completion=3).model_dump()["completion"] == 3
 
 
-# ASK has 14 tokens, and ratio 1 before the first call
-
-
-@pytest.mark.parametrize(
-    ("budget", "fits"),
-    [
-        (Budget(), True),
-        (Budget(tokens=14 + 20 + 30 + 10), True),
-        (Budget(tokens=14 + 20 + 30 + 9), False),
-        (Budget(calls=2), True),
-        (Budget(calls=1), False),
-        (Budget(completion=20 + 10), True),
-        (Budget(completion=20 + 9), False),
-        (Budget(usd=1000.0), False),
-        (Budget(seconds=60.0), True),
-    ],
-)
-def test_a_call_that_can_be_done_without_is_made_whole_beside_what_is_needed_or_not_at_all(budget, fits):
-    meter = Meter(budget)
-    rest = [(30, 10)]
-    if fits:
-        meter.settle(meter.admit_beside(ASK, Sampling(max_tokens=20), rest), None)
-    else:
-        with pytest.raises(BudgetExceeded):
-            meter.admit_beside(ASK, Sampling(max_tokens=20), rest)
-    assert (meter.remaining_tokens(), meter.usage) == (budget.tokens, Usage()), "nothing stays reserved"
-
-
 def test_several_requests_read_the_prompt_several_times():
     one = Terms(samples=1)
     meter = Meter(Budget(tokens=100, calls=3))

@@ -25,7 +25,7 @@ from reground.methods.chain_of_knowledge import ChainOfKnowledge, agreement
 from reground.methods.cot_rag import ChainOfThoughtRAG
 from reground.methods.few_shot import FewShot
 from reground.methods.flare import FLARE, masked, next_sentence, unsure
-from reground.methods.ircot import IRCoT, new_sentences
+from reground.methods.ircot import IRCoT, new_sentence
 from reground.methods.react import ReAct, parse_action
 from reground.methods.reflexion import Reflexion, asserts, called, feedback
 from reground.methods.self_refine import SelfRefine
@@ -235,7 +235,7 @@ async def test_ircot_ends_when_it_repeats_itself_or_says_nothing() -> None:
     ],
 )
 def test_the_first_sentence(text: str, sentence: str) -> None:
-    assert next(iter(new_sentences(text)), "") == sentence
+    assert new_sentence(text) == sentence
 
 
 # FLARE
@@ -576,6 +576,7 @@ async def test_reflexion_writes_again_with_what_it_learnt_until_its_own_tests_pa
     model = ScriptedModel(
         [
             "```python\ndef double(x): return x\n```",
+            "```python\ndef double(x): return 2 * x\n```\n"
             "```python\nassert double(2) == 4\nassert double(0) == 0\nprint('no test')\n```",
             "It returns x itself.",
             "```python\ndef double(x): return 2 * x\n```",

@@ -38,6 +38,6 @@ def _why(call: GenerateStep) -> str:
         return f"nothing of {call.model}'s last reply could be used"
     if last.finish_reason == "length":
         doing = "while it was still thinking" if last.reasoning else "before it wrote a word"
-        limit = call.sampling.max_tokens
+        limit = call.sampling.max_tokens + last.room
         return f"{call.model}'s limit of {limit} tokens ended {doing} (--set max_tokens={4 * limit} allows more)"
     return f"{call.model}: {_WHYS.get(last.finish_reason, 'its reply has no text')}"

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 PARTS = frozenset({"model", "retriever", "sandbox", "rewriter", "form"})
 """The fields of a method that are parts, not settings."""
-ONLY_SPEED = frozenset({"speculate"})
-"""Settings that change no answer, so a run is the same with and without them."""
 _OPENAI = "https://api.openai.com/v1"
 
 
@@ -67,7 +65,7 @@ def resolved(method: Method) -> dict[str, JsonValue]:
     Prompts and demonstrations are fingerprints.
     """
     settings: dict[str, JsonValue] = {}
-    for name in sorted({*field_names(type(method))} - ONLY_SPEED):
+    for name in sorted(field_names(type(method))):
         value = getattr(method, name)
         if name in {"prompts", "demonstrations"}:
             settings[name] = fingerprint(name, repr(value))

@@ -6,7 +6,7 @@ import asyncio
 import math
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, TypeVar
 
@@ -57,10 +57,6 @@ class Reservation:
     completion: int = 0
     calls: int = 1
     usd: float = 0.0
-
-
-def _always(tokens: int) -> Callable[[], int]:
-    return lambda: tokens
 
 
 _SAFETY = 1.05
@@ -179,39 +175,6 @@ class Meter:
         whole = (n, each) == (sampling.n, sampling.max_tokens)
         cut = sampling if whole else sampling.model_copy(update={"n": n, "max_tokens": each})
         return cut, self._reserve(prompts + cut.max_tokens * cut.n, estimated, cut, messages, terms)
-
-    def admit_beside(
-        self,
-        messages: tuple[Message, ...],
-        sampling: Sampling,
-        rest: Sequence[tuple[int, int]],
-        *,
-        terms: Terms = Terms(),  # noqa: B008 (immutable)
-    ) -> Reservation:
-        """Reserve a call that the method can do without. It is never cut.
-
-        Raises BudgetExceeded unless it fits as it is, and beside it every call of `rest`. In US dollars nothing fits,
-        because a call's price is known only afterwards.
-
-        rest: the calls that the method still has to make, as tokens of a prompt and of its reply at their longest.
-        """
-        self._check_room_beside(sampling, rest)
-        with ExitStack() as held:
-            for prompt, reply in rest:
-                held.enter_context(self.holding(_always(prompt + math.ceil(reply / self.ratio))))
-            cut, reserved = self.admit(messages, sampling, least=sampling.max_tokens, terms=terms)
-        if cut != sampling:
-            self.settle(reserved, None)
-            raise BudgetExceeded("tokens", "what is left does not hold this call besides those still to come")
-        return reserved
-
-    def _check_room_beside(self, sampling: Sampling, rest: Sequence[tuple[int, int]]) -> None:
-        if self.budget.usd is not None:
-            raise BudgetExceeded("usd", "under a limit in USD no call is made that may not be needed")
-        if self.budget.completion is not None:
-            written = self.usage.completion + self._reserved_completion + sampling.max_tokens * sampling.n
-            if written + sum(reply for _, reply in rest) > self.budget.completion:
-                raise BudgetExceeded("completion", "the tokens left to be written are kept for the calls still to come")
 
     def _within_completion(self, sampling: Sampling, least: int) -> Sampling:
         """The sampling, cut to the tokens that may still be written. The first call is made however few they are."""

@@ -123,11 +123,13 @@ class Reply(Value):
     """One sampled completion.
 
     usage: the whole call's on its first reply and empty on the others, so the sum over replies is the cost.
-    reasoning: what a reasoning model wrote before `text`; None if it marked no such part.
+    reasoning: what a reasoning model wrote before `text`; None if it marked no such part. room: tokens that its limit
+    had beyond the sampling's, for the thought.
     """
 
     text: Text
     reasoning: Text | None = None
+    room: Annotated[int, LATER] = 0
     finish_reason: Text = "stop"
     token_logprobs: Annotated[tuple[TokenLogprob, ...] | None, AfterValidator(_storable_tokens)] = None
     usage: Usage = Usage()

@@ -13,10 +13,8 @@ from reground.core.answers import Answer
 from reground.core.budget import Meter
 from reground.core.errors import BudgetExceeded
 from reground.core.events import Event, Observer
-from reground.core.guesses import GuessEnded, Guesses, Key, Made
 from reground.core.journal import Effect, Journal
 from reground.core.language import Usage
-from reground.core.optional import COUNTING
 from reground.core.trajectory import Candidate, ChooseStep, NoteStep, Step
 
 T = TypeVar("T")
@@ -43,20 +41,8 @@ class Shared:
     """Models, and what optional wish each has refused."""
     hidden: frozenset[str] = frozenset()
     """The ids of documents that this question must not find."""
-    guesses: Guesses | None = None
-    """Calls made before their turn, as soon as a method has made any."""
-
-
-@dataclass
-class Limited:
-    """The fingerprints of a call that the budget shortened, and of one that it refused; another budget has others.
-
-    is_cut: whether the result comes from a shortened call.
-    """
-
-    cut: str
-    refused: str
-    is_cut: bool = False
+    rooms: dict[str, int] = field(default_factory=dict)
+    """The most tokens that a reasoning model's call had for its thought, by the model's name."""
 
 
 class Recording:
@@ -88,23 +74,6 @@ class Recording:
         inside = f"{self._path}/"
         return tuple(step for step in self._shared.steps if f"{step.span}/".startswith(inside))
 
-    @property
-    def path(self) -> str:
-        """The span under which the journal has these effects."""
-        return self._path
-
-    @property
-    def place(self) -> str:
-        """The span whose effects these are; a guess has another path for its records."""
-        return self._path
-
-    def guessing(self) -> Guesses:
-        """The table of the question's guesses. From the first call on, every effect is entered in it."""
-        shared = self._shared
-        if shared.guesses is None:
-            shared.guesses = Guesses(shared.recorded)
-        return shared.guesses
-
     def note(self, name: str, **data: JsonValue) -> None:
         """Record a note, which is not an effect."""
         self._record(NoteStep, self._ordinal, name, data=data)
@@ -128,87 +97,17 @@ class Recording:
     ) -> tuple[T, bool]:
         """An effect without tokens. Returns its result, and whether it was replayed."""
         meter = self._shared.meter
-
-        async def make() -> T:
-            meter.check_time()
-            self._begin(name)
-            return await meter.within(effect())
-
-        result, recorded_at = await self._made(ordinal, mark, name, adapter, make, keep)
-        if recorded_at is not None:
-            meter.carry(recorded_at)
-        return result, recorded_at is not None
-
-    async def _made(
-        self,
-        ordinal: int,
-        mark: str,
-        name: str,
-        adapter: TypeAdapter[T],
-        make: Callable[[], Awaitable[T]],
-        keep: Callable[[], bool] = lambda: True,
-        limited: Limited | None = None,
-    ) -> tuple[T, float | None]:
-        """An effect's result, recorded, guessed or made now; and when it ended, if its cost is to be counted again."""
-        key = (self._path, ordinal, mark)
-        guesses = self._shared.guesses
-        found: tuple[T, float | None] | None = self._replay(ordinal, mark, adapter, name)
-        if found is None and limited is not None:
-            found = self._replay(ordinal, limited.cut, adapter, name)
-            limited.is_cut = found is not None
-            make = self._refusing(ordinal, limited.refused, make)
+        found = self._replay(ordinal, mark, adapter, name)
         if found is not None:
-            if guesses is not None and key in guesses.recorded:
-                self._note_used(name)
-            return found
-        if guesses is None:
-            found = await make(), None
-        else:
-            found = await self._guessed(guesses, key, name, adapter)
-            if found is None:
-                found = await self._shown(guesses, key, name, make), None
+            result, recorded_at = found
+            meter.carry(recorded_at)
+            return result, True
+        meter.check_time()
+        self._begin(name)
+        result = await meter.within(effect())
         if keep():
-            at = limited.cut if limited is not None and limited.is_cut else mark
-            await self._write(ordinal, at, adapter, found[0])
-        return found
-
-    async def _guessed(
-        self, guesses: Guesses, key: Key, name: str, adapter: TypeAdapter[T]
-    ) -> tuple[T, float | None] | None:
-        """The result of a guess of this very request, made or recorded; None if there is none."""
-        found: tuple[T, float | None] | None = None
-        made = guesses.made.get(key)
-        if made is not None and made.guessed:
-            self._begin(name)
-            try:
-                found = await self._shared.meter.within(made.result()), None
-            except GuessEnded:
-                return None
-        elif key in guesses.recorded:
-            found = self._parsed(guesses.recorded[key], adapter, name)
-            if found is not None:
-                made = guesses.made[key] = Made(name, round=0)
-                made.settle(found[0])
-        if found is not None and made is not None:
-            made.used = True
-            self._note_used(name)
-        return found
-
-    def _note_used(self, name: str) -> None:
-        self.note("guess used", of=name)
-
-    async def _shown(self, guesses: Guesses, key: Key, name: str, make: Callable[[], Awaitable[T]]) -> T:
-        """Make the effect where guesses see it, because what comes after it may be guessed."""
-        guesses.begun.add(key[:2])
-        guesses.contradict(key, by=None)
-        made = guesses.made[key] = Made(name)
-        try:
-            result = await make()
-        except BaseException:
-            guesses.forget(key)
-            raise
-        made.settle(result)
-        return result
+            await self._write(ordinal, mark, adapter, result)
+        return result, False
 
     async def _write(self, ordinal: int, mark: str, adapter: TypeAdapter[T], result: T) -> None:
         """Put the result of an effect into the journal."""
@@ -216,24 +115,14 @@ class Recording:
         effect = Effect(self._path, ordinal, mark, adapter.dump_json(result).decode(), shared.meter.elapsed)
         await shared.journal.append(shared.run_id, shared.question_id, effect)
 
-    def _refusing(self, ordinal: int, mark: str, make: Callable[[], Awaitable[T]]) -> Callable[[], Awaitable[T]]:
-        """The call, refused again if the same budget refused it before.
+    def _refuse_again(self, ordinal: int, mark: str) -> None:
+        """Raise BudgetExceeded if the same budget refused the call before.
 
         At a replay the calls beside it have ended, and there may be room that there was not.
         """
-
-        async def refusing() -> T:
-            effect = self._shared.recorded.get((self._path, ordinal))
-            if effect is not None and effect.fingerprint == mark:
-                raise BudgetExceeded(*REFUSED.validate_json(effect.result))
-            try:
-                return await make()
-            except BudgetExceeded as error:
-                if error.limit in COUNTING:
-                    await self._write(ordinal, mark, REFUSED, (error.limit, str(error)))
-                raise
-
-        return refusing
+        effect = self._shared.recorded.get((self._path, ordinal))
+        if effect is not None and effect.fingerprint == mark:
+            raise BudgetExceeded(*REFUSED.validate_json(effect.result))
 
     def _next(self) -> int:
         ordinal = self._ordinal
@@ -243,9 +132,8 @@ class Recording:
     def _replay(self, ordinal: int, mark: str, adapter: TypeAdapter[T], name: str) -> tuple[T, float] | None:
         """The recorded result of this request and when it ended; None if nothing readable is recorded."""
         effect = self._shared.recorded.get((self._path, ordinal))
-        return None if effect is None or effect.fingerprint != mark else self._parsed(effect, adapter, name)
-
-    def _parsed(self, effect: Effect, adapter: TypeAdapter[T], name: str) -> tuple[T, float] | None:
+        if effect is None or effect.fingerprint != mark:
+            return None
         try:
             return adapter.validate_json(effect.result), effect.elapsed
         except ValidationError as error:

@@ -5,14 +5,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
-from typing import ClassVar, Literal, TypeVar
+from dataclasses import dataclass, replace
+from typing import Literal, TypeVar
 
 from pydantic import JsonValue
 
 from reground.core.answers import Answer
-from reground.core.budget import Budget, Meter, Reservation
+from reground.core.budget import Budget, Meter
 from reground.core.effects import EXECUTION, FOUND, REPLIES, SCORES, harmless, priced, usage_of, usage_of_ended
-from reground.core.errors import BudgetExceeded, CapabilityError, ModelError, ParseError
+from reground.core.errors import (
+    BudgetExceeded,
+    CapabilityError,
+    ContextLengthExceeded,
+    ModelError,
+    ParseError,
+    TransientModelError,
+)
 from reground.core.events import Observer
 from reground.core.evidence import Found, Passage, Retriever, Skipped
 from reground.core.journal import Effect, Journal, MemoryJournal, fingerprint
@@ -28,11 +36,12 @@ from reground.core.language import (
     as_messages,
     tokens_of,
 )
-from reground.core.optional import Optional
+from reground.core.optional import COUNTING, Optional
 from reground.core.pairs import Pair, Scorer, comparable
 from reground.core.programs import Execution, Program, Sandbox
 from reground.core.reasoning import separate
-from reground.core.recording import Limited, Recording, Shared
+from reground.core.recording import REFUSED, Recording, Shared
+from reground.core.room import ended_at, is_all_thought, lacks_room, learn, less_room, more_room, room_of
 from reground.core.storable import storable_text
 from reground.core.trajectory import (
     ExecuteStep,
@@ -43,9 +52,29 @@ from reground.core.trajectory import (
 from reground.core.untrusted import neutralise, unfence
 
 T = TypeVar("T")
-Kind = TypeVar("Kind", bound="Run")
 _log = logging.getLogger(__name__)
 _NOT_ASKED: Mapping[str, object] = {"logprobs": False, "grammar": None}
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A call of a model, as a method makes it.
+
+    welcome: what of the sampling the model may refuse. room: tokens beyond the sampling's limit, for a thought.
+    """
+
+    model: LanguageModel
+    messages: tuple[Message, ...]
+    sampling: Sampling
+    name: str
+    least: int
+    welcome: frozenset[str]
+    room: int
+
+    def without(self, wish: str) -> _Call:
+        """The call without something that is welcome."""
+        sampling = self.sampling.model_copy(update={wish: _NOT_ASKED[wish]})
+        return replace(self, sampling=sampling, welcome=self.welcome - {wish})
 
 
 class Run(Recording):
@@ -54,13 +83,10 @@ class Run(Recording):
     A span is a child run with its own ordinals. Each concurrent branch takes one, opened in a fixed order, so that
     replay finds the same keys.
 
-    foresees: whether guesses can be made for it (`core.ahead`).
     seed: base seed. Each sampled call without its own seed derives one from this and its position, so a resumed run
     draws the same samples. None leaves seeds to the model.
     recorded: what the journal has of this question, if it has been read; by default it is read now.
     """
-
-    foresees: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -104,24 +130,12 @@ class Run(Recording):
         name = storable_text(name)
         count = self._children.get(name, 0)
         self._children[name] = count + 1
-        child = self._under(type(self), f"{self._path}/{name}.{count}", 0, {})
+        child = object.__new__(type(self))
+        child._shared, child._path = self._shared, f"{self._path}/{name}.{count}"
+        child._ordinal, child._children = 0, {}
         if data:
             child.note("span", **data)
         return child
-
-    def twin(self, kind: type[Kind], path: str) -> Kind:
-        """This span as it stands, as a run of another kind that keeps its records under another path.
-
-        Its next effects have the ordinals, and its next spans the numbers, that they would have here.
-        """
-        return self._under(kind, path, self._ordinal, dict(self._children))
-
-    def _under(self, kind: type[Kind], path: str, ordinal: int, children: dict[str, int]) -> Kind:
-        """Another span of the question. It has nothing of its kind's own yet."""
-        made = object.__new__(kind)
-        made._shared = self._shared
-        made._path, made._ordinal, made._children = path, ordinal, children
-        return made
 
     def __enter__(self) -> Run:
         return self
@@ -135,11 +149,13 @@ class Run(Recording):
         If a call inside needs that, the block ends early, with a note.
 
         prompt: the later call's prompt as it would be now; None keeps nothing, and no limit ends the block.
-        reply: tokens of the later call's reply.
+        reply: tokens of the later call's reply, without its thought.
         """
         if prompt is None:
             return Optional(self._note_end, nullcontext(), frozenset())
-        return Optional(self._note_end, self.meter.holding(lambda: tokens_of(prompt()) + reply))
+        rooms = self._shared.rooms
+        held = self.meter.holding(lambda: tokens_of(prompt()) + reply + max(rooms.values(), default=0))
+        return Optional(self._note_end, held)
 
     def optional(self) -> Optional:
         """A block that ends early, with a note, if a limit of tokens or calls refuses a call in it."""
@@ -172,82 +188,93 @@ class Run(Recording):
         """
         wanted = sampling if sampling is not None else Sampling()
         messages = tuple(harmless(message) for message in as_messages(prompt))
-        ordinal = self._next()
         texts = [text for m in messages for text in (m.role, m.content)]
         mark = fingerprint("generate", model.name, wanted.model_dump_json(), *texts)
-        asked = self._seeded(wanted, ordinal)
-        optional = {"logprobs": logprobs == "welcome", "grammar": grammar == "welcome"}
-
-        limited = self._limited(mark)
-
-        async def pay() -> tuple[Reply, ...]:
-            return await self._paid(model, messages, asked, name, least, limited, optional=optional)
-
-        replies, recorded_at = await self._made(ordinal, mark, name, REPLIES, pay, limited=limited)
-        if recorded_at is not None:
-            self._shared.meter.replay(priced(usage_of(replies), model), recorded_at, messages)
-        replies = unfence(replies, messages)  # the journal keeps the originals
-        found = {"model": model.name, "messages": messages, "sampling": asked, "replies": replies}
-        self._record(GenerateStep, ordinal, name, replayed=recorded_at is not None, **found)
-        if limited is not None and limited.is_cut:
-            self._shared.meter.see(replies)
-        if wanted.logprobs and logprobs == "needed" and any(reply.token_logprobs is None for reply in replies):
+        ordinal = self._next()
+        welcome = {wish for wish, need in (("logprobs", logprobs), ("grammar", grammar)) if need == "welcome"}
+        call = _Call(model, messages, self._seeded(wanted, ordinal), name, least, frozenset(welcome), room_of(model))
+        replies = await self._replies(call, ordinal, mark)
+        if replies and all(lacks_room(reply, wanted) for reply in replies):
+            replies = await self._with_room(call, mark, replies)
+        given = [reply for reply in replies if not is_all_thought(reply)] or list(replies)
+        if wanted.logprobs and logprobs == "needed" and any(reply.token_logprobs is None for reply in given):
             raise CapabilityError(
                 f"{model.name} gave no log-probabilities, which this method needs; choose a model or a server that does"
             )
-        return list(replies)
-
-    def _limited(self, mark: str) -> Limited | None:
-        """How the budget's doings with a call are recorded."""
-        limits, usd = self.meter.limits, self.meter.budget.usd
-        if limits is None and usd is None:
-            return None
-        refusing = [str(limits)] if usd is None else [str(limits), str(usd)]  # a limit in US dollars cuts no reply
-        return Limited(fingerprint("cut", mark, str(limits)), fingerprint("refused", mark, *refusing))
+        return given
 
     def _seeded(self, wanted: Sampling, ordinal: int) -> Sampling:
         """The sampling with a seed if it needs one, derived from the call's position, which timing cannot change."""
         shared = self._shared
         if shared.seed is None or wanted.seed is not None or wanted.temperature == 0:
             return wanted
-        place = fingerprint("seed", str(shared.seed), shared.question_id, self.place, str(ordinal))
+        place = fingerprint("seed", str(shared.seed), shared.question_id, self._path, str(ordinal))
         return wanted.model_copy(update={"seed": int(place[:8], 16) % 2**31})
 
-    async def _paid(
-        self,
-        model: LanguageModel,
-        messages: tuple[Message, ...],
-        asked: Sampling,
-        name: str,
-        least: int,
-        limited: Limited | None,
-        *,
-        optional: Mapping[str, bool],
-    ) -> tuple[Reply, ...]:
-        """Call the model. What is optional and it refuses is left out, now and later."""
-        lacking = self._shared.lacking
-        while True:
-            left_out = [wish for wish in optional if optional[wish] and (model.name, wish) in lacking]
-            sampling = asked.model_copy(update={wish: _NOT_ASKED[wish] for wish in left_out}) if left_out else asked
-            try:
-                return await self._pay(model, messages, sampling, name, least, limited)
-            except CapabilityError as error:
-                if not optional[error.lacks] or error.lacks in left_out:
-                    raise
-                lacking.add((model.name, error.lacks))
+    async def _replies(self, call: _Call, ordinal: int, mark: str) -> tuple[Reply, ...]:
+        """The replies to a call, as they were recorded, or made and recorded now."""
+        cut, refused = self._limited(mark)
+        found = self._replay(ordinal, mark, REPLIES, call.name)
+        is_cut = False
+        if found is None:
+            found = self._replay(ordinal, cut, REPLIES, call.name)
+            is_cut = found is not None
+        if found is not None:
+            replies, recorded_at = found
+            self.meter.replay(priced(usage_of(replies), call.model), recorded_at, call.messages)
+        else:
+            replies, is_cut = await self._made(call, ordinal, refused)
+            await self._write(ordinal, cut if is_cut else mark, REPLIES, replies)
+        replies = unfence(replies, call.messages)  # the journal keeps the originals
+        asked = {"model": call.model.name, "messages": call.messages, "sampling": call.sampling}
+        self._record(GenerateStep, ordinal, call.name, replayed=found is not None, **asked, replies=replies)
+        if is_cut:
+            self.meter.see(replies)
+        self._learn_room(call, replies)
+        return replies
 
-    async def _pay(
-        self,
-        model: LanguageModel,
-        messages: tuple[Message, ...],
-        wanted: Sampling,
-        name: str,
-        least: int,
-        limited: Limited | None,
-    ) -> tuple[Reply, ...]:
-        meter = self._shared.meter
-        sampling, reserved = self._admitted(model, messages, wanted, least)
-        self._begin(name)
+    def _limited(self, mark: str) -> tuple[str, str]:
+        """The fingerprints of a call that the budget shortened, and of one that it refused; another budget has others.
+
+        Empty without limits.
+        """
+        limits, usd = self.meter.limits, self.meter.budget.usd
+        if limits is None and usd is None:
+            return "", ""
+        refusing = [str(limits)] if usd is None else [str(limits), str(usd)]  # a limit in US dollars cuts no reply
+        return fingerprint("cut", mark, str(limits)), fingerprint("refused", mark, *refusing)
+
+    async def _made(self, call: _Call, ordinal: int, refused: str) -> tuple[tuple[Reply, ...], bool]:
+        """Make the call, and tell whether the budget cut it. What is welcome and refused is left out, now and later."""
+        self._refuse_again(ordinal, refused)
+        lacking = self._shared.lacking
+        for wish in call.welcome:
+            if (call.model.name, wish) in lacking:
+                call = call.without(wish)
+        while True:
+            try:
+                return await self._pay(call)
+            except CapabilityError as error:
+                if error.lacks not in call.welcome:
+                    raise
+                lacking.add((call.model.name, error.lacks))
+                call = call.without(error.lacks)
+            except ContextLengthExceeded:
+                if not call.room:
+                    raise
+                call = replace(call, room=less_room(call.room))
+            except BudgetExceeded as error:
+                if refused and error.limit in COUNTING:
+                    await self._write(ordinal, refused, REFUSED, (error.limit, str(error)))
+                raise
+
+    async def _pay(self, call: _Call) -> tuple[tuple[Reply, ...], bool]:
+        """Make the call within the budget, and tell whether the budget cut it."""
+        meter, model, messages = self.meter, call.model, call.messages
+        limit = call.sampling.max_tokens
+        wanted = call.sampling.model_copy(update={"max_tokens": limit + call.room}) if call.room else call.sampling
+        sampling, reserved = meter.admit(messages, wanted, least=call.least, terms=Terms.of(model))
+        self._begin(call.name)
         usage: Usage | None = None
         try:
             replies = tuple(separate(reply) for reply in await meter.within(model.generate(messages, sampling)))
@@ -260,15 +287,42 @@ class Run(Recording):
             raise
         finally:
             meter.settle(reserved, usage)
-        if limited is not None:
-            limited.is_cut = _is_cut(replies, sampling, wanted)
-        return replies
+        if sampling.max_tokens > limit:
+            room = sampling.max_tokens - limit
+            replies = tuple(reply.model_copy(update={"room": room}) for reply in replies)
+        return replies, _is_cut(replies, sampling, wanted)
 
-    def _admitted(
-        self, model: LanguageModel, messages: tuple[Message, ...], wanted: Sampling, least: int
-    ) -> tuple[Sampling, Reservation]:
-        """Reserve a call in the budget, with its sampling cut to what is left."""
-        return self._shared.meter.admit(messages, wanted, least=least, terms=Terms.of(model))
+    async def _with_room(self, call: _Call, mark: str, replies: tuple[Reply, ...]) -> tuple[Reply, ...]:
+        """Ask once more for what a thought has left no room for. Where that is impossible, the first replies stand."""
+        limit, before = call.sampling.max_tokens, replies[0].room
+        room = more_room(limit, before)
+        if room <= before:
+            return replies
+        stop = call.sampling.stop if all(reply.finish_reason == "stop" for reply in replies) else ()
+        if stop:  # one ended the thought; they are applied here, to the text alone
+            call = replace(call, sampling=call.sampling.model_copy(update={"stop": ()}))
+        with self.span("room") as span:
+            try:
+                again = replace(call, room=room, least=2 * (limit + before))
+                replies = await span._replies(again, span._next(), mark)
+            except BudgetExceeded as error:
+                if error.limit not in COUNTING:
+                    raise
+            except TransientModelError:
+                raise
+            except ModelError as error:
+                self.note("no room for a thought", why=str(error))
+        return tuple(ended_at(reply, stop) for reply in replies)
+
+    def _learn_room(self, call: _Call, replies: Sequence[Reply]) -> None:
+        """Learn what the model's thoughts need, and note once in a question that they got more than the limit."""
+        learn(call.model, replies)
+        room = max((reply.room for reply in replies), default=0)
+        name, limit, rooms = call.model.name, call.sampling.max_tokens, self._shared.rooms
+        if room and name not in rooms:
+            self.note("thought needs room", model=name, **{"from": limit, "to": limit + room})
+        if room:
+            rooms[name] = max(room, rooms.get(name, 0))
 
     async def ask(
         self,

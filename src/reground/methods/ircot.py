@@ -10,12 +10,10 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import takewhile
 
-from reground.core.ahead import Guess, Guessing, Longest
 from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.evidence import Retriever
-from reground.core.language import REPLY_TOKENS, LanguageModel, Sampling, tokens_of
+from reground.core.language import REPLY_TOKENS, LanguageModel, Sampling
 from reground.core.run import Run
 from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.evidence import Evidence, find
@@ -54,9 +52,6 @@ class IRCoT:
     max_steps: maximum number of reasoning sentences. passage_tokens: maximum length of a paragraph in tokens.
     temperature: sampling temperature; 0 is greedy. sentence_tokens: maximum tokens of a sentence.
     max_tokens: maximum tokens of the answer.
-    speculate: a model that writes several sentences has guessed its own next ones. Their searches and the sentences
-        after them begin at once; what then comes otherwise is thrown away. The answer is the same, sooner on a server
-        that answers many calls at once, for more tokens.
     """
 
     model: LanguageModel
@@ -70,7 +65,6 @@ class IRCoT:
     temperature: float = 0.0
     sentence_tokens: int = 96
     max_tokens: int = REPLY_TOKENS
-    speculate: bool = False
 
     def __post_init__(self) -> None:
         require(1 <= self.k <= self.max_passages, "k must be at least 1 and at most max_passages")
@@ -83,23 +77,20 @@ class IRCoT:
         thoughts: list[Thought] = []
         query = question
         with run.keeping(lambda: self._concluding(question, evidence, thoughts), reply=self.form.usual):
-            async with Guessing(run, on=self.speculate) as guessing:
-                for number in range(1, self.max_steps + 1):
-                    with run.span("step", step=number) as step:
-                        await self._collect(evidence, query, step)
-                        written = await self._reason(question, evidence, thoughts, step)
-                    if not written:
-                        run.note("reasoning ended", why="the model wrote no further sentence")
-                        break
-                    # A number that the sentence made up must not name what the next search finds.
-                    written[0] = evidence.checked(written[0], run, self.form)
-                    thoughts.append(Thought(text=written[0], query=query))
-                    run.propose(self._answer(written[0], evidence, thoughts, run))
-                    if _ENDS.search(written[0]):
-                        break
-                    query = written[0]
-                    if guess := guessing.restart(self._rest(question, evidence, thoughts)):
-                        self._guess(guess, question, evidence, thoughts, written[1 : self.max_steps - number])
+            for number in range(1, self.max_steps + 1):
+                with run.span("step", step=number) as step:
+                    await self._collect(evidence, query, step)
+                    sentence = await self._reason(question, evidence, thoughts, step)
+                if not sentence:
+                    run.note("reasoning ended", why="the model wrote no further sentence")
+                    break
+                # A number that the sentence made up must not name what the next search finds.
+                sentence = evidence.checked(sentence, run, self.form)
+                thoughts.append(Thought(text=sentence, query=query))
+                run.propose(self._answer(sentence, evidence, thoughts, run))
+                if _ENDS.search(sentence):
+                    break
+                query = sentence
         return await self._read(question, evidence, thoughts, run)
 
     async def _collect(self, evidence: Evidence, query: str, run: Run) -> None:
@@ -108,45 +99,13 @@ class IRCoT:
             found = await find(run, self.retriever, query, k=self.k)
             evidence.add(evidence.fresh(found)[:room])
 
-    async def _reason(self, question: str, evidence: Evidence, thoughts: list[Thought], run: Run) -> list[str]:
+    async def _reason(self, question: str, evidence: Evidence, thoughts: list[Thought], run: Run) -> str:
         parts = {"question": question, "thoughts": _joined(thoughts)}
         uses = 1 if evidence.held else 2  # the answer will be written from the same passages
         prompt = evidence.fill(self.prompts.reason, parts, evidence.all, run, tokens=self.passage_tokens, uses=uses)
         sampling = Sampling(temperature=self.temperature, max_tokens=self.sentence_tokens)
         text = await run.ask(self.model, prompt, name="reason", sampling=sampling)
-        return new_sentences(text, before=[thought.text for thought in thoughts])
-
-    def _guess(
-        self, guess: Guess, question: str, evidence: Evidence, thoughts: list[Thought], expected: Sequence[str]
-    ) -> None:
-        """Begin the steps after the next, as if the model now wrote the sentences that it wrote too early."""
-        expected = list(takewhile(lambda sentence: not _ENDS.search(sentence), expected))
-        if not expected:
-            return
-        known, state = len(thoughts), evidence.copy()
-        chain = [*thoughts, *(Thought(text=sentence) for sentence in expected)]
-        queries = [thought.text for thought in chain[known - 1 :]]
-        if len(evidence.passages) < self.max_passages:
-            early = guess.of(guess.run)
-            for query in queries:
-                guess.begin(find(early.span("step"), self.retriever, query, k=self.k))
-        runs = [guess.run.span("step") for _ in queries]
-
-        async def reason() -> None:
-            for n, (query, run) in enumerate(zip(queries, runs, strict=True)):
-                await self._collect(state, query, run)
-                if n > 0:
-                    guess.begin(self._reason(question, state.copy(), chain[: known + n], run))
-
-        guess.begin(reason())
-
-    def _rest(self, question: str, evidence: Evidence, thoughts: list[Thought]) -> Longest:
-        """The sentences that may still come and the answer, each as long as it can get."""
-        unread = max(0, self.max_passages - len(evidence.passages)) * self.passage_tokens
-        read = tokens_of(evidence.show(evidence.all, tokens=self.passage_tokens)) + unread
-        said = tokens_of(f"{self.prompts.answer}{question}{_joined(thoughts)}") + self.max_steps * self.sentence_tokens
-        left = self.max_steps - len(thoughts)
-        return [*[(said + read, self.sentence_tokens)] * left, (said + read, self.max_tokens)]
+        return new_sentence(text, before=[thought.text for thought in thoughts])
 
     async def _read(self, question: str, evidence: Evidence, thoughts: list[Thought], run: Run) -> Answer:
         parts = {"question": question, "thoughts": _joined(thoughts), "form": ending(self.form)}
@@ -174,13 +133,13 @@ def _joined(thoughts: Sequence[Thought]) -> str:
     return " ".join(thought.text for thought in thoughts)
 
 
-def new_sentences(text: str, *, before: Sequence[str] = ()) -> list[str]:
-    """The sentences that say something new, their white space squeezed.
+def new_sentence(text: str, *, before: Sequence[str] = ()) -> str:
+    """The first sentence that says something new, its white space squeezed; empty without one.
 
     Small models repeat the reasoning so far before they continue.
     """
     squeezed = (" ".join(sentence.split()) for sentence in sentences(text))
-    return [said for said in squeezed if any(map(str.isalnum, said)) and said not in before]
+    return next((said for said in squeezed if any(map(str.isalnum, said)) and said not in before), "")
 
 
 METHOD = IRCoT

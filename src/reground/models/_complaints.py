@@ -19,7 +19,8 @@ _MOST_LETTERS = 4000
 _CONTEXT = re.compile(
     r"context.{0,12}(?:length|window|size|limit)|maximum (?:context|prompt|input|model length)"
     r"|too many (?:input )?tokens|`inputs` tokens \+ `max_new_tokens` must be"
-    r"|(?:prompt|input).{0,24} too (?:long|large)|input token count.{0,24}exceeds",
+    r"|(?:prompt|input).{0,24} too (?:long|large)|input token count.{0,24}exceeds"
+    r"|\bmax\w{0,20}tokens\b.{0,60}(?:too large|range|maximum)",
     re.IGNORECASE,
 )
 _SYSTEM = re.compile(
