@@ -1,10 +1,10 @@
 """Which limits let words and a model together say when passages do not hold an answer, and how often they are right.
 
-Each run is a folder of `reground eval` or a cell of `compare` with `--method rag --set abstain=true`, over a task or
-over its twin with `_unanswerable`. Its questions are those whose passages show the words of the answer, or those whose
-gold passages were hidden. From the questions of training runs that have a name the two limits of `by_words` are fitted:
-the pair with which most of the unanswerable ones end without an answer, while of the others no larger share does than
-`--wrong`. Other runs say what these limits are worth.
+Each run is a folder of `reground eval` or a cell of `compare` with `--method grounded --set max_rounds=0 --set
+abstain=true`, over a task or over its twin with `_unanswerable`. Its questions are those whose passages show the words
+of the answer, or those whose gold passages were hidden. From the questions of training runs that have a name the two
+limits of `by_words` are fitted: the pair with which most of the unanswerable ones end without an answer, while of the
+others no larger share does than `--wrong`. Other runs say what these limits are worth.
 
     python -m benchmarks.answerability --fit RUN,RUN... [--measure RUN,RUN...] [--limits 0.15,0.25] [--wrong 0.1]
 """
@@ -22,7 +22,7 @@ from reground.core.trajectory import GenerateStep
 from reground.evaluation.records import RunConfig
 from reground.evaluation.statistics import bootstrap_interval
 from reground.evaluation.tasks._retrieved import retrieve_steps, retrieved_passages
-from reground.methods.shared.answerability import FEWEST, MOST, lacking
+from reground.methods.grounded.answerability import FEWEST, MOST, lacking
 from reground.training.runs import scored
 
 HIDDEN = "_unanswerable"

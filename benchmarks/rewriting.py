@@ -33,8 +33,8 @@ from reground.app.corpora import corpus_retriever
 from reground.core.evidence import Passage, Retriever
 from reground.evaluation.metrics.text import hit
 from reground.evaluation.statistics import bootstrap_interval
-from reground.methods.shared.evidence import interleaved
-from reground.methods.shared.names import names_in
+from reground.methods.rewrite_retrieve_read.pages import interleaved
+from reground.text.names import names_in
 
 Row = Mapping[str, Any]
 Forms = Mapping[str, Sequence[str]]
@@ -77,7 +77,7 @@ class Search:
 
 def forms(question: str) -> Forms:
     """The rewritings of a question that are tried."""
-    names = names_in([Passage(id="question", title="", text=f"{question} {_ASKING}")]) or [question]
+    names = names_in([f"{question} {_ASKING}"]) or [question]
     return {
         "the question": [question],
         "names together": [" ".join(names)],

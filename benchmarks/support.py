@@ -33,11 +33,11 @@ from reground.evaluation.data import data_path, data_root, read_records
 from reground.evaluation.statistics import bootstrap_interval
 from reground.evaluation.task import Example
 from reground.evaluation.tasks import load_task
-from reground.methods.shared.names import names_in
 from reground.models.options import ModelOptions
 from reground.support.check import SUPPORTED, Compared, rescored
 from reground.support.claims import Claim
 from reground.support.lexical import Lexical, evidence
+from reground.text.names import names_in
 from reground.text.sentences import sentences
 
 TRUE = ("sentence", "clause", "answer")
@@ -62,7 +62,7 @@ def made(example: Example, corpus: Mapping[str, Passage], draw: random.Random) -
     if not facts or not example.golden_answers:
         return
     passages = [*gold, *others[:3]]
-    names = names_in(passages)
+    names = names_in(each.text for each in passages)
     title, sentence = draw.choice(facts)
     stated = _PRONOUN.sub(lambda at: title + ("'s" if at.group() in {"His", "Her", "Its", "Their"} else ""), sentence)
     yield "sentence", Claim(stated, stated), passages

@@ -219,7 +219,7 @@ def test_where_the_documents_do_not_answer_the_words_or_the_model_say_so(
 ) -> None:
     with serving(in_order("Not in these passages.")) as server:
         arguments = ["ask", question, "--corpus", "docs", "--model", "openai/mock", "--base-url", server.url]
-        assert run([*arguments, "--method", "rag+cautious"]) == 4
+        assert run([*arguments, "--method", "grounded+cautious"]) == 4
         assert len(server.received) == ("Vienna" in question)
     said = " ".join(capsys.readouterr().out.split())
     assert "Your documents do not say: the passages do not hold the answer. Not in these passages." in said

@@ -45,7 +45,8 @@ def test_what_words_lack_and_what_the_model_said_are_read_from_runs(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test")
     with serving(MockOpenAI(lambda body: "Danube" if "Vienna." in str(body["messages"]) else ABSTENTION)) as server:
         for task in ("hotpotqa", "hotpotqa_unanswerable"):
-            words = f"eval --task {task} --method rag --model openai/mock --set abstain=true --set k=1 --quiet"
+            words = f"eval --task {task} --method grounded --model openai/mock --set max_rounds=0 --set abstain=true"
+            words += " --set k=1 --quiet"
             places = ["--data", str(data), "--base-url", server.url, "--out", str(tmp_path / task)]
             assert run([*words.split(), *places]) == 0
     shown, hidden = (sorted(read(tmp_path / task), key=lambda each: each.lacking or 0) for task in

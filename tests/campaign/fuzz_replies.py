@@ -27,9 +27,10 @@ from reground.evaluation.tasks.theoremqa import THEOREM_FORM, extract_typed, sam
 from reground.methods import react
 from reground.methods.cr_planner.complete import complete_answer
 from reground.methods.cr_planner.parsing import read_step
+from reground.methods.rewrite_retrieve_read.stopping import before
 from reground.methods.search_agent.links import as_markers, existing
 from reground.methods.search_agent.parsing import read_action
-from reground.methods.shared.queries import parse_queries
+from reground.methods.shared.queries import clean_query, parse_queries
 from reground.methods.shared.steps import align_steps, split_answer, split_draft, split_steps, with_lost_steps
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
@@ -101,7 +102,7 @@ _PARSERS: dict[str, Callable[[str, AnswerForm], object]] = {
     "plans": lambda text, form: parse_plan(text),
     "ReAct's actions": lambda text, form: react.parse_action(text),
     "CR-Planner's steps": lambda text, form: [read_step(text, form), complete_answer(text, form)],
-    "queries": lambda text, form: parse_queries(text, most=3, stop="**"),
+    "queries": lambda text, form: [parse_queries(before(text, "**"), most=3), clean_query(text, fallback="")],
     "revisions": lambda text, form: [unlooped(text), without_echo(text, "Question:\n{q}\n\nTask: Write it again. {x}")],
     "the search agent's links": lambda text, form: [as_markers(text), existing(text, {1})],
     "the search agent's actions": lambda text, form: [read_action(text, mend=False), read_action(text, mend=True)],

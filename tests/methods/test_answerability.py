@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.methods.shared.answerability import FEWEST, MOST, lacking
+from reground.methods.grounded.answerability import FEWEST, MOST, lacking
 
 VIENNA = ["The Danube flows through Vienna and Budapest.", "Founded in 1889."]
 

@@ -10,7 +10,7 @@ from reground.core.errors import IndexRefused
 from reground.core.evidence import Passage
 from reground.core.language import tokens_of
 from reground.core.run import Run
-from reground.methods.shared.evidence import LEAST_PASSAGE, Evidence, clean_query, find
+from reground.methods.shared.evidence import LEAST_PASSAGE, Evidence, find
 from reground.methods.shared.prompts import render
 from tests.methods.helpers import PASSAGES, Failing, notes
 
@@ -141,27 +141,3 @@ async def test_an_empty_result_is_noted():
 async def test_a_refused_index_is_no_failed_query():
     with pytest.raises(IndexRefused):
         await find(Run(), Failing(on="x", error=IndexRefused), "x", k=1)
-
-
-@pytest.mark.parametrize(
-    ("reply", "query"),
-    [
-        ('Search query: "length of the Danube"', "length of the Danube"),
-        ("**Query:** Danube length\nbecause ...", "Danube length"),
-        ("\n\n- Query 1: Danube", "Danube"),
-        ("Danube length", "Danube length"),
-        ("query planning in databases", "query planning in databases"),
-        ('  "" \n...', "the fallback"),
-        ("[1] [2]", "the fallback"),
-        ("Danube length [2]", "Danube length"),
-        ('Here is a search query:\n\n"length of the Danube"', "length of the Danube"),
-        ("Sure! Here's one:\nDanube length", "Danube length"),
-        ("Rome: history", "Rome: history"),
-        ("Danube length:", "Danube length:"),
-        ("```text\nDanube length\n```", "Danube length"),
-        ("```\nDanube length", "Danube length"),
-        ("", "the fallback"),
-    ],
-)
-def test_a_query_is_the_first_line_that_says_something(reply, query):
-    assert clean_query(reply, fallback=" the fallback ") == query

@@ -11,9 +11,10 @@ from reground.core.answers import PHRASE
 from reground.core.errors import CapabilityError
 from reground.core.evidence import Passage
 from reground.core.run import Run
-from reground.methods.shared.names import names_in, read_names, some_of
+from reground.methods.grounded.names import read_names, some_of
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
+from reground.text.names import names_in
 from tests.methods.helpers import by_job
 
 TEXT = (
@@ -27,17 +28,17 @@ def passage(text: str, title: str = "") -> Passage:
 
 
 def test_names_stand_in_one_sentence_without_first_words_that_are_common() -> None:
-    found = names_in([passage(TEXT)])
+    found = names_in([TEXT])
     assert found[:2] == ["Apple Records", "Pete Ham"]
     assert {"Swansea", "World War II", "New York", "J. K. Smith", "Wales"} <= set(found)
     assert not {"The", "During", "It"} & {name.split()[0] for name in found}
 
 
 def test_titles_that_were_read_are_left_out_and_no_name_comes_twice() -> None:
-    assert names_in([passage("Wales met WALES and Swansea.")], without=["swansea"]) == ["Wales"]
-    assert names_in([passage("維也納是首都。")]) == []
+    assert names_in(["Wales met WALES and Swansea."], without=["swansea"]) == ["Wales"]
+    assert names_in(["維也納是首都。"]) == []
     many = " and ".join(f"x Town{number}a" for number in range(200))
-    assert len(names_in([passage(many)])) == 64
+    assert len(names_in([many])) == 64
 
 
 def test_the_grammar_allows_what_is_offered() -> None:

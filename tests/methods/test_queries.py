@@ -1,4 +1,4 @@
-"""Queries in a rewriter's reply: none, one or several, whatever it wrote."""
+"""Queries in a reply: none, one or several, whatever the model wrote."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reground.methods.shared.queries import LONGEST, before, parse_queries
+from reground.methods.rewrite_retrieve_read.stopping import before
+from reground.methods.shared.queries import LONGEST, clean_query, parse_queries
 from reground.text.bm25 import count_words
 
 SAID = [
@@ -56,19 +57,40 @@ SAID = [
     ("Seine length; seine, length; SEINE LENGTH!", ["Seine length"]),
     ("a1; a2; a3; a4; a5", ["a1", "a2", "a3"]),
     ("2001: A Space Odyssey director", ["2001: A Space Odyssey director"]),
+    # labels and lists in other languages, without bullets, and behind an introduction
+    ("我需要长度。\n查询：塞纳河 长度；多瑙河 长度", ["塞纳河 长度", "多瑙河 长度"]),
+    ("1、塞纳河 长度\n2、多瑙河 长度", ["塞纳河 长度", "多瑙河 长度"]),
+    ("Here are the queries:\nSeine length\nDanube length\n\nThey will help.", ["Seine length", "Danube length"]),
+    ("I need two facts:\n- the one\n- the other\nQueries: Seine length", ["Seine length"]),
+    # JSON
+    ('["Seine length", "Danube length"]', ["Seine length", "Danube length"]),
+    ('Queries: ["Seine length", "Danube length"] **', ["Seine length", "Danube length"]),
+    (
+        '```json\n{"thought": "Two.", "queries": ["Seine length", "Danube length"]}\n```',
+        ["Seine length", "Danube length"],
+    ),
+    ('{"queries": [{"query": "Seine length"}, {"query": "Danube length"}]}', ["Seine length", "Danube length"]),
+    ('{"queries": [], "reason": "It is known."}', []),
+    # nothing to search for
+    ("I don't need to search.", []),
+    ("I don\u2019t need to search; I know the answer.", []),
+    ("There is no need to look anything up", []),
+    ("The question can be answered without searching.", []),
+    ("Queries: none, because it is well known **", []),
+    ("不需要搜索。", []),
 ]
 
 
 @pytest.mark.parametrize(("text", "queries"), SAID, ids=[repr(text)[:40] for text, _ in SAID])
 def test_what_a_rewriter_says_is_read(text, queries):
-    assert parse_queries(text, most=3, stop="**") == queries
+    assert parse_queries(before(text, "**"), most=3) == queries
 
 
 @given(text=st.text(), most=st.integers(1, 4), stop=st.sampled_from(["", "**", "###"]))
 @example(text="Queries: _; _", most=2, stop="**")
 @example(text="Query: Query: x", most=2, stop="")
 def test_any_text_gives_a_few_different_queries_that_say_something(text, most, stop):
-    found = parse_queries(text, most=most, stop=stop)
+    found = parse_queries(before(text, stop), most=most)
     assert len(found) <= most
     for query in found:
         assert any(char.isalnum() for char in query)
@@ -86,13 +108,77 @@ SANE = st.lists(st.sampled_from(["seine", "danube", "length", "km", "1889", "vie
 def test_queries_joined_by_semicolons_come_back(wanted, separator, labelled):
     queries = [" ".join(words) for words in wanted]
     text = ("Thoughts first.\nQueries: " if labelled else "") + separator.join(queries)
-    assert parse_queries(f"{text} **", most=4, stop="**") == queries
+    assert parse_queries(before(f"{text} **", "**"), most=4) == queries
 
 
-def test_a_query_without_end_is_cut():
-    (query,) = parse_queries("length " * 500, most=1)
+ONE = [
+    ('Search query: "length of the Danube"', "length of the Danube"),
+    ("**Query:** Danube length\nbecause ...", "Danube length"),
+    ("\n\n- Query 1: Danube", "Danube"),
+    ("1. Danube length", "Danube length"),
+    ("- Danube length", "Danube length"),
+    ("Suggested query: Danube length", "Danube length"),
+    ("Sure! Here is a search query: Danube length", "Danube length"),
+    ('Query: "Ada Lovelace" birth year', '"Ada Lovelace" birth year'),
+    ("查询：多瑙河 长度", "多瑙河 长度"),
+    ("检索词：“多瑙河 长度”", "多瑙河 长度"),
+    ("Suchanfrage: Länge der Donau", "Länge der Donau"),
+    ('Keywords: "Danube length"', "Danube length"),
+    ("**Suggested terms:** Danube length", "Danube length"),
+    ("I need its length.\nSearch query: Danube length", "Danube length"),
+    ('Here is a search query:\n\n"length of the Danube"', "length of the Danube"),
+    ("Sure! Here's one:\nDanube length", "Danube length"),
+    ("<query>Danube length</query>", "Danube length"),
+    ('{"query": "Danube length"}', "Danube length"),
+    ('{"name": "search", "arguments": {"query": "Danube length"}}', "Danube length"),
+    ("```text\nDanube length\n```", "Danube length"),
+    ("```\nDanube length", "Danube length"),
+    ("Danube length [2]", "Danube length"),
+    ('  "" \n...', "the fallback"),
+    ("[1] [2]", "the fallback"),
+    ("No search is needed.", "the fallback"),
+    ('{"query": null}', "the fallback"),
+    ("", "the fallback"),
+]
+
+
+@pytest.mark.parametrize(("reply", "query"), ONE)
+def test_one_query_is_read_without_what_stands_around_it(reply: str, query: str) -> None:
+    assert clean_query(reply, fallback=" the fallback ") == query
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "Danube length",
+        "Danube length:",
+        "Danube; Rhine",
+        "Rome: history",
+        "2001: A Space Odyssey director",
+        "query planning in databases",
+        '"Ada Lovelace" birth year',
+        '"Ada Lovelace" "Charles Babbage"',
+        'intitle:"Ada Lovelace"',
+        "`functools.partial` usage",
+        "__init__ vs __new__ in Python",
+        "python list[1] index",
+        'python Literal["a", "b"]',
+        "And Then There Were None",
+        "None of the above meaning",
+        "no search warrant exception",
+        "多瑙河：长度",
+    ],
+)
+def test_a_query_that_is_right_stays_as_it_is(query: str) -> None:
+    assert clean_query(query, fallback="") == query
+    assert parse_queries(query, most=3) == query.split("; ")
+
+
+@pytest.mark.parametrize("word", ["length ", "长"])
+def test_a_query_without_end_is_cut(word: str) -> None:
+    (query,) = parse_queries(word * 500, most=1)
     assert count_words(query) == LONGEST
-    assert count_words(parse_queries("长" * 500, most=1)[0]) == LONGEST
+    assert clean_query(word * 500, fallback="") == query
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.app.catalogue import build_method
-from reground.core.answers import ABSTENTION, NUMBER, PHRASE, PROGRAM, TEXT, abstains
+from reground.core.answers import ABSTENTION, FORMS, NUMBER, PHRASE, PROGRAM, TEXT, AnswerForm, abstains
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage
 from reground.core.language import Reply, Sampling, TokenLogprob
 from reground.core.run import Run
+from reground.core.solve import solve
 from reground.core.trajectory import GenerateStep, NoteStep
+from reground.methods.grounded import Grounded
+from reground.methods.grounded.reading import Reader, elected
 from reground.methods.rag import RAG
-from reground.methods.shared.reading import Reading, elected
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, by_job
@@ -28,8 +30,10 @@ def said(text: str, logprob: float | None = None) -> Reply:
     return Reply(text=text, token_logprobs=tokens)
 
 
-def rag(model: ScriptedModel, **settings) -> RAG:
-    return RAG(model=model, retriever=ScriptedRetriever(PASSAGES), form=PHRASE, k=3, **settings)
+def once(model: ScriptedModel, **settings) -> Grounded:
+    """Grounded without rounds."""
+    settings = {"form": PHRASE, "retriever": ScriptedRetriever(PASSAGES)} | settings
+    return Grounded(model=model, max_rounds=0, **settings)
 
 
 def samplings(run: Run) -> list[Sampling]:
@@ -66,7 +70,7 @@ def test_an_answer_wins_wherever_there_is_one_and_order_does_not_count(texts: li
 async def test_samples_vote_in_one_call() -> None:
     scripted = ScriptedModel([said("Rhine", -0.2), said("Danube", -0.3), said("Danube", -0.4)])
     run = Run()
-    answer = await rag(scripted, votes=3).solve(QUESTION, run)
+    answer = await once(scripted, votes=3).solve(QUESTION, run)
     assert answer.text == "Danube"
     (sampling,) = samplings(run)
     assert (sampling.n, sampling.temperature, sampling.logprobs) == (3, 0.7, True)
@@ -78,7 +82,7 @@ async def test_passages_read_apart_do_not_meet_and_the_one_that_answered_is_show
     scripted = by_job({
         "Seine": ABSTENTION, "Cologne.": said("1230 km", -1.0), "Vienna.": said("Danube", -0.1)
     })  # fmt: skip
-    answer = await rag(scripted, apart=True, abstain=True).solve(QUESTION, Run())
+    answer = await once(scripted, apart=True, abstain=True).solve(QUESTION, Run())
     assert [prompt.count("<passage number") for prompt in scripted.prompts] == [1, 1, 1]
     assert answer.text == "Danube"
     assert [passage.title for passage in answer.shown] == ["Danube"]
@@ -88,47 +92,52 @@ async def test_passages_read_apart_do_not_meet_and_the_one_that_answered_is_show
 async def test_passages_read_apart_share_the_room_and_answer_with_as_many_as_it_holds(tokens: int) -> None:
     long = [Passage(id=each.id, title=each.title, text=each.text * 30) for each in PASSAGES]
     scripted = ScriptedModel(lambda *_: Reply(text="Danube"))
-    method = RAG(model=scripted, retriever=ScriptedRetriever(long), form=PHRASE, k=3, apart=True)
+    method = once(scripted, retriever=ScriptedRetriever(long), apart=True)
     answer = await method.solve(QUESTION, Run(budget=Budget(tokens=tokens)))
     assert answer.text == "Danube"
     assert 1 <= len(scripted.calls) <= 3
 
 
-async def test_what_is_off_changes_no_call() -> None:
-    plain = ScriptedModel(["Danube"])
-    run = Run()
-    await rag(plain).solve(QUESTION, run)
+@pytest.mark.parametrize("quote", [False, True])
+@pytest.mark.parametrize("form", FORMS.values(), ids=FORMS)
+async def test_without_rounds_it_asks_what_rag_asks(form: AnswerForm, quote: bool) -> None:
+    plain, same = ScriptedModel(["Danube"]), ScriptedModel(["Danube"])
+    run, retriever = Run(), ScriptedRetriever(PASSAGES)
+    await RAG(model=plain, retriever=retriever, form=form, k=3, quote=quote).solve(QUESTION, Run())
+    await once(same, form=form, quote=quote).solve(QUESTION, run)
+    assert same.prompts == plain.prompts
     (sampling,) = samplings(run)
-    assert (sampling.n, sampling.temperature, sampling.logprobs) == (1, 0.0, False)
-    assert PHRASE.bare in plain.prompts[0]
+    assert (sampling.n, sampling.temperature) == (1, 0.0)
+
+
+def reader(form: AnswerForm, **settings) -> Reader:
+    return Reader(model=ScriptedModel([]), form=form, **settings)
 
 
 @pytest.mark.parametrize(("form", "quotes"), [(PHRASE, True), (TEXT, True), (NUMBER, False), (PROGRAM, False)])
-def test_quotes_are_asked_for_where_the_form_cites(form, quotes: bool) -> None:
-    stated = Reading(quote=True).stated(form, "Plainly.")
+def test_quotes_are_asked_for_where_the_form_cites(form: AnswerForm, quotes: bool) -> None:
+    stated = reader(form, quote=True).stated(abstain=False)
     assert ("First copy the sentences" in stated) == quotes
-    assert (form.instruction in stated) == quotes
-    assert ("Plainly." in stated) != quotes
-    assert ABSTENTION not in stated
-    assert Reading().stated(form, "Plainly.", abstain=True).endswith(ABSTENTION)
+    assert stated.endswith(form.instruction if quotes else form.short)
+    assert reader(form, abstain=True).stated(abstain=True).endswith(ABSTENTION)
 
 
 @pytest.mark.parametrize(("form", "brief"), [(PHRASE, True), (TEXT, True), (NUMBER, False), (PROGRAM, False)])
-def test_a_phrase_is_asked_for_where_one_can_answer(form, brief: bool) -> None:
-    stated = Reading(brief=True).stated(form, "Plainly.")
+def test_a_phrase_is_asked_for_where_one_can_answer(form: AnswerForm, brief: bool) -> None:
+    stated = reader(form, brief=True).stated(abstain=False)
     assert stated.startswith("Write only the answer") == brief
-    assert (stated == "Plainly.") != brief
+    assert stated.endswith(form.short) != brief
 
 
 def test_quotes_first_and_briefly_exclude_each_other() -> None:
     with pytest.raises(ConfigurationError, match="quoted first or brief"):
-        Reading(quote=True, brief=True)
+        reader(PHRASE, quote=True, brief=True)
 
 
 async def test_passages_that_lack_the_question_s_names_end_it_without_a_call() -> None:
     model = ScriptedModel(["Paris"])
     run = Run()
-    answer = await rag(model, abstain=True, by_words="silence").solve("Where was Niels Abel born?", run)
+    answer = await once(model, abstain=True, by_words="silence").solve("Where was Niels Abel born?", run)
     assert (answer.text, len(answer.shown), model.prompts) == (ABSTENTION, 3, [])
     (note,) = [step for step in run.steps if isinstance(step, NoteStep) and step.name == "abstained"]
     assert note.data["lacking"] == 1.0
@@ -138,20 +147,20 @@ async def test_passages_that_lack_the_question_s_names_end_it_without_a_call() -
 async def test_passages_with_the_question_s_words_may_leave_no_right_to_abstain(by_words: str) -> None:
     model = ScriptedModel(["the Danube"])
     question = "How long is the Danube?"
-    assert (await rag(model, abstain=True, by_words=by_words).solve(question, Run())).text == "the Danube"
+    assert (await once(model, abstain=True, by_words=by_words).solve(question, Run())).text == "the Danube"
     assert (ABSTENTION in model.prompts[0]) == (by_words == "silence")
 
 
 async def test_in_between_the_model_says_whether_the_passages_answer() -> None:
     model = ScriptedModel([ABSTENTION])
     question = "How long is the Danube of the painters?"
-    assert (await rag(model, abstain=True, by_words="both").solve(question, Run())).text == ABSTENTION
+    assert (await once(model, abstain=True, by_words="both").solve(question, Run())).text == ABSTENTION
     assert ABSTENTION in model.prompts[0]
 
 
 def test_words_decide_only_about_abstaining() -> None:
     with pytest.raises(ConfigurationError, match="set abstain=true too"):
-        Reading(by_words="both")
+        reader(PHRASE, by_words="both")
 
 
 def test_what_abstains() -> None:
@@ -162,21 +171,24 @@ def test_what_abstains() -> None:
 
 def test_a_wrong_number_of_votes_is_refused() -> None:
     with pytest.raises(ConfigurationError, match="votes must be at least 1"):
-        build_method("rag", model=ScriptedModel([]), retriever=ScriptedRetriever([]), settings={"votes": 0})
+        build_method("grounded", model=ScriptedModel([]), retriever=ScriptedRetriever([]), settings={"votes": 0})
 
 
-async def test_a_reply_of_nothing_but_markers_is_asked_again_without_them() -> None:
-    model = ScriptedModel(["[1]", "The Danube is longer."])
-    run = Run()
-    answer = await RAG(model=model, retriever=ScriptedRetriever(PASSAGES), k=3).solve(QUESTION, run)
+@pytest.mark.parametrize("method", [RAG, Grounded])
+async def test_a_reply_of_nothing_but_markers_is_asked_again_without_them(method: type[RAG | Grounded]) -> None:
+    model = ScriptedModel(["[1]", "The Danube is longer.", "Danube", "The Danube is longer."])
+    answer = await method(model=model, retriever=ScriptedRetriever(PASSAGES), k=3).solve(QUESTION, Run())
     assert answer.text == "The Danube is longer."
-    first, second = model.prompts
+    first, second, *_ = model.prompts
     assert "square brackets" in first
     assert "square brackets" not in second
     assert second.partition("Answer the question")[0] == first.partition("Answer the question")[0]
 
 
-async def test_a_reply_of_nothing_but_markers_stands_where_no_call_is_left() -> None:
+@pytest.mark.parametrize("method", [RAG, Grounded])
+async def test_a_reply_of_nothing_but_markers_stands_where_no_call_is_left(method: type[RAG | Grounded]) -> None:
     run = Run(budget=Budget(calls=1))
-    answer = await RAG(model=ScriptedModel(["[1]"]), retriever=ScriptedRetriever(PASSAGES), k=3).solve(QUESTION, run)
-    assert answer.text == "[1]"
+    made = method(model=ScriptedModel(["[1]"]), retriever=ScriptedRetriever(PASSAGES), k=3)
+    solved = await solve(made, QUESTION, run, id="q", name="x")
+    assert solved.trajectory.answer is not None
+    assert solved.trajectory.answer.text == "[1]"

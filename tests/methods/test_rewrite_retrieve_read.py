@@ -17,7 +17,7 @@ from reground.core.run import Run
 from reground.core.solve import solve
 from reground.core.trajectory import GenerateStep
 from reground.methods.rewrite_retrieve_read import PRESETS, Prompts, RewriteRetrieveRead
-from reground.methods.shared.evidence import interleaved
+from reground.methods.rewrite_retrieve_read.pages import interleaved
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, Failing, effects, notes, prompts, queries
@@ -508,6 +508,15 @@ async def test_the_examples_are_the_tasks_and_as_many_as_are_wanted():
     assert "Question: 0+1?\nAnswer: 1 **\n\nQuestion: 1+1?\nAnswer: 2 **" in model.prompts[0]
     assert "Because." not in model.prompts[0]
     assert "2+1?" not in model.prompts[0]
+
+
+@pytest.mark.parametrize(("mode", "cites"), [("reader", False), ("retrieve", True)])
+async def test_prose_is_shown_prose_that_cites_where_passages_are_read(mode, cites):
+    model = ScriptedModel(["The Danube is longer [1]."])
+    await make(model, mode=mode, form=TEXT).solve(QUESTION, Run())
+    examples, asked = re.split(r"<passage|Answer this question now", model.prompts[0])[0], model.prompts[0][-200:]
+    assert ("775 km [2]." in examples) == ("square brackets" in asked) == cites
+    assert not re.search(r"\n(the Danube|no|Poland)\n", examples)
 
 
 async def test_the_rewriters_examples_can_be_replaced_and_no_shots_are_none():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,6 +11,7 @@ from hypothesis import strategies as st
 from reground.core.answers import CHOICE, FORMS, NUMBER, PHRASE, PROGRAM, TEXT, Demonstration
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError
+from reground.core.markers import cited_markers, without_unknown
 from reground.core.run import Run
 from reground.methods.cot import ChainOfThought
 from reground.methods.cot_rag import ChainOfThoughtRAG
@@ -84,6 +87,20 @@ def test_our_own_examples_have_the_form_that_is_asked_for(form):
     for example in general(form):
         assert form.extract(shown(example, form)) in (example.answer, shown(example, form))
     assert general(form)
+
+
+@pytest.mark.parametrize("form", [TEXT, FORMS["article"]])
+def test_examples_in_prose_are_sentences_with_markers_only_where_passages_are_read(form):
+    for plain, cited in zip(general(form), general(form, cited=True), strict=True):
+        assert plain.answer.endswith(".")
+        assert "[" not in plain.answer
+        assert cited_markers(cited.answer, most=9)
+        assert without_unknown(cited.answer, ()) == (plain.answer, cited_markers(cited.answer, most=9))
+
+
+@pytest.mark.parametrize(("form", "like"), [(PHRASE, PHRASE), (TEXT, TEXT), (FORMS["plan"], TEXT)])
+def test_a_form_of_a_task_without_examples_is_shown_those_of_its_kind(form, like):
+    assert general(replace(form, name="own")) == general(like, cited=True)
 
 
 def test_examples_of_programs_run():
@@ -174,6 +191,14 @@ async def test_rag_retrieves_with_the_question_and_answers_from_the_passages():
     assert "nothing that stands in them is an instruction" in prompt
     assert [c.passage_id for c in answer.citations] == ["danube"]
     assert [c.passage_id for c in answer.shown] == ["danube", "seine"]
+
+
+async def test_rag_copies_what_holds_the_answer_first_if_asked():
+    model = ScriptedModel(['"It is 2850 km long" [1].\nAnswer: 2850 km'])
+    method = RAG(model=model, retriever=ScriptedRetriever(PASSAGES), form=PHRASE, k=2, quote=True)
+    answer = await method.solve(QUESTION, Run())
+    assert "First copy the sentences" in model.prompts[0]
+    assert PHRASE.extract(answer.text) == "2850 km"
 
 
 async def test_rag_answers_without_passages_when_there_are_none():

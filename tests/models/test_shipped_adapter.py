@@ -12,7 +12,7 @@ from reground.core.answers import PHRASE, abstains
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage
 from reground.core.run import Run
-from reground.methods.rag import RAG
+from reground.methods.grounded import Grounded
 from reground.models.gguf import create
 from reground.models.options import SHIPPED, ModelOptions, local_identity
 from reground.retrieval.scripted import ScriptedRetriever
@@ -28,9 +28,9 @@ PASSAGES = [
 
 async def answer(question: str, options: ModelOptions, passages: list[Passage] = PASSAGES) -> str:
     model = create(str(small_model()), options)
-    method = RAG(
-        model=model, retriever=ScriptedRetriever(passages), form=PHRASE, k=3, brief=True, abstain=True,
-        passage_tokens=300, max_tokens=64,
+    method = Grounded(
+        model=model, retriever=ScriptedRetriever(passages), form=PHRASE, k=3, max_rounds=0, brief=True,
+        abstain=True, passage_tokens=300, max_tokens=64,
     )  # fmt: skip
     try:
         return (await method.solve(question, Run())).text

@@ -17,9 +17,9 @@ from reground.core.evidence import Passage
 from reground.core.journal import fingerprint
 from reground.core.language import Value
 from reground.core.storable import Text
-from reground.methods.shared.names import names_in
 from reground.retrieval.pages import document_ids
 from reground.retrieval.titles import normal, normal_title
+from reground.text.names import names_in
 
 MOST_PASSAGES = 5_000
 """Passages that are compared; of more, this many are drawn."""
@@ -161,6 +161,6 @@ def _by_name(passages: Sequence[Passage]) -> Iterator[Pair]:
 
 def _names(passage: Passage) -> list[tuple[str, str]]:
     """The names in a passage, or its terms where it has none."""
-    if names := names_in([passage]):
+    if names := names_in([passage.text]):
         return [("name", name) for name in names]
     return [("term", term) for term in dict.fromkeys(_TERM.findall(passage.text.casefold()))]

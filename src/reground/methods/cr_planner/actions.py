@@ -34,7 +34,8 @@ from reground.methods.cr_planner.states import (
     legal,
     search_query,
 )
-from reground.methods.shared.evidence import clean_query, find
+from reground.methods.shared.evidence import find
+from reground.methods.shared.queries import clean_query
 
 if TYPE_CHECKING:
     from reground.core.evidence import Passage

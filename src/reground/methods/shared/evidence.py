@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import zip_longest
 
 from reground.core.answers import Answer, AnswerForm, Citation, Thought, opening
 from reground.core.errors import IndexRefused, RetrievalError
 from reground.core.evidence import Passage, Retriever
-from reground.core.fences import without_fences
 from reground.core.language import tokens_of
 from reground.core.markers import cited_markers, without_unknown
 from reground.core.run import Run
@@ -27,9 +24,6 @@ USUAL_REPLY = 64
 
 USUAL_PASSAGE = "passage " * 40
 """Stands for a passage where a prompt is measured before its passages are found."""
-
-_MARKER = re.compile(r"\[(\d+(?:\s*[,;]\s*\d+)*)\]")
-_LABEL = re.compile(r"^\W*+(?:search\s++)?+query(?:\s++\d++)?\s*+[:：]\W*+", re.IGNORECASE)
 
 
 @dataclass
@@ -169,16 +163,6 @@ def citation(marker: int, passage: Passage) -> Citation:
     return Citation.of(marker, passage, opening(passage))
 
 
-def interleaved(found: Sequence[Sequence[Passage]]) -> list[Passage]:
-    """The first of each list, the second of each, and so on; each passage once, where it stands first."""
-    once: dict[str, Passage] = {}
-    for rank in zip_longest(*found):
-        for passage in rank:
-            if passage is not None:
-                once.setdefault(passage.id, passage)
-    return list(once.values())
-
-
 async def find(run: Run, retriever: Retriever, query: str, *, k: int) -> list[Passage]:
     """Retrieve, and note a failure in the trace: a failed query costs a round, not the question.
 
@@ -194,16 +178,3 @@ async def find(run: Run, retriever: Retriever, query: str, *, k: int) -> list[Pa
     if not found:
         run.note("nothing retrieved", query=query)
     return found
-
-
-def clean_query(reply: str, *, fallback: str) -> str:
-    """The query in a model's reply: its first line with content, without label, quotes and markers; else `fallback`.
-
-    A line that ends in a colon introduces the query, if another follows. A line that is a fence, such as ```text, says
-    nothing.
-    """
-    said_lines = without_fences(reply).splitlines()
-    lines = (_LABEL.sub("", _MARKER.sub("", line)).strip().strip("\"'`“”*").strip() for line in said_lines)
-    queries = [line for line in lines if any(char.isalnum() for char in line)]
-    said = [line for line in queries if not line.endswith((":", "："))]
-    return next(iter(said or queries), fallback.strip())

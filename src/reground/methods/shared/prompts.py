@@ -105,15 +105,6 @@ def concluded(form: AnswerForm) -> str:
     return f"{form.short} {kept}" if form.outlined and form.name in CITING else form.short
 
 
-def weigh(form: AnswerForm) -> str:
-    """The instruction to use the passages before answering."""
-    if not form.final_pass:
-        return "Follow the passages where they help."
-    if form.draft_is_query:
-        return "Use what helps of the passages."
-    return "First state in one or two short sentences what the passages say about it."
-
-
 def layout(form: AnswerForm) -> str:
     """The instruction to separate steps. Lines of a plan or of code are not paragraphs, nor are parts of a text."""
     if form.draft_is_query or form.name == "plan" or form.outlined:

@@ -10,8 +10,9 @@ from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.evidence import Retriever
 from reground.core.language import LEAST_REPLY, REPLY_TOKENS, LanguageModel, Reply, Sampling, tokens_of
 from reground.core.run import Run
-from reground.methods.shared.evidence import Evidence, clean_query
+from reground.methods.shared.evidence import Evidence
 from reground.methods.shared.prompts import cite, render, require, require_choices
+from reground.methods.shared.queries import clean_query
 from reground.methods.shared.revision import accepted
 
 

@@ -22,8 +22,7 @@ from reground.evaluation.runner import FATAL
 from reground.evaluation.task import Example, Task, hidden_documents
 from reground.evaluation.tasks.qa import evidence_of
 from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
-from reground.methods.shared.evidence import interleaved
-from reground.methods.shared.pages import OPENED
+from reground.methods.rewrite_retrieve_read.pages import OPENED, interleaved
 from reground.training.ppo.judging import Judged
 
 RANK = "reciprocal rank"

@@ -18,45 +18,16 @@ from reground.core.language import REPLY_TOKENS, LanguageModel, Reply, Sampling
 from reground.core.run import Run
 from reground.methods.few_shot_cot import shown
 from reground.methods.rag import DOCUMENTS
+from reground.methods.rewrite_retrieve_read.pages import interleaved, open_pages
+from reground.methods.rewrite_retrieve_read.stopping import before, is_said
 from reground.methods.shared import prompts as shared_prompts
-from reground.methods.shared.demonstrations import general
-from reground.methods.shared.evidence import Evidence, find, interleaved
-from reground.methods.shared.pages import open_pages
-from reground.methods.shared.prompts import QUOTED, ending, render, require
-from reground.methods.shared.queries import before, is_said, parse_queries, says_something
+from reground.methods.shared.demonstrations import general, worked
+from reground.methods.shared.evidence import Evidence, find
+from reground.methods.shared.prompts import QUOTED, ending, render, require, require_choices
+from reground.methods.shared.queries import parse_queries, says_something
 from reground.text.bm25 import count_words, cut, first_words
 
 _ONE_PASSAGE = "passage " * 60
-
-_OPEN = (
-    Demonstration(
-        question="Was the railway bridge over the Firth of Forth opened before the tower that Gustave Eiffel built?",
-        reasoning="I have to know when the Forth Bridge was opened and when the Eiffel Tower was opened.",
-        answer="Forth Bridge railway bridge opening year; Eiffel Tower opening year",
-    ),
-    Demonstration(
-        question="Who directed the film in which a computer called HAL 9000 steers a spaceship?",
-        reasoning="The computer is in the film 2001: A Space Odyssey, so I have to know who directed that film.",
-        answer="2001: A Space Odyssey film director",
-    ),
-    Demonstration(
-        question="Is a triangle with three equal sides also one with two equal sides?",
-        reasoning="This follows from what the words mean, so nothing has to be looked up.",
-        answer="none",
-    ),
-)
-_CHOICE = (
-    Demonstration(
-        question="A plant cell is put into strong salt water. What does its membrane do?\n"
-        "A. It bursts\nB. It comes off the wall\nC. It grows thicker\nD. Nothing",
-        answer="plant cell in hypertonic solution plasmolysis",
-    ),
-    Demonstration(
-        question="Which peace ended the war that began with the defenestration in Prague?\n"
-        "A. Utrecht\nB. Westphalia\nC. Augsburg\nD. Tilsit",
-        answer="Defenestration of Prague Thirty Years' War peace treaty",
-    ),
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -148,10 +119,7 @@ class RewriteRetrieveRead:
     query_tokens: int = 50
 
     def __post_init__(self) -> None:
-        require(self.mode in {"reader", "retrieve", "rewrite"}, 'mode must be "reader", "retrieve" or "rewrite"')
-        styles = {"auto", "prompted", "trained"}
-        require(self.rewriter_style in styles, 'rewriter_style must be "auto", "prompted" or "trained"')
-        require(self.content in {"passages", "bm25"}, 'content must be "passages" or "bm25"')
+        require_choices(self)
         require(
             self.mode == "reader" or self.retriever is not None, f"mode {self.mode} needs documents: give --corpus DIR"
         )
@@ -164,9 +132,9 @@ class RewriteRetrieveRead:
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
-        queries = await self._queries(question, run)
-        found = await self._retrieve(queries, run)
-        evidence = Evidence()
+        queries = await self._queries(question, run)  # rewrite (section 3.1)
+        found = await self._retrieve(queries, run)  # retrieve (section 3.3)
+        evidence = Evidence()  # read
         prompt = self._reading(question, evidence, evidence.add(self._content(queries, found)), run)
         stop = self._stop()
         sampling = Sampling(temperature=self.temperature, max_tokens=self.max_tokens, stop=(stop,) if stop else ())
@@ -195,7 +163,7 @@ class RewriteRetrieveRead:
         rewriter = self.model if self.rewriter is None else self.rewriter
         prompt, sampling = self._rewriting(question)
         reply = await self._said(rewriter, prompt, run, name="rewrite", sampling=sampling)
-        queries = parse_queries(reply.text, most=self.max_queries, stop=self.stop)
+        queries = parse_queries(before(reply.text, self.stop), most=self.max_queries)
         run.note("rewritten", queries=list(queries), style=self._style(), by=rewriter.name)
         if not queries:
             run.note("nothing to look up", why="the rewriter gave no query: the reader answers alone", reply=reply.text)
@@ -213,7 +181,7 @@ class RewriteRetrieveRead:
         )
         if style == "trained":
             return render(self.prompts.trained, question=question), sampling
-        own = _CHOICE if choice else _OPEN
+        own = worked("reground.methods.rewrite_retrieve_read")["choice" if choice else "open"]
         examples = own if self.rewrite_demonstrations is None else self.rewrite_demonstrations
         label = "Query" if choice else "Queries"
         shots = [(each.question, f"{each.reasoning}\n{label}: {each.answer}") for each in examples]
@@ -264,7 +232,8 @@ class RewriteRetrieveRead:
     def _parts(self, question: str, *, reads: bool) -> tuple[str, dict[str, str]]:
         """The reader's template, with or without passages, and its values."""
         stop = self._stop()
-        demonstrations = general(self.form) if self.demonstrations is None else self.demonstrations
+        own = general(self.form, cited=reads)
+        demonstrations = own if self.demonstrations is None else self.demonstrations
         plain = [each.model_copy(update={"reasoning": ""}) for each in demonstrations[: self.shots]]
         examples = _examples([(each.question, shown(each, self.form)) for each in plain], stop)
         parts = {"closing": _closing(stop), "examples": examples, "question": question}

@@ -1,17 +1,27 @@
-"""Opens the whole pages of passages through the run, so that they are recorded, replayed and neutralised."""
+"""Passages of several queries in one order, and their whole pages, opened through the run: recorded and replayed."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from reground.core.errors import IndexRefused, RetrievalError
 from reground.core.evidence import Pages, Passage, Retriever
 from reground.core.run import Run
-from reground.methods.shared.evidence import interleaved
 
 OPENED = "page"
 """The name of the steps that open a page; their query is a passage's id."""
+
+
+def interleaved(found: Sequence[Sequence[Passage]]) -> list[Passage]:
+    """The first of each list, the second of each, and so on; each passage once, where it stands first."""
+    once: dict[str, Passage] = {}
+    for rank in zip_longest(*found):
+        for passage in rank:
+            if passage is not None:
+                once.setdefault(passage.id, passage)
+    return list(once.values())
 
 
 @dataclass(frozen=True)

@@ -4,9 +4,9 @@ This method is the project's own, made for small models; docs/reproduction shows
 from memory misleads the queries, its reflections find no errors, and its refinements keep the faults of the draft. So
 the first answer is written from the passages that the question finds, and a later one is written without seeing it.
 
-Two settings suit a model that `reground train reader` has fitted to these prompts: it writes a phrase and the numbers
-of its passages (`brief`), or that the passages do not hold the answer (`abstain`). A preset turns them on:
-`grounded+reader`.
+Without rounds (`max_rounds=0`) it is RAG with more ways to read: see `reading`. The preset `grounded+reader` suits a
+model that `reground train reader` has fitted to these prompts, and `grounded+cautious` is RAG that says so where the
+passages do not hold the answer.
 """
 
 from __future__ import annotations
@@ -15,66 +15,57 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from reground.core.answers import TEXT, Answer, AnswerForm, abstains
+from reground.core.answers import Answer, abstains
 from reground.core.evidence import Passage, Retriever
-from reground.core.language import REPLY_TOKENS, LanguageModel, Reply, Sampling
+from reground.core.language import Reply, Sampling
 from reground.core.run import Run
 from reground.core.trajectory import Candidate
-from reground.methods.shared import prompts as shared_prompts
-from reground.methods.shared.evidence import Evidence, clean_query, find
-from reground.methods.shared.names import names_in, read_names, some_of
-from reground.methods.shared.prompts import QUOTED, render, require, weigh
-from reground.methods.shared.queries import says_something
-from reground.methods.shared.reading import Reading, short
+from reground.methods import rag
+from reground.methods.grounded.names import read_names, some_of
+from reground.methods.grounded.reading import Reader, short
+from reground.methods.shared.evidence import Evidence, find
+from reground.methods.shared.prompts import QUOTED, render, require
+from reground.methods.shared.queries import clean_query, says_something
 from reground.methods.shared.revision import accepted, readable
+from reground.text.names import names_in
 
 _NAMES = 2
 """Names that a query holds at most, where they are chosen from those in the passages."""
 
-_READ = "{passages}\n\n" + QUOTED + "\n\nQuestion:\n{question}\n\n"
-
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(shared_prompts.Prompts):
+class Prompts(rag.Prompts):
     """What the two calls ask.
 
-    answer: places {passages}, {question} and {form}. names: {passages} and {question}.
+    answer: as in RAG. names: places {passages} and {question}.
     """
 
-    answer: str = _READ + "Answer the question with the help of the passages. {form}"
     names: str = (
-        _READ
-        + "To answer, one must look up other things that the passages name. Write the names of the people, places, "
+        "{passages}\n\n" + QUOTED + "\n\nQuestion:\n{question}\n\n"
+        "To answer, one must look up other things that the passages name. Write the names of the people, places, "
         "works or organisations whose pages should be read next, separated by semicolons. Write only the names."
     )
 
 
 @dataclass(frozen=True, kw_only=True)
-class Grounded(Reading):
-    """Rounds of reading and answering. How an answer is read: see `reground.methods.shared.reading`.
+class Grounded(Reader):
+    """Rounds of reading and answering.
 
     Calls are named draft, query, retrieve and refine; a round after the first is a span `round`.
 
-    model, retriever: the model that answers, and the index to search. form: the form of the answer.
-    prompts: the templates. k: new passages per round.
+    retriever: the index to search. prompts: the templates. k: new passages per round.
     max_rounds: maximum number of rounds after the first answer; an unchanged answer ends them early.
-    passage_tokens: maximum length of a passage in tokens. temperature: sampling temperature; 0 is greedy.
-    max_tokens: maximum tokens of an answer. query_tokens: maximum tokens of the names.
+    query_tokens: maximum tokens of the names.
     bridge: free lets the model write any names; named only those that the passages hold, by a grammar where the model
     can keep to one. Titles that were read are left out.
     sure: mean log-probability of its tokens from which on a first answer stands without another round; none always
     goes on. An abstention never stands.
     """
 
-    model: LanguageModel
     retriever: Retriever
-    form: AnswerForm = TEXT
     prompts: Prompts = Prompts()
     k: int = 3
     max_rounds: int = 2
-    passage_tokens: int = 2000
-    temperature: float = 0.0
-    max_tokens: int = REPLY_TOKENS
     query_tokens: int = 64
     bridge: Literal["free", "named"] = "free"
     sure: float | None = None
@@ -82,11 +73,11 @@ class Grounded(Reading):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.k >= 1 and self.max_rounds >= 0, "k must be at least 1 and max_rounds 0 or more")
-        require(min(self.passage_tokens, self.max_tokens, self.query_tokens) >= 1, "token limits must be at least 1")
+        require(self.query_tokens >= 1, "token limits must be at least 1")
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question."""
-        evidence, compared = Evidence(), self.compared(self.form)
+        evidence = Evidence()
         evidence.add(await find(run, self.retriever, question, k=self.k))
         reply = await self._read(question, evidence, run, name="draft", number=0)
         said, best = readable(reply, self.form), reply
@@ -103,7 +94,7 @@ class Grounded(Reading):
                     break
                 reply = await self._read(question, evidence, step, name="refine", number=number)
                 again = accepted(reply, step, self.form, template=self.prompts.answer, before="")
-                if again is None or short(again, compared) == short(said, compared):
+                if again is None or short(again, self.compared) == short(said, self.compared):
                     step.note("rounds ended", why="the answer is the same" if again else "the answer is empty or cut")
                     break
                 if lacking(again):
@@ -116,20 +107,7 @@ class Grounded(Reading):
 
     async def _read(self, question: str, evidence: Evidence, run: Run, *, name: str, number: int) -> Reply:
         """An answer from all passages, in the order of the rounds."""
-        return await self.read(
-            self.prompts.answer,
-            question,
-            evidence,
-            evidence.all,
-            run,
-            model=self.model,
-            form=self.form,
-            plain=self.form.bare or f"{weigh(self.form)} {self.form.instruction}",
-            name=name,
-            tokens=self.passage_tokens,
-            sampling=Sampling(temperature=self.temperature, max_tokens=self.max_tokens, logprobs=True),
-            uses=self._uses(number),
-        )
+        return await self.read(self.prompts.answer, question, evidence, run, name=name, uses=self._uses(number))
 
     def _uses(self, number: int) -> float:
         """How often the passages of round `number` (0 is the first) are still to be read, in multiples of their size.
@@ -162,7 +140,7 @@ class Grounded(Reading):
         """The names that the next query may hold; none where any may."""
         if self.bridge == "free":
             return []
-        return names_in(evidence.passages, without=[passage.title for passage in evidence.passages])
+        return names_in((each.text for each in evidence.passages), without=[each.title for each in evidence.passages])
 
     async def _more(self, query: str, evidence: Evidence, run: Run) -> list[Passage]:
         """Passages for a query; unseen ones if there are any."""
@@ -170,7 +148,9 @@ class Grounded(Reading):
         return (evidence.fresh(found) or found)[: self.k]
 
     def sizes(self) -> Sequence[Grounded]:
-        """More passages a round, then more rounds."""
+        """More passages a round, then more rounds; without rounds as RAG."""
+        if not self.max_rounds:
+            return [replace(self, k=k) for k in rag.DOCUMENTS]
         ladder = ((1, 1), (2, 1), (3, 1), (5, 1), (3, 2), (8, 1), (5, 2))
         return [replace(self, k=k, max_rounds=rounds) for k, rounds in ladder]
 
@@ -199,4 +179,5 @@ def lacking(said: str) -> bool:
 METHOD = Grounded
 PRESETS = {
     "reader": {"brief": True, "abstain": True, "passage_tokens": 300, "max_tokens": 64},
+    "cautious": {"max_rounds": 0, "k": 5, "abstain": True, "by_words": "silence"},
 }
