@@ -6,14 +6,12 @@ from hypothesis import strategies as st
 
 from reground.core.answers import PHRASE, PLAN, PROGRAM
 from reground.methods.shared.steps import (
-    align_steps,
     join_steps,
-    similarity,
     split_answer,
     split_steps,
     squeezed,
-    with_lost_steps,
 )
+from reground.text.alignment import align_steps, similarity, with_lost_steps
 
 words = st.sampled_from(
     ["granite", "river", "copper", "window", "lantern", "harvest", "violin", "mountain", "teacher", "orchard"]

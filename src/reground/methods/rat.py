@@ -20,7 +20,8 @@ from reground.methods.shared.evidence import USUAL_PASSAGE, find
 from reground.methods.shared.prompts import MAY_STAY, QUOTED, concluded, layout, render, require, style
 from reground.methods.shared.revision import readable, with_lost
 from reground.methods.shared.solving import Revising, Solving
-from reground.methods.shared.steps import align_steps, join_steps, split_steps
+from reground.methods.shared.steps import join_steps, split_steps
+from reground.text.alignment import align_steps
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,8 @@ from reground.methods.shared.evidence import USUAL_PASSAGE, find
 from reground.methods.shared.prompts import layout, render, require, style
 from reground.methods.shared.revision import readable, sound, with_all, with_answer
 from reground.methods.shared.solving import Revising, Solving
-from reground.methods.shared.steps import align_steps, join_steps, split_answer, split_draft, split_steps, squeezed
+from reground.methods.shared.steps import join_steps, split_answer, split_draft, split_steps, squeezed
+from reground.text.alignment import align_steps
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,10 +67,7 @@ class RaR(Revising):
     def sizes(self) -> Sequence[RaR]:
         """More steps, then more rounds, and as many passages as both retrieve (section 3.3: n iterations)."""
         ladder = ((1, 0), (1, 1), (2, 1), (3, 1), (4, 1), (5, 1), (5, 2), (5, 3), (8, 3), (8, 5), (13, 8))
-        return [
-            replace(self, max_steps=steps, max_rounds=rounds, max_contents=self.k * (steps + rounds))
-            for steps, rounds in ladder
-        ]
+        return [replace(self, max_steps=n, max_rounds=m, max_contents=self.k * (n + m)) for n, m in ladder]
 
 
 @dataclass
@@ -87,11 +85,6 @@ class _Step:
     def text(self) -> str:
         return self.draft if self.refined is None else self.refined
 
-    def thought(self) -> Thought:
-        citations = () if self.refined is None else tuple(self.markers)
-        text = self.text or self.draft
-        return Thought(text=text, draft=self.draft, reflection=self.reflection, query=self.query, citations=citations)
-
 
 class _Solving(Solving[RaR]):
     """The variables of algorithm 1."""
@@ -101,7 +94,7 @@ class _Solving(Solving[RaR]):
     async def solve(self) -> Answer:
         answer, raw = await self._draft()
         if self.config.max_steps:
-            answer = await (self._phase_one(raw) if self.config.causal else self._at_once(answer))
+            answer = await (self._phase_one(answer, raw) if self.config.causal else self._at_once(answer))
         return await self._phase_two(answer)
 
     async def _draft(self) -> tuple[str, str]:
@@ -111,19 +104,17 @@ class _Solving(Solving[RaR]):
         prompt = render(config.prompts.draft, question=self.question, **parts)
         reply = await self.write(prompt, self.run, name="draft")
         draft = self.evidence.checked(readable(reply, form), self.run, form)
-        most = config.max_steps
-        if config.max_contents is not None:
-            most = min(most, config.max_contents // config.k - min(1, config.max_rounds))
-        thoughts, raw = split_draft(draft, form, most=max(1, most))
+        limit = (config.max_steps + 1) * config.k if config.max_contents is None else config.max_contents
+        most = max(1, min(config.max_steps, limit // config.k - min(1, config.max_rounds)))
+        thoughts, raw = split_draft(draft, form, most=most)
         self.steps = [_Step(text, self.run.span("step", step=i, phase=1)) for i, text in enumerate(thoughts, start=1)]
         self._propose(draft)
         return self._joined([*thoughts, raw]), raw
 
-    async def _phase_one(self, raw: str) -> str:
+    async def _phase_one(self, answer: str, raw: str) -> str:
         """Reflection on intermediate steps: equations 4 and 5."""
         if self.config.queries == "parallel":
             await self._search_all()
-        answer = raw
         for i, step in enumerate(self.steps):
             last = i == len(self.steps) - 1
             verified = join_steps([done.text for done in self.steps[:i]])
@@ -132,50 +123,40 @@ class _Solving(Solving[RaR]):
             if step.markers:
                 await self._refine_step(step, verified, raw if last else None)
             texts = [each.text for each in self.steps]
-            answer = self._joined(texts if last and step.refined else [*texts, raw])
+            answer = self._joined(texts if last and step.refined else [*texts, raw]) or answer
             self._propose(answer)
         return answer
 
     async def _search_all(self) -> None:
         """q_i ~ p(. | x*, y_1..i^thought): no query needs another step's refinement, so all run together."""
 
-        async def search(i: int, step: _Step) -> list[Passage]:
-            with step.run.optional():
-                return await self._search(step, join_steps([before.draft for before in self.steps[:i]]))
-            return []
-
         # A query is useless without a reflection and a refinement after it.
         first = "".join([self.config.prompts.reflect, *(step.draft for step in self.steps[:1]), USUAL_PASSAGE])
         usual = self.config.form.usual
         with self.run.keeping(lambda: first, reply=usual), self.run.keeping(lambda: first, reply=usual):
-            results = await gather(*(search(i, step) for i, step in enumerate(self.steps)))
+            drafts = [step.draft for step in self.steps]
+            results = await gather(*(self._search(s, join_steps(drafts[:i])) for i, s in enumerate(self.steps)))
         for step, passages in zip(self.steps, results, strict=True):
             step.markers = self.evidence.add(passages)
 
     async def _search(self, step: _Step, before: str) -> list[Passage]:
         """V_i = R(q_i)."""
-        source = join_steps([before, step.draft])
-        step.query = await self.query(self.config.prompts.query, step.run, source, before=before, text=step.draft)
-        return await find(step.run, self.config.retriever, step.query, k=self.config.k)
+        template, source = self.config.prompts.query, join_steps([before, step.draft])
+        with step.run.optional():
+            step.query = await self.query(template, step.run, source, before=before, text=step.draft)
+            return await find(step.run, self.config.retriever, step.query, k=self.config.k)
+        return []
 
     async def _refine_step(self, step: _Step, verified: str, raw: str | None) -> None:
         """y_i^reflection, then y_i^RaR (Eq. 5). `raw` is y^raw at the last step and None before it."""
-        prompts, form, run = self.config.prompts, self.config.form, step.run
-        uses = 2 * (len(self.steps) - self.steps.index(step) + min(1, self.config.max_rounds))
-        step.reflection = await self._reflect(
-            prompts.reflect, step.markers, run, uses=uses, verified=verified, step=step.draft
-        )
-        template, before, values = prompts.refine, join_steps([step.draft, raw or ""]), {"verified": verified}
-        if raw or (raw is not None and form.final_pass):
-            template, values = prompts.refine_last, values | {"form": form.instruction}
-        refined = await self.revised(
-            template, before, step.markers, run, name="refine", uses=uses - 1, known=verified, step=before,
-            may_vanish=not raw and not sound(step.reflection), reflection=_errors(step.reflection), **values,
+        prompts, before = self.config.prompts, join_steps([step.draft, raw or ""])
+        template = prompts.refine_last if raw or (raw is not None and self.config.form.final_pass) else prompts.refine
+        step.reflection, generation, text = await self._correct(
+            prompts.reflect, template, "step", step.draft, before, step.markers, step.run, concluding=raw is not None,
+            uses=2 * (len(self.steps) - self.steps.index(step) + min(1, self.config.max_rounds)),
+            may_vanish=not raw, verified=verified,
         )  # fmt: skip
-        if refined is not None:
-            text = refined if raw is None else with_answer(refined, before, form, run)
-            # The paper takes the refinement as it is. A step that is gone though no error was found is an accident.
-            step.refined = with_all(text, before, form, run) if sound(step.reflection) else text
+        step.refined = None if generation is None else text
 
     async def _at_once(self, draft: str) -> str:
         """Table 3, non-causal: passages for all raw steps, and one refinement of the whole draft with them."""
@@ -186,13 +167,13 @@ class _Solving(Solving[RaR]):
         revised = split_steps(split_answer(refined, self.config.form)[0], self.config.form)
         for step, partner in zip(self.steps, align_steps([s.draft for s in self.steps], revised), strict=True):
             step.refined = revised[partner] if generation and partner is not None else None
-        self._propose(refined)
         return refined
 
     async def _phase_two(self, answer: str) -> Answer:
         """Refinement of the overall response (Eq. 6) until m identical generations in a row."""
         config, identical, idle = self.config, 1, 0
         for number in range(1, config.max_rounds + 1):
+            self._propose(answer)
             if identical == config.m or idle == config.m - 1:  # the next round would ask the same again
                 break
             with self.run.span("round", round=number, phase=2) as run:
@@ -201,11 +182,10 @@ class _Solving(Solving[RaR]):
             idle = 0 if generation is not None else idle + 1
             identical = identical + 1 if same else identical if generation is None else 1
             answer = refined
-            self._propose(answer)
         if identical == config.m:
             self.run.note("converged", identical=identical)
         elif config.max_rounds:
-            self.run.note("phase 2 ended", why=f"{idle} rounds without an answer" if idle else "max_rounds are done")
+            self.run.note("phase 2 ended", rounds_without_answer=idle)
         self.evidence.note_unused(self.run, self.read)
         return self._propose(answer)
 
@@ -221,24 +201,37 @@ class _Solving(Solving[RaR]):
 
     async def _refine_whole(self, answer: str, markers: Sequence[int], run: Run) -> tuple[str | None, str]:
         """A reflection on the whole answer, then its refinement (Eq. 6): what the model wrote, and the new answer."""
-        prompts, form = self.config.prompts, self.config.form
         if not markers:
             return None, answer
-        reflection = await self._reflect(prompts.reflect_answer, markers, run, uses=2, answer=answer)
-        refined = await self.revised(
-            prompts.refine_answer, answer, markers, run, name="refine", answer=answer,
-            reflection=_errors(reflection), form=form.instruction,
-        )  # fmt: skip
-        if refined is None:
-            return None, answer
-        text = with_answer(refined, answer, form, run)
-        return refined, with_all(text, answer, form, run) if sound(reflection) else text
+        templates = self.config.prompts.reflect_answer, self.config.prompts.refine_answer
+        return (await self._correct(*templates, "answer", answer, answer, markers, run, concluding=True, uses=2))[1:]
 
-    async def _reflect(self, template: str, markers: Sequence[int], run: Run, *, uses: int, **values: str) -> str:
-        prompt = self.filled(template, values, markers, run, uses=uses)
-        sampling = self.sampling(self.config.reflection_tokens)
-        (reply,) = await run.generate(self.config.model, prompt, name="reflect", sampling=sampling)
-        return readable(reply, self.config.form)
+    async def _correct(
+        self, reflect: str, refine: str, place: str, subject: str, before: str, markers: Sequence[int], run: Run, *,
+        concluding: bool, uses: int, may_vanish: bool = False, **values: str,
+    ) -> tuple[str, str | None, str]:  # fmt: skip
+        """The reflection, the generation, None where it is of no use, and what becomes of the text before.
+
+        reflect, refine: the templates. place: the place in both of what they are about: the subject of the reflection,
+        and the text that is refined. concluding: whether the text states the answer.
+        """
+        config, form = self.config, self.config.form
+        prompt = self.filled(reflect, {**values, place: subject}, markers, run, uses=uses)
+        sampling = self.sampling(config.reflection_tokens)
+        (reply,) = await run.generate(config.model, prompt, name="reflect", sampling=sampling)
+        reflection = readable(reply, form)
+        intact = sound(reflection)
+        values |= {place: before, "form": form.instruction}
+        values["reflection"] = "none" if intact else reflection  # small models copied a bare OK into the text
+        generation = await self.revised(
+            refine, before, markers, run, name="refine", uses=uses - 1, known=values.get("verified", ""),
+            may_vanish=may_vanish and not intact, **values,
+        )  # fmt: skip
+        if generation is None:
+            return reflection, None, before
+        text = with_answer(generation, before, form, run) if concluding else generation
+        # The paper takes the refinement as it is. A step that is gone though no error was found is an accident.
+        return reflection, generation, with_all(text, before, form, run) if intact else text
 
     def _joined(self, texts: Sequence[str]) -> str:
         """The steps and the answer as one text; of programs the last one, which is whole."""
@@ -246,12 +239,12 @@ class _Solving(Solving[RaR]):
         return (split_answer(text, self.config.form)[1] or text) if self.config.form.draft_is_query else text
 
     def _propose(self, text: str) -> Answer:
-        return self.answer(text, [step.thought() for step in self.steps])
-
-
-def _errors(reflection: str) -> str:
-    """The errors for a refinement's prompt. A bare OK becomes "none", because small models copied it into the text."""
-    return "none" if sound(reflection) else reflection
+        thoughts = []
+        for step in self.steps:
+            citations = () if step.refined is None else tuple(step.markers)
+            parts = {"draft": step.draft, "reflection": step.reflection, "query": step.query}
+            thoughts.append(Thought(text=step.text, citations=citations, **parts))
+        return self.answer(text, thoughts)
 
 
 METHOD = RaR

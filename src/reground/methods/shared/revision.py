@@ -8,16 +8,8 @@ from reground.core.answers import AnswerForm
 from reground.core.fences import code_blocks
 from reground.core.language import Reply
 from reground.core.run import Run
-from reground.methods.shared.steps import (
-    ALIKE,
-    content,
-    join_steps,
-    similarity,
-    split_answer,
-    split_steps,
-    squeezed,
-    with_lost_steps,
-)
+from reground.methods.shared.steps import join_steps, split_answer, split_steps, squeezed
+from reground.text.alignment import ALIKE, content, similarity, with_lost_steps
 from reground.text.bm25 import terms
 from reground.text.echoes import unlooped, without_echo
 from reground.text.layout import TEXT_WORDS, names_itself

@@ -1,0 +1,91 @@
+"""Which parts of a text are revisions of which parts of another, and which were lost."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from functools import lru_cache
+
+from reground.text.bm25 import terms
+from reground.text.function_words import FUNCTION_WORDS
+
+ALIKE = 0.35
+"""The share of words from which on a text counts as a revision of another."""
+
+_LABEL = re.compile(r"^[^\w\n]*+(?:step\s*+)?+\d++\s*+[.:)]", re.IGNORECASE | re.MULTILINE)
+_MOST_WORK = 10_000_000
+"""Maximum characters to compare when looking for lost steps, about a second's work. Longer texts are not compared."""
+
+
+@lru_cache(maxsize=4096)
+def content(text: str) -> Counter[str]:
+    """A text's terms without the number of a step and function words, unless it has no others."""
+    words = terms(_LABEL.sub("", text))
+    return Counter([word for word in words if word not in FUNCTION_WORDS] or words)
+
+
+def similarity(a: str, b: str) -> float:
+    """The share of the shorter text's words that the other contains, from 0 to 1. Function words do not count."""
+    x, y = content(a), content(b)
+    shorter = min(x.total(), y.total())
+    return (x & y).total() / shorter if shorter else 0.0
+
+
+def align_steps(before: Sequence[str], after: Sequence[str]) -> list[int | None]:
+    """For each old step, the index of the new step that is its revision, or None.
+
+    This is the best alignment in order, in which paired steps share at least `ALIKE` of their words.
+    """
+    if _work(before, after) > _MOST_WORK:
+        return [None] * len(before)
+    likeness = [[similarity(old, new) for new in after] for old in before]
+    best = [[0.0] * (len(after) + 1) for _ in range(len(before) + 1)]
+    for i in reversed(range(len(before))):
+        for j in reversed(range(len(after))):
+            pair = likeness[i][j] + best[i + 1][j + 1] if likeness[i][j] >= ALIKE else 0.0
+            best[i][j] = max(best[i + 1][j], best[i][j + 1], pair)
+    partners: list[int | None] = [None] * len(before)
+    i = j = 0
+    while i < len(before) and j < len(after):
+        if likeness[i][j] >= ALIKE and best[i][j] == likeness[i][j] + best[i + 1][j + 1]:
+            partners[i] = j
+            i, j = i + 1, j + 1
+        elif best[i][j] == best[i + 1][j]:
+            i += 1
+        else:
+            j += 1
+    return partners
+
+
+def _work(before: Sequence[str], after: Sequence[str]) -> int:
+    """Characters to look at if every step is compared with every other, plus fifty per pair."""
+    return len(after) * sum(map(len, before)) + len(before) * (sum(map(len, after)) + 50 * len(after))
+
+
+def with_lost_steps(before: Sequence[str], after: Sequence[str], *, first: int) -> tuple[list[str], list[str]]:
+    """The revised steps with the lost ones of the `first` old ones put back, and the lost ones.
+
+    An old step without a partner in the alignment is lost, unless a new step that resembles no old one stands at its
+    place (it was reworded), or the new steps hold `ALIKE` of its words besides their partners' (steps were joined).
+    """
+    partners = align_steps(before, after)
+    extra = [content(new) for new in after]
+    for old, partner in zip(before, partners, strict=True):
+        if partner is not None:
+            extra[partner] = extra[partner] - content(old)
+    steps, lost, place = list(after), [], 0
+    novel = [j not in partners and all(similarity(old, after[j]) < ALIKE for old in before) for j in range(len(after))]
+    for i, partner in enumerate(partners):
+        if partner is not None:
+            place = partner + 1
+        elif place < len(after) and novel[place]:
+            place += 1
+        elif i < first and not any(_holds(more, content(before[i])) for more in extra):
+            lost.append(i)
+            steps.insert(place + len(lost) - 1, before[i])
+    return steps, [before[i] for i in lost]
+
+
+def _holds(more: Counter[str], words: Counter[str]) -> bool:
+    return (words & more).total() >= ALIKE * words.total()
