@@ -1,13 +1,10 @@
 """Settings of all tests."""
 
-from collections.abc import Iterator
-
 import pytest
 from hypothesis import HealthCheck, settings
 
 from reground.core.programs import Sandbox
 from tests.adversarial import THOROUGH
-from tests.postgres_server import Postgres, running
 from tests.sandbox.needed import some_sandbox
 
 # A property is about what is computed; how long that takes on a busy machine says nothing about it.
@@ -16,13 +13,6 @@ settings.register_profile(
     "patient", deadline=None, suppress_health_check=[HealthCheck.too_slow], derandomize=not THOROUGH
 )
 settings.load_profile("patient")
-
-
-@pytest.fixture(scope="session")
-def postgres() -> Iterator[Postgres]:
-    """A PostgreSQL server; a test of it skips where there is none."""
-    with running() as server:
-        yield server
 
 
 @pytest.fixture(scope="module")

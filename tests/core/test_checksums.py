@@ -1,4 +1,4 @@
-"""What a disk changes is noticed, in every file that is read back; files from before there were checksums are read."""
+"""What a disk changes is noticed, in every file that is read back; lines and trees without checksums are read too."""
 
 import asyncio
 import contextlib
@@ -149,45 +149,6 @@ async def test_no_flipped_bit_of_the_cache_is_replayed(tmp_path):
         asked += len(model.calls)
         assert said.text == WORDS
     assert asked > FLIPS / 4
-
-
-def old_journal(path):
-    db = sqlite3.connect(path)
-    db.execute(
-        "CREATE TABLE effects (run TEXT, question TEXT, span TEXT, ordinal INTEGER, fingerprint TEXT, result TEXT,"
-        " elapsed REAL)"
-    )
-    db.execute("INSERT INTO effects VALUES ('r', 'q', '/a.0', 0, 'f', 'old', 1.0)")
-    db.execute("PRAGMA user_version=1")
-    db.commit()
-    db.close()
-
-
-async def test_a_journal_without_checksums_is_read_and_goes_on_with_them(tmp_path):
-    path = tmp_path / "j.db"
-    old_journal(path)
-    journals = [SqliteJournal(path), SqliteJournal(path)]
-    await journals[0].append("r", "q", Effect("/a.0", 1, "f", "new", 2.0))
-    for journal in journals:
-        assert [effect.result for effect in journal.load("r", "q").values()] == ["old", "new"]
-        journal.close()
-    sums = sqlite3.connect(path).execute("SELECT sum IS NULL FROM effects").fetchall()
-    assert sums == [(1,), (0,)]
-
-
-async def test_a_cache_without_checksums_is_read_and_goes_on_with_them(tmp_path):
-    ask, path = (Message(role="user", content="q"),), tmp_path / "c.db"
-    cache = Cache(ScriptedModel(["old"]), path)
-    await cache.generate(ask, Sampling())
-    await cache.aclose()
-    db = sqlite3.connect(path)
-    db.execute("ALTER TABLE replies DROP COLUMN sum")
-    db.commit()
-    db.close()
-    cache = Cache(ScriptedModel(["new"]), path)
-    assert (await cache.generate(ask, Sampling()))[0].text == "old"
-    assert (await cache.generate(ask, Sampling(max_tokens=3)))[0].text == "new"
-    await cache.aclose()
 
 
 def test_lines_and_trees_without_checksums_are_read(tmp_path):

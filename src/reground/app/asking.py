@@ -18,7 +18,6 @@ from reground.app.corpora import ANSWERING, check_corpus, check_reranker, corpus
 from reground.app.empty import nothing_said
 from reground.app.identity import identity
 from reground.app.inputs import as_budget, as_corpus, as_form, as_model, as_options
-from reground.app.journals import journals_of
 from reground.app.keywords import spread
 from reground.app.options import Ask
 from reground.app.run_folder import Hold, alone, in_use
@@ -28,6 +27,7 @@ from reground.app.traces import check_trace
 from reground.core.answers import Citation, Sentence, Thought, abstains
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, RegroundError
+from reground.core.journal import SqliteJournal
 from reground.core.language import LanguageModel, Usage
 from reground.core.lines import replace_lines
 from reground.core.method import Method
@@ -249,7 +249,6 @@ def checked(order: Ask) -> Ask:
     catalogue.check_rewriter(rewriter, [method])
     check_reranker(order)
     check_support(order)
-    journals_of(order)
     check_trace(order.trace)
     check_corpus(order.corpus)
     return order
@@ -282,19 +281,23 @@ async def _solved(
     with hold(folder):
         async with alone(folder):
             _write_config(folder, config, budget)
-            kept = await journals_of(order).open(folder / "journal.sqlite", run_id, run_id)
+            journal = SqliteJournal(folder / "journal.sqlite")
             try:
                 if order.fresh:
-                    kept.journal.forget(kept.run)
+                    journal.forget(run_id)
                 run = Run(
-                    run_id=kept.run, question_id="0", journal=kept.journal, budget=budget, observer=order.observer,
-                    seed=order.seed, recorded=await kept.journal.read(kept.run, "0"),
-                )  # fmt: skip
+                    run_id=run_id,
+                    question_id="0",
+                    journal=journal,
+                    budget=budget,
+                    observer=order.observer,
+                    seed=order.seed,
+                )
                 solved = await solve(method, order.question, run, id=run_id, name=order.method)
                 if order.support != "none":
                     solved = await with_support(solved, method, order, check, run)
             finally:
-                kept.journal.close()
+                journal.close()
             return _result(solved, folder / "trajectory.jsonl", order)
 
 

@@ -17,7 +17,7 @@ from reground.app.meanings import field_names
 from reground.app.options_web import Web
 from reground.app.searching import other_retriever
 from reground.core.errors import ConfigurationError, did_you_mean
-from reground.core.journal import fingerprint
+from reground.core.journal import SqliteJournal, fingerprint
 from reground.evaluation.compare import Cell, Configured
 from reground.evaluation.questions import MEASURED
 from reground.evaluation.scaling import cost, scaled, sizes
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from reground.app.options_documents import Documents
     from reground.core.budget import Budget
     from reground.core.evidence import Retriever
-    from reground.core.journals import Journals, Kept
     from reground.core.language import LanguageModel
     from reground.core.method import Method
     from reground.core.programs import Sandbox
@@ -192,7 +191,7 @@ async def open_documents(
 
 
 @contextmanager
-def judged(task: Task, judge: LanguageModel | None, out: Path, journals: Journals) -> Iterator[Task]:
+def judged(task: Task, judge: LanguageModel | None, out: Path) -> Iterator[Task]:
     """The task, with answers rated by a judge model. The ratings have their own journal, beside the run's.
 
     Without a judge, the task itself.
@@ -200,24 +199,20 @@ def judged(task: Task, judge: LanguageModel | None, out: Path, journals: Journal
     from reground.core.run import Run
     from reground.evaluation.tasks.longform import Judge, JudgedTask
 
-    opened: list[Kept] = []
-    opening = asyncio.Lock()  # several answers are judged at once
+    opened: list[SqliteJournal] = []
 
     async def open_run(example: Example, trajectory: Trajectory) -> Run:
-        async with opening:
-            if not opened:
-                opened.append(await journals.open(out / "judge.sqlite", JUDGE, JUDGE))
-        (kept,) = opened
+        if not opened:
+            opened.append(SqliteJournal(out / "judge.sqlite"))
         said = "" if trajectory.answer is None else trajectory.answer.text
         question = fingerprint("judged", trajectory.method, trajectory.id, said)
-        recorded = await kept.journal.read(kept.run, question)
-        return Run(run_id=kept.run, question_id=question, journal=kept.journal, recorded=recorded)
+        return Run(run_id=JUDGE, question_id=question, journal=opened[0])
 
     try:
         yield task if judge is None else JudgedTask(task=task, judge=Judge(model=judge), open_run=open_run)
     finally:
-        for kept in opened:
-            kept.journal.close()
+        for journal in opened:
+            journal.close()
 
 
 def takes(method: str, part: str) -> bool:

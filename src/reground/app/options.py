@@ -28,10 +28,8 @@ DEFAULT_MODEL = "gguf/qwen2.5-coder-1.5b"
 """The smallest model that answers most of the demo's questions; docs/reproduction/reader.md has the measurements."""
 DEFAULT_METHOD = "rag"
 """The cheapest method that none has been shown to beat on small models; docs/reproduction has the measurements."""
-SQLITE = "sqlite"
-"""The journal that is a file in the run's folder."""
 
-_MODEL, _SEARCH, _JOURNAL = ({"panel": title} for title in ("Model", "Search", "Journal"))
+_MODEL, _SEARCH = {"panel": "Model"}, {"panel": "Search"}
 _PYTHON = {"python_only": True}
 
 AnyModel = str | LanguageModel | Callable[[str], str | Awaitable[str]]
@@ -74,20 +72,6 @@ class Fresh:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recorded:
-    """Where the calls of a run are recorded."""
-
-    journal: str | None = field(default=None, repr=False, metadata={"metavar": "URL", **_JOURNAL})
-    """Where every call is recorded: sqlite, a file in the run's folder, or postgresql://USER@HOST:PORT/DATABASE, which
-    runs on many machines share (extra postgres); by default REGROUND_JOURNAL, then sqlite. Leave the password to
-    PGPASSWORD or ~/.pgpass."""
-
-    journal_run: str | None = field(default=None, metadata={"metavar": "NAME", **_JOURNAL})
-    """The run's name in PostgreSQL, by which another folder or machine takes it up; by default one that no other folder
-    has, kept in the run's folder."""
-
-
-@dataclass(frozen=True, kw_only=True)
 class Work(ModelName, Language, Reranking):
     """The model, the documents, the settings and the budget."""
 
@@ -124,7 +108,7 @@ class Planning(Work):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ask(MethodName, Planning, Rewriter, Fresh, Web, Recorded):
+class Ask(MethodName, Planning, Rewriter, Fresh, Web):
     """The options of `ask`."""
 
     question: str = field(kw_only=False, metadata={"argument": True})

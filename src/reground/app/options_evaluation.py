@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
-from reground.app.options import Benchmark, Data, MethodName, Planning, Recorded, Rewriter
+from reground.app.options import Benchmark, Data, MethodName, Planning, Rewriter
 from reground.app.options_cluster import Cluster
 from reground.app.options_web import Web
 from reground.core.budget import Budget
@@ -35,7 +35,7 @@ class Baseline:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Measuring(Benchmark, Planning, Questions, Rewriter, Results, Web, Recorded, Cluster):
+class Measuring(Benchmark, Planning, Questions, Rewriter, Results, Web, Cluster):
     """The options that `eval` and `compare` share."""
 
     task: str = field(default="", metadata={"short": "-t"})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from reground.app.options import SQLITE, Ask
+from reground.app.options import Ask
 from reground.app.options_serving import Offering
 
 _HIDDEN = {"python_only": True}
@@ -32,10 +32,6 @@ class Chat(Ask):
     question: str = field(default="", metadata=_HIDDEN)
 
     fresh: bool = field(default=False, metadata=_HIDDEN)
-
-    journal: str | None = field(default=SQLITE, repr=False, metadata=_HIDDEN)
-
-    journal_run: str | None = field(default=None, metadata=_HIDDEN)
 
     conversation: Path | None = None
     """Keep the conversation in this JSONL file; by default in a new file in the user's state folder."""

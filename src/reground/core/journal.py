@@ -20,7 +20,6 @@ from typing import Protocol
 from reground.core.errors import JournalError
 
 SCHEMA_VERSION = 2
-"""Version 1 had no `sum`. Its rows are still read, and new rows in such a file get one."""
 _log = logging.getLogger(__name__)
 
 
@@ -62,10 +61,6 @@ class Journal(Protocol):
         """Everything recorded for one question."""
         ...
 
-    async def read(self, run: str, question: str) -> dict[tuple[str, int], Effect]:
-        """What `load` gives; where it has to wait for another machine, the event loop goes on meanwhile."""
-        ...
-
     async def append(self, run: str, question: str, effect: Effect) -> None:
         """Return when the effect would survive the process."""
         ...
@@ -80,10 +75,6 @@ class MemoryJournal:
     def load(self, run: str, question: str) -> dict[tuple[str, int], Effect]:
         """Everything recorded for one question."""
         return dict(self.effects.get((run, question), {}))
-
-    async def read(self, run: str, question: str) -> dict[tuple[str, int], Effect]:
-        """What `load` gives."""
-        return self.load(run, question)
 
     async def append(self, run: str, question: str, effect: Effect) -> None:
         """Keep the effect for as long as this object lives."""
@@ -114,15 +105,13 @@ class SqliteJournal:
         self._db.execute("PRAGMA journal_mode=WAL")
         self._db.execute("PRAGMA synchronous=NORMAL")
         (version,) = self._db.execute("PRAGMA user_version").fetchone()
-        if not 0 <= version <= SCHEMA_VERSION:
+        if version not in (0, SCHEMA_VERSION):  # 0: a new file
             raise JournalError(f"{self.path} is a journal of format {version}; this reground reads {SCHEMA_VERSION}")
         self._db.text_factory = as_written
         self._db.execute(
             "CREATE TABLE IF NOT EXISTS effects (run TEXT, question TEXT, span TEXT, ordinal INTEGER, fingerprint TEXT,"
             " result TEXT, elapsed REAL, sum TEXT)"
         )
-        if version == 1:
-            add_column(self._db, "effects", "sum")
         self._db.execute("CREATE INDEX IF NOT EXISTS effects_of ON effects (run, question)")
         self._db.execute(f"PRAGMA user_version={SCHEMA_VERSION}")
 
@@ -140,7 +129,7 @@ class SqliteJournal:
                 span, ordinal, fingerprint_, result, elapsed = values
                 effect = Effect(span, ordinal, fingerprint_, result, elapsed, f"{self.path}, row {row}")
                 place = effect.span, effect.ordinal
-                if mark is None or mark == checksum(run, question, *values):
+                if mark == checksum(run, question, *values):
                     effects[place] = effect
                     damaged.pop(place, None)  # it was asked again
                 else:
@@ -149,10 +138,6 @@ class SqliteJournal:
             return effects
         except sqlite3.Error as error:
             raise JournalError(f"cannot read the journal {self.path}: {error}") from error
-
-    async def read(self, run: str, question: str) -> dict[tuple[str, int], Effect]:
-        """What `load` gives; a file on this machine makes nobody wait."""
-        return self.load(run, question)
 
     def _name(self, damaged: Iterable[int]) -> None:
         for row in damaged:
@@ -208,13 +193,3 @@ class SqliteJournal:
         if self._waiting:
             self._flush()
         self._db.close()
-
-
-def add_column(db: sqlite3.Connection, table: str, name: str) -> None:
-    """Add a column of text to an older file's table, unless another process has just done so."""
-    if name not in [row[1] for row in db.execute(f"PRAGMA table_info({table})")]:
-        try:
-            db.execute(f"ALTER TABLE {table} ADD COLUMN {name} TEXT")
-        except sqlite3.OperationalError as error:
-            if "duplicate column" not in str(error):
-                raise

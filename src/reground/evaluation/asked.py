@@ -7,7 +7,7 @@ from typing import Protocol
 
 from reground.core.budget import Budget
 from reground.core.events import Observer
-from reground.core.journal import Effect, Journal
+from reground.core.journal import Journal
 from reground.core.method import Method
 from reground.core.run import Run
 from reground.core.solve import Solved, solve
@@ -15,7 +15,7 @@ from reground.evaluation.progress import Tell
 from reground.evaluation.task import Example
 
 RUN_ID = "eval"
-"""A run's name in a journal that is its folder's alone."""
+"""A run's name in the journal of its folder."""
 
 
 @dataclass(frozen=True)
@@ -48,18 +48,8 @@ class Elsewhere(Protocol):
         ...
 
 
-async def solve_here(
-    method: Method,
-    asked: Asked,
-    journal: Journal,
-    observer: Observer | None = None,
-    *,
-    recorded: dict[tuple[str, int], Effect] | None = None,
-) -> Solved:
-    """Answer a question in this process. What the journal has recorded of it is replayed.
-
-    recorded: that, where it has been read already.
-    """
+async def solve_here(method: Method, asked: Asked, journal: Journal, observer: Observer | None = None) -> Solved:
+    """Answer a question in this process. What the journal has recorded of it is replayed."""
     run = Run(
         run_id=asked.run,
         question_id=asked.id,
@@ -68,6 +58,5 @@ async def solve_here(
         observer=observer,
         seed=asked.seed,
         hidden=asked.hidden,
-        recorded=recorded,
     )
     return await solve(method, asked.question, run, id=asked.id, name=asked.method)

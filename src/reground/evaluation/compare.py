@@ -10,14 +10,13 @@ from pathlib import Path
 from typing import Literal
 
 from reground.core.errors import CapabilityError, ConfigurationError, SandboxUnavailable
-from reground.core.journals import Journals
 from reground.core.language import Value
 from reground.core.method import Method
 from reground.core.programs import Sandbox
 from reground.evaluation.asked import Elsewhere
 from reground.evaluation.progress import Progress
 from reground.evaluation.results import check_run, read_stored, write_text
-from reground.evaluation.runner import IN_FOLDERS, EvalSettings, RunResult, configuration, evaluate
+from reground.evaluation.runner import EvalSettings, RunResult, configuration, evaluate
 from reground.evaluation.task import Task
 
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*([km]?)")
@@ -126,7 +125,6 @@ async def compare(
     baseline: str,
     sandbox: Sandbox | None = None,
     observer: CellObserver | None = None,
-    journals: Journals = IN_FOLDERS,
 ) -> CompareResult:
     """Run every cell, or resume the unfinished ones.
 
@@ -149,7 +147,6 @@ async def compare(
                 sandbox=sandbox,
                 observer=watch,
                 elsewhere=ready.elsewhere,
-                journals=journals,
             )
             result.runs[cell.label] = run
         except (CapabilityError, SandboxUnavailable) as error:

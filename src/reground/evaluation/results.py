@@ -2,7 +2,7 @@
 
     config.json         the configuration: task, data, method, model, budget, seed, ids, limit, repeats
     versions.json       the versions of Python and the libraries
-    journal.sqlite      every effect, so that no call is paid twice; or journal.json, which says where it is elsewhere
+    journal.sqlite      every effect, so that no call is paid twice
     trajectories.jsonl  one line per question and repeat: the whole trajectory
     scores.jsonl        one line per question and repeat: every metric's value and reason, usage, seconds, failure
     summary.json        means, intervals, cost
@@ -46,10 +46,7 @@ NEWER = frozenset(
 """Fields that older run folders may lack; a missing field agrees with any value."""
 _LIBRARIES = ("pydantic", "aiohttp", "tantivy", "xllamacpp", "numpy", "math-verify", "torch", "transformers", "lancedb")
 _OURS = frozenset(
-    {
-        *("config.json", "versions.json", "journal.sqlite", "journal.json"),
-        *("trajectories.jsonl", "scores.jsonl", "summary.json"),
-    }
+    ("config.json", "versions.json", "journal.sqlite", "trajectories.jsonl", "scores.jsonl", "summary.json")
 )
 
 V = TypeVar("V", bound=Value)

@@ -28,24 +28,22 @@ from reground.core.errors import (
     StorageError,
     TransientModelError,
 )
-from reground.core.journal import fingerprint
-from reground.core.journals import InFolders, Journals, Kept
+from reground.core.journal import SqliteJournal, fingerprint
 from reground.core.method import Method
 from reground.core.programs import Sandbox
 from reground.core.solve import Solved
 from reground.core.trajectory import Trajectory
 from reground.evaluation import before_checks, faithfulness
-from reground.evaluation.asked import RUN_ID, Asked, Elsewhere, solve_here
+from reground.evaluation.asked import Asked, Elsewhere, solve_here
 from reground.evaluation.progress import Progress, Tracker
 from reground.evaluation.questions import Questions
 from reground.evaluation.records import Record, RunConfig, Summary
-from reground.evaluation.results import MAY_GROW, RunFolder, open_run
+from reground.evaluation.results import RunFolder, open_run
 from reground.evaluation.selection import select
 from reground.evaluation.stages import stages_of
 from reground.evaluation.summary import summarise
 from reground.evaluation.task import Example, Score, Task, hidden_documents
 
-IN_FOLDERS = InFolders()
 ANSWER_CHARACTERS = 300
 LABEL_CHARACTERS = 80
 FATAL = (
@@ -145,7 +143,6 @@ async def evaluate(
     sandbox: Sandbox | None = None,
     observer: Callable[[Progress], None] | None = None,
     elsewhere: Elsewhere | None = None,
-    journals: Journals = IN_FOLDERS,
 ) -> RunResult:
     """Run a method on a task, or resume an interrupted run.
 
@@ -153,24 +150,17 @@ async def evaluate(
     run. Raises ConfigurationError when `out` contains another run, DataError when a file in it is broken.
 
     elsewhere: answers the questions in place of `method`, in other processes; they are scored and recorded here.
-    journals: where the run's journal is; by default in `out`.
     """
     if settings.repeats < 1 or settings.concurrency < 1 or (settings.limit is not None and settings.limit < 1):
         raise ConfigurationError("limit, repeats and concurrency must be at least 1")
     jobs = [_Job(example, repeat) for repeat in range(settings.repeats) for example in choose(task, settings)]
     with open_run(out, configuration(task, settings)) as folder:
-        kept = await journals.open(folder.journal, RUN_ID, identity(folder.config))
-        session = _Session(task, method, settings, folder, kept, sandbox, elsewhere)
+        session = _Session(task, method, settings, folder, sandbox, elsewhere)
         try:
             await session.run(jobs, observer)
         finally:
             summary = session.close(len(jobs))
         return RunResult(out, folder.config, list(session.records.values()), summary, folder.notices)
-
-
-def identity(config: RunConfig) -> str:
-    """What tells a run from others of the same name in a shared journal. Limit and repeats may grow."""
-    return fingerprint("run", config.model_dump_json(exclude=set(MAY_GROW)))
 
 
 @dataclass(frozen=True)
@@ -192,13 +182,12 @@ class _Session:
         method: Method,
         settings: EvalSettings,
         folder: RunFolder,
-        kept: Kept,
         sandbox: Sandbox | None,
         elsewhere: Elsewhere | None,
     ) -> None:
         self._task, self._method, self._settings = task, method, settings
         self._folder, self._sandbox, self._elsewhere = folder, sandbox, elsewhere
-        self._journal, self._run = kept.journal, kept.run
+        self._journal = SqliteJournal(folder.journal)
         self._fatal: Exception | None = None
         self.records: dict[str, Record] = {}
 
@@ -281,12 +270,9 @@ class _Session:
     async def _solve(self, job: _Job, tracker: Tracker) -> Solved:
         settings = self._settings
         hidden = hidden_documents(self._task, job.example)
-        asked = Asked(
-            job.id, job.example.question, settings.method, settings.budget, settings.seed, hidden, run=self._run
-        )
+        asked = Asked(job.id, job.example.question, settings.method, settings.budget, settings.seed, hidden)
         if self._elsewhere is None:
-            watch, recorded = partial(tracker.watch, job.id), await self._journal.read(self._run, job.id)
-            solved = await solve_here(self._method, asked, self._journal, watch, recorded=recorded)
+            solved = await solve_here(self._method, asked, self._journal, partial(tracker.watch, job.id))
         else:
             solved = await self._elsewhere.solve(asked, self._journal, partial(tracker.count, job.id))
         about: dict[str, JsonValue] = {"task": self._task.name, "example": job.example.id, "repeat": job.repeat}

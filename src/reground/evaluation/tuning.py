@@ -14,13 +14,12 @@ from pathlib import Path
 from pydantic import Field, JsonValue, model_validator
 
 from reground.core.errors import CapabilityError, SandboxUnavailable
-from reground.core.journals import Journals
 from reground.core.language import Value
 from reground.core.programs import Sandbox
 from reground.evaluation.compare import Cell, Configured
 from reground.evaluation.progress import Progress
 from reground.evaluation.results import read_stored, write_text
-from reground.evaluation.runner import IN_FOLDERS, evaluate
+from reground.evaluation.runner import evaluate
 from reground.evaluation.task import Task
 
 FOLDER = "tuning"
@@ -100,7 +99,6 @@ async def tune(
     sandbox: Sandbox | None = None,
     observer: Callable[[Cell, int, Progress], None] | None = None,
     on_plan: Callable[[Cell, Sequence[int]], None] = lambda cell, sizes: None,
-    journals: Journals = IN_FOLDERS,
 ) -> dict[Cell, int]:
     """Run candidates on `questions` questions of the task. Returns each cell's index of the best one.
 
@@ -124,7 +122,7 @@ async def tune(
                 on_plan(cell, order)
                 index = order[len(trials)]
                 ready = several[index].configured
-                trials.append(await _try(task, cell, index, ready, out, questions, sandbox, observer, journals))
+                trials.append(await _try(task, cell, index, ready, out, questions, sandbox, observer))
                 used = max(used, trials[-1].tokens / max(1, several[index].expected))  # a limit may have ended it
                 order = planned(cell, several, used, order[: len(trials)])
         except (CapabilityError, SandboxUnavailable):
@@ -161,7 +159,6 @@ async def _try(
     questions: int,
     sandbox: Sandbox | None,
     observer: Callable[[Cell, int, Progress], None] | None,
-    journals: Journals,
 ) -> Trial:
     def watch(progress: Progress) -> None:
         if observer is not None:
@@ -177,7 +174,6 @@ async def _try(
         sandbox=sandbox,
         observer=watch,
         elsewhere=candidate.elsewhere,
-        journals=journals,
     )
     summary = run.summary
     return Trial(

@@ -12,7 +12,7 @@ from reground.app.cli import _common as common
 from reground.app.cli.codes import EXIT_FAILED_QUESTIONS
 from reground.app.cli.flags import flattened
 from reground.app.cli.offering import found_words, is_model_named, offered_instead
-from reground.app.options import DEFAULT_MODEL, SQLITE, Ask, Demo, Json
+from reground.app.options import DEFAULT_MODEL, Ask, Demo, Json
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -126,7 +126,6 @@ def _answered(order: Demo, question: str, method: str, err: Console, *, phrase: 
             form="phrase" if phrase else None,
             settings=_settings(method),
             fresh=order.fresh,
-            journal=SQLITE,
             observer=progress.on_event,
             on_index=progress.on_index,
             on_report=progress.on_report,
@@ -179,7 +178,6 @@ def _job(order: Demo, methods: Sequence[str], *, quiet: bool) -> Job:
         model=order.model,
         model_options=order.model_options,
         settings=settings,
-        journal=SQLITE,
     )
     where = filter(None, ("demo", methods[-1], order.model, order.model_options.base_url))
     return Job(measuring, cells_of(methods, [None]), runs_dir() / slug(*where), MEMORY, quiet)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from reground.app.options_evaluation import Measuring
-    from reground.core.journals import Journals
     from reground.evaluation.compare import Cell
     from reground.evaluation.runner import EvalSettings
 
@@ -31,13 +30,6 @@ class Job:
     def methods(self) -> list[str]:
         """The methods of all cells, without duplicates."""
         return list(dict.fromkeys(cell.method for cell in self.cells))
-
-    @property
-    def journals(self) -> Journals:
-        """Where the journals of the runs are. Raises ConfigurationError, MissingExtra."""
-        from reground.app.journals import journals_of
-
-        return journals_of(self.order)
 
     @property
     def base(self) -> EvalSettings:

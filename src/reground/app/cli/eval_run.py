@@ -34,7 +34,6 @@ def go(job: Job) -> None:
     from reground.app.cli.eval_costs import confirm, estimate_table, estimates
     from reground.app.corpora import check_corpus
     from reground.app.evaluating import settings_by_method
-    from reground.app.journals import journals_of
     from reground.evaluation.tasks import load_task
 
     order = job.order
@@ -45,7 +44,6 @@ def go(job: Job) -> None:
     for spec in filter(None, (order.model, order.rewriter, order.judge)):
         catalogue.provider_module(spec)
     check_corpus(order.corpus)  # wrong names and paths are refused before a model is downloaded
-    journals_of(order)  # a wrong address is refused before anything is read
     settings_by_method(order.settings, job.methods)
     task = load_task(order.task, order.data)
     tasks = [task, *_tuning_task(job, task)]
@@ -133,7 +131,6 @@ async def _tune(bench: Bench, job: Job, err: Console, pool: Pool | None) -> dict
             sandbox=bench.sandbox,
             observer=lambda cell, index, now: progress.on_progress((cell, index), now),
             on_plan=on_plan,
-            journals=job.journals,
         )
 
 
@@ -160,7 +157,6 @@ async def _run_cells(
                 baseline=job.baseline,
                 sandbox=bench.sandbox,
                 observer=tell,
-                journals=job.journals,
             )
         ((cell, one),) = ready.items()
         run = await evaluate(
@@ -171,7 +167,6 @@ async def _run_cells(
             sandbox=bench.sandbox,
             observer=partial(tell, 0),
             elsewhere=one.elsewhere,
-            journals=job.journals,
         )
         return CompareResult({cell.label: run})
 

@@ -110,10 +110,9 @@ async def open_benches(
     from reground.app.asking import close, critic_models, open_critics
     from reground.app.cli.progress import AskProgress
     from reground.app.evaluating import judged, open_bench, settings_by_method
-    from reground.app.journals import journals_of
     from reground.core.daemons import in_daemon
 
-    options, journals = order.model_options, journals_of(order)
+    options = order.model_options
     settings = settings_by_method(order.settings, methods)
     named = {role: getattr(order, role, None) for role in ("model", "judge", "rewriter")}
     models: dict[str, LanguageModel] = {}
@@ -129,7 +128,7 @@ async def open_benches(
         benches = []
         for task in tasks:
             bench = await open_bench(
-                opened.enter_context(judged(task, models.get("judge"), out, journals)),
+                opened.enter_context(judged(task, models.get("judge"), out)),
                 order,
                 methods,
                 models,

@@ -82,10 +82,6 @@ class SentJournal:
         """What the command had recorded of the question when it sent it."""
         return dict(self._recorded)
 
-    async def read(self, run: str, question: str) -> dict[tuple[str, int], Effect]:
-        """What `load` gives."""
-        return self.load(run, question)
-
     async def append(self, run: str, question: str, effect: Effect) -> None:
         """Return when the effect is in the command's journal."""
         await self._outbox.put(self._ticket, effect)

@@ -175,7 +175,7 @@ class Pool:
             ticket = next(self._tickets)
             hand = await self._free(ticket, _Carried(asked, journal, told))
             try:
-                recorded = tuple((await journal.read(asked.run, asked.id)).values())
+                recorded = tuple(journal.load(asked.run, asked.id).values())
                 done = await hand.solve(Question(ticket, place, identity, asked, recorded))
             except Lost as why:
                 lost = why

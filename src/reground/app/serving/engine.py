@@ -15,7 +15,7 @@ from reground.app import catalogue
 from reground.app.asking import Result, answer, close, open_critics
 from reground.app.corpora import ANSWERING, check_corpus, check_reranker, corpus_retriever, reranked
 from reground.app.evaluating import settings_by_method
-from reground.app.options import SQLITE, Ask
+from reground.app.options import Ask
 from reground.app.options_serving import Serve
 from reground.app.run_folder import in_use
 from reground.app.searching import other_retriever
@@ -167,7 +167,6 @@ class Engine:
                 seed=seed,
                 form=form,
                 home=home,
-                journal=SQLITE,
             )
             # Other conversations may have come to the same question; its run is one, so it is answered once.
             async with self._alone(fingerprint("answered", offer.name, str(seed), str(form), limited, question)):

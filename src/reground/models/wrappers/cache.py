@@ -12,7 +12,7 @@ from typing import Annotated
 from pydantic import Field, TypeAdapter, ValidationError
 
 from reground.core.errors import ConfigurationError, RegroundError
-from reground.core.journal import add_column, as_written, checksum, fingerprint
+from reground.core.journal import as_written, checksum, fingerprint
 from reground.core.language import LanguageModel, Message, Reply, Sampling, Usage
 from reground.models.wrappers.base import Wrapper
 
@@ -44,7 +44,6 @@ class Cache(Wrapper):
             self._db.execute(
                 "CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, replies TEXT, sum TEXT) WITHOUT ROWID"
             )
-            add_column(self._db, "replies", "sum")
         except (sqlite3.Error, OSError) as error:
             raise ConfigurationError(f"cannot open the cache {path}: {error}") from error
 
@@ -89,7 +88,7 @@ class Cache(Wrapper):
             row = self._db.execute("SELECT replies, sum FROM replies WHERE key=?", (key,)).fetchone()
             if row is None:
                 return None
-            if row[1] is not None and row[1] != checksum(key, row[0]):
+            if row[1] != checksum(key, row[0]):
                 _log.warning("the cache %s cannot be read at key %s: its checksum does not match", self.path, key)
                 return None
             return _REPLIES.validate_json(row[0])

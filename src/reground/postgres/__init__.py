@@ -1,1 +1,0 @@
-"""A journal in PostgreSQL, which the runs of many machines share."""
