@@ -762,6 +762,17 @@ async def test_a_run_that_goes_on_draws_what_it_would_have_drawn():
     assert resumed == whole
 
 
+async def test_of_more_replies_than_were_asked_for_the_first_are_given():
+    class Generous(ScriptedModel):
+        async def generate(self, messages, sampling, /):
+            return [*await super().generate(messages, sampling), Reply(text="one too many")]
+
+    run = Run()
+    for n in (1, 2):
+        replies = await run.generate(Generous(["a", "b"]), "Hm?", name="x", sampling=Sampling(n=n, temperature=1.0))
+        assert [reply.text for reply in replies] == ["a", "b"][:n]
+
+
 async def test_greedy_calls_and_those_with_a_seed_of_their_own_are_left_alone():
     model, run = ScriptedModel(["one", "two"]), Run(seed=3)
     await run.generate(model, "Hm?", name="greedy", sampling=Sampling(temperature=0))

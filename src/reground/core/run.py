@@ -197,6 +197,7 @@ class Run(Recording):
         if replies and all(lacks_room(reply, wanted) for reply in replies):
             replies = await self._with_room(call, mark, replies)
         given = [reply for reply in replies if not is_all_thought(reply)] or list(replies)
+        given = given[: wanted.n]  # a server or a damaged record may have more
         if wanted.logprobs and logprobs == "needed" and any(reply.token_logprobs is None for reply in given):
             raise CapabilityError(
                 f"{model.name} gave no log-probabilities, which this method needs; choose a model or a server that does"
