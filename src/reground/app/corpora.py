@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from reground.core.errors import ConfigurationError, DataError, IndexBusy
 from reground.core.places import expanded, indexes_dir
-from reground.retrieval.stores import address_of
 
 if TYPE_CHECKING:
     from reground.app.options_documents import Reranking
@@ -53,7 +52,6 @@ async def corpus_retriever(
 ) -> Retriever:
     """Return a retriever over `corpus`: a retriever unchanged, an index opened, documents indexed into the cache.
 
-    An index may lie on object storage (s3://bucket/prefix); its newest version is then brought into the cache.
     Every call updates the cached index and reads only what has changed. While another process updates it, this call
     waits. `language` is the language of the documents, "en" by default; an existing index must have been built with it.
     `retrieval` is the preset that says how to index, where `settings` do not; an existing index must be of its kind.
@@ -176,8 +174,6 @@ def _open(
 ) -> Retriever:
     from reground.retrieval.index import build_index, open_index
 
-    if (address := address_of(path)) is not None:
-        return _suiting(_pulled(address, on_index, on_report), address, language, retrieval)
     check_corpus(path)
     path = expanded(path)
     if is_index(path):
@@ -191,30 +187,7 @@ def _open(
     return open_index(out)
 
 
-def _pulled(
-    address: str, on_index: Callable[[Progress], None], on_report: Callable[[IndexReport], None] | None
-) -> IndexRetriever:
-    from reground.retrieval.index import open_index
-    from reground.retrieval.remote import pull
-    from reground.retrieval.settings import IndexReport
-
-    pulled = pull(address, progress=on_index)
-    index = open_index(pulled.path)
-    if on_report is not None and pulled.note:
-        made = index.manifest
-        on_report(
-            IndexReport(
-                path=pulled.path,
-                name=index.name,
-                documents=made.documents,
-                passages=made.passages,
-                notes=(pulled.note,),
-            )
-        )
-    return index
-
-
-def _suiting(index: IndexRetriever, place: object, language: str | None, retrieval: str | None) -> IndexRetriever:
+def _suiting(index: IndexRetriever, place: Path, language: str | None, retrieval: str | None) -> IndexRetriever:
     """The index, if it is of the language and the kind that are asked for. Raises ConfigurationError."""
     from reground.text.languages import language_code
 
@@ -233,15 +206,15 @@ def _suiting(index: IndexRetriever, place: object, language: str | None, retriev
 
 
 def is_index(corpus: Path) -> bool:
-    """Whether a corpus is an index, here or on object storage, and not documents."""
+    """Whether a corpus is an index, and not documents."""
     from reground.retrieval.folder import holds_index
 
-    return address_of(corpus) is not None or holds_index(expanded(corpus))
+    return holds_index(expanded(corpus))
 
 
 def folder_of(corpus: object) -> Path | None:
-    """The folder or file on this machine that was given as the corpus; None for an address, a retriever or nothing."""
-    return expanded(corpus) if isinstance(corpus, str | Path) and address_of(corpus) is None else None
+    """The folder or file that was given as the corpus; None for a retriever or nothing."""
+    return expanded(corpus) if isinstance(corpus, str | Path) else None
 
 
 def default_settings(retrieval: str | None = None) -> IndexSettings:

@@ -78,8 +78,8 @@ class Work(ModelName, Language, Reranking):
     corpus: Path | str | Retriever | Sequence[str | Path | Passage] | None = field(
         default=None, metadata={"short": "-c"}
     )
-    """A folder of documents, a JSONL file, or an index, which may lie on object storage (s3://BUCKET/PREFIX). In Python
-    also your own Retriever, or a list of texts, passages and paths."""
+    """A folder of documents, a JSONL file, or an index. In Python also your own Retriever, or a list of texts, passages
+    and paths."""
 
     settings: Mapping[str, object] | None = field(default=None, metadata={"name": "--set", "metavar": "KEY=VALUE"})
     """A setting of the method, e.g. k=3; `reground methods NAME` lists them. May be repeated. A value set here is never
@@ -227,12 +227,7 @@ class Index(Language, Data, Served):
     """A folder of documents, a JSONL file or a BEIR folder."""
 
     out: Path | None = field(default=None, metadata={"short": "-o"})
-    """The folder for the index. With --report or --push it may be left out: the index that `ask` keeps is brought up to
-    date."""
-
-    push: str | None = field(default=None, metadata={"metavar": "ADDRESS"})
-    """Then upload the index to object storage, s3://BUCKET/PREFIX, for --corpus on other machines (extra s3). Keys come
-    from the environment, such as AWS_ACCESS_KEY_ID."""
+    """The folder for the index. With --report it may be left out: the index that `ask` keeps is brought up to date."""
 
     report: bool = False
     """List every file that was not read, or only in part, and why."""

@@ -46,4 +46,4 @@ class Documents(Language, Reranking):
     """The documents of a benchmark, given by path."""
 
     corpus: Path | None = field(default=None, metadata={"short": "-c"})
-    """Documents, or an index here or at s3://BUCKET/PREFIX; the task's own corpus by default."""
+    """Documents or an index; the task's own corpus by default."""

@@ -24,8 +24,8 @@ class Offering(Language, Reranking, Web):
     """provider/model; see `reground models`. May be repeated; the first is the default."""
 
     corpus: list[str] | None = field(default=None, metadata={"short": "-c", "metavar": "[NAME=]PATH"})
-    """A folder of documents, a JSONL file, or an index here or at s3://BUCKET/PREFIX, and the name that it is offered
-    by: docs=./handbook; by default the folder's own. May be repeated; the first is the default."""
+    """A folder of documents, a JSONL file, or an index, and the name that it is offered by: docs=./handbook; by default
+    the folder's own. May be repeated; the first is the default."""
 
     settings: Mapping[str, object] = field(default_factory=dict, metadata={"name": "--set", "metavar": "KEY=VALUE"})
     """A setting of the methods that have it, e.g. k=3, or of one method: rag.k=3. May be repeated."""

@@ -40,7 +40,7 @@ class Searched(Documents, Web):
     """What is searched: documents or the web."""
 
     corpus: Path | None = field(default=None, metadata={"short": "-c"})
-    """A folder of documents, a JSONL file, or an index here or at s3://BUCKET/PREFIX."""
+    """A folder of documents, a JSONL file, or an index."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -325,11 +325,11 @@ def clean(path: Path, making: str = "") -> None:
             return
     for folder in path.glob(_PREFIX + "*"):
         kept = (current, making, unfinished.generation if unfinished is not None else "")
-        if folder.name not in kept and not is_held(folder):
+        if folder.name not in kept and not _is_held(folder):
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def is_held(folder: Path) -> bool:
+def _is_held(folder: Path) -> bool:
     """Whether a reader holds a generation's folder."""
     try:
         handle = os.open(folder / LOCK, os.O_RDWR | os.O_CLOEXEC)

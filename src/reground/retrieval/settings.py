@@ -78,7 +78,6 @@ class Progress(Value):
     have to be read, and how many of them are behind.
     listed: the files found so far, while they are being listed. writing: all is read, and is being written out.
     waiting: nothing is read yet, because another process builds the same index.
-    transfer: what is downloaded or uploaded; `size` and `done` are then its bytes.
     """
 
     documents: int = 0
@@ -93,7 +92,6 @@ class Progress(Value):
     listed: int = 0
     writing: bool = False
     waiting: bool = False
-    transfer: str = ""
 
     @property
     def share(self) -> float:

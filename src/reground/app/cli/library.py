@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import shlex
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, cast
 
@@ -36,49 +36,26 @@ models_app = typer.Typer(
 def index(order: Index, output: Json) -> None:
     """Index documents, or update an index. An update reads only what has changed.
 
-    Example:  reground index docs/ --out docs.idx --chunk-tokens 400   ·   reground index docs/ --push s3://bucket/docs
+    Example:  reground index docs/ --out docs.idx --chunk-tokens 400
     """
     from reground.app.cli.progress import AskProgress
     from reground.app.corpora import stoppable
     from reground.retrieval.index import build_index
-    from reground.retrieval.remote import Pushed, check_address, push
     from reground.retrieval.settings import Progress
 
     settings, out = _settings(order)
     cleaner = _decontaminator(order.decontaminate, order.data) if order.decontaminate else None
-    address = None if order.push is None else _pushable(order.push)
     console, err = common.consoles()
 
-    def work(watch: Callable[[Progress], None]) -> tuple[IndexReport, Pushed | None]:
-        if address is not None:
-            check_address(address)
-        report = build_index(order.source, out, settings, progress=watch, decontaminate=cleaner)
-        return report, None if address is None else push(out, address, progress=watch)
+    def work(watch: Callable[[Progress], None]) -> IndexReport:
+        return build_index(order.source, out, settings, progress=watch, decontaminate=cleaner)
 
     with AskProgress(err, shown=True) as progress:
-        report, pushed = asyncio.run(stoppable(work, progress.on_index))
+        report = asyncio.run(stoppable(work, progress.on_index))
     if output.as_json:
-        _print_json(report.model_dump(mode="json") | ({} if pushed is None else {"pushed": asdict(pushed)}))
-        return
-    _show_report(console, report, whole=order.report)
-    if pushed is not None:
-        console.print(
-            f"version {pushed.version} is at {pushed.address} "
-            f"({pushed.sent} of {pushed.files} files sent, {pushed.sent_bytes / 1e6:.1f} MB)",
-            markup=False,
-            soft_wrap=True,
-        )
-
-
-def _pushable(given: str) -> str:
-    """An address to push to. Raises ConfigurationError for anything else."""
-    from reground.core.errors import ConfigurationError
-    from reground.retrieval.stores import address_of
-
-    address = address_of(given)
-    if address is None:
-        raise ConfigurationError("--push takes an address on object storage: s3://BUCKET/PREFIX")
-    return address
+        _print_json(report.model_dump(mode="json"))
+    else:
+        _show_report(console, report, whole=order.report)
 
 
 def _settings(order: Index) -> tuple[IndexSettings, Path]:
@@ -87,15 +64,12 @@ def _settings(order: Index) -> tuple[IndexSettings, Path]:
     from reground.core.errors import ConfigurationError
     from reground.core.places import expanded
     from reground.retrieval.settings import IndexSettings
-    from reground.retrieval.stores import address_of
 
     language = order.language or IndexSettings.language
     if is_index(order.source):  # its own files would be read as documents
         raise ConfigurationError(f"{order.source} is an index: give the documents that it was made of")
-    if order.out is not None and address_of(order.out) is not None:
-        raise ConfigurationError("--out is a folder on this machine; --push uploads the index that is in it")
     if order.out is None:
-        if not order.report and order.push is None:
+        if not order.report:
             raise ConfigurationError("give a folder for the index: --out INDEX (or --report, to list what is not read)")
         if any(getattr(order, name) != getattr(Index, name) for name in _OWN):
             raise ConfigurationError("--kind, --embedder, --chunk-tokens and --overlap need an index of its own: --out")

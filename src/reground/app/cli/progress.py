@@ -60,9 +60,6 @@ class AskProgress(LiveLine):
         if progress.waiting:
             self._doing = "waiting for another process that builds this index"
             return
-        if progress.transfer:
-            self.on_pull(progress.transfer, progress.done, progress.size or None)
-            return
         self._doing = self._indexing(progress)
         if self._plain and time.monotonic() >= self._next_line:
             self._print(plain(self._doing).plain)
@@ -93,7 +90,7 @@ class AskProgress(LiveLine):
             self._console.print(plain(note, "yellow"), soft_wrap=True)
 
     def on_pull(self, what: str, done: int, total: int | None) -> None:
-        """Show the progress of a download or an upload."""
+        """Show the progress of a download."""
         size = f"{done / 1e6:.0f}" + (f" of {total / 1e6:.0f}" if total else "") + " MB"
         if self._plain and not self._doing.startswith(what):
             self._print(f"{what} ...")
