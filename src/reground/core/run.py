@@ -23,7 +23,7 @@ from reground.core.errors import (
 )
 from reground.core.events import Observer
 from reground.core.evidence import Found, Passage, Retriever, Skipped
-from reground.core.journal import Effect, Journal, MemoryJournal, fingerprint
+from reground.core.journal import Journal, MemoryJournal, fingerprint
 from reground.core.language import (
     LEAST_REPLY,
     LanguageModel,
@@ -85,7 +85,6 @@ class Run(Recording):
 
     seed: base seed. Each sampled call without its own seed derives one from this and its position, so a resumed run
     draws the same samples. None leaves seeds to the model.
-    recorded: what the journal has of this question, if it has been read; by default it is read now.
     """
 
     def __init__(
@@ -98,10 +97,9 @@ class Run(Recording):
         observer: Observer | None = None,
         seed: int | None = None,
         hidden: frozenset[str] = frozenset(),
-        recorded: dict[tuple[str, int], Effect] | None = None,
     ) -> None:
         journal = journal if journal is not None else MemoryJournal()
-        recorded = recorded if recorded is not None else journal.load(run_id, question_id)
+        recorded = journal.load(run_id, question_id)
         meter = Meter(budget if budget is not None else Budget())
         self._shared = Shared(run_id, question_id, journal, meter, observer, seed, recorded, hidden=hidden)
         self._path = ""
