@@ -30,12 +30,12 @@ from reground.methods.cr_planner.parsing import read_step
 from reground.methods.rewrite_retrieve_read.stopping import before
 from reground.methods.search_agent.links import as_markers, existing
 from reground.methods.search_agent.parsing import read_action
-from reground.methods.shared.queries import clean_query, parse_queries
 from reground.methods.shared.steps import split_answer, split_draft, split_steps
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.text.alignment import align_steps, with_lost_steps
 from reground.text.echoes import unlooped, without_echo
+from reground.text.queries import clean_query, parse_queries
 from reground.text.sentences import sentences
 from reground_minecraft.parser import parse_plan
 from tests.campaign import fuzz_bad as bad

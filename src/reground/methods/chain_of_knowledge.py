@@ -21,9 +21,9 @@ from reground.methods.self_consistency import majority
 from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import MAY_STAY, QUOTED, cite, render, require
-from reground.methods.shared.queries import clean_query
 from reground.methods.shared.revision import accepted
 from reground.methods.shared.steps import join_steps, split_draft
+from reground.text.queries import clean_query
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,36 +3,38 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
 from reground.core.fences import code_blocks
 from reground.text.bm25 import terms
 from reground.text.function_words import FUNCTION_WORDS
 from reground.text.sentences import sentences
 
-_FENCE = re.compile(r"\s*(```|~~~)\s*(\S*)")
+_FENCE = re.compile(r"\A\s*+(```|~~~)\s*+(\S*)")
 _PLAIN = frozenset({"", "text", "txt", "plaintext", "markdown", "md"})
 """Languages of a fence whose content is text."""
-_RULE = re.compile(r"\s*(?:[-*_=]\s*){3,}")
-_TITLE = re.compile(r"\s*(?:#{1,6}\s|\*\*[^*]+\*\*[:：]?\s*$)")
+_RULE = re.compile(r"\A\s*+(?:[-*_=]\s*+){3,}+\Z")
+_TITLE = re.compile(r"\A\s*+(?:#{1,6}\s|\*\*[^*]++\*\*[:：]?\s*+\Z)")
 _NUMERALS = "一二三四五六七八九十"
 _NUMBERED = re.compile(
-    r"(?P<indent>\s*)(?:[-*•]\s+)?(?P<mark>#*)[\s*_>【（(]*(?P<word>[^\W\d_]{1,12}?)??\s*"
-    rf"(?P<number>\d{{1,3}}|[{_NUMERALS}])[步条点]?[*_]*\s*(?P<end>[.:)：、）](?!\d)|[-–—]\s|$)"
+    r"\A(?P<indent>\s*+)(?:[-*•]\s++)?+(?P<mark>#*+)[\s*_>【（(]*+(?P<word>[^\W\d_]{1,12}?)??\s*+"
+    rf"(?P<number>\d{{1,3}}|[{_NUMERALS}])[步条点]?+[*_]*+\s*+(?P<end>[.:)：、）](?!\d)|[-–—]\s|\Z)"
 )
-_BULLET = re.compile(r"(?P<indent>\s*)[-*+•]\s+\S")
-_FIRST = r"\s*(?:first(?:ly)?\b|erstens\b|zuerst\b|zunächst\b|首先|第一)"
+_BULLET = re.compile(r"\A(?P<indent>\s*+)[-*+•]\s++\S")
+_FIRST = r"first(?:ly)?\b|erstens\b|zuerst\b|zunächst\b|首先|第一"
+_BEGINS = re.compile(rf"\A\s*+(?:{_FIRST})", re.IGNORECASE)
 _ORDINAL = re.compile(
-    rf"{_FIRST}|\s*(?:(?:second|third|fourth|last|final)(?:ly)?\b|(?:next|then)\b"
+    rf"\A\s*+(?:{_FIRST}|(?:second|third|fourth|last|final)(?:ly)?\b|(?:next|then)\b"
     r"|(?:zweitens|drittens|dann|danach|anschließend|schließlich|zuletzt)\b|其次|再次|然后|接着|最后|第[二三四])",
     re.IGNORECASE,
 )
-_IMPORT = re.compile(r"(?:#.*\n)*(?:import|from)\b")
-_HEAD = re.compile(r"(?:(?:async )?def|class|import|from)\b|@|#|[rbu]?[\"']{3}|\)")
+_IMPORT = re.compile(r"\A(?:#[^\n]*+\n)*+(?:import|from)\b")
+_HEAD = re.compile(r"\A(?:(?:(?:async )?def|class|import|from)\b|@|#|[rbu]?[\"']{3}|\))")
 """What may stand above the first statement of a function."""
-_CODE = re.compile(r"^(?:(?:async )?def|class|import|from|return)\b|^\s*\w+ = ", re.MULTILINE)
+_CODE = re.compile(r"^(?:(?:async )?def|class|import|from|return)\b|^[ \t]*+\w++ = ", re.MULTILINE)
 _QUOTES = re.compile(r"\"\"\"|'''")
 
 _PARAGRAPH = 150
@@ -58,7 +60,7 @@ def _frames(text: str) -> bool:
     """Whether a paragraph at an end of a draft tells the reader about it: it has no number, and addresses somebody."""
     if any(map(str.isdigit, text)):
         return False
-    return names_itself(text) or text.rstrip()[-1] in "!！" or not _READER.isdisjoint(terms(text))
+    return names_itself(text) or text.rstrip()[-1:] in ("!", "！") or not _READER.isdisjoint(terms(text))
 
 
 @dataclass
@@ -163,42 +165,42 @@ class _Lists:
     """
 
     def __init__(self, lines: Sequence[tuple[str, bool]]) -> None:
-        self.ends: dict[int, int] = {}
         self._lines = lines
+        fresh = (self._opens_paragraph(i) for i in range(len(lines)))
+        self._paragraphs = [0, *accumulate(fresh)]
+        self.ends: dict[int, int] = {}
+        self._bodies: dict[int, int] = {}
+        self._starts: list[int] = []
         for items in _outer(_numbered(lines)):
-            self.ends |= dict.fromkeys(items, items[-1])
-        self._bodies = {items[-1]: self._most_paragraphs(items) for items in self._grouped()}
+            self._add(items, max(self._below(a, b) for a, b in pairwise(items)))
         for items in self._bulleted():
-            self.ends |= dict.fromkeys(items, items[-1])
-            self._bodies[items[-1]] = 0
+            self._add(items, 0)
 
-    def _grouped(self) -> list[list[int]]:
-        groups: dict[int, list[int]] = {}
-        for item, end in self.ends.items():
-            groups.setdefault(end, []).append(item)
-        return list(groups.values())
+    def _add(self, items: Sequence[int], body: int) -> None:
+        """Add a list. body: the most paragraphs below an item. The last one, whose end is unseen, may have as many."""
+        self.ends |= dict.fromkeys(items, items[-1])
+        self._bodies[items[-1]] = body
+        self._starts = sorted(self.ends)
 
-    def _most_paragraphs(self, items: Sequence[int]) -> int:
-        """The paragraphs below an item, at most; the last item, whose end is not seen, has as many."""
-        return max(sum(1 for _ in self._paragraphs(a, b)) for a, b in pairwise(items))
+    def _opens_paragraph(self, i: int) -> bool:
+        """Whether a line begins a paragraph after a blank line and is neither indented nor a bullet."""
+        line = self._lines[i][0]
+        indented = line[:1].isspace() or not line
+        return i > 0 and not indented and not self._lines[i - 1][0].strip() and not _BULLET.match(line)
 
-    def _paragraphs(self, start: int, end: int) -> Iterator[int]:
-        """Lines between that begin a paragraph after a blank line and are not indented."""
-        for i in range(start + 1, end):
-            line = self._lines[i][0]
-            fresh = line.strip() and not line[0].isspace() and not self._lines[i - 1][0].strip()
-            if fresh and not _BULLET.match(line):
-                yield i
+    def _below(self, start: int, end: int) -> int:
+        """The paragraphs that begin between two lines."""
+        return self._paragraphs[end] - self._paragraphs[min(end, start + 1)]
 
     def holds(self, i: int, line: str) -> bool:
         """Whether line i, which begins no item, belongs to the item above it."""
-        item = max((start for start in self.ends if start < i), default=None)
-        if item is None:
+        place = bisect_left(self._starts, i)
+        if place == 0:
             return False
-        end = self.ends[item]
+        end = self.ends[self._starts[place - 1]]
         if i < end or line[0].isspace():
-            return i < end or not any(True for _ in self._paragraphs(end, i))
-        below = sum(1 for _ in self._paragraphs(end, i + 1))
+            return i < end or not self._below(end, i)
+        below = self._below(end, i + 1)
         return below == 0 or (below <= self._bodies[end] and not _frames(line))
 
     def _bulleted(self) -> list[list[int]]:
@@ -287,7 +289,7 @@ def _in_order(text: str) -> list[str]:
     """A paragraph split at "First, ...", "Second, ..." where it counts its steps by such words."""
     parts = sentences(text)
     begins = [i for i, part in enumerate(parts) if _ORDINAL.match(part)]
-    if len(begins) < 2 or not re.match(_FIRST, parts[begins[0]], re.IGNORECASE):
+    if len(begins) < 2 or not _BEGINS.match(parts[begins[0]]):
         return [text]
     lead = "".join(parts[: begins[0]]).strip()
     edges = [*begins, len(parts)] if not lead or _frames(lead) else [0, *begins, len(parts)]

@@ -35,7 +35,7 @@ from reground.methods.cr_planner.states import (
     search_query,
 )
 from reground.methods.shared.evidence import find
-from reground.methods.shared.queries import clean_query
+from reground.text.queries import clean_query
 
 if TYPE_CHECKING:
     from reground.core.evidence import Passage

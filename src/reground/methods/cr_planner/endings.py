@@ -11,7 +11,7 @@ from reground.core.language import Sampling
 from reground.methods.cr_planner.settings import Settings
 from reground.methods.cr_planner.states import search_query
 from reground.methods.shared.evidence import Evidence, citation, find
-from reground.methods.shared.queries import clean_query
+from reground.text.queries import clean_query
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

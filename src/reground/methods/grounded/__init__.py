@@ -25,9 +25,9 @@ from reground.methods.grounded.names import read_names, some_of
 from reground.methods.grounded.reading import Reader, short
 from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import QUOTED, render, require
-from reground.methods.shared.queries import clean_query, says_something
 from reground.methods.shared.revision import accepted, readable
 from reground.text.names import names_in
+from reground.text.queries import clean_query, says_something
 
 _NAMES = 2
 """Names that a query holds at most, where they are chosen from those in the passages."""

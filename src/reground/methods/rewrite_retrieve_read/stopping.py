@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from reground.methods.shared.queries import says_something
+from reground.text.queries import says_something
 
 _BOLD = re.compile(r"^[^\S\n]*+\*\*([^*\n]{1,40}?)(?:[:：]\*\*|\*\*\s*+[:：])", re.MULTILINE)
 """A label in bold type."""

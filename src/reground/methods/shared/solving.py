@@ -12,8 +12,8 @@ from reground.core.language import LEAST_REPLY, REPLY_TOKENS, LanguageModel, Rep
 from reground.core.run import Run
 from reground.methods.shared.evidence import Evidence
 from reground.methods.shared.prompts import cite, render, require, require_choices
-from reground.methods.shared.queries import clean_query
 from reground.methods.shared.revision import accepted
+from reground.text.queries import clean_query
 
 
 @dataclass(frozen=True, kw_only=True)

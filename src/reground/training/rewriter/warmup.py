@@ -19,7 +19,7 @@ from reground.core.trajectory import NoteStep, Trajectory
 from reground.evaluation.records import Record
 from reground.methods.rewrite_retrieve_read import Prompts
 from reground.methods.shared.prompts import render
-from reground.methods.shared.queries import parse_queries
+from reground.text.queries import parse_queries
 from reground.training.rewriter.settings import Proof, WarmUp
 from reground.training.rows import Demonstration
 from reground.training.runs import scored
