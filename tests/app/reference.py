@@ -69,11 +69,9 @@ def methods_page() -> str:
 
 
 def _commands(group: Any, path: str = "") -> list[tuple[str, Any]]:
-    """Every command that does something, by its name; former names are hidden."""
+    """Every command that does something, by its name."""
     found = []
     for name, command in group.commands.items():
-        if command.hidden:
-            continue
         here = f"{path} {name}".strip()
         inner = _commands(command, here) if hasattr(command, "commands") else []
         found += inner if hasattr(command, "commands") and not command.params else [(here, command), *inner]

@@ -60,7 +60,6 @@ def test_a_hyphen_may_stand_for_an_underscore_in_the_name_of_a_method_or_preset(
     assert catalogue.named("cr-planner+no-retrieval") == "cr_planner+no_retrieval"
     assert catalogue.method_class("search-agent") is catalogue.method_class("search_agent")
     assert catalogue.needs("search-agent") == {"retriever"}
-    assert catalogue.named("rar+grounded") == "rar+grounded"
     own = tmp_path / "my-own.py"
     own.write_text("from reground.methods.cot import METHOD as METHOD\n")
     assert catalogue.named(str(own)) == str(own)

@@ -56,7 +56,7 @@ def test_what_answers_and_what_trains_reads_a_configuration() -> None:
     talkers = {"ask", "chat", "mcp", "retrieve", "serve", "serve-retrieval"}
     assert set(READERS) - trainers == {*talkers, "arena", "eval", "compare", "judge", "questions"}
     stages = {f"train critics {stage}".strip() for stage in ("", "collect", "data", "fit", "eval")}
-    assert stages | {"train trees"} <= trainers
+    assert stages <= trainers
 
 
 @pytest.mark.parametrize(("command", "option"), OPTIONS)

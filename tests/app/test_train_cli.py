@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-from inspect import signature
 from pathlib import Path
 
 import pytest
 
 from reground.app.cli import run
-from reground.app.cli.train import train_app
 from tests.app.test_eval_cli import QUESTIONS, Server, call, data, server
 
 __all__ = ["data", "server"]
@@ -33,28 +31,6 @@ SMALL = (
 def training(data: Path) -> None:
     (data / "nq_open").mkdir()
     (data / "nq_open" / "train.jsonl").write_text("".join(json.dumps(line) + "\n" for line in QUESTIONS))
-
-
-TRAINERS = [
-    each.name or each.callback.__name__.replace("_", "-")
-    for each in train_app.registered_commands
-    if each.callback is not None and "task" in signature(each.callback).parameters
-]
-
-
-def test_there_is_a_trainer_that_takes_a_task() -> None:
-    assert "trees" in TRAINERS
-
-
-@pytest.mark.parametrize("command", TRAINERS)
-@pytest.mark.parametrize("task", ["bamboogle", "hotpotqa", "beir:x_train", "bright:x"])
-def test_no_trainer_takes_a_task_that_measures(command: str, task: str, server: Server, data: Path, capfd) -> None:
-    assert call(server, data, "train", command, "--task", task) == 2
-    err = capfd.readouterr().err
-    assert f"error: {task} is for measuring" in err
-    assert "_train" in err
-    assert err.count("\n") == 1
-    assert not server.asked
 
 
 def test_trees_are_collected_told_of_and_kept(server: Server, data: Path, capfd) -> None:

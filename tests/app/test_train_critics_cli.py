@@ -61,7 +61,7 @@ def test_an_option_before_a_stage_is_not_lost(tmp_path: Path, monkeypatch: pytes
     assert "options stand behind the stage: reground train critics data --out" in capfd.readouterr().err
 
 
-def test_collect_is_train_trees(server: Server, data: Path, capfd) -> None:
+def test_what_collecting_costs_is_told_and_what_is_there_is_not_paid_again(server: Server, data: Path, capfd) -> None:
     assert call(server, data, "train", "critics", "collect", *SMALL, "--dry-run") == 0
     said = capfd.readouterr().out
     assert "collect: 2 of 2 trees to grow, 4 simulations each: about 12 calls, " in said
@@ -79,7 +79,7 @@ def test_collect_is_train_trees(server: Server, data: Path, capfd) -> None:
     asked = len(server.asked)
     assert call(server, data, "train", "critics", "collect", *SMALL, "--limit", "3", "--dry-run") == 0
     assert "collect: 1 of 3 trees to grow" in capfd.readouterr().out
-    assert call(server, data, "train", "trees", *SMALL) == 0
+    assert call(server, data, "train", "critics", "collect", *SMALL) == 0
     assert len(server.asked) == asked
 
 

@@ -54,6 +54,7 @@ def test_blank_lines_are_passed_over(tmp_path):
         ('{"version": 3, "id": "1", "question": "q", "method": "m"}', "version"),
         ('{"id": "1", "question": "q"}', "method"),
         ('{"id": "1", "question": "q", "method": "m", "colour": "red"}', "colour"),
+        ('{"version": 1, "id": "1", "question": "q", "method": "m"}', "version"),
         ('{"id": "1", "question": "q", "method": "m", "steps": [{"kind": "dream"}]}', "steps.0"),
     ],
 )
@@ -65,28 +66,6 @@ def test_a_bad_line_is_named(tmp_path, line, why):
         list(read_trajectories(path))
     assert (caught.value.path, caught.value.line) == (path, 2)
     assert str(caught.value).startswith(f"{path}:2: ")
-
-
-def test_a_line_of_version_1_is_read_with_what_it_cites_apart_from_what_it_was_shown(tmp_path):
-    path = tmp_path / "old.jsonl"
-    passages = [{"marker": n, "passage_id": f"p{n}", "title": "", "url": None, "quote": ""} for n in (2, 1)]
-    answer = {"text": "Long [2].", "citations": passages, "steps": []}
-    old = {"version": 1, "id": "1", "question": "q", "method": "m", "steps": [], "answer": answer}
-    path.write_text("\n".join(json.dumps({**old, **more}) for more in ({}, {"answer": None})))
-    read, without = read_trajectories(path)
-    assert read.version == without.version == 2
-    assert [passage.marker for passage in read.answer.citations] == [2]
-    assert [passage.marker for passage in read.answer.shown] == [2, 1]
-    assert Trajectory.model_validate_json(read.model_dump_json()) == read
-
-
-@pytest.mark.parametrize("citations", [3, ["x"], [{"marker": "two"}]])
-def test_a_broken_line_of_version_1_is_named(tmp_path, citations):
-    path = tmp_path / "old.jsonl"
-    old = {"version": 1, "id": "1", "question": "q", "method": "m", "answer": {"text": "a", "citations": citations}}
-    path.write_text(json.dumps(old))
-    with pytest.raises(DataError, match=":1: not a trajectory"):
-        list(read_trajectories(path))
 
 
 def test_a_line_cut_off_by_a_crash_is_named(tmp_path):

@@ -107,12 +107,6 @@ async def test_rounds_end_where_nothing_is_found():
     assert [note.data["why"] for note in notes(run, "rounds ended")] == ["nothing was retrieved"]
 
 
-def test_its_old_name_still_finds_it():
-    made = build_method("rar+grounded", model=ScriptedModel([]), retriever=ScriptedRetriever([]), settings={"k": 2})
-    assert isinstance(made, Grounded)
-    assert made.k == 2
-
-
 @pytest.mark.parametrize("settings", [{"k": 0}, {"max_rounds": -1}, {"max_tokens": 0}, {"query_tokens": 0}])
 def test_wrong_settings_are_refused(settings):
     with pytest.raises(ConfigurationError):

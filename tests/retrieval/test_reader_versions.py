@@ -17,7 +17,6 @@ from tests.retrieval.corpora import WordEmbedder, write
 from tests.retrieval.test_documents import pdf
 
 OLDER = "UPDATE files SET reader = reader - 1 WHERE name LIKE '%.pdf'"
-FROM_BEFORE = "ALTER TABLE files DROP COLUMN reader"
 OTHER_TEXTS = "UPDATE documents SET content = content - 1"
 """As if every document had been read with another text."""
 
@@ -35,13 +34,12 @@ def changed(index: Path, *statements: str) -> None:
     (index / "manifest.json").write_text(json.dumps(manifest))
 
 
-@pytest.mark.parametrize("how", [OLDER, FROM_BEFORE], ids=["an older version", "a ledger from before versions"])
-def test_files_of_a_kind_are_read_again_by_a_new_reader(how: str, tmp_path: Path) -> None:
+def test_files_of_a_kind_are_read_again_by_a_new_reader(tmp_path: Path) -> None:
     write(tmp_path / "notes", {"a.pdf": pdf(["Owls hoot."]), "b.PDF": pdf(["Owls fly."]), "cats.txt": "Cats purr."})
     build_index(tmp_path / "notes", tmp_path / "index")
     changed(tmp_path / "index", OTHER_TEXTS)
     assert build_index(tmp_path / "notes", tmp_path / "index").read == 0
-    changed(tmp_path / "index", how)
+    changed(tmp_path / "index", OLDER)
     again = build_index(tmp_path / "notes", tmp_path / "index")
     assert (again.read, again.kept, again.documents) == (2, 1, 3)
     assert build_index(tmp_path / "notes", tmp_path / "index").read == 0
@@ -64,7 +62,7 @@ def test_an_index_by_words_of_other_terms_is_made_again(kind: Kind, tmp_path: Pa
     index = tmp_path / "index"
     first = build_index(tmp_path / "notes", index, made, embedder=given)
     manifest = json.loads((index / "manifest.json").read_text())
-    del manifest["terms"]
+    manifest["terms"] = 1
     (index / "manifest.json").write_text(json.dumps(manifest))
     assert open_index(index, embedder=given).name == first.name
     again = build_index(tmp_path / "notes", index, made, embedder=given)

@@ -47,17 +47,13 @@ def providers() -> dict[str, Entry]:
     return entries("reground.models", defines="create")
 
 
-ALIASES = {"rar+grounded": "grounded", "reread": "grounded", "reread+reader": "grounded+reader"}
-"""Former names of methods."""
-
-
 def named(name: str) -> str:
     """The method's name as it is listed, e.g. search_agent for search-agent.
 
     Raises ConfigurationError, with similar names as a hint, if there is no such method.
     """
     method_class(name)
-    if name.endswith(".py") or name in ALIASES:
+    if name.endswith(".py"):
         return name
     return "+".join(filter(None, _split_preset(name)))
 
@@ -66,7 +62,7 @@ def _split_preset(name: str) -> tuple[str, str]:
     """Split a name into the method's listed name or file, and the preset; "" means no preset."""
     if name.endswith(".py"):
         return name, ""
-    method, _, preset = ALIASES.get(name, name).partition("+")
+    method, _, preset = name.partition("+")
     method = _listed(method, methods())
     return method, _listed(preset, presets(method)) if preset else ""
 

@@ -2,7 +2,7 @@
 
 A line is one JSON object that any JSON reader can read. Its last field, "sum", is the CRC-32 (eight hexadecimal digits)
 of the line's UTF-8 bytes without that field and without the line end: of `{"id":"a"}` for
-`{"id":"a","sum":"9aa4e643"}`. Older lines have no such field and are read unchecked.
+`{"id":"a","sum":"9aa4e643"}`. A line of another program has no such field and is read unchecked.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, JsonValue, ValidationError, model_validator
+from pydantic import Field, JsonValue, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from reground.core.answers import Answer
@@ -14,7 +14,6 @@ from reground.core.errors import DataError
 from reground.core.evidence import Passage, Skipped
 from reground.core.language import LATER, Message, Reply, Sampling, Usage, Value
 from reground.core.lines import append_line, read_lines, replace_lines, with_sum, without_sum
-from reground.core.markers import cited_markers
 from reground.core.pairs import Pair
 from reground.core.programs import Execution, Program
 from reground.core.storable import Json, Number, Text, storable
@@ -22,9 +21,6 @@ from reground.core.storable import Json, Number, Text, storable
 BEFORE_CHECKS = "answer before checks"
 """The name of the note in which a method keeps, as `text`, the answer that its own checks saw first."""
 VERSION = 2
-"""Version 1 had no `shown` in its answers: their `citations` held the passages shown too."""
-
-
 UNCHECKED = "support not checked"
 """The name of the note that a budget ended before the sentences of the answer were checked."""
 UNGROUNDED = "ungrounded"
@@ -155,24 +151,6 @@ class Trajectory(Value):
         """Whether the limit on a reply's length cut a reply of the last call."""
         calls = [step for step in self.steps if isinstance(step, GenerateStep)]
         return bool(calls) and any(reply.finish_reason == "length" for reply in calls[-1].replies)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _from_version_1(cls, data: object) -> object:
-        return _upgraded(data) if isinstance(data, dict) and data.get("version") == 1 else data
-
-
-def _upgraded(data: dict[str, Any]) -> dict[str, Any]:
-    """Version 1 as version 2: what an answer was shown, apart from what its text cites."""
-    answer = data.get("answer")
-    if isinstance(answer, dict) and isinstance(shown := answer.get("citations", []), list):
-        passages = [
-            passage for passage in shown if isinstance(passage, dict) and isinstance(passage.get("marker"), int)
-        ]
-        most = max((passage["marker"] for passage in passages), default=0)
-        cited = cited_markers(str(answer.get("text", "")), most=most)
-        answer = {**answer, "citations": [each for each in passages if each["marker"] in cited], "shown": shown}
-    return {**data, "version": VERSION, "answer": answer}
 
 
 def append_trajectory(path: Path, trajectory: Trajectory) -> None:

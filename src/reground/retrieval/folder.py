@@ -61,7 +61,7 @@ class EmbedderIdentity(Value):
 class Manifest(Value):
     """What an index is. `fingerprint` changes when its passages or its settings do.
 
-    terms: the version of the terms of its words (`IndexSettings.terms`); 1 in an index from before there were others.
+    terms: the version of the terms of its words (`IndexSettings.terms`).
     """
 
     format: str = FORMAT
@@ -73,7 +73,7 @@ class Manifest(Value):
     passages: int
     embedder: EmbedderIdentity | None = None
     decontaminated: str | None = None
-    terms: int = 1
+    terms: int
     files: dict[str, FileCheck]
 
 

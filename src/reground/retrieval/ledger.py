@@ -19,8 +19,6 @@ CREATE TABLE IF NOT EXISTS files (
   digest TEXT, skipped TEXT, kind TEXT, partly TEXT, shadowed INTEGER, guessed TEXT, reader INTEGER);
 CREATE TABLE IF NOT EXISTS documents (key INTEGER PRIMARY KEY, file INTEGER, content INTEGER, round INTEGER);
 """
-_UNKNOWN_READER = 1
-"""The version of readers in a ledger from before it kept them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +55,6 @@ class Ledger:
         self._db.execute("PRAGMA synchronous = OFF")
         self._db.execute("PRAGMA cache_size = -65536")
         self._db.executescript(_TABLES)
-        if not _has_readers(self._db):
-            self._db.execute(f"ALTER TABLE files ADD COLUMN reader INTEGER DEFAULT {_UNKNOWN_READER}")
         self._db.execute("BEGIN")
 
     def save(self) -> None:
@@ -141,12 +137,7 @@ def peek(path: Path) -> tuple[str | None, dict[str, FileEntry]]:
 
 
 def _files(db: sqlite3.Connection) -> dict[str, FileEntry]:
-    reader = "reader" if _has_readers(db) else _UNKNOWN_READER
-    columns = f"id, name, size, mtime_ns, seen_ns, digest, skipped, kind, partly, shadowed, guessed, {reader}"
-    rows = db.execute(f"SELECT {columns} FROM files")  # noqa: S608
+    rows = db.execute(
+        "SELECT id, name, size, mtime_ns, seen_ns, digest, skipped, kind, partly, shadowed, guessed, reader FROM files"
+    )
     return {row[1]: FileEntry(*row) for row in rows}
-
-
-def _has_readers(db: sqlite3.Connection) -> bool:
-    """Whether a ledger tells the versions of readers; without it, what other files hold is still good."""
-    return any(column[1] == "reader" for column in db.execute("PRAGMA table_info(files)"))

@@ -6,7 +6,7 @@
       {"parent": 0, ...}]}
 
 The last field of the file is "sum": the CRC-32 (eight hexadecimal digits) of its UTF-8 bytes without that field, from
-the first brace to the last. Older files have none and are read unchecked.
+the first brace to the last. A file of another program has none and is read unchecked.
 
 Nodes are in one list, parents before their children and siblings in order, so that a deep tree needs no nesting.
 """

@@ -56,7 +56,7 @@ class _Glimpse(BaseModel):
 
     model_config = ConfigDict(extra="ignore")
 
-    version: Literal[1, 2]
+    version: Literal[2]
     id: str
     question: str
     method: str

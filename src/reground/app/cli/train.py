@@ -13,32 +13,18 @@ import typer
 
 from reground.app.cli import _common as common
 from reground.app.cli import train_export
-from reground.app.cli.codes import EXIT_FAILED_QUESTIONS
-from reground.app.cli.config import ConfigFile
 from reground.app.cli.eval_job import slug
-from reground.app.cli.flags import flattened
-from reground.app.options import Quiet, Trees
 
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from reground.app.options import Trees
     from reground.evaluation.task import Task
     from reground.training.critics.collect import Collected, Grown
 
 METHOD = "cr_planner"
 
 train_app = typer.Typer(no_args_is_help=True, help="Train helper models on training splits.")
-
-
-@train_app.command(hidden=True)
-@flattened
-def trees(order: Trees, voice: Quiet, config: ConfigFile = None) -> None:
-    """The former name of `train critics collect`.
-
-    Example:  reground train critics collect --task hotpotqa_train --limit 20 --set candidates=2 --out trees
-    """
-    if not collect_trees_of(order, quiet=voice.quiet):
-        raise typer.Exit(EXIT_FAILED_QUESTIONS)
 
 
 def collect_trees_of(order: Trees, *, quiet: bool) -> bool:
