@@ -92,10 +92,10 @@ class _Solving(Solving[RaR]):
     steps: Sequence[_Step] = ()
 
     async def solve(self) -> Answer:
-        answer, raw = await self._draft()
+        answer, raw = await self._draft()  # line 1
         if self.config.max_steps:
             answer = await (self._phase_one(answer, raw) if self.config.causal else self._at_once(answer))
-        return await self._phase_two(answer)
+        return await self._phase_two(answer)  # lines 10 to 15
 
     async def _draft(self) -> tuple[str, str]:
         """(y^thought, y^raw) ~ p(. | x*), Eq. 3: the draft, and y^raw, empty where the thoughts are the answer."""
@@ -120,7 +120,7 @@ class _Solving(Solving[RaR]):
             verified = join_steps([done.text for done in self.steps[:i]])
             if self.config.queries == "sequential":
                 step.markers = self.evidence.add(await self._search(step, verified))
-            if step.markers:
+            if step.markers:  # line 6
                 await self._refine_step(step, verified, raw if last else None)
             texts = [each.text for each in self.steps]
             answer = self._joined(texts if last and step.refined else [*texts, raw]) or answer
@@ -143,8 +143,8 @@ class _Solving(Solving[RaR]):
         """V_i = R(q_i)."""
         template, source = self.config.prompts.query, join_steps([before, step.draft])
         with step.run.optional():
-            step.query = await self.query(template, step.run, source, before=before, text=step.draft)
-            return await find(step.run, self.config.retriever, step.query, k=self.config.k)
+            step.query = await self.query(template, step.run, source, before=before, text=step.draft)  # line 4
+            return await find(step.run, self.config.retriever, step.query, k=self.config.k)  # line 5
         return []
 
     async def _refine_step(self, step: _Step, verified: str, raw: str | None) -> None:
@@ -192,8 +192,8 @@ class _Solving(Solving[RaR]):
     async def _additional(self, answer: str, run: Run) -> list[int]:
         """V^additional: new passages for the whole answer while there may be more, else known ones."""
         config, seen = self.config, len(self.evidence.passages)
-        query = await self.query(config.prompts.query_answer, run, answer, answer=answer)
-        passages = await find(run, config.retriever, query, k=config.k + seen)
+        query = await self.query(config.prompts.query_answer, run, answer, answer=answer)  # line 11
+        passages = await find(run, config.retriever, query, k=config.k + seen)  # line 12
         room = config.k if config.max_contents is None else max(0, config.max_contents - seen)
         fresh = self.evidence.fresh(passages)
         known = [passage for passage in passages if passage not in fresh] or self.evidence.passages
