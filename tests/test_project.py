@@ -16,7 +16,7 @@ from reground.app.cli.commands import cli
 from reground.models.options import SHIPPED
 
 ROOT = Path(__file__).resolve().parent.parent
-LATER = re.compile(r"docs/reproduction/all-systems|CHANGELOG|CONTRIBUTING")
+LATER = re.compile(r"CHANGELOG|CONTRIBUTING")
 """What is still to be put into plain English and short lines."""
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 

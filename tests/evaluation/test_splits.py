@@ -175,9 +175,9 @@ def documented() -> list[tuple[Path, list[str]]]:
 
 
 def test_documented_training_shares_no_question_with_documented_measuring() -> None:
-    """40 questions of hotpotqa_train, drawn by seed 485, were once measured (docs/reproduction/all-systems.md).
+    """40 questions of hotpotqa_train, drawn by seed 485, were once measured.
 
-    No how-to trains on them. A record that did says how many, so that nobody sets its figures beside that page's.
+    No how-to trains on them. A record that did says how many, so that nobody sets its figures beside those.
     """
     commands = documented()
     assert commands

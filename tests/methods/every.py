@@ -28,7 +28,7 @@ SAID = {
     "Write only the step": "Vienna lies on the Danube [1].",
     "Write only the query": "length of the Danube",
     "Write only the names": "Danube; Rhine",
-    "write only: OK": "The length is wrong [1].",
+    "Find the errors in the": "The length is wrong [1].",
     "write only OK": "The length is wrong.",
     "write only the next sentence": "The Danube flows through Vienna.",
     "one thought and one action": "Thought: I must look.\nAction: Search[Danube {count}]",

@@ -45,7 +45,7 @@ EVIL = [
 
 SAID = {
     "Write only the query": "river length",
-    "write only: OK": "The length is wrong [1].",
+    "Find the errors in the": "The length is wrong [1].",
     "one thought and one action": "Thought: I look.\nAction: Search[river]",
     "assert statement": "```python\nassert f(1)\n```",
     "Go on from there": "With 2850 km, Answer: A",

@@ -26,7 +26,7 @@ RAW = "Answer: the Seine"
 DRAFT = "\n\n".join([*THOUGHTS, RAW])
 REFINED = ["Vienna lies on the Danube [1].", "The Danube has 2850 km [1].", "The Rhine has 1230 km.\n\nAnswer: Danube"]
 WHOLE = "\n\n".join(REFINED)
-DRAFT_JOB, QUERY, REFLECT = "Think step by step", "Write only the query", "write only: OK"
+DRAFT_JOB, QUERY, REFLECT = "Think step by step", "Write only the query", "Find the errors in the"
 STEP, LAST, OVERALL = (
     "Write this one step and nothing else",
     "end with the final answer that follows",
@@ -306,7 +306,7 @@ async def test_phase_2_asks_about_the_whole_answer_and_not_about_its_end():
 @pytest.mark.parametrize(("settings", "most"), [({}, 5), ({"k": 2}, 5), ({"max_contents": 4}, 4)])
 async def test_at_most_five_contents_are_retrieved_by_default(settings, most):
     scripted = by_job(
-        {"write only: OK": "It is wrong.", "Write only the query": "river", "": lambda prompt: f"{DRAFT} {len(prompt)}"}
+        {"Find the errors in the": "It is wrong.", "Write only the query": "river", "": lambda prompt: f"{DRAFT} {len(prompt)}"}
     )
     run = Run()
     await rar(scripted, ScriptedRetriever([*MANY, *PASSAGES]), max_rounds=10, **settings).solve(QUESTION, run)

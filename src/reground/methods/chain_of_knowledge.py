@@ -41,10 +41,10 @@ class Prompts(shared_prompts.Prompts):
         "statement is true. Write only the query."
     )
     correct: str = (
-        "Question:\n{question}\n\nSteps, each one checked:\n{before}\n\n{passages}\n\n" + QUOTED + "\n\n"
-        "Step to check:\n{thought}\n\nWrite this step again, corrected where the passages contradict it. "
-        "{cite} " + MAY_STAY + " Otherwise write only the step."
-    )
+        "Question:\n{question}\n\nSteps, each one checked:\n{before}\n\n{passages}\n\n" + QUOTED + " " + MAY_STAY
+        + "\n\nStep to check:\n{thought}\n\nWrite this step again, corrected where the passages contradict it. {cite} "
+        "Write only the step."
+    )  # fmt: skip
     answer: str = (
         "Question:\n{question}\n\nSteps, each one checked:\n{thoughts}\n\n"
         "Follow these steps and give the final answer. {form}"

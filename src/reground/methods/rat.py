@@ -43,10 +43,10 @@ class Prompts(shared_prompts.Prompts):
         "Write only the query."
     )
     revise: str = (
-        "Question:\n{question}\n\n{passages}\n\nText:\n{text}\n\n"
-        "Task: Check the text against the passages and write it again. Correct what is wrong, leave out what the "
-        "passages refute, and add what is needed and missing. " + QUOTED + " Keep every other step, in order, with a "
-        "blank line between the steps. {cite} " + MAY_STAY + " Otherwise write the revised text only."
+        "A text is checked against documents. " + MAY_STAY + "\n\nQuestion:\n{question}\n\n{passages}\n\n"
+        "Text:\n{text}\n\nTask: Write the text again, corrected by the passages: put right what they tell otherwise, "
+        "leave out what they refute, and add what is needed and missing. " + QUOTED + " Keep every other step, in "
+        "order, with a blank line between the steps. {cite} Write the revised text only."
     )
     answer: str = (
         "Question:\n{question}\n\nThoughts, checked step by step:\n{text}\n\n"

@@ -27,10 +27,10 @@ class Prompts(shared_prompts.Prompts):
 
     answer: str = "{question}\n\nThink step by step. Leave a blank line between the steps. {form}"
     feedback: str = (
-        "Check the answer. Say which steps are wrong and why, in a few short sentences, and what would be right. "
-        "If all of it is correct, write only OK."
+        "Check the answer. If all of it is correct, write only OK. Else say which steps are wrong and why, in a few "
+        "short sentences, and what would be right."
     )
-    refine: str = "Write the answer again and take the criticism into account. " + MAY_STAY + " {form}"
+    refine: str = MAY_STAY + " Else write the answer again and take the criticism into account. {form}"
 
 
 @dataclass(frozen=True, kw_only=True)

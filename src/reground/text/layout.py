@@ -19,9 +19,12 @@ _PLAIN = frozenset({"", "text", "txt", "plaintext", "markdown", "md"})
 _RULE = re.compile(r"\A\s*+(?:[-*_=]\s*+){3,}+\Z")
 _TITLE = re.compile(r"\A\s*+(?:#{1,6}\s|\*\*[^*]++\*\*[:：]?\s*+\Z)")
 _NUMERALS = "一二三四五六七八九十"
+_CIRCLED = "①②③④⑤⑥⑦⑧⑨⑩"
+_LETTERS = "abcdefgh"
 _NUMBERED = re.compile(
     r"\A(?P<indent>\s*+)(?:[-*•]\s++)?+(?P<mark>#*+)[\s*_>【（(]*+(?P<word>[^\W\d_]{1,12}?)??\s*+"
-    rf"(?P<number>\d{{1,3}}|[{_NUMERALS}])[步条点]?+[*_]*+\s*+(?P<end>[.:)：、）](?!\d)|[-–—]\s|\Z)"
+    rf"(?P<number>\d{{1,3}}|[{_NUMERALS}{_CIRCLED}]|[{_LETTERS}](?=[.)]))[步条点]?+[*_]*+\s*+"
+    rf"(?P<end>[.:)：、）](?!\d)|[-–—]\s|\ufe0f?\u20e3|(?<=[{_CIRCLED}])|(?<=[{_CIRCLED}]\s)|\Z)"
 )
 _BULLET = re.compile(r"\A(?P<indent>\s*+)[-*+•]\s++\S")
 _FIRST = r"first(?:ly)?\b|erstens\b|zuerst\b|zunächst\b|首先|第一"
@@ -226,20 +229,28 @@ def _numbered(lines: Sequence[tuple[str, bool]]) -> list[tuple[str, list[int]]]:
     open_: dict[tuple[int, str, str], tuple[int, list[int]]] = {}
     for i, (line, fenced) in enumerate(lines):
         match = None if fenced else _NUMBERED.match(line)
-        if match is None or not (match["end"] or match["word"]):
+        if match is None or not (match["end"] or match["word"] or match["number"] in _CIRCLED):
             if _TITLE.match(line) and not fenced:
-                open_ = {key: value for key, value in open_.items() if key[1] or key[2]}
+                open_ = {key: value for key, value in open_.items() if key[1] or key[2].isalpha()}
             continue
-        number = int(match["number"]) if match["number"].isdigit() else _NUMERALS.index(match["number"]) + 1
-        key = (len(match["indent"]), match["mark"], (match["word"] or "").casefold())
+        number, kind = _value(match["number"])
+        key = (len(match["indent"]), match["mark"], (match["word"] or kind).casefold())
         before, items = open_.get(key, (1000, []))
         if number > before or number == before == 1:
             items.append(i)
         else:
             items = [i]
-            lists.append(("strong" if key[1] or key[2] else "weak", items))
+            lists.append(("strong" if match["mark"] or match["word"] else "weak", items))
         open_[key] = (number, items)
     return [each for each in lists if len(each[1]) > 1]
+
+
+def _value(sign: str) -> tuple[int, str]:
+    """The number that a sign at the beginning of an item means, and its kind, empty for digits."""
+    if sign.isdecimal():
+        return int(sign), ""
+    kind = next(signs for signs in (_NUMERALS, _CIRCLED, _LETTERS) if sign in signs)
+    return kind.index(sign) + 1, kind
 
 
 def _outer(lists: Sequence[tuple[str, list[int]]]) -> list[list[int]]:

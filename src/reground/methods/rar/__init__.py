@@ -18,7 +18,7 @@ from reground.methods.shared.evidence import USUAL_PASSAGE, find
 from reground.methods.shared.prompts import layout, render, require, style
 from reground.methods.shared.revision import readable, sound, with_all, with_answer
 from reground.methods.shared.solving import Revising, Solving
-from reground.methods.shared.steps import join_steps, split_answer, split_draft, split_steps, squeezed
+from reground.methods.shared.steps import join_answer, join_steps, split_answer, split_draft, split_steps, squeezed
 from reground.text.alignment import align_steps
 
 
@@ -72,18 +72,15 @@ class RaR(Revising):
 
 @dataclass
 class _Step:
-    """y_i^thought, q_i, the markers of V_i, the reflection and y_i^RaR. run: the step's span."""
+    """y_i^thought, y_i^RaR once it is refined, q_i, the markers of V_i, and the reflection. run: the step's span."""
 
     draft: str
+    text: str
     run: Run
     query: str | None = None
     markers: Sequence[int] = ()
     reflection: str | None = None
-    refined: str | None = None
-
-    @property
-    def text(self) -> str:
-        return self.draft if self.refined is None else self.refined
+    refined: bool = False
 
 
 class _Solving(Solving[RaR]):
@@ -107,9 +104,9 @@ class _Solving(Solving[RaR]):
         limit = (config.max_steps + 1) * config.k if config.max_contents is None else config.max_contents
         most = max(1, min(config.max_steps, limit // config.k - min(1, config.max_rounds)))
         thoughts, raw = split_draft(draft, form, most=most)
-        self.steps = [_Step(text, self.run.span("step", step=i, phase=1)) for i, text in enumerate(thoughts, start=1)]
+        self.steps = [_Step(t, t, self.run.span("step", step=i, phase=1)) for i, t in enumerate(thoughts, start=1)]
         self._propose(draft)
-        return self._joined([*thoughts, raw]), raw
+        return join_answer([*thoughts, raw], form), raw
 
     async def _phase_one(self, answer: str, raw: str) -> str:
         """Reflection on intermediate steps: equations 4 and 5."""
@@ -120,10 +117,9 @@ class _Solving(Solving[RaR]):
             verified = join_steps([done.text for done in self.steps[:i]])
             if self.config.queries == "sequential":
                 step.markers = self.evidence.add(await self._search(step, verified))
-            if step.markers:  # line 6
-                await self._refine_step(step, verified, raw if last else None)
+            await self._refine_step(step, verified, raw if last else None)  # line 6
             texts = [each.text for each in self.steps]
-            answer = self._joined(texts if last and step.refined else [*texts, raw]) or answer
+            answer = join_answer(texts if last and step.refined else [*texts, raw], self.config.form) or answer
             self._propose(answer)
         return answer
 
@@ -156,7 +152,8 @@ class _Solving(Solving[RaR]):
             uses=2 * (len(self.steps) - self.steps.index(step) + min(1, self.config.max_rounds)),
             may_vanish=not raw, verified=verified,
         )  # fmt: skip
-        step.refined = None if generation is None else text
+        if generation is not None:
+            step.text, step.refined = text, True
 
     async def _at_once(self, draft: str) -> str:
         """Table 3, non-causal: passages for all raw steps, and one refinement of the whole draft with them."""
@@ -166,7 +163,8 @@ class _Solving(Solving[RaR]):
             generation, refined = await self._refine_whole(draft, markers, run)
         revised = split_steps(split_answer(refined, self.config.form)[0], self.config.form)
         for step, partner in zip(self.steps, align_steps([s.draft for s in self.steps], revised), strict=True):
-            step.refined = revised[partner] if generation and partner is not None else None
+            step.refined = generation is not None and partner is not None
+            step.text = revised[partner or 0] if step.refined else step.draft
         return refined
 
     async def _phase_two(self, answer: str) -> Answer:
@@ -201,24 +199,23 @@ class _Solving(Solving[RaR]):
 
     async def _refine_whole(self, answer: str, markers: Sequence[int], run: Run) -> tuple[str | None, str]:
         """A reflection on the whole answer, then its refinement (Eq. 6): what the model wrote, and the new answer."""
-        if not markers:
-            return None, answer
         templates = self.config.prompts.reflect_answer, self.config.prompts.refine_answer
         return (await self._correct(*templates, "answer", answer, answer, markers, run, concluding=True, uses=2))[1:]
 
     async def _correct(
         self, reflect: str, refine: str, place: str, subject: str, before: str, markers: Sequence[int], run: Run, *,
         concluding: bool, uses: int, may_vanish: bool = False, **values: str,
-    ) -> tuple[str, str | None, str]:  # fmt: skip
+    ) -> tuple[str | None, str | None, str]:  # fmt: skip
         """The reflection, the generation, None where it is of no use, and what becomes of the text before.
 
         reflect, refine: the templates. place: the place in both of what they are about: the subject of the reflection,
         and the text that is refined. concluding: whether the text states the answer.
         """
         config, form = self.config, self.config.form
+        if not markers:
+            return None, None, before
         prompt = self.filled(reflect, {**values, place: subject}, markers, run, uses=uses)
-        sampling = self.sampling(config.reflection_tokens)
-        (reply,) = await run.generate(config.model, prompt, name="reflect", sampling=sampling)
+        reply = await self.write(prompt, run, name="reflect", tokens=config.reflection_tokens)
         reflection = readable(reply, form)
         intact = sound(reflection)
         values |= {place: before, "form": form.instruction}
@@ -233,15 +230,10 @@ class _Solving(Solving[RaR]):
         # The paper takes the refinement as it is. A step that is gone though no error was found is an accident.
         return reflection, generation, with_all(text, before, form, run) if intact else text
 
-    def _joined(self, texts: Sequence[str]) -> str:
-        """The steps and the answer as one text; of programs the last one, which is whole."""
-        text = join_steps(texts)
-        return (split_answer(text, self.config.form)[1] or text) if self.config.form.draft_is_query else text
-
     def _propose(self, text: str) -> Answer:
         thoughts = []
         for step in self.steps:
-            citations = () if step.refined is None else tuple(step.markers)
+            citations = tuple(step.markers) if step.refined else ()
             parts = {"draft": step.draft, "reflection": step.reflection, "query": step.query}
             thoughts.append(Thought(text=step.text, citations=citations, **parts))
         return self.answer(text, thoughts)

@@ -5,16 +5,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from reground.methods.shared import prompts as shared_prompts
-from reground.methods.shared.prompts import MAY_STAY, QUOTED
 
-_HEAD = "An answer is checked step by step against documents. " + QUOTED + "\n\nQuestion:\n{question}\n\n"
+_HEAD = (
+    "An answer is checked step by step against documents. A text without errors is answered with OK where errors are "
+    "asked for, and with NO CHANGE where the text is asked for; one of which nothing is right, with DELETE. "
+    + shared_prompts.QUOTED + "\n\nQuestion:\n{question}\n\n"
+)  # fmt: skip
 _CHECKED = _HEAD + "Checked so far:\n{verified}\n\n{passages}\n\n"
-_WHOLE = _HEAD + "{passages}\n\n"
 _SEARCH = "Write a search query of a few words, with the names that matter, "
-_ERRORS = (
-    "Write one short line for each error: what is wrong, what is right instead, and the number of the passage "
-    "that says so. If there is no error at all, write only: OK"
-)
+_ERRORS = "Write one short line for each error: what is wrong, what is right instead, and the passage that says so."
 _CORRECT = "put right the errors found, leave out what is refuted, and keep what is right"
 
 
@@ -50,21 +49,22 @@ class Prompts(shared_prompts.Prompts):
     )
     refine: str = (
         _CHECKED + "Errors found in the step below:\n{reflection}\n\nStep to correct:\n{step}\n\n"
-        "Task: Write the step again, corrected, with all its parts: " + _CORRECT + ". " + MAY_STAY + " If nothing of "
-        "it is right, write only: DELETE. {cite} Write this one step and nothing else."
+        "Task: Write the step again, corrected, with all its parts: " + _CORRECT + ". {cite} "
+        "Write this one step and nothing else."
     )
     refine_last: str = (
         _CHECKED + "Errors found in the text below:\n{reflection}\n\nText to correct:\n{step}\n\n"
         "Task: Write the text again, corrected: " + _CORRECT + ", and end with the final answer that follows. "
-        + MAY_STAY + " {cite} {form}"
-    )  # fmt: skip
+        "{cite} {form}"
+    )
     reflect_answer: str = (
-        _WHOLE + "Answer to check:\n{answer}\n\n"
+        _HEAD + "{passages}\n\nAnswer to check:\n{answer}\n\n"
         "Task: Find the errors in the answer to check. Does it say what the passages say? Does it answer "
         "the question, and does each step follow from those before? " + _ERRORS
     )
     refine_answer: str = (
-        _WHOLE + "Errors found in the answer below:\n{reflection}\n\nAnswer to correct:\n{answer}\n\n"
-        "Task: Write the whole answer again, corrected, with a blank line between the steps: " + _CORRECT + ". "
-        + MAY_STAY + " {cite} {form}"
-    )  # fmt: skip
+        _HEAD + "{passages}\n\nErrors found in the answer below:\n{reflection}\n\nAnswer to correct:\n{answer}\n\n"
+        "Task: Write the whole answer again, corrected, with a blank line between the steps: "
+        + _CORRECT
+        + ". {cite} {form}"
+    )

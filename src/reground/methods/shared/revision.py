@@ -163,5 +163,6 @@ def with_answer(text: str, before: str, form: AnswerForm, run: Run) -> str:
 
 
 def sound(reflection: str) -> bool:
-    """Whether a reflection found no error: a bare OK, or "no errors"."""
-    return any(is_word(reflection, word) for word in ("OK", "okay", "no error", "OK no error"))
+    """Whether a reflection found no error: its first line is a bare OK, or "no errors"."""
+    line = reflection.strip().partition("\n")[0]
+    return any(is_word(line, word) for word in ("OK", "okay", "no error", "OK no error"))

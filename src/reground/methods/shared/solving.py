@@ -53,9 +53,12 @@ class Solving(Generic[C]):
         self.evidence = Evidence()
         self.read: list[int] = []
 
-    async def write(self, prompt: str, run: Run, *, name: str, least: int = LEAST_REPLY) -> Reply:
-        """A draft, a revision or an answer. least: the fewest tokens that are of use."""
-        sampling = self.sampling(self.config.max_tokens)
+    async def write(
+        self, prompt: str, run: Run, *, name: str, least: int = LEAST_REPLY, tokens: int | None = None
+    ) -> Reply:
+        """A reply. least: the fewest tokens that are of use. tokens: the most; `max_tokens` by default."""
+        most = self.config.max_tokens if tokens is None else tokens
+        sampling = Sampling(temperature=self.config.temperature, max_tokens=most)
         (reply,) = await run.generate(self.config.model, prompt, name=name, sampling=sampling, least=least)
         return reply
 
@@ -64,8 +67,8 @@ class Solving(Generic[C]):
         if self.config.form.draft_is_query:
             return source
         prompt = render(template, question=self.question, **values)
-        sampling = self.sampling(self.config.query_tokens)
-        return clean_query(await run.ask(self.config.model, prompt, name="query", sampling=sampling), fallback=source)
+        reply = await self.write(prompt, run, name="query", tokens=self.config.query_tokens)
+        return clean_query(reply.text, fallback=source)
 
     def filled(
         self, template: str, values: Mapping[str, str], markers: Sequence[int], run: Run, *, uses: int, reply: int = 64
@@ -106,7 +109,3 @@ class Solving(Generic[C]):
     def answer(self, text: str, steps: Sequence[Thought]) -> Answer:
         """The text as an answer, proposed."""
         return self.run.propose(self.evidence.answer(text, self.run, self.config.form, shown=self.read, steps=steps))
-
-    def sampling(self, max_tokens: int) -> Sampling:
-        """How its calls are sampled."""
-        return Sampling(temperature=self.config.temperature, max_tokens=max_tokens)

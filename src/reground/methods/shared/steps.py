@@ -46,6 +46,12 @@ def join_steps(steps: Sequence[str]) -> str:
     return "\n\n".join(step.strip("\n").rstrip() for step in steps if step.strip())
 
 
+def join_answer(steps: Sequence[str], form: AnswerForm) -> str:
+    """The steps and the answer as one text; of programs the last one, which is whole."""
+    text = join_steps(steps)
+    return (split_answer(text, form)[1] or text) if form.draft_is_query else text
+
+
 def split_answer(response: str, form: AnswerForm) -> tuple[str, str]:
     """The reasoning and the answer of a response; the answer is empty if it is not separate.
 
