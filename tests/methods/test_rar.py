@@ -306,7 +306,11 @@ async def test_phase_2_asks_about_the_whole_answer_and_not_about_its_end():
 @pytest.mark.parametrize(("settings", "most"), [({}, 5), ({"k": 2}, 5), ({"max_contents": 4}, 4)])
 async def test_at_most_five_contents_are_retrieved_by_default(settings, most):
     scripted = by_job(
-        {"Find the errors in the": "It is wrong.", "Write only the query": "river", "": lambda prompt: f"{DRAFT} {len(prompt)}"}
+        {
+            "Find the errors in the": "It is wrong.",
+            "Write only the query": "river",
+            "": lambda prompt: f"{DRAFT} {len(prompt)}",
+        }
     )
     run = Run()
     await rar(scripted, ScriptedRetriever([*MANY, *PASSAGES]), max_rounds=10, **settings).solve(QUESTION, run)
