@@ -34,8 +34,7 @@ class Settings:
     """How the server runs.
 
     model: a GGUF file. context: tokens a slot. threads: None is the server's own choice. binary: a llama-server, with
-    its own defaults for everything else; None is the wheel, with the settings of `gguf/` models. more: further
-    arguments of the binary. core: the number of the only core that it may use. lookup: the wheel's, as `--lookup`.
+    its own defaults for everything else; None is the wheel, with the settings of `gguf/` models.
     """
 
     model: Path
@@ -43,9 +42,6 @@ class Settings:
     context: int = 4096
     threads: int | None = None
     binary: str | None = None
-    more: tuple[str, ...] = ()
-    core: int | None = None
-    lookup: bool = False
 
 
 @dataclass(frozen=True)
@@ -75,8 +71,6 @@ def serving(settings: Settings) -> Iterator[Served]:
     output = subprocess.PIPE if settings.binary is None else subprocess.DEVNULL
     with subprocess.Popen(command, stdout=output, stderr=subprocess.DEVNULL, text=True) as process:
         try:
-            if settings.core is not None:
-                psutil.Process(process.pid).cpu_affinity([settings.core])
             url = url or (process.stdout.readline().strip() if process.stdout is not None else "")
             _await_health(url, process)
             yield Served(f"{url}/v1", lambda: sum(psutil.Process(process.pid).cpu_times()[:2]))
@@ -87,15 +81,14 @@ def serving(settings: Settings) -> Iterator[Served]:
 def _own(settings: Settings) -> tuple[list[str], str]:
     command = [sys.executable, "-m", "benchmarks.llama_server", str(settings.model)]
     command += ["--slots", str(settings.slots), "--context", str(settings.context)]
-    command += [] if settings.threads is None else ["--threads", str(settings.threads)]
-    return command + (["--lookup"] if settings.lookup else []), ""
+    return command + ([] if settings.threads is None else ["--threads", str(settings.threads)]), ""
 
 
 def _foreign(settings: Settings, binary: str) -> tuple[list[str], str]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     command = [binary, "-m", str(settings.model), "--host", "127.0.0.1", "--port", str(port), "--no-webui"]
-    command += ["-np", str(settings.slots), "-c", str(settings.slots * settings.context), *settings.more]
+    command += ["-np", str(settings.slots), "-c", str(settings.slots * settings.context)]
     if settings.threads is not None:
         command += ["-t", str(settings.threads), "-tb", str(settings.threads)]
     return command, f"http://127.0.0.1:{port}"
@@ -117,11 +110,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--slots", type=int, default=Settings.slots)
     parser.add_argument("--context", type=int, default=Settings.context)
     parser.add_argument("--threads", type=int)
-    parser.add_argument("--lookup", action="store_true")
     asked = parser.parse_args(arguments)
     from reground.models import _llama
 
-    engine = _llama.Settings(asked.model, asked.slots, asked.context, asked.threads, lookup=asked.lookup)
+    engine = _llama.Settings(asked.model, asked.slots, asked.context, asked.threads)
     server = _llama.library().Server(_llama.parameters_of(engine))
     print(server.listening_address, flush=True)
     threading.Event().wait()

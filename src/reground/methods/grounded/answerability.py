@@ -14,8 +14,8 @@ from reground.text.bm25 import terms
 from reground.text.function_words import FUNCTION_WORDS
 
 FEWEST, MOST = 0.15, 0.25
-"""How much passages may lack to be taken to answer, and from where on they are not; fitted by
-`benchmarks.answerability`."""
+"""How much passages may lack to be taken to answer, and from where on they are not; docs/reproduction/reader.md has the
+measurement."""
 _NAME = 3.0
 """What a name or a number counts; another word counts 1."""
 _STEM = 6
