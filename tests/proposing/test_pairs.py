@@ -7,10 +7,8 @@ from hypothesis import strategies as st
 
 from reground.core.evidence import Passage
 from reground.demo import corpus_path
-from reground.proposing.pairs import linked_pairs
-from reground.retrieval.build import passages_of
+from reground.proposing.pairs import corpus_passages, linked_pairs
 from reground.retrieval.pages import document_ids
-from reground.training.retriever.questions import documents_of
 
 
 def passage(id: str, text: str, title: str = "") -> Passage:
@@ -67,7 +65,7 @@ def test_pieces_of_one_document_are_no_pair() -> None:
 
 
 def test_the_demo_has_pairs_of_both_kinds_in_turns() -> None:
-    some = [piece.passage for each in documents_of(corpus_path()) for piece in passages_of(each, 400, 50)]
+    some = corpus_passages(corpus_path(), 400, 50)
     found = linked_pairs(some, most=10)
     assert [pair.kind for pair in found] == ["title", "name"] * 5
     assert found == linked_pairs(some, most=10)

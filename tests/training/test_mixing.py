@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from random import Random
 
 import pytest
@@ -73,6 +75,23 @@ def test_a_model_and_a_search_that_both_know_something_are_joined() -> None:
     mixed = right(mixed_gaps(rows, text))
     assert mixed > right(text)
     assert mixed > right(features_gaps(rows))
+
+
+@pytest.mark.parametrize("share", [0.8, 1.0])  # at 1.0 the text orders every pair right
+def test_no_other_weights_cost_less(share: float) -> None:
+    rows, text = planted_rows(share)
+    search = [row.extra["chosen"]["known"]["score"] * 2 for row in rows]  # type: ignore[index, call-overload]
+
+    def cost(mix: Mapping[str, float]) -> float:
+        gaps = [
+            mix["text"] * own + (mix["score"] + mix["rank"]) * other for own, other in zip(text, search, strict=True)
+        ]
+        squares = {"text": sum(each**2 for each in text), "score": 0.4**2 * len(text), "rank": 0.4**2 * len(text)}
+        ridge = sum(mix[name] ** 2 * square for name, square in squares.items()) / len(text)
+        return sum(math.log1p(math.exp(-gap)) for gap in gaps) + ridge / 2
+
+    mix = mix_of_gaps(rows, text)
+    assert all(cost(mix) < cost({**mix, name: mix[name] + step}) for name in mix for step in (-0.01, 0.01))
 
 
 def test_a_model_that_prefers_nothing_leaves_all_to_the_search() -> None:

@@ -11,13 +11,18 @@ import random
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
 from reground.core.evidence import Passage
 from reground.core.journal import fingerprint
 from reground.core.language import Value
 from reground.core.storable import Text
+from reground.retrieval.build import passages_of
+from reground.retrieval.encodings import Unreadable
 from reground.retrieval.pages import document_ids
+from reground.retrieval.readers import read_documents
+from reground.retrieval.survey import find_files
 from reground.retrieval.titles import normal, normal_title
 from reground.text.names import names_in
 
@@ -46,6 +51,18 @@ class Pair(Value):
         """Differs where a text differs, so that nothing recorded is taken for another pair's."""
         parts = [part for each in (self.first, self.second) for part in (each.id, each.title, each.text)]
         return fingerprint("pair", self.link, *parts)[:16]
+
+
+def corpus_passages(corpus: Path, size: int, overlap: int) -> list[Passage]:
+    """The passages of a folder or file, cut as an index cuts them (tokens); files that cannot be read are left out."""
+    passages: list[Passage] = []
+    for file in find_files(corpus):
+        try:
+            for document in read_documents(file):
+                passages += [piece.passage for piece in passages_of(document, size, overlap)]
+        except (OSError, Unreadable):
+            continue  # indexing has named it already
+    return passages
 
 
 def linked_pairs(passages: Iterable[Passage], *, most: int, seed: int = 0) -> list[Pair]:

@@ -107,7 +107,7 @@ async def test_pages_and_closing_are_those_of_the_retriever_below() -> None:
         ("critic", "needs what to rerank with: critic:FOLDER"),
         ("critic:absent", "no trained critic in absent"),
         ("cross-encoder:./absent", "there is no folder ./absent"),
-        ("links:absent", "reground train retriever rank writes one"),
+        ("links:absent", "there is no absent with weights"),
         ("llama-server:ftp://host", "must look like llama-server:http"),
         ("llama-server:localhost:80", "must look like llama-server:http"),
         ("llama-server:http://me:secret@host", "holds a user, a password or a key"),

@@ -23,7 +23,6 @@ from reground.app.cli import (
     train_agent,
     train_critics,
     train_reader,
-    train_retriever,
     train_rewriter,
     view,
 )
@@ -75,7 +74,6 @@ serving.register(app)
 train.register(app)
 train_critics.register(train.train_app)
 train_reader.register(train.train_app)
-train_retriever.register(train.train_app)
 train_rewriter.register(train.train_app)
 train_agent.register(train.train_app)
 cli = typer.main.get_command(app)

@@ -104,8 +104,7 @@ async def _passages(order: Propose, err: Console, *, quiet: bool) -> list[Passag
     from reground.core.daemons import in_daemon
     from reground.core.errors import ConfigurationError
     from reground.core.places import expanded
-    from reground.retrieval.build import passages_of
-    from reground.training.retriever.questions import documents_of
+    from reground.proposing.pairs import corpus_passages
 
     corpus, cut = expanded(order.corpus), default_settings()
     if is_index(corpus):
@@ -114,12 +113,7 @@ async def _passages(order: Propose, err: Console, *, quiet: bool) -> list[Passag
         await close(
             await corpus_retriever(corpus, progress.on_index, language=order.language, on_report=progress.on_report)
         )
-
-    def read() -> list[Passage]:
-        documents = documents_of(corpus)
-        return [p.passage for each in documents for p in passages_of(each, cut.chunk_tokens, cut.overlap)]
-
-    return await in_daemon(read, name="documents")
+    return await in_daemon(partial(corpus_passages, corpus, cut.chunk_tokens, cut.overlap), name="documents")
 
 
 def _data(found: Proposed, file: ProposalFile) -> dict[str, object]:

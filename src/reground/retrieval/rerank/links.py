@@ -12,7 +12,6 @@ import asyncio
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -57,14 +56,6 @@ class WeightsFile(Value):
     questions: int = 0
 
 
-@dataclass(frozen=True)
-class Candidate:
-    """A passage that was found, and its features in the order of `FEATURES`."""
-
-    passage: Passage
-    features: tuple[float, ...]
-
-
 def linked(retriever: Retriever, place: str, *, depth: int, closes: bool = True) -> Linked:
     """The reranker with the weights of a folder, by default its own. Raises ConfigurationError, DataError."""
     made = LinkedPages if isinstance(retriever, Pages) else Linked
@@ -78,7 +69,7 @@ def read_weights(place: Path) -> Weights:
     try:
         return WeightsFile.model_validate(json.loads(file.read_text(encoding="utf-8"))).weights
     except FileNotFoundError:
-        raise ConfigurationError(f"there is no {file}: reground train retriever rank writes one") from None
+        raise ConfigurationError(f"there is no {file} with weights of links") from None
     except ValidationError as error:
         first = error.errors()[0]
         raise DataError(f"{'.'.join(map(str, first['loc']))}: {first['msg']}", path=file) from None
@@ -105,17 +96,13 @@ class Linked:
         if k < 1 or not query.strip():
             return found[: max(k, 0)]
         scored = [
-            (sum(w * f for w, f in zip(self._weights, each.features, strict=True)), each.passage)
-            for each in await self._candidates(query, found)
+            (sum(w * f for w, f in zip(self._weights, features, strict=True)), passage)
+            for passage, features in await self._candidates(query, found)
         ]
         scored.sort(key=lambda pair: -pair[0])  # a stable sort: ties stay in the order of the search
         best = [passage.model_copy(update={"score": score}) for score, passage in scored]
         known = {passage.id for passage in best}
         return (best + [passage for passage in found if passage.id not in known])[:k]
-
-    async def candidates(self, query: str) -> list[Candidate]:
-        """All that is found for a query, with features: what weights are fitted to. Raises RetrievalError."""
-        return await self._candidates(query, list(await self._first.retrieve(query, k=self._depth)))
 
     async def aclose(self) -> None:
         """Close the retriever below."""
@@ -123,7 +110,8 @@ class Linked:
         if self._closes and aclose is not None:
             await aclose()
 
-    async def _candidates(self, query: str, found: list[Passage]) -> list[Candidate]:
+    async def _candidates(self, query: str, found: list[Passage]) -> list[tuple[Passage, tuple[float, ...]]]:
+        """What the first search and those that follow it find, with its features in the order of `FEATURES`."""
         leads = _leads(found)
         tasks = [asyncio.ensure_future(self._first.retrieve(lead.text[:_LEAD], k=_FOLLOWED)) for lead in leads]
         try:
@@ -136,7 +124,7 @@ class Linked:
             for passage in passages:
                 pool.setdefault(passage.id, passage)
         features = await asyncio.to_thread(_features, query, found, leads, list(pool.values()))
-        return [Candidate(passage, own) for passage, own in zip(pool.values(), features, strict=True)]
+        return list(zip(pool.values(), features, strict=True))
 
 
 class LinkedPages(Linked):

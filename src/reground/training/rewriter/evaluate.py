@@ -23,7 +23,6 @@ from reground.evaluation.statistics import Comparison, Interval, bootstrap_inter
 from reground.evaluation.tables import NOTHING, Table
 from reground.evaluation.task import Example, Task, hidden_documents
 from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
-from reground.training.measured import difference, recorded
 from reground.training.rewriter.reward import RANK, RECALL, PipelineReward, without_reader
 from reground.training.rewriter.warmup import queries_of
 
@@ -131,7 +130,7 @@ def record(rewriters: Sequence[Rewriter], metrics: Sequence[str]) -> dict[str, J
     said: dict[str, JsonValue] = {}
     for place, each in enumerate(rewriters):
         differences: dict[str, JsonValue] = {
-            f"{metric} against {other.name}": recorded(each.against(other, metric))
+            f"{metric} against {other.name}": _recorded(each.against(other, metric))
             for other in rewriters[:place]
             for metric in metrics
         }
@@ -160,6 +159,11 @@ def table(rewriters: Sequence[Rewriter], metrics: Sequence[str], title: str) -> 
     )
 
 
+def _recorded(comparison: Comparison) -> dict[str, JsonValue]:
+    """A difference as plain data."""
+    return {**comparison.difference.model_dump(mode="json"), "p": comparison.p, "questions": comparison.questions}
+
+
 def difference_table(rewriters: Sequence[Rewriter], metrics: Sequence[str]) -> Table:
     """Every rewriter against each of those before it, on the same questions."""
     labels = _labels(rewriters)
@@ -167,11 +171,19 @@ def difference_table(rewriters: Sequence[Rewriter], metrics: Sequence[str]) -> T
         title="Paired differences, with 95 % intervals",
         headers=["query", "minus", *metrics],
         rows=[
-            [labels[each.name], labels[other.name], *(difference(each.against(other, metric)) for metric in metrics)]
+            [labels[each.name], labels[other.name], *(_difference(each.against(other, metric)) for metric in metrics)]
             for other, each in sorted(combinations(rewriters, 2), key=lambda pair: rewriters.index(pair[1]))
         ],
         words=2,
     )
+
+
+def _difference(comparison: Comparison) -> str:
+    """A difference as a table shows it: its mean, interval and p."""
+    found = comparison.difference
+    if found.mean is None:
+        return ""
+    return f"{found.mean:+.3f} [{found.low:+.3f}, {found.high:+.3f}], p {comparison.p:.3f}"
 
 
 def rewritings_table(rewriters: Sequence[Rewriter], count: int = SHOWN) -> Table:
