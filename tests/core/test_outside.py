@@ -9,7 +9,7 @@ import pytest
 from reground.core.answers import Answer
 from reground.core.budget import Budget
 from reground.core.evidence import Passage
-from reground.core.journal import SqliteJournal
+from reground.core.journal import SqliteJournal, checksum
 from reground.core.language import Reply, Sampling, TokenLogprob
 from reground.core.programs import Execution, Program, Verdict
 from reground.core.run import Run
@@ -119,9 +119,9 @@ async def test_the_cache_holds_such_a_reply_too(tmp_path):
 async def test_a_record_that_cannot_be_read_is_named_and_asked_again(tmp_path, result):
     await solved(tmp_path, Method(ScriptedModel([Reply(text="a")]), Library(), Box()))
     db = sqlite3.connect(tmp_path / "j.db")
-    columns = [name for _, name, *_ in db.execute("PRAGMA table_info(effects)")]
-    unset = ", sum=NULL" if "sum" in columns else ""
-    db.execute(f"UPDATE effects SET result=?{unset} WHERE rowid=1", (result,))
+    row = list(db.execute("SELECT run, question, span, ordinal, fingerprint, result, elapsed FROM effects").fetchone())
+    row[5] = result
+    db.execute("UPDATE effects SET result=?, sum=? WHERE rowid=1", (result, checksum(*row)))
     db.commit()
     db.close()
     model = ScriptedModel([Reply(text="a")])

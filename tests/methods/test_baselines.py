@@ -6,6 +6,7 @@ import asyncio
 import itertools
 import math
 from collections.abc import Awaitable, Sequence
+from dataclasses import replace
 from typing import TypeVar
 
 import pytest
@@ -754,3 +755,20 @@ async def test_a_recorded_run_is_replayed_without_a_call(index: int) -> None:
     second = await method.solve(QUESTION, Run(journal=journal))  # type: ignore[attr-defined]
     assert second == first
     assert method.model.calls == []  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("gone", ["", "DELETE"])
+async def test_chain_of_knowledge_takes_out_a_rationale_that_is_deleted(gone) -> None:
+    draft = ["Ada was born in London.", "She shared the Nobel Prize.", "She wrote notes."]
+
+    def correct(prompt: str) -> str:
+        thought = prompt.split("Step to check:\n")[1].split("\n")[0]
+        return gone if "Nobel" in thought else thought
+
+    said = {"Write only the query": "Ada", "Step to check": correct, "each one checked": lambda prompt: prompt}
+    model = by_job({**said, "": "\n\n".join([*draft, "Answer: yes"])})
+    settings = {"model": model, "retriever": ScriptedRetriever(PASSAGES), "n": 1, "consistent": 1.0}
+    method = ChainOfKnowledge(**settings, form=replace(PHRASE, extract=lambda text: ""))
+    answer = await method.solve(QUESTION, Run())
+    assert "Nobel" not in answer.text
+    assert draft[0] in answer.text and draft[2] in answer.text

@@ -67,13 +67,13 @@ def test_the_word_for_no_change_is_the_text_before(word):
 @pytest.mark.parametrize("gone", [Reply(text=""), Reply(text="DELETE"), Reply(text=" *Delete.* ")])
 def test_a_text_vanishes_only_where_it_may(gone):
     kept = {"template": TEMPLATE, "before": "It is so."}
-    assert accepted(gone, Run(), TEXT, may_vanish=True, **kept) == ""
+    assert accepted(gone, Run(), TEXT, gone=("DELETE", ""), **kept) == ""
     assert accepted(gone, Run(), TEXT, **kept) != ""
 
 
 @pytest.mark.parametrize("reply", [Reply(text="", finish_reason="length"), Reply(text="", reasoning="Hm.")])
 def test_a_reply_that_never_came_deletes_nothing(reply):
-    assert accepted(reply, Run(), TEXT, template=TEMPLATE, before="It is so.", may_vanish=True) is None
+    assert accepted(reply, Run(), TEXT, template=TEMPLATE, before="It is so.", gone=("DELETE", "")) is None
 
 
 @given(st.text())
@@ -151,3 +151,43 @@ def test_code_in_a_fence_takes_the_place_of_code_in_none():
     assert accepted(reply, Run(), PROGRAM, template=TEMPLATE, before="    y = 1") == "    y = 2"
     fenced = "```python\ny = 1\n```"
     assert accepted(Reply(text=fenced), Run(), PROGRAM, template=TEMPLATE, before=fenced) == fenced
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("The capital of Australia is Sydney, its largest city.", "Canberra."),
+        ("悉尼是澳大利亚的首都，也是最大的城市。", "堪培拉。"),
+        ("It is a moon of Mars with a thick shell of ice.", "Europa orbits Jupiter."),
+        ("Yes, they were both born in France.", "No."),
+        ("STEP 1: Hit the stone with bare hands.", "STEP 1: Craft a pickaxe."),
+        ("The king of England was Henry.", "Elizabeth I succeeded Mary."),
+        ("The economy of Europe recovered slowly by itself.", "The Marshall Plan financed recovery."),
+        ("I was born in Paris.", "I come from Rome."),
+    ],
+)
+def test_a_right_correction_in_other_words_is_taken(before, after):
+    assert accepted(Reply(text=after), Run(), TEXT, template=TEMPLATE, before=before) == after
+
+
+def test_a_new_last_paragraph_is_no_note():
+    before = "Franz Joseph ruled Austria."
+    after = f"{before}\n\nWorld War I broke out after the murder in Sarajevo."
+    assert accepted(Reply(text=after), Run(), TEXT, template=TEMPLATE, before=before) == after
+    noted = f"{after}\n\nNote: I added a sentence."
+    assert accepted(Reply(text=noted), Run(), TEXT, template=TEMPLATE, before=before) == after
+
+
+def test_no_change_and_delete_stand_for_steps_too():
+    before = "Ada was born in Paris.\n\nShe won a prize.\n\nShe met Babbage."
+    kept = {"template": TEMPLATE, "before": before}
+    reply = "Ada was born in London.\n\nDELETE\n\nNO CHANGE"
+    assert accepted(Reply(text=reply), Run(), TEXT, **kept) == "Ada was born in London.\n\nShe met Babbage."
+    assert accepted(Reply(text="NO CHANGE\n\nNO CHANGE\n\nNO CHANGE"), Run(), TEXT, **kept) == before
+    assert accepted(Reply(text="DELETE: none of it is right."), Run(), TEXT, gone=("DELETE",), **kept) == ""
+
+
+@pytest.mark.parametrize("remark", ["No changes are necessary.", "All facts are correct.", "该陈述是正确的。"])
+def test_a_reply_without_code_is_no_program(remark):
+    code = "def f(x):\n    return x + 1"
+    assert accepted(Reply(text=remark), Run(), PROGRAM, template=TEMPLATE, before=code) == code

@@ -4,10 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.core.answers import PHRASE, PLAN, PROGRAM
+from reground.core.answers import NUMBER, PHRASE, PLAN, PROGRAM, TEXT
 from reground.methods.shared.steps import (
     join_steps,
     split_answer,
+    split_draft,
     split_steps,
     squeezed,
 )
@@ -179,3 +180,56 @@ def test_a_programs_answer_is_the_last_code_block():
 
 def test_white_space_does_not_tell_generations_apart():
     assert squeezed(" a\n\n b\t c ") == "a b c"
+
+
+@pytest.mark.parametrize(
+    ("draft", "form"),
+    [
+        ("The Marshall Plan rebuilt Europe.|It was named after George Marshall.|The plan ended under Truman.", TEXT),
+        ("World War I began in Sarajevo.|Many nations fought.|Wilhelm I was dead by then.", TEXT),
+        ("You should drink water.|Rest helps.|You must call a doctor.", TEXT),
+        ("Your heart pumps blood.|Your lungs take in oxygen.|Your kidneys clean the blood.", TEXT),
+        ("我国的首都是北京。|长城是明朝修建的。|我国最长的河是长江。", TEXT),
+        ("The band played.|It toured.|Their last album is called Help!", TEXT),
+        ('He wrote a play.|It is long.|In it he wrote: "I love you!"', TEXT),
+        ("The immune response begins at once.|Cells act.|The response ends slowly.", TEXT),
+        ("1. Drink water.\n2. Rest.|If you have a fever, call your doctor.", TEXT),
+        ("We know that Tom has twelve apples.|He eats four.|Wir haben dann acht Äpfel.", NUMBER),
+        ("My answer is Warsaw.|It lies on the Vistula.", PHRASE),
+        ("Marie Curie won two Nobel Prizes, which are:\n1. Physics.\n2. Chemistry.", TEXT),
+        ("Yes, Paris is the capital of France. Here are the reasons:\n1. It is large.\n2. It is old.", TEXT),
+    ],
+)
+def test_what_states_something_is_no_frame(draft, form):
+    text = draft.replace("|", "\n\n")
+    assert " ".join(split_steps(text, form)).split() == text.split()
+
+
+@pytest.mark.parametrize(
+    "draft",
+    [
+        "### Step 1: Collect wood\n### Step 2: Craft planks",
+        "**Step 1: Collect wood**\n\n**Step 2: Craft planks**",
+        "a) Collect wood\nb) Craft planks",
+        "① 收集木头\n② 制作木板",
+        "1️⃣ Collect wood\n2️⃣ Craft planks",
+        "【第一步：木头】\n\n收集。\n\n【第二步：木板】\n\n制作。",
+    ],
+)
+def test_items_are_known_by_any_sign_that_counts(draft):
+    assert len(split_steps(draft, PLAN)) == 2
+
+
+@pytest.mark.parametrize(
+    "behind",
+    [
+        "Example usage:\n\n```python\nprint(f(1))\n```",
+        "```python\nassert f(1) == 2\n```",
+        "Output:\n\n```\n2\n```",
+    ],
+)
+def test_the_raw_answer_of_a_program_is_the_program_and_not_its_use(behind):
+    program = "def f(x):\n    # one more\n    y = x + 1\n\n    # give it back\n    return y"
+    thoughts, raw = split_draft(f"```python\n{program}\n```\n\n{behind}", PROGRAM, most=5)
+    assert raw == f"```python\n{program}\n```"
+    assert thoughts == ["def f(x):\n    # one more\n    y = x + 1", "    # give it back\n    return y"]

@@ -205,3 +205,8 @@ MEGABYTES = {
 def test_a_long_text_does_not_freeze(unit: str) -> None:
     text = unit * (1_000_000 // len(unit))
     assert "".join(sentences(text)) == text
+
+
+@pytest.mark.parametrize("text", ["I\u00a0.", "Vitamin C\u3000.", "Napoleon I\u00a0. Er starb."])
+def test_a_space_that_is_none_before_a_full_stop_ends_no_process(text):
+    assert "".join(sentences(text)) == text

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from pydantic import JsonValue, TypeAdapter, ValidationError
 
@@ -52,6 +52,13 @@ class Recording:
     _path: str
     _ordinal: int
     _children: dict[str, int]
+
+    def _under(self, path: str) -> Self:
+        """A new span of the question, which has nothing of its own yet."""
+        made = object.__new__(type(self))
+        made._shared, made._path = self._shared, path
+        made._ordinal, made._children = 0, {}
+        return made
 
     @property
     def usage(self) -> Usage:

@@ -128,9 +128,7 @@ class Run(Recording):
         name = storable_text(name)
         count = self._children.get(name, 0)
         self._children[name] = count + 1
-        child = object.__new__(type(self))
-        child._shared, child._path = self._shared, f"{self._path}/{name}.{count}"
-        child._ordinal, child._children = 0, {}
+        child = self._under(f"{self._path}/{name}.{count}")
         if data:
             child.note("span", **data)
         return child
@@ -303,7 +301,7 @@ class Run(Recording):
         with self.span("room") as span:
             try:
                 again = replace(call, room=room, least=2 * (limit + before))
-                replies = await span._replies(again, span._next(), mark)
+                replies = await span._replies(again, 0, mark)  # the only effect in its span
             except BudgetExceeded as error:
                 if error.limit not in COUNTING:
                     raise

@@ -21,7 +21,7 @@ from reground.methods.self_consistency import majority
 from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import MAY_STAY, QUOTED, cite, render, require
-from reground.methods.shared.revision import accepted
+from reground.methods.shared.revision import DELETED, accepted
 from reground.methods.shared.steps import join_steps, split_draft
 from reground.text.queries import clean_query
 
@@ -135,8 +135,10 @@ class ChainOfKnowledge:
         parts = {"question": question, "before": earlier, "thought": thought.text, "cite": cite(self.form)}
         prompt = evidence.fill(self.prompts.correct, parts, thought.citations, run, tokens=self.passage_tokens, uses=2)
         (corrected,) = await run.generate(self.model, prompt, name="correct", sampling=self._sampling(self.max_tokens))
-        text = accepted(corrected, run, self.form, template=self.prompts.correct, before=thought.text)
-        if not text:
+        text = accepted(
+            corrected, run, self.form, template=self.prompts.correct, before=thought.text, gone=(DELETED, "")
+        )
+        if text is None:
             return thought
         known = [*evidence.held, *evidence.cited(thought.text, self.form)]
         return thought.model_copy(update={"text": evidence.checked(text, run, self.form, known=known)})

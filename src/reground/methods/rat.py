@@ -18,7 +18,7 @@ from reground.core.run import Run
 from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.evidence import USUAL_PASSAGE, find
 from reground.methods.shared.prompts import MAY_STAY, QUOTED, concluded, layout, render, require, style
-from reground.methods.shared.revision import readable, with_lost
+from reground.methods.shared.revision import DELETED, readable, with_lost
 from reground.methods.shared.solving import Revising, Solving
 from reground.methods.shared.steps import join_steps, split_steps
 from reground.text.alignment import align_steps
@@ -43,7 +43,8 @@ class Prompts(shared_prompts.Prompts):
         "Write only the query."
     )
     revise: str = (
-        "A text is checked against documents. " + MAY_STAY + "\n\nQuestion:\n{question}\n\n{passages}\n\n"
+        "A text is checked against documents. " + MAY_STAY + " One of which nothing is right is answered with DELETE."
+        "\n\nQuestion:\n{question}\n\n{passages}\n\n"
         "Text:\n{text}\n\nTask: Write the text again, corrected by the passages: put right what they tell otherwise, "
         "leave out what they refute, and add what is needed and missing. " + QUOTED + " Keep every other step, in "
         "order, with a blank line between the steps. {cite} Write the revised text only."
@@ -95,6 +96,8 @@ class _Solving(Solving[RAT]):
     thoughts: Sequence[str] = ()
     queries: Sequence[str | None] = ()
     text = ""
+    gone: Sequence[str] = (DELETED, "")
+    """The replies that take away a text."""
 
     async def solve(self) -> Answer:
         config, form = self.config, self.config.form
@@ -163,8 +166,10 @@ class _Solving(Solving[RAT]):
         for i, group in enumerate(filter(None, groups)):
             revised = await self.revised(
                 self.config.prompts.revise, text, group, run, name="revise", text=text,
-                uses=rounds * len(groups) - i, may_vanish=not earlier and rounds > 1,
+                uses=rounds * len(groups) - i, gone=self.gone if not earlier and rounds > 1 else (),
             )  # fmt: skip
+            if revised == "":
+                self.gone = (DELETED,)  # a server that always replies with nothing deletes no more
             text = text if revised is None else with_lost(revised, text, form, run, first=earlier)
         return text
 

@@ -42,44 +42,61 @@ _QUOTES = re.compile(r"\"\"\"|'''")
 
 _PARAGRAPH = 150
 """Characters from which on a line is a paragraph, where no blank line divides a text."""
-_OWN = 0.6
-"""The share of its words from which on a paragraph repeats the steps."""
-_SELF = frozenset({"i", "me", "my", "ich", "mir"})
-_READER = frozenset({"you", "your", "we", "du", "dir", "dein", "ihnen", "wir"})
+_CHEER = 5
+"""Maximum words of an exclamation that is no step: "Good luck, and happy mining!" """
 TEXT_WORDS = frozenset(
-    {"text", "step", "steps", "plan", "answer", "passage", "passages", "program", "code", "response", "schritt"}
-    | {"schritte", "schritten", "antwort", "passagen", "programm"}
+    {"text", "step", "steps", "plan", "answer", "passage", "passages", "program", "code", "response", "statement"}
+    | {"claim", "information", "facts", "Text", "Schritt", "Schritte", "Schritten", "Plan", "Antwort", "Passage"}
+    | {"Passagen", "Programm", "Aussage"}
 )
-"""The words by which prompts and replies name the text under revision."""
-_SIGNS = re.compile(r"[你您我步段]|文本|原文|资料|计划|答案|程序|代码")
+"""The words by which prompts and replies name a text, as they are written inside a sentence."""
+_NAMED = re.compile(r"(?<![\w-])[^\W\d_]+(?![\w-])")
+_SIGNS = re.compile(r"文本|原文|步骤|这一步|计划|答案|段落|代码|资料|陈述")
+_QUOTED = frozenset('"“„«「『')
+_SELF = re.compile(r"(?:\A|[.!?,;] )(?:I(?:['’]m|['’]d)?|[Ll]et me|[Ii]ch)\b(?!\.)")
+_READER = re.compile(r"\b(?:you|your|du|dir|dein|ihnen)\b|[你您]", re.IGNORECASE)
+_WE = re.compile(r"\b(?:you|we|let['’]s|wir)\b|我们", re.IGNORECASE)
 
 
 def names_itself(text: str) -> bool:
-    """Whether a text speaks of itself, as "this plan" or "the step" does, or its writer says "I"."""
-    return not (TEXT_WORDS | _SELF).isdisjoint(terms(text)) or _SIGNS.search(text) is not None
+    """Whether a text speaks of itself, as "this plan" or "the step" does, or its writer says "I".
+
+    The label "STEP 3:" does not, nor do names: the Marshall Plan, World War I.
+    """
+    words = _NAMED.findall(text)
+    if words and words[0] not in TEXT_WORDS:
+        words[0] = words[0].lower()
+    return not TEXT_WORDS.isdisjoint(words) or _SIGNS.search(text) is not None or _SELF.search(text) is not None
 
 
-def _frames(text: str) -> bool:
-    """Whether a paragraph at an end of a draft tells the reader about it: it has no number, and addresses somebody."""
-    if any(map(str.isdigit, text)):
+def is_code(text: str) -> bool:
+    """Whether a text holds lines of a program."""
+    return _CODE.search(text) is not None
+
+
+def _greets(sentence: str) -> bool:
+    """Whether a sentence says nothing to check: a short exclamation, or one that speaks to the reader."""
+    if any(map(str.isdigit, sentence)) or not _QUOTED.isdisjoint(sentence):
         return False
-    return names_itself(text) or text.rstrip()[-1:] in ("!", "！") or not _READER.isdisjoint(terms(text))
+    cheers = sentence.rstrip(" *_")[-1:] in ("!", "！") and len(sentence.split()) <= _CHEER
+    return cheers or (("!" in sentence or "！" in sentence) and _READER.search(sentence) is not None)
 
 
 @dataclass
 class _Part:
-    """Lines that may be a step. kind: "text", "item" of a list or "code"."""
+    """Lines that may be a step. kind: "text", "item" of a list or "code". is_title: whether all of them are titles."""
 
     kind: str
     lines: list[str] = field(default_factory=list)
+    is_title: bool = True
+
+    def add(self, line: str) -> None:
+        self.lines.append(line)
+        self.is_title = self.is_title and _TITLE.match(line) is not None
 
     @property
     def text(self) -> str:
         return "\n".join(self.lines).strip("\n").rstrip()
-
-    @property
-    def is_title(self) -> bool:
-        return all(map(_TITLE.match, self.lines))
 
     @property
     def announces(self) -> bool:
@@ -108,7 +125,7 @@ def _titled(parts: Sequence[_Part]) -> list[_Part]:
         bare = line[-1:].isalnum() and " " in line and line[:1] != line[:1].lower()
         if above and len(above.lines) == 1 and bare and len(part.text) > 3 * len(line):
             above.lines += part.lines
-            above.kind = part.kind
+            above.kind, above.is_title = part.kind, False
         else:
             joined.append(part)
     return joined
@@ -140,11 +157,12 @@ def _parts(lines: Sequence[tuple[str, bool]]) -> list[_Part]:
             gap = True
             continue
         last = parts[-1] if parts else None
-        if last is None or (not last.is_title and _begins(i, line, fenced, gap, last, lists, first=len(parts) == 1)):
+        titled = last is not None and last.is_title and not (last.kind == "item" and i in lists.ends)
+        if last is None or (not titled and _begins(i, line, fenced, gap, last, lists, first=len(parts) == 1)):
             parts.append(_Part("item" if i in lists.ends else "code" if fenced else "text"))
         elif last.is_title and i in lists.ends:
             last.kind = "item"
-        parts[-1].lines.append(line.rstrip())
+        parts[-1].add(line.rstrip())
         gap = False
     return parts
 
@@ -204,7 +222,7 @@ class _Lists:
         if i < end or line[0].isspace():
             return i < end or not self._below(end, i)
         below = self._below(end, i + 1)
-        return below == 0 or (below <= self._bodies[end] and not _frames(line))
+        return below == 0 or (below <= self._bodies[end] and not _greets(line))
 
     def _bulleted(self) -> list[list[int]]:
         """Runs of two and more bullets outside the numbered lists."""
@@ -264,36 +282,51 @@ def _outer(lists: Sequence[tuple[str, list[int]]]) -> list[list[int]]:
 
 
 def _unframed(parts: list[_Part], *, concluding: bool) -> list[_Part]:
-    """The parts without introductions, closing remarks and titles of nothing."""
+    """The parts without an introduction, a closing remark and titles of nothing.
+
+    What may hold a fact stays: an introduction that does belongs to the first step.
+    """
     parts = list(parts)
     while len(parts) > 1 and parts[-1].is_title and parts[-1].kind == "text":
         parts.pop()
-    while len(parts) > 1 and _introduces(parts[0], parts[1]):
-        parts.pop(0)
-    while len(parts) > 1 and _closes(parts[-1], parts[:-1], concluding=concluding):
+    if len(parts) > 2 and _closes(parts[-1], parts[-2], concluding=concluding):
         parts.pop()
+    if len(parts) > 1 and parts[0].kind == "text" and not _TITLE.match(parts[0].lines[0]):
+        first, after = parts[:2]
+        if _introduces(first, after):
+            return parts[1:]
+        if after.kind == "item" and (first.announces or _says_how(first)):
+            return [_Part("item", [*first.lines, *after.lines], is_title=False), *parts[2:]]
     return parts
 
 
 def _introduces(part: _Part, after: _Part) -> bool:
-    if part.kind != "text" or _TITLE.match(part.lines[0]):
+    """Whether it only announces: "Sure! Here is the plan:", "To change a tyre, follow these steps:"."""
+    *before, last = sentences(part.text)
+    if not all(map(_greets, before)):
         return False
-    parts = sentences(part.text)
-    if part.announces and (after.kind != "text" or len(part.lines) == 1):
-        return True
-    says_how = after.kind == "item" and len(parts) == 1 and not _READER.isdisjoint(terms(part.text))
-    return says_how or all(map(_frames, parts))
+    says = (
+        names_itself(last)
+        or set(terms(last)) <= FUNCTION_WORDS | {"how", "following"}
+        or after.kind == "code"
+        or len(last.split()) == 1
+    )
+    return _greets(last) or (part.announces and says)
 
 
-def _closes(part: _Part, before: Sequence[_Part], *, concluding: bool) -> bool:
-    """Whether a last paragraph is a remark to the reader; one in the words of the steps before goes on with them."""
-    if part.kind != "text" or _TITLE.match(part.lines[0]) or not _frames(part.text):
+def _says_how(part: _Part) -> bool:
+    """Whether it says what will be done: "To find the total, we need to add the parts."."""
+    return len(sentences(part.text)) == 1 and _WE.search(part.text) is not None
+
+
+def _closes(part: _Part, before: _Part, *, concluding: bool) -> bool:
+    """Whether a last paragraph is a remark to the reader: "I hope this helps!", "By following these steps, you can"."""
+    if part.kind != "text" or _TITLE.match(part.lines[0]) or any(map(str.isdigit, part.text)):
         return False
-    words = set(terms(part.text)) - FUNCTION_WORDS
-    known = {word for each in before for word in terms(each.text)}
-    if len(words & known) > _OWN * len(words) and not (before[-1].kind == "item" and names_itself(part.text)):
-        return False
-    return not concluding or "!" in part.text or "！" in part.text
+    if "!" in part.text or "！" in part.text:
+        return any(map(_greets, sentences(part.text))) or _greets(part.text)
+    listed = before.kind == "item" and names_itself(part.text) and _READER.search(part.text) is not None
+    return listed and not concluding
 
 
 def _in_order(text: str) -> list[str]:
@@ -303,14 +336,14 @@ def _in_order(text: str) -> list[str]:
     if len(begins) < 2 or not _BEGINS.match(parts[begins[0]]):
         return [text]
     lead = "".join(parts[: begins[0]]).strip()
-    edges = [*begins, len(parts)] if not lead or _frames(lead) else [0, *begins, len(parts)]
+    edges = [*begins, len(parts)] if not lead or _greets(lead) else [0, *begins, len(parts)]
     return ["".join(parts[start:end]).strip() for start, end in pairwise(edges)]
 
 
 def program_steps(text: str) -> list[str]:
     """The parts of the programs in a reply; where it holds none, its paragraphs and items."""
     programs = [body for _, body in code_blocks(text) if body.strip()]
-    if not programs and not _CODE.search(text):
+    if not programs and not is_code(text):
         return prose_steps(text, concluding=True)
     return [part for program in programs or [text] for part in _program_parts(program)]
 

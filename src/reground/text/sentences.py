@@ -17,6 +17,7 @@ from reground.text.likely import ENGLISH, likely_language
 
 _LINE = re.compile(r"([^\n]*)(?:\n\s*|\Z)")
 _LABEL = re.compile(r"\W{0,9}(?:(?:step|thought)\s?)?\d{1,3}[.)]\W{0,9}", re.IGNORECASE)
+_SPACE = re.compile(r"[^\S\n]")
 _WINDOW = 2000  # characters examined together: in Chinese or Japanese the library's time grows with their square
 
 
@@ -44,6 +45,7 @@ def _ends(text: str, language: str) -> Iterator[int]:
 
 def _agreed(text: str, language: str) -> list[int]:
     """Where a sentence ends by the rules of English, which know most initials and titles, and by the language's own."""
+    text = _SPACE.sub(" ", text)  # the library panics at a capital, a no-break space and a full stop
     ends = list(accumulate(map(len, segment(ENGLISH, text))))
     if language == ENGLISH:
         return ends

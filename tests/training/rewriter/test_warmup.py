@@ -28,9 +28,7 @@ TASK = QuestionAnswering(name="rivers_train", primary="token F1", loaded=EXAMPLE
 def says(messages, sampling) -> str:
     """Rewrites a question by the table; as the reader it knows Vienna's alone."""
     asked = messages[-1].content
-    question = next(
-        each for each in ANSWERS if f"Question: {each}" in asked.rpartition("\n\nQuestion: ")[1] + asked[-200:]
-    )
+    question = next(each for each in ANSWERS if asked.rpartition("\n\nQuestion: ")[2].startswith(each))
     if "search engine" in asked:
         return f"Queries: {REWRITINGS[question]}"
     return "Answer: Danube" if "Vienna" in question else "Answer: unknown"

@@ -16,7 +16,7 @@ from reground.core.run import Run
 from reground.methods.rar.prompts import Prompts
 from reground.methods.shared.evidence import USUAL_PASSAGE, find
 from reground.methods.shared.prompts import layout, render, require, style
-from reground.methods.shared.revision import readable, sound, with_all, with_answer
+from reground.methods.shared.revision import DELETED, readable, sound, with_all, with_answer
 from reground.methods.shared.solving import Revising, Solving
 from reground.methods.shared.steps import join_answer, join_steps, split_answer, split_draft, split_steps, squeezed
 from reground.text.alignment import align_steps
@@ -222,7 +222,7 @@ class _Solving(Solving[RaR]):
         values["reflection"] = "none" if intact else reflection  # small models copied a bare OK into the text
         generation = await self.revised(
             refine, before, markers, run, name="refine", uses=uses - 1, known=values.get("verified", ""),
-            may_vanish=may_vanish and not intact, **values,
+            gone=(DELETED, "") if may_vanish and not intact else (), **values,
         )  # fmt: skip
         if generation is None:
             return reflection, None, before

@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from reground.methods.shared import prompts as shared_prompts
 
+_ASKED = "Question:\n{question}\n\n"
 _HEAD = (
     "An answer is checked step by step against documents. A text without errors is answered with OK where errors are "
     "asked for, and with NO CHANGE where the text is asked for; one of which nothing is right, with DELETE. "
-    + shared_prompts.QUOTED + "\n\nQuestion:\n{question}\n\n"
+    + shared_prompts.QUOTED + "\n\n" + _ASKED
 )  # fmt: skip
 _CHECKED = _HEAD + "Checked so far:\n{verified}\n\n{passages}\n\n"
 _SEARCH = "Write a search query of a few words, with the names that matter, "
@@ -19,8 +20,8 @@ _CORRECT = "put right the errors found, leave out what is refuted, and keep what
 
 @dataclass(frozen=True, kw_only=True)
 class Prompts(shared_prompts.Prompts):
-    """One template per call. All but the first begin alike, so that a server can reuse what it has read. The text to
-    correct stands directly before the task, because a small model copies the text that stands there.
+    """One template per call. Reflections and refinements begin alike, so that a server can reuse what it has read. The
+    text to correct stands directly before the task, because a small model copies the text that stands there.
 
     draft (Eq. 3, appendix B.1): places {question}, {layout} (how steps are separated), {style} (how a step is written)
     and {form} (the answer).
@@ -35,12 +36,12 @@ class Prompts(shared_prompts.Prompts):
 
     draft: str = "{question}\n\nThink step by step. {layout} {style} {form}"
     query: str = (
-        _HEAD + "Thoughts before:\n{before}\n\nText:\n{text}\n\nTask: The text may be wrong. " + _SEARCH + "to look up "
-        "the facts of all its sentences. Write only the query."
+        _ASKED + "Thoughts before:\n{before}\n\nText:\n{text}\n\nTask: The text may be wrong. " + _SEARCH + "to look "
+        "up the facts of all its sentences. Write only the query."
     )
     query_answer: str = (
-        _HEAD + "Answer:\n{answer}\n\nTask: Look at the answer as a whole. A part may be missing, parts may contradict "
-        "each other, or the whole may miss the question. " + _SEARCH + "that sums up question and answer, to find "
+        _ASKED + "Answer:\n{answer}\n\nTask: Look at the answer as a whole. A part may be missing, parts may contradict"
+        " each other, or the whole may miss the question. " + _SEARCH + "that sums up question and answer, to find "
         "documents by which the whole can be checked. Write only the query."
     )
     reflect: str = (
@@ -64,7 +65,6 @@ class Prompts(shared_prompts.Prompts):
     )
     refine_answer: str = (
         _HEAD + "{passages}\n\nErrors found in the answer below:\n{reflection}\n\nAnswer to correct:\n{answer}\n\n"
-        "Task: Write the whole answer again, corrected, with a blank line between the steps: "
-        + _CORRECT
-        + ". {cite} {form}"
+        "Task: Write the whole answer again, corrected, with a blank line between the steps: " + _CORRECT + ". {cite} "
+        "{form}"
     )

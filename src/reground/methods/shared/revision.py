@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Collection
 
 from reground.core.answers import AnswerForm
 from reground.core.fences import code_blocks
@@ -12,43 +13,52 @@ from reground.methods.shared.steps import join_steps, split_answer, split_steps,
 from reground.text.alignment import ALIKE, content, similarity, with_lost_steps
 from reground.text.bm25 import terms
 from reground.text.echoes import unlooped, without_echo
-from reground.text.layout import TEXT_WORDS, names_itself
+from reground.text.layout import TEXT_WORDS, is_code, names_itself
 
-UNCHANGED = "NO CHANGE"
-"""What the prompts ask for where nothing has to be changed; it saves the tokens of repeating the text."""
+_UNCHANGED = re.compile(
+    r"\W*+(?:no|none|kein\w*|nicht\w*|aucune?|sin|无需?|不需?要?|没有?)\W*+(?:\w++\W++){0,2}?"
+    r"(?:chang|modif|correct|correction|edit|revis|änder|korrek|cambio|修改|更改|改动|变化)[^.。!]{0,40}[\W]*+",
+    re.IGNORECASE,
+)
+"""NO CHANGE, which the prompts ask for, as models spell it out and translate it; one short sentence."""
 DELETED = "DELETE"
-"""What the prompts ask for where nothing of a step remains."""
+"""What the prompts ask for where nothing of a text is right."""
 _MARKER = re.compile(r"\[\d[\d, ]*\]|\bpassages?\s+\d+", re.IGNORECASE)
 _DIGITS = re.compile(r"\d+")
-_ANSWERED = re.compile(r"\banswer is\b|\\boxed\{", re.IGNORECASE)
+_SOURCES = re.compile(r"\W*(?:(?:the|none of the|no) )?(?:\w+ )?(?:passages?|documents?|sources?)\b", re.IGNORECASE)
+_NAME = re.compile(r"(?<=[\w,] )[^\W\d_a-zß-öø-ÿ]\w++")
+"""A word with a capital inside a sentence."""
+_NOTE = re.compile(r"\W*(?:note|remark|notes|hinweis|anmerkung|注|说明)\s*\W*[:：]", re.IGNORECASE)
+_LABEL = re.compile(r"\A\W*+(?:step\s*+)?+\d++\s*+[.:)]", re.IGNORECASE)
+_ABOUT = frozenset(map(str.casefold, TEXT_WORDS))
 _SHORT = 3
 """Letters of words that are the same in many texts of a language: "and", "und", "les"."""
 
 
 def accepted(
-    reply: Reply, run: Run, form: AnswerForm, *, template: str, before: str, may_vanish: bool = False
+    reply: Reply, run: Run, form: AnswerForm, *, template: str, before: str, gone: Collection[str] = ()
 ) -> str | None:
     """The revised text; None if the reply was cut or has no text, and the earlier text stays. A note says why.
 
     It is the text before if nothing has to be changed.
 
     template: the template of the prompt, whose labels small models repeat. before: the text under revision; its lines
-    never count as the template's. Empty where the reply is an answer of its own. may_vanish: whether an empty reply, or
-    DELETE, takes the text away.
+    never count as the template's. Empty where the reply is an answer of its own. gone: the replies that take the text
+    away: `DELETED`, and "" where an empty reply can mean nothing else.
     """
     whole = readable(reply, form)
     text, behind = without_echo(whole, template, before)
     text = _unfenced(text, before) if form.draft_is_query else _without_remarks(text, before, form)
-    gone = is_word(text, DELETED) or not (text or reply.reasoning or reply.finish_reason == "length")
-    if may_vanish and gone:
-        run.note("text deleted", text=before)
-        return ""
-    if not text or (gone and before.strip()):
-        run.note("revision empty", kept="the text before")
-        return None
-    remark = is_remark(text, before, form) or _says_no(text, before, form)
     cut = reply.finish_reason == "length" and not behind and whole == reply.text.strip()
-    if before.strip() and not cut and (is_word(text, UNCHANGED) or sound(text) or remark):
+    if _deletes(text) or not text:
+        word = DELETED if text else ""
+        if word in gone and not reply.reasoning and not cut:
+            run.note("text deleted", text=before)
+            return ""
+        if not text or before.strip():
+            run.note("revision empty", kept="the text before")
+            return None
+    if before.strip() and not cut and (_is_unchanged(text, form) or is_remark(text, before, form)):
         run.note("nothing to change", kept="the text before", written=text)
         return before.strip()
     if behind:
@@ -58,7 +68,7 @@ def accepted(
         return None
     elif reply.finish_reason == "length":
         run.note("loop cut", kept=text)
-    return text
+    return _by_parts(text, before, form) if before.strip() else text
 
 
 def is_word(text: str, word: str) -> bool:
@@ -67,37 +77,64 @@ def is_word(text: str, word: str) -> bool:
     return re.sub(r"[\W_]+", "", text).casefold() in {letters, f"{letters}s"}
 
 
+def _deletes(text: str) -> bool:
+    """Whether a reply is DELETE, perhaps with a reason behind a colon or a dash."""
+    return is_word(re.split(r"[:：\-–—]", text, maxsplit=1)[0], DELETED)
+
+
+def _is_unchanged(text: str, form: AnswerForm) -> bool:
+    """Whether a reply is NO CHANGE, also behind "Answer:", in other words or in another language."""
+    answer = split_answer(text, form)[1].partition(":")[2] if not form.draft_is_query else ""
+    parts = [part for part in (answer or text).split("\n\n") if part.strip()]
+    return bool(parts) and all(_UNCHANGED.fullmatch(part.strip()) or sound(part) for part in parts)
+
+
+def _by_parts(text: str, before: str, form: AnswerForm) -> str:
+    """The revision, in which NO CHANGE in place of a step means the step before, and DELETE none."""
+    parts = text.split("\n\n")
+    if not any(_UNCHANGED.fullmatch(part.strip()) or _deletes(part) for part in parts):
+        return text
+    old = dict(enumerate(split_steps(before, form)))
+    kept = [old.get(i, "") if _UNCHANGED.fullmatch(part.strip()) else part for i, part in enumerate(parts)]
+    return join_steps([part for part in kept if not _deletes(part)])
+
+
 def is_remark(text: str, before: str, form: AnswerForm) -> bool:
     """Whether a reply talks about the text before, or of itself, instead of being its revision.
 
     "The passages do not mention this step" shares few words with the text, and states neither an answer nor a number
-    that the text lacks.
+    or a name that the text lacks. For a program every reply without code is a remark.
     """
-    return names_itself(text) and _is_foreign(text, before, form)
-
-
-def _says_no(text: str, before: str, form: AnswerForm) -> bool:
-    """Whether a reply is at most half as long as the text before and shares nothing with it, or begins with "no"."""
-    words, old = terms(text), terms(before)
-    shares = words[:1] != ["no"] and not set(words).isdisjoint(old)
-    return 2 * len(words) <= len(old) and not shares and _is_foreign(text, before, form)
-
-
-def _is_foreign(text: str, before: str, form: AnswerForm) -> bool:
+    if form.draft_is_query:
+        return is_code(before) and not is_code(text) and not code_blocks(text)
     if not text or _states(text, before, form):
         return False
-    about = TEXT_WORDS - content(split_answer(before, form)[0]).keys()
-    words = [word for word in terms(_MARKER.sub("", text)) if word not in about]
+    if _SOURCES.match(text) and not _SOURCES.match(before):
+        return set(_DIGITS.findall(_MARKER.sub("", text))) <= set(_DIGITS.findall(before))
+    if not names_itself(_LABEL.sub("", text)) or _is_layout(text, before):
+        return False
+    own = content(split_answer(before, form)[0]).keys()
+    words = [word for word in terms(_MARKER.sub("", text)) if word not in _ABOUT - own]
     long = [word for word in words if len(word) > _SHORT or not word.isascii() or not word.isalpha()]
-    return similarity(" ".join(long), before) < ALIKE and set(_DIGITS.findall(" ".join(words))) <= set(terms(before))
+    names = {name for name in _NAME.findall(text) if name not in TEXT_WORDS and name not in before}
+    numbers = set(_DIGITS.findall(" ".join(words))) - set(_DIGITS.findall(before))
+    return not names and not numbers and similarity(" ".join(long), before) < ALIKE
+
+
+def _is_layout(text: str, before: str) -> bool:
+    """Whether both begin with a label such as "STEP 3:"."""
+    return _LABEL.match(text) is not None and _LABEL.match(before) is not None
 
 
 def _states(text: str, before: str, form: AnswerForm) -> bool:
-    """Whether a text states an answer: behind "Answer:", or a name, a number or a word of the text in a sentence."""
+    """Whether a text states an answer: behind "Answer:", alone, or in a sentence about the answer."""
     if split_answer(text, form)[1]:
         return True
-    answer = form.extract(text) if form.final_pass and _ANSWERED.search(text) else ""
-    return any(map(str.isupper, answer)) or any(map(str.isdigit, answer)) or (answer != "" and answer in before)
+    answer = form.extract(text) if form.final_pass else ""
+    if not answer or ("answer is" not in text.lower() and "boxed" not in text):
+        return answer != "" and len(text.split()) <= 2
+    known = answer in before or answer.casefold() in {"yes", "no"}
+    return known or any(map(str.isupper, answer)) or any(map(str.isdigit, answer))
 
 
 def _unfenced(text: str, before: str) -> str:
@@ -111,7 +148,7 @@ def _without_remarks(text: str, before: str, form: AnswerForm) -> str:
     parts = text.split("\n\n") if before.strip() else [text]
     if len(parts) > 1 and parts[0].rstrip("*_ ").endswith((":", "：")) and is_remark(parts[0], before, form):
         parts.pop(0)
-    while len(parts) > 1 and is_remark(parts[-1], join_steps([before, *parts[:-1]]), form):
+    while len(parts) > 1 and (_NOTE.match(parts[-1]) or is_remark(parts[-1], before, form)):
         parts.pop()
     return "\n\n".join(parts)
 
@@ -154,8 +191,8 @@ def with_answer(text: str, before: str, form: AnswerForm, run: Run) -> str:
     """
     reasoning, answer = split_answer(before, form)
     line = text.strip().rpartition("\n")[2]
-    bare = form.name in {"choice", "number"} and squeezed(line).strip("*.") == form.extract(line)
-    stated = split_answer(text, form)[1] or (line not in reasoning and (bare or _states(line, before, form)))
+    short = form.name in {"choice", "number"} and form.extract(line) != ""
+    stated = split_answer(text, form)[1] or (line not in reasoning and (short or _states(line, before, form)))
     if not answer or form.draft_is_query or (stated and squeezed(text) != squeezed(reasoning)):
         return text
     run.note("answer missing", repair="the answer before put behind it")

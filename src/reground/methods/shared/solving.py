@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
@@ -87,19 +87,19 @@ class Solving(Generic[C]):
         name: str,
         uses: int = 1,
         known: str = "",
-        may_vanish: bool = False,
+        gone: Collection[str] = (),
         **values: str,
     ) -> str | None:
         """What the text before becomes; None where it stays because the reply is of no use.
 
-        uses: as in `Evidence.fill`. known: more text whose markers the revision may use. may_vanish: whether it may be
-        empty. values: the template's places beside question, passages and cite.
+        uses: as in `Evidence.fill`. known: more text whose markers the revision may use. gone: as in `accepted`.
+        values: the template's places beside question, passages and cite.
         """
         form, size = self.config.form, tokens_of(before)
         prompt = self.filled(template, {**values, "cite": cite(form)}, markers, run, uses=uses, reply=size)
         shown = self.evidence.held
         reply = await self.write(prompt, run, name=name, least=size)
-        text = accepted(reply, run, form, template=template, before=before, may_vanish=may_vanish)
+        text = accepted(reply, run, form, template=template, before=before, gone=gone)
         if text is None:
             return None
         self.read += [marker for marker in shown if marker not in self.read]

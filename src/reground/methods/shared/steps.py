@@ -11,7 +11,8 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from reground.core.answers import TEXT, AnswerForm
-from reground.text.layout import program_steps, prose_steps
+from reground.core.fences import code_blocks
+from reground.text.layout import is_code, program_steps, prose_steps
 
 _ANSWER = re.compile(
     r"(?im)^[ \t\r\xa0\u3000>*_#-]*+(?:final\s++)?+(?:answer|antwort|答案|答え)\s*+(?:is)?+\s*+[*_]*+\s*+[:：]"
@@ -49,7 +50,13 @@ def join_steps(steps: Sequence[str]) -> str:
 def join_answer(steps: Sequence[str], form: AnswerForm) -> str:
     """The steps and the answer as one text; of programs the last one, which is whole."""
     text = join_steps(steps)
-    return (split_answer(text, form)[1] or text) if form.draft_is_query else text
+    return _program(text, form) or text if form.draft_is_query else text
+
+
+def _program(text: str, form: AnswerForm) -> str:
+    """The program in a text, in a fence; empty if it holds none."""
+    program = form.extract(text) if code_blocks(text) or is_code(text) else ""
+    return f"```python\n{program}\n```" if program else ""
 
 
 def split_answer(response: str, form: AnswerForm) -> tuple[str, str]:
@@ -74,8 +81,9 @@ def split_draft(draft: str, form: AnswerForm, *, most: int) -> tuple[list[str], 
     separate, every section is a thought and y^raw is empty. The thoughts of a program without others are its parts.
     """
     reasoning, raw = split_answer(draft, form)
-    if form.draft_is_query and raw and not _FENCED.search(reasoning):
-        reasoning = raw
+    if form.draft_is_query:
+        raw = _program(draft, form)
+        reasoning = raw or draft
     thoughts = split_steps(reasoning, form)
     if not raw and form.final_pass and len(thoughts) > 1:
         raw = thoughts.pop()
