@@ -115,7 +115,7 @@ def _value(number: re.Match[str], base: float) -> float | None:
 
 def _decimal(digits: str) -> str:
     """Digits with a point before decimals, if any, and no other separators."""
-    comma = re.fullmatch(r"\d{1,3}(?:\.\d{3})+(?:,\d+)?|\d+,\d{1,2}", digits)
+    comma = re.match(r"\A(?:\d{1,3}(?:\.\d{3})++(?:,\d++)?|\d++,\d{1,2})\Z", digits)
     if comma and (digits.count(".") > 1 or "," in digits):
         return digits.replace(".", "").replace(",", ".")
     return digits.replace(",", "")

@@ -41,7 +41,7 @@ _FORMS = (
     _Form(rf"(?-i:analysis)(?:{_MESSAGE}|(?=[^\s.,:;)]))", _FINAL, sure=False),
     _Form("Here is my thought process:", r"\nHere is my response:", sure=False),
 )
-_OPENINGS = tuple(re.compile(rf"\s*{form.opening}", re.IGNORECASE) for form in _FORMS)
+_OPENINGS = tuple(re.compile(form.opening, re.IGNORECASE) for form in _FORMS)
 _LONE_CLOSING = re.compile(
     rf"{_CLOSING.format(name=f'(?P<name>{_NAME})')}"
     rf"|(?:{_STOP}\s?)?(?:{_START}\s?assistant\s?)?(?P<channel>{_CHANNEL})\s?final.{{0,60}}?{_MESSAGE}",
@@ -92,8 +92,9 @@ def _split(text: str, *, is_cut: bool, alone: bool) -> tuple[list[str], int, int
 
 def _thought(text: str, at: int, *, is_cut: bool) -> tuple[int, int, int] | None:
     """Where the thought that follows at `at` begins and ends, and where its closing ends; None if none does."""
+    start = _end_of_space(text, at)
     for form, pattern in zip(_FORMS, _OPENINGS, strict=True):
-        opening = pattern.match(text, at)
+        opening = pattern.match(text, start)
         if opening is None:
             continue
         name = re.escape(opening.groupdict().get("name", ""))

@@ -16,7 +16,7 @@ from reground.text.echoes import unlooped, without_echo
 from reground.text.layout import TEXT_WORDS, is_code, names_itself
 
 _UNCHANGED = re.compile(
-    r"\W*+(?:no|none|kein\w*|nicht\w*|aucune?|sin|无需?|不需?要?|没有?)\W*+(?:\w++\W++){0,2}?"
+    r"\A\W*+(?:no|none|kein\w*+|nicht\w*+|aucune?|sin|无需?|不需?要?|没有?)\W*+(?:\w++\W++){0,2}?"
     r"(?:chang|modif|correct|correction|edit|revis|änder|korrek|cambio|修改|更改|改动|变化)[^.。!]{0,40}[\W]*+",
     re.IGNORECASE,
 )
@@ -25,10 +25,10 @@ DELETED = "DELETE"
 """What the prompts ask for where nothing of a text is right."""
 _MARKER = re.compile(r"\[\d[\d, ]*\]|\bpassages?\s+\d+", re.IGNORECASE)
 _DIGITS = re.compile(r"\d+")
-_SOURCES = re.compile(r"\W*(?:(?:the|none of the|no) )?(?:\w+ )?(?:passages?|documents?|sources?)\b", re.IGNORECASE)
+_SOURCES = re.compile(r"\A\W*+(?:(?:the|none of the|no) )?(?:\w+ )?(?:passages?|documents?|sources?)\b", re.IGNORECASE)
 _NAME = re.compile(r"(?<=[\w,] )[^\W\d_a-zß-öø-ÿ]\w++")
 """A word with a capital inside a sentence."""
-_NOTE = re.compile(r"\W*(?:note|remark|notes|hinweis|anmerkung|注|说明)\s*\W*[:：]", re.IGNORECASE)
+_NOTE = re.compile(r"\A\W*+(?:note|remark|notes|hinweis|anmerkung|注|说明)[*_ ]*[:：]", re.IGNORECASE)
 _LABEL = re.compile(r"\A\W*+(?:step\s*+)?+\d++\s*+[.:)]", re.IGNORECASE)
 _ABOUT = frozenset(map(str.casefold, TEXT_WORDS))
 _SHORT = 3
