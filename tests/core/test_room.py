@@ -24,7 +24,7 @@ Fails = Callable[[Sampling], Exception | None]
 
 @dataclass
 class Thinker:
-    """A model that thinks so many words before it says a text of a few. A word is a token.
+    """A model that thinks this many words before its short text. A word is a token.
 
     thoughts: the length of the thought of each reply, the last one again and again. hidden: the server shows none.
     """

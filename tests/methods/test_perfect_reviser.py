@@ -48,7 +48,7 @@ def minecraft() -> Task:
 
 
 def spoilt(plan: str) -> str:
-    """The plan, numbered anew, with an impossible step in its middle."""
+    """The plan with new numbers and an impossible step in its middle."""
     steps = [line.partition(": ")[2] for line in plan.splitlines()]
     steps.insert(len(steps) // 2, IMPOSSIBLE)
     return "\n".join(f"STEP {number}: {step}" for number, step in enumerate(steps, start=1))

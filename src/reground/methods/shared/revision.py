@@ -17,7 +17,7 @@ from reground.text.layout import TEXT_WORDS, is_code, names_itself
 
 _UNCHANGED = re.compile(
     r"\A\W*+(?:no|none|kein\w*+|nicht\w*+|aucune?|sin|无需?|不需?要?|没有?)\W*+(?:\w++\W++){0,2}?"
-    r"(?:chang|modif|correct|correction|edit|revis|änder|korrek|cambio|修改|更改|改动|变化)[^.。!]{0,40}[\W]*+",
+    r"(?:chang|modif|correct|edit|revis|änder|korrek|cambio|修改|更改|改动|变化)[^.。!]{0,40}[\W]*+",
     re.IGNORECASE,
 )
 """NO CHANGE, which the prompts ask for, as models spell it out and translate it; one short sentence."""

@@ -10,7 +10,7 @@ from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.evidence import Retriever
 from reground.core.language import LEAST_REPLY, REPLY_TOKENS, LanguageModel, Reply, Sampling, tokens_of
 from reground.core.run import Run
-from reground.methods.shared.evidence import Evidence
+from reground.methods.shared.evidence import USUAL_REPLY, Evidence
 from reground.methods.shared.prompts import cite, render, require, require_choices
 from reground.methods.shared.revision import accepted
 from reground.text.queries import clean_query
@@ -71,7 +71,14 @@ class Solving(Generic[C]):
         return clean_query(reply.text, fallback=source)
 
     def filled(
-        self, template: str, values: Mapping[str, str], markers: Sequence[int], run: Run, *, uses: int, reply: int = 64
+        self,
+        template: str,
+        values: Mapping[str, str],
+        markers: Sequence[int],
+        run: Run,
+        *,
+        uses: int,
+        reply: int = USUAL_REPLY,
     ) -> str:
         """A prompt with passages. uses, reply: as in `Evidence.fill`."""
         values, tokens = {**values, "question": self.question}, self.config.passage_tokens

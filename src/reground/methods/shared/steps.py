@@ -28,7 +28,7 @@ def split_steps(draft: str, form: AnswerForm = TEXT, *, most: int | None = None)
     """
     text = _WORD.sub(_parted, draft)
     steps = program_steps(text) if form.draft_is_query else prose_steps(text, concluding=form.final_pass)
-    return steps if most is None or len(steps) <= most else _grouped(steps, most)
+    return steps if most is None else _grouped(steps, most)
 
 
 def _parted(word: re.Match[str]) -> str:
@@ -37,7 +37,9 @@ def _parted(word: re.Match[str]) -> str:
     return letters if "://" in letters or letters.startswith("/") else letters.replace("/n/n", "\n\n")
 
 
-def _grouped(steps: Sequence[str], most: int) -> list[str]:
+def _grouped(steps: list[str], most: int) -> list[str]:
+    if len(steps) <= most:
+        return steps
     edges = [len(steps) * i // most for i in range(most + 1)]
     return [join_steps(steps[start:end]) for start, end in pairwise(edges)]
 
@@ -80,16 +82,17 @@ def split_draft(draft: str, form: AnswerForm, *, most: int) -> tuple[list[str], 
     y^raw is the separate answer, or else the last section. Where the thoughts are the answer (plans, prose) and none is
     separate, every section is a thought and y^raw is empty. The thoughts of a program without others are its parts.
     """
-    reasoning, raw = split_answer(draft, form)
     if form.draft_is_query:
         raw = _program(draft, form)
         reasoning = raw or draft
+    else:
+        reasoning, raw = split_answer(draft, form)
     thoughts = split_steps(reasoning, form)
     if not raw and form.final_pass and len(thoughts) > 1:
         raw = thoughts.pop()
     if raw and (not thoughts or (reasoning == raw and len(thoughts) == 1)):
         return [raw], ""
-    return (thoughts if len(thoughts) <= most else _grouped(thoughts, most)), raw
+    return _grouped(thoughts, most), raw
 
 
 def squeezed(text: str) -> str:
