@@ -81,7 +81,11 @@ def _listed(lines: list[str], *, several: bool) -> list[str]:
     They begin at the first line with a label, else, where there may be several, at the first item or separator, else
     at the first line that says something. A line that ends in a colon introduces those behind it.
     """
-    begins: list[Callable[[str], object]] = [_LABEL.match, _ANSWER.match, lambda line: says_something(_clean(line))]
+    begins: list[Callable[[str], object]] = [
+        _LABEL.match,
+        _ANSWER.match,
+        lambda line: says_something(line) and says_something(_clean(line)),
+    ]
     if several:
         begins.insert(2, lambda line: _ITEM.match(line) or _SEPARATOR.search(line))
     start = next((number for begin in begins for number, line in enumerate(lines) if begin(line)), len(lines))
