@@ -34,6 +34,7 @@ from tests.sandbox.needed import skipping_without
 from tests.servers import serving
 
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+QUICK = ("README", "tutorial")
 RECORDS = ROOT / "docs" / "reproduction"  # commands of experiments that took hours on a model server: kept as they were
 EXECUTED = [page for page in PAGES if RECORDS not in page.parents]
 BLOCK = re.compile(
@@ -180,7 +181,11 @@ def settled(text: str) -> str:
 
 @pytest.mark.parametrize(
     "page",
-    [pytest.param(page, id=page.stem) for page in EXECUTED if any(block.runs for block in blocks(page))],
+    [
+        pytest.param(page, id=page.stem, marks=() if page.stem in QUICK else pytest.mark.slow)
+        for page in EXECUTED
+        if any(block.runs for block in blocks(page))
+    ],
 )
 def test_a_pages_blocks_run_and_print_what_the_page_shows(page: Path, world: MockOpenAI) -> None:
     if page.stem == "tutorial":

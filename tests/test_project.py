@@ -21,11 +21,11 @@ LATER = re.compile(r"CHANGELOG|CONTRIBUTING")
 PAGES = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_every_relative_link_leads_somewhere(page: Path) -> None:
-    for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
-        if "://" not in target:
-            assert (page.parent / target).exists(), f"{page.name} links to {target}"
+def test_every_relative_link_leads_somewhere() -> None:
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#\s]+)", page.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page} links to {target}"
 
 
 def test_the_readmes_commands_are_those_of_the_makefile_and_the_check_script() -> None:
@@ -72,43 +72,6 @@ def test_every_source_file_names_one_subject_and_stays_short() -> None:
         assert ast.get_docstring(ast.parse(text)), path
 
 
-def _own(tree: ast.Module) -> set[str]:
-    """The names that a file gives: to functions, classes and variables, and to attributes of its objects."""
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        match node:
-            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
-                names.add(name)
-            case ast.Name(id=name, ctx=ast.Store()) | ast.Attribute(ast.Name(id="self" | "cls"), name, ast.Store()):
-                names.add(name)
-    return names
-
-
-def _reached(tree: ast.Module) -> set[str]:
-    """The private names that a file uses of other objects, those of imported modules aside."""
-    modules = {
-        alias.asname or alias.name for node in ast.walk(tree) if isinstance(node, ast.Import) for alias in node.names
-    }
-    names: set[str] = set()
-    for node in ast.walk(tree):
-        match node:
-            case ast.Attribute(ast.Name(id="self" | "cls") | ast.Call(ast.Name(id="super"))):
-                pass
-            case ast.Attribute(ast.Name(id=owner)) if owner in modules:
-                pass
-            case ast.Attribute(attr=name) if re.match("_(?!_)", name):
-                names.add(name)
-    return names
-
-
-def test_no_file_reaches_into_the_private_names_of_another() -> None:
-    trees = {path: ast.parse(path.read_text(encoding="utf-8")) for path in (ROOT / "src").rglob("*.py")}
-    own = {path: _own(tree) for path, tree in trees.items()}
-    known = set[str]().union(*own.values())
-    for path, tree in trees.items():
-        assert not (_reached(tree) & known) - own[path], path
-
-
 def test_one_file_says_what_happens_to_tests_without_a_sandbox() -> None:
     caught = re.compile(r"^ *except .*SandboxUnavailable.*:\n.*skip", re.MULTILINE)
     files = [path for path in (ROOT / "tests").rglob("*.py") if caught.search(path.read_text(encoding="utf-8"))]
@@ -122,11 +85,6 @@ NOT_ENGLISH = re.compile(
 )
 
 
-@pytest.mark.parametrize("text", ["budgets are reckoned", "built anew", "a bug of ours", "a choice between so many"])
-def test_a_word_that_sounds_translated_is_found(text: str) -> None:
-    assert NOT_ENGLISH.search(text)
-
-
 def test_no_text_has_words_that_sound_translated() -> None:
     for path in [*PAGES, *(ROOT / "src").rglob("*.py"), *(ROOT / "examples").glob("*.py")]:
         name = path.relative_to(ROOT).as_posix()
@@ -135,13 +93,12 @@ def test_no_text_has_words_that_sound_translated() -> None:
             assert found is None, f"{name}: {found}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
-def test_a_line_of_markdown_has_at_most_120_characters(page: Path) -> None:
-    if LATER.match(page.relative_to(ROOT).as_posix()):
-        pytest.skip("still to be wrapped")
-    for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
-        # a table's row cannot be wrapped
-        assert len(line) <= 120 or line.startswith("|"), f"{page.name}:{number}"
+def test_a_line_of_markdown_has_at_most_120_characters() -> None:
+    for page in PAGES:
+        if not LATER.match(page.relative_to(ROOT).as_posix()):
+            for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), start=1):
+                # a table's row cannot be wrapped
+                assert len(line) <= 120 or line.startswith("|"), f"{page}:{number}"
 
 
 def test_the_version_is_said_once_and_the_same() -> None:

@@ -73,6 +73,7 @@ def script(body):
     return f"{LONG} Answer: 42"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kib", [0, 8, 24, 40])
 def test_ask_where_no_file_may_grow_further(tmp_path, kib):
     home = tmp_path / "home"
@@ -81,6 +82,7 @@ def test_ask_where_no_file_may_grow_further(tmp_path, kib):
         goes_on(server, home)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kib", [8, 48, 64, 80])
 def test_ask_on_a_full_disk(disk, kib):
     home = disk(kib)

@@ -137,6 +137,7 @@ def test_choices_are_trained_and_answered(task, make, data: Path, server: MockOp
 
 
 @pytest.mark.timeout(900)
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", ["warmup", "ppo"])
 def test_ctrl_c_ends_a_fit_at_once_and_it_goes_on(stage, data: Path, server: MockOpenAI, tmp_path: Path) -> None:
     base = str(tiny_llama(tmp_path / "base"))

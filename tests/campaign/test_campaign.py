@@ -14,8 +14,13 @@ from tests.campaign.runner import fallen, read, run, table
 from tests.campaign.trial import Part, Trial
 from tests.sandbox.needed import skipping_without
 
+LONG = ("kills", "faults", "forging")
 
-@pytest.mark.parametrize("part", PARTS, ids=lambda part: part.name)
+
+@pytest.mark.parametrize(
+    "part",
+    [pytest.param(part, id=part.name, marks=pytest.mark.slow if part.name in LONG else ()) for part in PARTS],
+)
 async def test_every_promise_holds_in_the_short_form(part: Part) -> None:
     with skipping_without():
         trials = await run(part, part.short)

@@ -301,7 +301,8 @@ class Run(Recording):
         with self.span("room") as span:
             try:
                 again = replace(call, room=room, least=2 * (limit + before))
-                replies = await span._replies(again, 0, mark)  # the only effect in its span
+                # the only effect in its span
+                replies = await span._replies(again, 0, mark)  # noqa: SLF001
             except BudgetExceeded as error:
                 if error.limit not in COUNTING:
                     raise

@@ -60,7 +60,7 @@ class DryRun(Run):
         """A child span, which counts together with its parent."""
         child = super().span(name, **data)
         assert isinstance(child, DryRun)
-        child.usual, child._tokens, child._count = self.usual, self._tokens, self._count
+        child.usual, child._tokens, child._count = self.usual, self._tokens, self._count  # noqa: SLF001
         return child
 
     async def generate(

@@ -61,7 +61,7 @@ class ProgramSession(Session):
     def refer(self, value: Any) -> Message:
         """Subclasses of builtins that the program did not define cross as the builtin; other objects by reference."""
         if isinstance(value, Peer):
-            return {"t": "yours", "v": value._number}
+            return {"t": "yours", "v": value._number}  # noqa: SLF001
         if isinstance(value, bool | int | float | complex | str | bytes) or type(value).__module__ != "program":
             plain = base_value(value)
             if plain is not value:

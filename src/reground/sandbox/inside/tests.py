@@ -189,7 +189,7 @@ class TestsSession(Session):
     def refer(self, value: Any) -> Message:
         """Refer to the program's objects by number, to Python's by name, and export others as callables."""
         if isinstance(value, Handle):
-            return {"t": "yours", "v": value._number}
+            return {"t": "yours", "v": value._number}  # noqa: SLF001
         if isinstance(value, type | types.BuiltinFunctionType) and is_builtin(value):
             return {"t": "builtin", "v": value.__name__}
         return self.export(value)

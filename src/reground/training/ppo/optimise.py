@@ -94,7 +94,8 @@ class Optimiser(Generic[Q]):
         from accelerate import Accelerator
         from accelerate.state import AcceleratorState
 
-        AcceleratorState._reset_state(reset_partial_state=True)  # an earlier training may have had another precision
+        # an earlier training may have had another precision
+        AcceleratorState._reset_state(reset_partial_state=True)  # noqa: SLF001
         self.half = settings.bfloat16
         mixed = "bf16" if self.half else "no"
         self.accelerator = Accelerator(cpu=not torch.cuda.is_available(), mixed_precision=mixed)

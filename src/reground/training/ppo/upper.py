@@ -64,7 +64,7 @@ def _numbered(layer: nn.Module, place: int) -> nn.Module:
 def _sharing(module: Any) -> Any:
     """A module with the same weights, whose parts can be exchanged without changing the first one."""
     other = copy.copy(module)
-    other._modules = dict(module._modules)
+    other._modules = dict(module._modules)  # noqa: SLF001
     return other
 
 
