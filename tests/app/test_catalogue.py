@@ -13,12 +13,7 @@ from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 
 
-def test_every_method_file_is_listed_with_its_first_docstring_line() -> None:
-    import reground.methods
-
-    folder = Path(reground.methods.__file__).parent
-    files = {path.stem for path in folder.iterdir() if not path.stem.startswith("_")} - {"shared"}
-    assert set(catalogue.methods()) == files
+def test_every_method_is_summed_up() -> None:
     assert all(len(entry.summary) > 10 for entry in catalogue.methods().values())
 
 

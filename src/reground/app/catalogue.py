@@ -1,8 +1,7 @@
-"""Finds methods and model providers by name. A file in the right package is registered; imports happen on first use.
+"""Finds methods and model providers by name. Imports happen on first use.
 
-Methods are the modules of `reground.methods`; model providers are the modules of `reground.models`. Other packages
-add their own with entry points in the groups `reground.methods` and `reground.models`. Each entry point names a
-module that defines the same name (`METHOD` or `create`).
+The tables of `reground.methods` and `reground.models` say which exist. Other packages add their own with entry points
+in the groups of these names. Each entry point names a module that defines the same name (`METHOD` or `create`).
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import typing
 from collections.abc import Container, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 from reground.app.identity import PARTS
@@ -27,6 +25,8 @@ from reground.core.method import Method
 from reground.core.own_files import load_file
 from reground.core.plugins import Entry, entries
 from reground.core.programs import Sandbox
+from reground.methods import METHODS
+from reground.models import PROVIDERS
 
 if typing.TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -38,13 +38,13 @@ if typing.TYPE_CHECKING:
 @cache
 def methods() -> dict[str, Entry]:
     """Every method by name, in alphabetical order."""
-    return entries("reground.methods", defines="METHOD")
+    return entries(METHODS, "reground.methods")
 
 
 @cache
 def providers() -> dict[str, Entry]:
     """Every model provider by name."""
-    return entries("reground.models", defines="create")
+    return entries(PROVIDERS, "reground.models")
 
 
 def named(name: str) -> str:
@@ -73,7 +73,8 @@ def _listed(name: str, known: Container[str]) -> str:
     return other if name not in known and other in known else name
 
 
-def _method_module(name: str) -> ModuleType:
+def _loaded(name: str) -> Any:
+    """What holds a method: the module that names its class in METHOD, or the class itself."""
     if name.endswith(".py"):
         return load_file(Path(name), "method")
     if name in methods():
@@ -83,7 +84,7 @@ def _method_module(name: str) -> ModuleType:
 
 def presets(name: str) -> dict[str, Mapping[str, object]]:
     """A method's presets. "paper" stands for the defaults; a module adds others in PRESETS."""
-    return {"paper": {}, **getattr(_method_module(_split_preset(name)[0]), "PRESETS", {})}
+    return {"paper": {}, **getattr(_loaded(_split_preset(name)[0]), "PRESETS", {})}
 
 
 def preset_settings(name: str) -> Mapping[str, object]:
@@ -102,9 +103,9 @@ def method_class(name: str) -> type[Method]:
 
     Raises ConfigurationError, with similar names as a hint.
     """
-    module = _method_module(_split_preset(name)[0])
+    loaded = _loaded(_split_preset(name)[0])
     preset_settings(name)
-    found = getattr(module, "METHOD", None)
+    found = loaded if isinstance(loaded, type) else getattr(loaded, "METHOD", None)
     if not isinstance(found, type):
         raise ConfigurationError(f"{name} names no class in METHOD")
     return found
@@ -263,8 +264,8 @@ def _takes_none(adapter: TypeAdapter[Any]) -> bool:
     return True
 
 
-def provider_module(spec: str) -> tuple[ModuleType, str]:
-    """Split `provider/model` into the provider's module and the model. Raises ConfigurationError with similar names."""
+def provider_module(spec: str) -> tuple[Any, str]:
+    """What has the provider's `create`, and the model's name. Raises ConfigurationError with similar names."""
     provider, slash, model = spec.partition("/")
     if provider == "scripted":
         raise ConfigurationError(

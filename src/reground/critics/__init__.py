@@ -1,4 +1,4 @@
-"""Critics: who chooses for CR-Planner. A file here is its own registration, as with methods.
+"""Critics: who chooses for CR-Planner. The table `CRITICS` says which exist.
 
 A critic module has `create(kind, *, model, detail) -> Critic`: `kind` says what it judges, `model` is the method's own,
 `detail` is what the user wrote behind the colon (`prompted:rank`, `random:7`, a folder of weights). `create` is called
@@ -15,21 +15,27 @@ named are prompted.
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
-from importlib.metadata import entry_points
-from types import ModuleType
-from typing import ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal, get_args
 
 from pydantic import ConfigDict
 
 from reground.core.critic import Critic
 from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.language import LanguageModel
+from reground.core.plugins import Entry, entries
+
+CRITICS = {
+    "first": "reground.critics.first",
+    "fixed": "reground.critics.fixed",
+    "prompted": "reground.critics.prompted",
+    "random": "reground.critics.random",
+    "trained": "reground.critics.trained",
+}
+"""Where each critic is: a module, or `module:object`, that has `create`."""
 
 Kind = Literal["subgoal", "rationale", "query", "doc"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -57,14 +63,9 @@ class Critics:
 
 
 @cache
-def names() -> dict[str, str]:
-    """Every critic's name and the module behind it."""
-    here = {
-        found.name: f"{__name__}.{found.name}"
-        for found in pkgutil.iter_modules(__path__)
-        if not found.name.startswith("_")
-    }
-    return here | {point.name: point.value for point in entry_points(group=__name__)}
+def names() -> dict[str, Entry]:
+    """Every critic by name."""
+    return entries(CRITICS, __name__)
 
 
 def by_kind(spec: str) -> dict[Kind, str]:
@@ -129,13 +130,11 @@ def own_model(spec: str) -> tuple[str, str | None]:
     return f"{name}:{rest}" if rest else name, model
 
 
-def _module(name: str) -> ModuleType:
+def _module(name: str) -> Any:
     known = names()
     if name not in known:
         raise ConfigurationError(f"no critic is called {name!r}; {did_you_mean(name, known)}")
-    try:
-        module = importlib.import_module(known[name])
-        _ = module.create
-    except (ImportError, AttributeError) as error:
-        raise ConfigurationError(f"the critic {name} ({known[name]}) cannot be used: {error}") from error
+    module = known[name].load()
+    if not hasattr(module, "create"):
+        raise ConfigurationError(f"the critic {name} ({known[name].module}) has no create")
     return module

@@ -1,1 +1,26 @@
-"""One file a method. Each reads like its paper's algorithm and names its class in `METHOD`."""
+"""One file a method, which reads like its paper's algorithm and names its class in `METHOD`; a table of them."""
+
+METHODS = {
+    "chain_of_knowledge": "reground.methods.chain_of_knowledge",
+    "cot": "reground.methods.cot",
+    "cot_rag": "reground.methods.cot_rag",
+    "cr_planner": "reground.methods.cr_planner",
+    "cr_planner_reflexion": "reground.methods.cr_planner_reflexion",
+    "decomposed": "reground.methods.decomposed",
+    "direct": "reground.methods.direct",
+    "few_shot": "reground.methods.few_shot",
+    "few_shot_cot": "reground.methods.few_shot_cot",
+    "flare": "reground.methods.flare",
+    "grounded": "reground.methods.grounded",
+    "ircot": "reground.methods.ircot",
+    "rag": "reground.methods.rag",
+    "rar": "reground.methods.rar",
+    "rat": "reground.methods.rat",
+    "react": "reground.methods.react",
+    "reflexion": "reground.methods.reflexion",
+    "rewrite_retrieve_read": "reground.methods.rewrite_retrieve_read",
+    "search_agent": "reground.methods.search_agent",
+    "self_consistency": "reground.methods.self_consistency",
+    "self_refine": "reground.methods.self_refine",
+}
+"""Where each method is: a module with `METHOD`, or `module:Class`."""

@@ -1,4 +1,4 @@
-"""Search engines: one file a provider, found by what stands in this folder and in entry points.
+"""Search engines: one file a provider. The table and entry points say which exist.
 
 An engine is named NAME or NAME:ARGUMENT, a function of one's own FILE.py:FUNCTION. A plug-in is a module that has
 `create(argument)` and an entry point of the group `reground.engines`.
@@ -12,7 +12,16 @@ from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.plugins import Entry, entries
 from reground.web.results import Engine
 
-GROUP = "reground.engines"
+ENGINES = {
+    "brave": "reground.web.engines.brave",
+    "ddgs": "reground.web.engines.ddgs",
+    "exa": "reground.web.engines.exa",
+    "searchr1": "reground.web.engines.searchr1",
+    "searxng": "reground.web.engines.searxng",
+    "serper": "reground.web.engines.serper",
+    "tavily": "reground.web.engines.tavily",
+}
+"""Where each engine is: a module with `create(argument)`."""
 RETIRED = {
     "bing": "Microsoft retired the Bing Search APIs in August 2025: take brave, or searxng:URL with Bing behind it",
     "google": "Google closed its Custom Search JSON API to new customers and ends it on 1 January 2027: take serper, "
@@ -23,7 +32,7 @@ RETIRED = {
 
 def engines() -> dict[str, Entry]:
     """Every engine by name; the summary of each says what it needs."""
-    return entries(__name__, defines="create", group=GROUP)
+    return entries(ENGINES, "reground.engines")
 
 
 def engine(spec: str) -> Engine:
