@@ -85,7 +85,7 @@ def test_every_key_that_the_documentation_names_is_accepted() -> None:
     keys = config_keys(cli).keys()
     assert {field.name for field in dataclasses.fields(ModelOptions)} <= keys
     page = (ROOT / "docs/how-to/models.md").read_text()
-    assert {"seed", "rewriter", "concurrency", "timeout", "deadline", "threads"} <= keys
+    assert {"seed", "rewriter", "concurrency", "timeout", "threads"} <= keys
     for block in re.findall(r"```toml\n(.*?)```", page, re.DOTALL):
         named = {line.split("=")[0].strip() for line in block.partition("\n[")[0].splitlines() if "=" in line}
         assert named <= keys

@@ -29,7 +29,7 @@ from tests.campaign.trial import Part, Trial
 from tests.killing import recorded
 
 _OURS = {name for name, kind in vars(errors).items() if isinstance(kind, type)}
-_PATIENCE = "attempts = 2\ndeadline = 6.0\ntimeout = 2.0\n"
+_PATIENCE = "attempts = 2\ntimeout = 2.0\n"
 _VECTOR_SECONDS, _VECTOR_MIB = 75.0, 250.0
 """A server may ask to be left alone for a minute."""
 

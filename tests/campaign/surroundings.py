@@ -134,7 +134,7 @@ def odd_configuration(folder: Path, url: str, chance: random.Random) -> list[str
         (b"\xff\xfe", b"[", b"a = " + b"[" * 50_000, b"\x00" * 100, b'model = "\\ud800"', b"model = 3", b"attempts = nan",
          b"timeout = -1", b"timeout = inf", b"[budget]\ntokens = 1e400", b"[budget]\ntokens = \"many\"", b"settings = 3",
          b"[settings]\nnowhere = 1", b"concurrency = 0", b"price = [1]", b"base_url = 7", b"unknown = true",
-         b"limit = \"all\"", b"seed = 1979-05-27", b"cache = {a = 1}", b"attempts = 1e308", b"deadline = true", None)
+         b"limit = \"all\"", b"seed = 1979-05-27", b"cache = {a = 1}", b"attempts = 1e308", b"timeout = true", None)
     )  # fmt: skip
     if content is None:
         place.mkdir()

@@ -38,7 +38,6 @@ def test_what_a_call_costs(prompt, cached, completion, fresh, reused, said):
         {"api_key_env": ""},
         {"connections": 0},
         {"attempts": 0},
-        {"deadline": -1},
         {"timeout": 0},
         {"timeout": float("nan")},
         {"requests_per_minute": 0},

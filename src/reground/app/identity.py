@@ -107,7 +107,7 @@ def model_settings(options: ModelOptions, model: object = None) -> dict[str, str
     found = {
         "base_url": getattr(model, "served_at", None) or _shown(options.base_url),
         "adapter": options.adapter,
-        "adapter_files": None if options.adapter_file is None else files_fingerprint(options.adapter_file),
+        "adapter_files": None if options.adapter is None else files_fingerprint(options.adapter),
         "weights": weights_of(getattr(model, "name", "")),
         "context": options.context,
         "dtype": None if options.dtype == "auto" else options.dtype,

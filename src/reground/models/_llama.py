@@ -28,16 +28,13 @@ _CACHE_MIB = 512  # memory for prompts that lost their slot
 THREADS = "llama"
 """What the names of an engine's threads begin with. A process that is interrupted ends without waiting for them."""
 
-_LOOKED_UP, _GUESSED = 3, 5
-"""Lookup: the last three tokens are looked for in the text so far, and the five that followed there are guessed."""
-
 
 @dataclass(frozen=True)
 class Settings:
     """What is loaded and how.
 
     path: a GGUF file. slots: calls that decode together. context: tokens a slot. threads: None leaves the choice.
-    adapter: a LoRA adapter, a GGUF file. lookup: guess the next tokens from the text so far, and check several at once.
+    adapter: a LoRA adapter, a GGUF file.
     """
 
     path: Path
@@ -45,7 +42,6 @@ class Settings:
     context: int
     threads: int | None = None
     adapter: Path | None = None
-    lookup: bool = False
 
 
 _engines: WeakValueDictionary[Settings, Engine] = WeakValueDictionary()
@@ -157,10 +153,6 @@ def parameters_of(settings: Settings) -> Any:
     parameters.n_batch = _BATCH
     parameters.cache_ram_mib = _CACHE_MIB
     parameters.cpuparams.n_threads, parameters.cpuparams_batch.n_threads = threads_of(settings.threads)
-    if settings.lookup:
-        guess = parameters.speculative
-        guess.types = [xllamacpp.common_speculative_type.COMMON_SPECULATIVE_TYPE_NGRAM_SIMPLE]
-        guess.ngram_simple.size_n, guess.ngram_simple.size_m = _LOOKED_UP, _GUESSED
     parameters.warmup = False
     parameters.verbosity = -1
     parameters.ui = False

@@ -17,13 +17,13 @@ from typing import TYPE_CHECKING, Any
 
 from reground.core.branches import being_cancelled
 from reground.core.daemons import in_daemon
-from reground.core.errors import CapabilityError, ConfigurationError, ContextLengthExceeded, MissingExtra, ModelError
+from reground.core.errors import ConfigurationError, ContextLengthExceeded, MissingExtra, ModelError
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.untrusted import neutralise
 from reground.hub import Progress
 from reground.models import pull
 from reground.models._gguf_header import read_header
-from reground.models.options import SHIPPED, Listing, ModelOptions, local_identity
+from reground.models.options import Listing, ModelOptions, local_identity
 
 if TYPE_CHECKING:
     from reground.models._llama import Engine
@@ -37,10 +37,10 @@ def create(model: str, options: ModelOptions) -> GgufModel:
 
     Raises ConfigurationError for an unknown name or adapter, MissingExtra if llama.cpp is not installed.
     """
-    adapter = options.adapter_file
+    adapter = options.adapter
     if adapter is not None and not adapter.is_file():
         raise ConfigurationError(
-            f"there is no adapter file {adapter}: gguf/ takes {', '.join(SHIPPED)}, or a GGUF file, which "
+            f"there is no adapter file {adapter}: gguf/ takes a GGUF file, which "
             "reground train export FOLDER --adapter --like BASE --out FILE.gguf makes of a folder"
         )
     if importlib.util.find_spec("xllamacpp") is None:
@@ -107,8 +107,6 @@ class GgufModel:
 
     async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
         """Return `sampling.n` replies. Raises ContextLengthExceeded, CapabilityError and ModelError."""
-        if sampling.logprobs and self._options.lookup:  # llama.cpp does not tell those of the words that were guessed
-            raise CapabilityError(f"{self.name} gives no log-probabilities with lookup: leave --lookup out")
         engine = self._engine or await self._open()
         cancelled = threading.Event()
         work = _Work(engine, self.name, self._turns(messages), sampling, cancelled)
@@ -153,8 +151,7 @@ class GgufModel:
             slots=options.slots or SLOTS,
             context=options.context or min(header.context or CONTEXT, CONTEXT),
             threads=options.threads,
-            adapter=options.adapter_file,
-            lookup=options.lookup,
+            adapter=options.adapter,
         )
         return shared(settings), header.special
 

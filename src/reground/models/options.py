@@ -13,9 +13,6 @@ from reground.core.places import expanded
 
 Dtype = Literal["auto", "float32", "bfloat16"]
 
-SHIPPED = {"smollm2-reader": Path(__file__).parent / "adapters" / "smollm2-reader.gguf"}
-"""The adapters that come with reground, by name; each has a model card beside it."""
-
 
 @dataclass(frozen=True)
 class Price:
@@ -75,9 +72,6 @@ class ModelOptions:
     attempts: int = 6
     """How often one call is tried, the first time included."""
 
-    deadline: float = 1200.0
-    """Seconds after a call's first failure within which it may still be tried again."""
-
     timeout: float = 600.0
     """Seconds that one attempt may take."""
 
@@ -90,13 +84,8 @@ class ModelOptions:
     threads: int | None = None
     """Processor threads (gguf); else all cores read prompts and all but one decode."""
 
-    lookup: bool = False
-    """Guess the next words from the text so far and check several at once (gguf): the same text sooner where a reply
-    repeats its prompt, but no log-probabilities."""
-
     adapter: Path | None = None
-    """A LoRA adapter: a folder or file of peft (hf), or a GGUF file or smollm2-reader, which comes with reground
-    (gguf)."""
+    """A LoRA adapter: a folder or file of peft (hf), or a GGUF file (gguf)."""
 
     dtype: Dtype = "auto"
     """What the model computes in (hf); auto is bfloat16 on a GPU, else float32. A processor with AVX512-BF16 or AMX
@@ -104,13 +93,6 @@ class ModelOptions:
 
     cache: Path | None = None
     """A file (SQLite) that answers repeated temperature-0 calls across runs."""
-
-    @property
-    def adapter_file(self) -> Path | None:
-        """Where the adapter is. A file or folder comes before one of the same name that comes with reground."""
-        if self.adapter is None or self.adapter.exists():
-            return self.adapter
-        return SHIPPED.get(str(self.adapter), self.adapter)
 
     def __post_init__(self) -> None:
         if not isinstance(self.api_key_env, str) or not self.api_key_env or {"=", "\0"} & set(self.api_key_env):
@@ -130,13 +112,13 @@ class ModelOptions:
             )
         for name in ("connections", "attempts", "context", "slots", "threads"):
             _check_number(name, getattr(self, name), int, "a whole number above zero", optional=name not in _NEEDED)
-        for name in ("deadline", "timeout", "requests_per_minute", "tokens_per_minute"):
+        for name in ("timeout", "requests_per_minute", "tokens_per_minute"):
             _check_number(name, getattr(self, name), float, "a finite number above zero", optional=name not in _NEEDED)
 
 
 _LEAST, _MOST = 1e-6, 2**53
 """The range of a meaningful number of calls, tokens or seconds."""
-_NEEDED = frozenset({"connections", "attempts", "deadline", "timeout"})
+_NEEDED = frozenset({"connections", "attempts", "timeout"})
 
 
 def _check_url(url: object) -> None:
@@ -180,5 +162,5 @@ def weights_of(name: str) -> str | None:
 
 def local_identity(name: str, options: ModelOptions) -> str:
     """Tells a model in this process from another of the same name: its weights, its adapter, and how it computes."""
-    adapter = None if options.adapter_file is None else files_fingerprint(options.adapter_file)
-    return f"{name} {weights_of(name)} {options.adapter} {adapter} {options.context} {options.dtype} {options.lookup}"
+    adapter = None if options.adapter is None else files_fingerprint(options.adapter)
+    return f"{name} {weights_of(name)} {options.adapter} {adapter} {options.context} {options.dtype}"

@@ -31,7 +31,7 @@ class Retry(Wrapper):
         model: LanguageModel,
         *,
         attempts: int = 6,
-        deadline: float = 600.0,
+        deadline: float = 1200.0,
         base: float = 0.5,
         cap: float = 30.0,
         clock: Callable[[], float] = time.monotonic,

@@ -33,7 +33,7 @@ def wrap(model: LanguageModel, options: ModelOptions) -> ClosableModel:
         requests_per_minute=options.requests_per_minute,
         tokens_per_minute=options.tokens_per_minute,
     )
-    retried = Retry(limited, attempts=options.attempts, deadline=options.deadline)
+    retried = Retry(limited, attempts=options.attempts)
     if options.cache is None:
         return retried
     return Cache(retried, options.cache, identity=str(getattr(model, "identity", model.name)))
