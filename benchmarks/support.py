@@ -8,7 +8,7 @@ question; for `taken away`, five others. Made claims are nearer to the passages 
     python -m benchmarks.support [--task hotpotqa] [--support words] [--limit QUESTIONS] [--data DIR]
 
 `--support` takes what `reground ask --support` takes; `model` is that of `--model`. The threshold that would have been
-best on these claims is printed in the check's own units, for `--support-threshold`.
+best on these claims is printed in the check's own units, for `support_threshold`.
 """
 
 from __future__ import annotations

@@ -29,21 +29,36 @@ def options_page() -> str:
         "",
         _HOW,
         "",
-        "| option | of | default | meaning |",
-        "|---|---|---|---|",
     ]
     rows: dict[tuple[str, str, str], list[str]] = {}
+    keys: dict[tuple[str, str, str], list[str]] = {}
     for path, command in _commands(cli):
+        in_file = getattr(command.callback, "in_file", ())
         for parameter in command.params:
-            if parameter.param_type_name == "option" and parameter.name != "help":
-                row = (", ".join(f"`{each}`" for each in parameter.opts), _default(parameter), parameter.help)
-                rows.setdefault(row, []).append(path)
-    for (options, default, words), paths in sorted(rows.items(), key=lambda row: row[0][0].lower()):
-        lines.append(f"| {options} | {', '.join(paths)} | {default} | {_cell(words)} |")
+            if parameter.param_type_name == "option" and parameter.name not in ("help", "help_all"):
+                names, group = ", ".join(f"`{each}`" for each in parameter.opts), rows
+                if parameter.name in in_file:
+                    names, group = names.replace("--", "").replace("-", "_"), keys
+                group.setdefault((names, _default(parameter), parameter.help), []).append(path)
+    lines += _table(rows)
+    lines += [
+        "",
+        "## Only in the configuration file and in Python",
+        "",
+        *lines[-len(rows) - 2 : -len(rows)],
+        *_table(keys),
+    ]
     flags, words = {part.key.partition(_INNER)[0] for part in parts(Ask)}, meanings(Ask)
     lines += ["", "## Only in Python", "", "| keyword of `reground.ask` | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {_cell(words[name])} |" for name in field_names(Ask) if name not in flags]
     return "\n".join(lines) + "\n"
+
+
+def _table(rows: dict[tuple[str, str, str], list[str]]) -> list[str]:
+    ordered = sorted(rows.items(), key=lambda row: row[0][0].lower())
+    return [
+        f"| {name} | {', '.join(paths)} | {default} | {_cell(words)} |" for (name, default, words), paths in ordered
+    ]
 
 
 def methods_page() -> str:

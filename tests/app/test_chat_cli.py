@@ -127,8 +127,6 @@ def test_what_cannot_be_asked_is_refused_before_a_model_is_brought(options, monk
         (["--web", "ddgs"], "give one of them"),
         (["--support", "wrods"], "no check of support is called 'wrods'"),
         (["--support", "embedding"], "the check embedding needs what to check with"),
-        (["--support-threshold", "0.7"], "--support-threshold is for checks with a model"),
-        (["--support", "model", "--support-threshold", "7"], "at most 1, not 7"),
         (["--form", "frase"], "no answer form is called 'frase'"),
         (["--rerank", "cross"], "cross"),
         (["--model", "opnai/x"], "did you mean openai"),

@@ -63,7 +63,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         (["demo", "Why?", "--method", "raar"], "did you mean rar"),
         (["index", "docs", "--out", "docs/danube.md"], "docs/danube.md"),
         (["methods", "cr_planner+rank"], "did you mean ranking"),
-        (["ask", "Why?", "--corpus", "docs", "--rerank-by", "fusd"], "'--rerank-by': 'fusd' is not one of"),
+        (["ask", "Why?", "--corpus", "docs", "--retrieval", "bm52"], "'--retrieval': 'bm52' is not one of"),
         (["eval", "--questions", "nowhere.csv", "--corpus", "nowhere", "--model", "opnai/x"], "did you mean openai"),
         (["eval", "--questions", "q.jsonl", "--corpus", "nowhere"], "nowhere: there is no such corpus"),
         (["eval", "--task", "x", "--repeats", "0"], "--repeats"),

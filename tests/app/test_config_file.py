@@ -14,7 +14,7 @@ from reground.app.cli import run
 from reground.app.cli.commands import cli
 from reground.app.cli.config import check_found, config_keys
 from reground.core.errors import ConfigurationError
-from reground.models.options import ModelOptions, Price
+from reground.models.options import ModelOptions
 from reground.testing.openai_server import MockOpenAI
 from tests.data import ROOT
 from tests.servers import serving
@@ -32,53 +32,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     folder.mkdir(parents=True)
     (folder / "questions.jsonl").write_text("".join(json.dumps(line) + "\n" for line in QUESTIONS))
     return tmp_path
-
-
-def commands(command: Any, path: str = "") -> dict[str, Any]:
-    found = {path.strip(): command}
-    for name, inner in getattr(command, "commands", {}).items():
-        found |= commands(inner, f"{path} {name}")
-    return found
-
-
-READERS = {path: command for path, command in commands(cli).items() if any(p.name == "config" for p in command.params)}
-OPTIONS = [
-    (path, option)
-    for path, command in READERS.items()
-    for parameter in command.params
-    for option in parameter.opts
-    if option.startswith("--") and option not in {"--config", "--set", "--help"}
-]
-
-
-def test_what_answers_and_what_trains_reads_a_configuration() -> None:
-    trainers = {path for path in READERS if path.startswith("train ")}
-    talkers = {"ask", "chat", "mcp", "retrieve", "serve", "serve-retrieval"}
-    assert set(READERS) - trainers == {*talkers, "arena", "eval", "compare", "judge", "questions"}
-    stages = {f"train critics {stage}".strip() for stage in ("", "collect", "data", "fit", "eval")}
-    assert stages <= trainers
-
-
-@pytest.mark.parametrize(("command", "option"), OPTIONS)
-def test_every_option_is_a_key_and_reaches_its_command(command: str, option: str, home: Path) -> None:
-    """A text, a number or a switch, as the option takes it, is what the command gets without the option being given."""
-    parameter = next(p for p in READERS[command].params if option in p.opts)
-    needed = [p for p in READERS[command].params if p.required and option not in p.opts]
-    question = [word for p in needed for word in ([p.opts[0], "x"] if p.opts[0].startswith("-") else ["x"])]
-    outer = cli.make_context("reground", ["methods"])
-    reached = []
-    key = option[2:].replace("-", "_")
-    words = re.findall(r"'(\w+)'", str(vars(parameter).get("type_descriptor")))  # of a Literal
-    for value in ("given", 7, 64, True, "first", "1,2", ["given"], *words):
-        (home / "reground.toml").write_text(f"{key} = {json.dumps(value)}\n")
-        try:
-            context = READERS[command].make_context(command, list(question), parent=outer)
-        except Exception as error:
-            assert f"{key} in reground.toml" in str(error) or "PROMPT,COMPLETION" in str(error)
-        else:
-            got = context.params[parameter.name]
-            reached.append(str(got) in {str(value), f"{value}.0"} or got == Price(1.0, 1.0, 2.0))
-    assert any(reached)
 
 
 def test_every_key_that_the_documentation_names_is_accepted() -> None:

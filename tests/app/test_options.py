@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +17,7 @@ from reground.app import catalogue
 from reground.app.cli import run
 from reground.app.cli.commands import cli
 from reground.app.cli.config import ConfigFile
-from reground.app.cli.flags import flattened, parts
+from reground.app.cli.flags import Command, everyday, flattened, parts
 from reground.app.keywords import spread
 from reground.app.meanings import field_names, meanings
 from reground.app.options import Ask, Demo, Index, Served, Trees
@@ -76,6 +77,9 @@ class Toy(Kitchen):
     settings: Mapping[str, object] | None = field(default=None, metadata={"name": "--set"})
     """More, by name."""
 
+    salt: float = field(default=1.5, metadata={"file": True})
+    """Grams of it; nobody sets this by hand."""
+
     taster: Callable[[str], None] | None = None
     """Only Python can give it."""
 
@@ -89,10 +93,12 @@ def bake(order: Toy) -> Toy:
 def command(baked: list[Toy]) -> Any:
     app = typer.Typer()
 
-    @app.command()
+    @app.command(cls=Command)
+    @everyday("cake", "eggs", "shape")
     @flattened
     def cake(order: Toy, config: ConfigFile = None) -> None:
-        """Bake a cake."""
+        """Bake
+        a cake."""
         baked.append(order)
 
     @app.command()
@@ -136,11 +142,35 @@ def test_the_help_is_the_words_of_the_field() -> None:
     words = {**meanings(Toy), **{f"oven__{name}": text for name, text in meanings(Oven).items()}}
     assert words["eggs"] == "How many eggs."
     assert words["sugar"] == "entries of the docstring are read as well, [as they stand]."
-    assert shown.keys() == words.keys() - {"oven", "taster"} | {"config"}
-    for name in shown.keys() - {"config"}:
+    assert shown.keys() == words.keys() - {"oven", "taster"} | {"config", "help_all"}
+    for name in shown.keys() - {"config", "help_all"}:
         assert shown[name].help.replace("\\[", "[") == words[name]
     assert shown["oven__degrees"].rich_help_panel == "Oven"
     assert "eggs: How many eggs." in (bake.__doc__ or "")
+
+
+def test_the_file_and_python_have_options_that_the_command_line_lacks(home: Path) -> None:
+    assert bake("apple", salt=2.0).salt == 2.0
+    (home / "reground.toml").write_text("salt = 2")
+    assert baked("apple").salt == 2.0
+    (home / "reground.toml").unlink()
+    with pytest.raises(Exception, match="No such option"):
+        baked("apple", "--salt", "2")
+
+
+def test_help_shows_the_everyday_options_and_help_all_every_one(capsys: pytest.CaptureFixture[str]) -> None:
+    for option in ("--help", "--help-all"):
+        with suppress(typer.Exit):
+            command([])(args=["cake", option], standalone_mode=False)
+        shown = capsys.readouterr().out
+        assert "--eggs" in shown and "--salt" not in shown
+        assert ("--oven-degrees" in shown) == (option == "--help-all")
+
+
+def test_ask_fits_on_one_screen(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    assert run(["ask", "--help"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) <= 40
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 import reground
-from reground.app.cli import run
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage
 from reground.models.scripted import ScriptedModel
@@ -88,9 +87,3 @@ def test_evaluations_rerank_too(server: Server, data: Path, docs: Path, command:
     assert "error: no reranker is called 'linked'; did you mean links?" in capfd.readouterr().err
     assert call(server, data, command, *more, "--corpus", str(docs), "--rerank", "foo", "--out", "other") == 2
     assert "llama-server. Write links, critic:FOLDER" in " ".join(capfd.readouterr().err.split())
-
-
-def test_a_page_of_help_names_the_option(capfd: pytest.CaptureFixture[str]) -> None:
-    for command in (["ask"], ["eval"], ["compare"], ["train", "critics", "collect"]):
-        run([*command, "--help"])
-        assert "--rerank " in capfd.readouterr().out, command

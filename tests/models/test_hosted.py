@@ -336,7 +336,15 @@ class TestSecrets:
     ) -> None:
         monkeypatch.setenv("ANTHROPIC_API_KEY", "quite-plain-and-long-key")
         arguments = ["ask", "Why?", "-m", "direct", "--model", "anthropic/m", "--trace", "trace.jsonl"]
-        arguments += ["--base-url", "http://127.0.0.1:9/v1", "--api-key-env", "ANTHROPIC_API_KEY", "--attempts", "1"]
+        arguments += [
+            "--base-url",
+            "http://127.0.0.1:9/v1",
+            "--api-key-env",
+            "ANTHROPIC_API_KEY",
+            "--config",
+            "own.toml",
+        ]
+        Path("own.toml").write_text("attempts = 1\n")
         assert run(arguments) == 2
         said = capsys.readouterr()
         written = [path.read_bytes() for path in tmp_path.rglob("*") if path.is_file()]

@@ -121,7 +121,7 @@ class Ask(MethodName, Planning, Rewriter, Fresh, Web):
     """How the sentences of the answer are checked against the passages: words, which asks no model; critic:FOLDER,
     cross-encoder:NAME or embedding:NAME; model, which asks the answering model, within the budget; or none."""
 
-    support_threshold: float | None = None
+    support_threshold: float | None = field(default=None, metadata={"file": True})
     """The score from which on a sentence counts as supported, for checks with a model: a probability, 0.5 by default,
     or for embeddings a cosine, 0.65 by default."""
 
@@ -241,7 +241,7 @@ class Index(Language, Data, Served):
     chunk_tokens: int = field(default=2000, metadata={"min": 16})
     """The most tokens in one chunk."""
 
-    overlap: int = field(default=100, metadata={"min": 0})
+    overlap: int = field(default=100, metadata={"file": True, "min": 0})
     """Tokens that neighbouring chunks share."""
 
     embedder: str | None = None

@@ -19,5 +19,5 @@ class Cluster:
     ray_workers: int | None = field(default=None, metadata={"min": 1, **_CLUSTER})
     """The number of workers; by default one for each of the cluster's CPUs, and at most --concurrency."""
 
-    ray_cpus: float = field(default=1.0, metadata={"min": 0.01, **_CLUSTER})
+    ray_cpus: float = field(default=1.0, metadata={"file": True, "min": 0.01, **_CLUSTER})
     """The CPUs that Ray keeps free for each worker; less than 1 puts several on one."""

@@ -30,13 +30,13 @@ class Reranking:
     """Put what a search finds into a better order: links (titles that the question or the best documents name),
     links:FOLDER, critic:FOLDER, cross-encoder:NAME or llama-server:URL."""
 
-    rerank_depth: int | None = field(default=None, metadata={"min": 1, **_RERANK})
+    rerank_depth: int | None = field(default=None, metadata={"file": True, "min": 1, **_RERANK})
     """The number of first passages that are reranked; 30 by default for links, 20 for the others."""
 
-    rerank_tokens: int | None = field(default=None, metadata={"min": 16, **_RERANK})
+    rerank_tokens: int | None = field(default=None, metadata={"file": True, "min": 16, **_RERANK})
     """The most tokens of a query and a passage that a cross-encoder reads; 128 by default. Fewer take less time."""
 
-    rerank_by: Literal["fused", "score"] = field(default="fused", metadata=_RERANK)
+    rerank_by: Literal["fused", "score"] = field(default="fused", metadata={"file": True, **_RERANK})
     """Order by the reranker's score alone, or fused with the first order by reciprocal rank; links are always by
     score."""
 

@@ -96,7 +96,7 @@ class Compare(Measuring, Baseline):
     tune: int = field(default=0, metadata={"min": 0})
     """Choose each method's size on this number of training questions; 0 takes the largest that is expected to fit."""
 
-    tune_task: str | None = None
+    tune_task: str | None = field(default=None, metadata={"file": True})
     """The training split to tune on; the task's own by default."""
 
 

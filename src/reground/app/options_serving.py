@@ -42,7 +42,7 @@ class Offering(Language, Reranking, Web):
     concurrency: int = field(default=8, metadata={"short": "-j", "min": 1})
     """Questions in work at once."""
 
-    waiting: int = field(default=64, metadata={"min": 0})
+    waiting: int = field(default=64, metadata={"file": True, "min": 0})
     """Questions that may wait for their turn; further ones are refused."""
 
     home: Path | None = None
@@ -73,10 +73,10 @@ class Serve(Offering):
     """Days after which the run of a question that nobody asked again is removed; 0 keeps all. Asked later, it is
     answered and paid for again. Runs of other commands stay."""
 
-    max_body: int = field(default=4, metadata={"min": 1, "metavar": "MIB"})
+    max_body: int = field(default=4, metadata={"file": True, "min": 1, "metavar": "MIB"})
     """The largest body of a request."""
 
-    heartbeat: float = field(default=10.0, metadata={"min": 0.05, "metavar": "SECONDS"})
+    heartbeat: float = field(default=10.0, metadata={"file": True, "min": 0.05, "metavar": "SECONDS"})
     """Seconds without news after which a stream gets a comment, so that nothing between takes it for dead."""
 
     grace: float = field(default=30.0, metadata={"min": 0, "metavar": "SECONDS"})

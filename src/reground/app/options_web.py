@@ -27,7 +27,7 @@ class Web:
     """What of the results is read: snippets, as the engine shows them; pages, of each the part that is closest to the
     query; or the first page that can be read, in pieces of 1,500 tokens, as in RAT."""
 
-    web_words: int = field(default=200, metadata={"min": 1, **_WEB})
+    web_words: int = field(default=200, metadata={"file": True, "min": 1, **_WEB})
     """The most words that are read of a page."""
 
     web_network: list[str] | None = field(default=None, metadata={"metavar": "NETWORK", **_WEB})

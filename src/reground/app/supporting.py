@@ -106,9 +106,9 @@ def check_support(order: Ask) -> None:
     kind, _ = known(order.support)
     threshold = order.support_threshold
     if threshold is not None and kind in {"words", "none"}:
-        raise ConfigurationError(f"--support-threshold is for checks with a model, not for --support {kind}")
+        raise ConfigurationError(f"support_threshold is for checks with a model, not for --support {kind}")
     if threshold is not None and not -1 <= threshold <= 1:
-        raise ConfigurationError(f"--support-threshold is a probability or a cosine, at most 1, not {threshold:g}")
+        raise ConfigurationError(f"support_threshold is a probability or a cosine, at most 1, not {threshold:g}")
 
 
 def open_check(spec: str, threshold: float | None, model: LanguageModel | None, opened: AsyncExitStack) -> Check | None:

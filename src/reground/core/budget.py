@@ -43,7 +43,7 @@ class Budget(Value):
     usd: float | None = Field(default=None, ge=0, allow_inf_nan=False)
     """Most US dollars; needs the model's price."""
 
-    completion: Annotated[int | None, LATER] = Field(default=None, ge=0)
+    completion: Annotated[int | None, LATER] = Field(default=None, ge=0, json_schema_extra={"file": True})
     """Most tokens that the model writes, in all calls together."""
 
 

@@ -60,16 +60,16 @@ class ModelOptions:
     price: Price | None = field(default=None, metadata={"metavar": "PROMPT,COMPLETION"})
     """USD per million prompt,completion tokens, e.g. 0.15,0.60; without it the cost in USD is unknown."""
 
-    connections: int = 1024
+    connections: int = field(default=1024, metadata={"file": True})
     """Calls in flight at once."""
 
-    requests_per_minute: float | None = None
+    requests_per_minute: float | None = field(default=None, metadata={"file": True})
     """The provider's limit on requests, kept on this side."""
 
-    tokens_per_minute: float | None = None
+    tokens_per_minute: float | None = field(default=None, metadata={"file": True})
     """The provider's limit on tokens, kept on this side."""
 
-    attempts: int = 6
+    attempts: int = field(default=6, metadata={"file": True})
     """How often one call is tried, the first time included."""
 
     timeout: float = 600.0
@@ -78,7 +78,7 @@ class ModelOptions:
     context: int | None = None
     """Context a slot, in tokens (gguf); else what the model was trained with."""
 
-    slots: int | None = None
+    slots: int | None = field(default=None, metadata={"file": True})
     """Calls that are decoded together (gguf)."""
 
     threads: int | None = None

@@ -147,7 +147,19 @@ def _is_usage(error: Exception) -> bool:
     return any(base.__name__ == "ClickException" for base in type(error).__mro__)
 
 
+def _file_options(context: Any) -> set[str]:
+    """The options of a command that only the configuration file has."""
+    names = getattr(getattr(context, "command", None), "callback", None)
+    in_file = getattr(names, "in_file", ())
+    return {option for each in context.command.params if each.name in in_file for option in each.opts}
+
+
 def _show_usage(error: Any) -> int:
+    name = getattr(error, "option_name", None)
+    if name is not None and name in _file_options(error.ctx):
+        key = name[2:].replace("-", "_")
+        _say(f"error: {name} is no option of the command line: write {key} = ... in reground.toml, or pass --config")
+        return EXIT_SURROUNDINGS
     error.message = _short(str(error.message).removeprefix("Value error, "))  # pydantic's words
     error.show()
     if type(error).__name__ == "NoArgsIsHelpError":  # it shows only the help

@@ -12,7 +12,7 @@ import typer
 from reground.app.cli import _common as common
 from reground.app.cli.codes import EXIT_UNGROUNDED
 from reground.app.cli.config import ConfigFile
-from reground.app.cli.flags import flattened
+from reground.app.cli.flags import everyday, flattened
 from reground.app.cli.offering import found_words, is_model_named, offered_instead
 from reground.app.options import Ask, Printed, Quiet
 
@@ -20,17 +20,29 @@ if TYPE_CHECKING:
     from reground.app.asking import Result
 
 
+@everyday(
+    "question",
+    "corpus",
+    "web",
+    "method",
+    "model",
+    "form",
+    "settings",
+    "budget__tokens",
+    "retrieval",
+    "steps",
+    "as_json",
+    "quiet",
+    "fresh",
+)
 @flattened
 def ask(context: typer.Context, order: Ask, output: Printed, voice: Quiet, config: ConfigFile = None) -> None:
     """Answer a question step by step, and revise each step with evidence from your documents.
 
-    The same command resumes an interrupted run and pays for no call twice. It replays a finished run; --fresh starts
-    from the beginning.
+    The same command resumes an interrupted run and replays a finished one. Exit codes: 0 answered from your documents
+    (or by a method that reads none), 4 they do not say it, 1 no answer, 2 the command or the environment is wrong.
 
-    Exit codes: 0 answered from your documents (or by a method that reads none), 4 your documents do not say it,
-    1 no answer, 2 the command or the environment is wrong, 130 interrupted.
-
-    Example:  reground ask "Which came first, the Eiffel Tower or the Brooklyn Bridge?" --corpus docs/ --method rar
+    Example:  reground ask "Which bridge is older?" --corpus docs/ --method rar
     """
     named = is_model_named(context)
     with offered_instead(named=named):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -27,8 +27,16 @@ from reground.app.cli import (
     view,
 )
 from reground.app.cli import eval as evaluation
+from reground.app.cli.flags import Command
 
-app = typer.Typer(
+
+class _Cli(typer.Typer):
+    def command(self, *args: Any, **options: Any) -> Any:
+        """As typer has it, of the kind that `flags` knows."""
+        return super().command(*args, **{"cls": Command, **options})
+
+
+app = _Cli(
     name="reground",
     no_args_is_help=True,
     add_completion=True,

@@ -31,7 +31,9 @@ def _heed(context: typer.Context, path: Path | None) -> Path | None:
         config = read_config(path)
         if path is None:
             check_found(config)
-        check_config(config, config_keys(context.find_root().command))
+        keys = config_keys(context.command)
+        # the other commands' keys are looked up only if this command does not know them all
+        check_config(config, keys if config.keys() <= keys.keys() else config_keys(context.find_root().command))
         given = dict(_given(context, config, path or Path(DEFAULT)))
         context.meta[SETTINGS] = config.get(SETTINGS, {})
         context.default_map = {**(context.default_map or {}), **given}

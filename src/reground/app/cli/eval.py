@@ -11,13 +11,17 @@ from reground.app.cli.config import ConfigFile
 from reground.app.cli.eval_claims import try_claims
 from reground.app.cli.eval_job import Job, slug
 from reground.app.cli.eval_run import go, print_report
-from reground.app.cli.flags import flattened
+from reground.app.cli.flags import everyday, flattened
 from reground.app.options import Quiet
 from reground.app.options_evaluation import Compare, Evaluate, Measuring, Report
 
 BUDGETS = "1k,2k,4k"
 
 
+@everyday(
+    *("task", "questions", "corpus", "method", "model", "judge", "settings", "budget__tokens"),
+    *("limit", "repeats", "seed", "out", "dry_run", "retry_failed"),
+)
 @flattened
 def evaluate(order: Evaluate, voice: Quiet, config: ConfigFile = None) -> None:
     """Evaluate one method on a benchmark. The same command resumes an interrupted run and pays for no call twice.
@@ -43,6 +47,10 @@ def _check_task(order: Measuring) -> None:
         raise ConfigurationError(f"name what to measure on: --task NAME, or --questions FILE of your own{presets}")
 
 
+@everyday(
+    *("task", "questions", "corpus", "methods", "model", "budgets", "tune", "baseline", "settings"),
+    *("limit", "repeats", "seed", "out", "dry_run"),
+)
 @flattened
 def compare(order: Compare, voice: Quiet, config: ConfigFile = None) -> None:
     """Compare methods at the same token budgets, each scaled up to them, and write report.md with plots.

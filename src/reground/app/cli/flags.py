@@ -1,31 +1,40 @@
 """Turns a command that takes dataclasses into a command whose options are their fields.
 
 A field's name gives the option and the key, its type says how to read a value, and its description is the help. A
-field that holds a record (`budget`, `model_options`) gives one option for each field of the record.
+field that holds a record (`budget`, `model_options`) gives one option for each field of the record. `--help` lists a
+command's everyday options with the first sentence of each description, `--help-all` all options in full.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 import sys
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import SimpleNamespace, UnionType
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from typer.core import TyperArgument, TyperCommand
 
+from reground.app.cli._common import consoles
 from reground.app.cli.config import SETTINGS, parse_settings
 from reground.app.inputs import from_mapping
 from reground.app.meanings import field_names, meanings
 from reground.core.places import expanded
 
+if TYPE_CHECKING:
+    from rich.text import Text
+
 INNER = "__"
 """Separates, in a parameter's name, the name of a field from the name of a field of its record."""
+_ALL = "help_all"
 _SIMPLE = (bool, int, float, Path, str)
 
 
@@ -49,6 +58,8 @@ class Look:
     """The fields of a record that become options; empty means all."""
     argument: bool = False
     """Whether it is a positional argument."""
+    file: bool = False
+    """Whether only the configuration file and Python have it."""
     python_only: bool = False
     """Whether only Python has it."""
 
@@ -71,13 +82,14 @@ class Part:
 
     def parameter(self) -> inspect.Parameter:
         """The parameter for typer."""
-        look, metavar, more = self.look, self.look.metavar, {}
+        look, more = self.look, {}
+        metavar = look.metavar or (None if look.argument else _METAVARS.get(self.type))
         if (parse := getattr(self.type, "parse", None)) is not None:
             more["parser"] = parse
         if self.nullable:
             more["parser"] = _or_none(self.type)
         if self.type is Path:
-            more["parser"], metavar = path, metavar or "<path>"  # typer would name it by the class
+            more["parser"] = path
         hint = self.type if self.default is not None or self.type is bool else self.type | None
         text = self.help.replace("[", r"\[")
         if look.argument:
@@ -87,7 +99,12 @@ class Part:
             if look.min is not None and self.type in (int, float):
                 more["min"] = look.min
             info = typer.Option(
-                *filter(None, (name, look.short)), help=text, metavar=metavar, rich_help_panel=look.panel, **more
+                *filter(None, (name, look.short)),
+                help=text,
+                metavar=metavar,
+                rich_help_panel=look.panel,
+                hidden=look.file,
+                **more,
             )
         default = self.default if self.optional else inspect.Parameter.empty
         return inspect.Parameter(self.key, _KEYWORD, default=default, annotation=Annotated[hint, info])
@@ -110,6 +127,86 @@ def path(text: Any) -> Path:
 
 
 _KEYWORD = inspect.Parameter.KEYWORD_ONLY
+_SENTENCE = re.compile(r"(.+?)(?:[;:]\s|\.\s+(?=[A-Z-])|\.?$)", re.DOTALL)
+"""The first sentence of a description, or its part before a semicolon."""
+_LINE_BREAK = re.compile(r"(?<!\n)\n(?!\n)")
+_METAVARS = {bool: None, int: "N", float: "X", str: "TEXT", Path: "PATH"}
+
+
+class Command(TyperCommand):
+    """A command with two helps, some of whose options only the configuration file has."""
+
+    def make_parser(self, ctx: Any) -> Any:
+        """The parser of the command line, which does not know the options of the configuration file alone."""
+        hidden = getattr(self.callback, "in_file", ())
+        with self._showing([each for each in self.params if each.name not in hidden]):
+            return super().make_parser(ctx)
+
+    def format_help(self, ctx: Any, formatter: Any) -> None:
+        """Print the everyday help, or all of it where `show_all` asked for it."""
+        everyday: Sequence[str] = getattr(self.callback, "everyday", ())
+        if not everyday or ctx.meta.get(_ALL):
+            super().format_help(ctx, formatter)
+            return
+        from rich.table import Table
+        from rich.text import Text
+
+        console, _ = consoles()
+        named = {each.name: each for each in self.params}
+        table = Table(box=None, show_header=False, padding=(0, 2, 0, 0))
+        for name in (*everyday, _ALL):
+            table.add_row(_usage(named[name]), _short(named[name]))
+        console.print(Text(ctx.get_usage()), Text(f"\n{inspect.cleandoc(self.help or '')}\n"), table, sep="\n")
+
+    @contextmanager
+    def _showing(self, parameters: list[Any]) -> Iterator[None]:
+        everything, self.params = self.params, parameters
+        try:
+            yield
+        finally:
+            self.params = everything
+
+
+def _usage(parameter: Any) -> Text:
+    """An option's names and the placeholder of its value."""
+    from rich.text import Text
+
+    if isinstance(parameter, TyperArgument):
+        return Text(str(parameter.name).upper(), style="bold cyan")
+    names = Text(", ".join(reversed(parameter.opts)), style="bold cyan")
+    return names if parameter.is_flag else names.append(f" {parameter.metavar or 'NAME'}", style="not bold yellow")
+
+
+def _short(parameter: Any) -> Text:
+    """The first sentence of an option's description, and its default."""
+    from rich.text import Text
+
+    sentence = _SENTENCE.match(parameter.help or "")
+    default = "" if parameter.default in (None, False, "", [], ...) else f" [{parameter.default}]"
+    return Text(f"{sentence.group(1) if sentence else ''}{default}".replace(r"\[", "["))
+
+
+def everyday(*names: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """Let --help show only these fields of a command, in this order; they are keys, such as "budget__tokens"."""
+
+    def marked(command: Callable[..., None]) -> Callable[..., None]:
+        command.everyday = names  # type: ignore[attr-defined]
+        option = typer.Option("--help-all", is_eager=True, callback=show_all, help="Show all options, in full.")
+        signature: Any = command.__signature__  # type: ignore[attr-defined]
+        more = inspect.Parameter(_ALL, _KEYWORD, default=False, annotation=Annotated[bool, option])
+        command.__signature__ = signature.replace(parameters=[*signature.parameters.values(), more])  # type: ignore[attr-defined]
+        command.__annotations__[_ALL] = more.annotation
+        return command
+
+    return marked
+
+
+def show_all(context: typer.Context, wanted: bool) -> None:
+    """Print the whole help and end."""
+    if wanted and not context.resilient_parsing:
+        context.meta[_ALL] = True
+        typer.echo(context.get_help(), color=context.color)
+        context.exit()
 
 
 def flattened(command: Callable[..., None]) -> Callable[..., None]:
@@ -118,20 +215,25 @@ def flattened(command: Callable[..., None]) -> Callable[..., None]:
     orders = {name: hint for name, hint in hints.items() if dataclasses.is_dataclass(hint)}
     own = inspect.signature(command).parameters
     parameters = [inspect.Parameter("context", _KEYWORD, annotation=typer.Context)]
+    in_file: set[str] = set()
     for name, parameter in own.items():
         if name in orders:
-            parameters += [part.parameter() for part in sorted(parts(orders[name]), key=lambda part: part.optional)]
+            fields = sorted(parts(orders[name]), key=lambda part: part.optional)
+            parameters += [part.parameter() for part in fields]
+            in_file |= {part.key for part in fields if part.look.file}
         elif name != "context":
             parameters.append(parameter.replace(kind=_KEYWORD, annotation=hints[name]))
 
     def filled(context: typer.Context, **given: Any) -> None:
+        given.pop(_ALL, None)
         made = {name: _made(order, given, context.meta.get(SETTINGS, {})) for name, order in orders.items()}
         made |= {"context": context} if "context" in own else {}
         command(**made, **given)
 
-    filled.__name__, filled.__doc__ = command.__name__, command.__doc__
+    filled.__name__, filled.__doc__ = command.__name__, _LINE_BREAK.sub(" ", inspect.getdoc(command) or "")
     filled.__annotations__ = {each.name: each.annotation for each in parameters}
     filled.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    filled.in_file = frozenset(in_file)  # type: ignore[attr-defined]
     return filled
 
 
@@ -147,7 +249,8 @@ def parts(order: Any, prefix: str = "", outer: Look | None = None) -> Iterator[P
         if inner is not None:
             yield from parts(inner, name + INNER, look)
         elif kind is not None:
-            look = dataclasses.replace(look, prefix=outer.prefix, panel=look.panel or outer.panel)
+            panel, file = look.panel or outer.panel, look.file or outer.file
+            look = dataclasses.replace(look, prefix=outer.prefix, panel=panel, file=file)
             if outer.min is not None and kind is int:
                 look = dataclasses.replace(look, min=outer.min)
             default = _default(order, name, kind)
@@ -159,6 +262,8 @@ def _look(cls: Any, name: str) -> Look:
     """A field's metadata, merged with the metadata of the fields that it overrides; for pydantic, its lower bound."""
     limits = cls.model_fields[name].metadata if hasattr(cls, "model_fields") else ()
     merged: dict[str, Any] = {"min": next((limit.ge for limit in limits if hasattr(limit, "ge")), None)}
+    if hasattr(cls, "model_fields"):
+        merged |= cls.model_fields[name].json_schema_extra or {}
     for base in reversed(cls.__mro__):
         if (found := base.__dict__.get("__dataclass_fields__", {}).get(name)) is not None:
             merged |= found.metadata

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 import typer
 
 from reground.app.cli import _common as common
-from reground.app.cli.config import setting_text
+from reground.app.cli.config import ConfigFile, setting_text
 from reground.app.cli.flags import flattened
 from reground.app.options import Index, Json, Served
 
@@ -33,7 +33,7 @@ models_app = typer.Typer(
 
 
 @flattened
-def index(order: Index, output: Json) -> None:
+def index(order: Index, output: Json, config: ConfigFile = None) -> None:
     """Index documents, or update an index. An update reads only what has changed.
 
     Example:  reground index docs/ --out docs.idx --chunk-tokens 400
@@ -72,7 +72,7 @@ def _settings(order: Index) -> tuple[IndexSettings, Path]:
         if not order.report:
             raise ConfigurationError("give a folder for the index: --out INDEX (or --report, to list what is not read)")
         if any(getattr(order, name) != getattr(Index, name) for name in _OWN):
-            raise ConfigurationError("--kind, --embedder, --chunk-tokens and --overlap need an index of its own: --out")
+            raise ConfigurationError("--kind, --embedder and --chunk-tokens need an index of its own: --out")
         settings = replace(default_settings(order.retrieval), language=language)
         return settings, cached_index_path(expanded(order.source), settings)
     kind, embedder = order.kind, order.embedder

@@ -274,7 +274,7 @@ class Pool:
         """Say what is waited for where no worker begins."""
         await asyncio.sleep(_PATIENCE)
         if not self._hands and self._error is None:
-            self._notify("no worker has begun yet; each waits for a free CPU of the cluster (--ray-cpus)")
+            self._notify("no worker has begun yet; each waits for a free CPU of the cluster (ray_cpus)")
 
 
 @dataclass(frozen=True)
