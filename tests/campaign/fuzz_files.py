@@ -38,8 +38,7 @@ from reground.models.wrappers.cache import Cache
 from reground.retrieval.index import build_index, open_index
 from reground.training.critics.collect import LABELS, read_trees
 from reground.treesearch.files import write_tree
-from reground.treesearch.settings import Settings
-from reground.treesearch.tree import Node, Tree
+from reground.treesearch.tree import Node, Settings, Tree
 from tests.campaign import fuzz_bad as bad
 from tests.campaign.trial import Trial
 from tests.methods import every

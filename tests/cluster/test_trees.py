@@ -24,9 +24,8 @@ from reground.evaluation.tasks import load_training_task
 from reground.methods.cr_planner import CRPlanner
 from reground.models.options import ModelOptions
 from reground.testing.openai_server import MockOpenAI
-from reground.training.critics.collect import Collected, collect_trees
-from reground.training.critics.growing import Searching
-from reground.treesearch.settings import Settings
+from reground.training.critics.collect import Collected, Searching, collect_trees
+from reground.treesearch.tree import Settings
 from tests.cluster.near import Near, books, moody
 from tests.killing import effects
 

@@ -24,8 +24,7 @@ from reground.methods.cr_planner.tree import PlannerProblem, decode, encode
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.treesearch.files import read_tree, tree_from_dict, tree_to_dict, write_tree
 from reground.treesearch.mcts import search
-from reground.treesearch.settings import Settings
-from reground.treesearch.tree import Tree, lineage, pairs, walk
+from reground.treesearch.tree import Settings, Tree, lineage, pairs, walk
 from tests.methods.helpers import PASSAGES
 from tests.methods.planner import QUESTION, generator, planner
 from tests.methods.test_cr_planner_states import walked

@@ -8,8 +8,7 @@ from pathlib import Path
 from reground.methods.cr_planner.states import SAYS, Goal, Observation, State
 from reground.methods.cr_planner.tree import encode
 from reground.treesearch.files import write_tree
-from reground.treesearch.settings import Settings
-from reground.treesearch.tree import Node, Tree
+from reground.treesearch.tree import Node, Settings, Tree
 
 Branch = tuple[Observation, float, int] | tuple[Observation, float, int, Mapping[str, object]]
 

@@ -19,13 +19,12 @@ from reground.core.trajectory import ChooseStep, ScoreStep
 from reground.evaluation.runner import EvalSettings
 from reground.methods.cr_planner import CRPlanner
 from reground.models.scripted import ScriptedModel
-from reground.training.critics.collect import collect_trees
+from reground.training.critics.collect import Searching, collect_trees
 from reground.training.critics.evaluate import evaluate
 from reground.training.critics.fit import CriticFit, fit_critics
-from reground.training.critics.growing import Searching
 from reground.training.critics.pairs import make_pairs
-from reground.training.critics.settings import PairSettings
-from reground.treesearch.settings import Settings
+from reground.training.settings import PairSettings
+from reground.treesearch.tree import Settings
 from tests.evaluation.fakes import SumTask
 from tests.training.tiny_encoder import small_encoder
 

@@ -22,7 +22,10 @@ from reground.core.errors import ConfigurationError, DataError
 from reground.core.language import Message
 from reground.models import hf
 from reground.models.options import ModelOptions
-from reground.training.demonstrate import (
+from reground.training.fitting import Step
+from reground.training.rows import Demonstration
+from reground.training.settings import Fitting
+from reground.training.sft import (
     by_length,
     epoch_place,
     fit_demonstrations,
@@ -30,8 +33,6 @@ from reground.training.demonstrate import (
     long_rows,
     tokenised,
 )
-from reground.training.fitting import Fitting, Step
-from reground.training.rows import Demonstration
 from reground.training.weights import load_base
 from tests.models.conversing import sampling, says
 from tests.training.tiny import tiny_llama, tiny_t5

@@ -10,11 +10,18 @@ from pathlib import Path
 import pytest
 
 from reground.critics._scorers import Item
-from reground.training.critics.evaluate import baselines, calibration, constant_goals, evaluate, measure
+from reground.training.critics.evaluate import (
+    baselines,
+    calibration,
+    constant_goals,
+    evaluate,
+    measure,
+    pairs_table,
+    rates_table,
+)
 from reground.training.critics.pairs import make_pairs
-from reground.training.critics.report import pairs_table, rates_table
-from reground.training.critics.settings import PairSettings
 from reground.training.rows import Preference
+from reground.training.settings import PairSettings
 from tests.training.hand_made import planted
 
 

@@ -24,14 +24,12 @@ from reground.core.pairs import Pair
 from reground.critics._folder import read_manifest
 from reground.critics._scorers import open_scorer
 from reground.critics._texts import EmbedderTexts
-from reground.training.critics.evaluate import evaluate
+from reground.training.critics.evaluate import evaluate, mix_table
 from reground.training.critics.fit import CriticFit, estimate, fit_critics
 from reground.training.critics.pairs import make_pairs
-from reground.training.critics.report import mix_table
-from reground.training.critics.settings import PairSettings
-from reground.training.fitting import Step
-from reground.training.metrics import METRICS
+from reground.training.fitting import METRICS, Step
 from reground.training.rows import Preference, read_rows, write_rows
+from reground.training.settings import PairSettings
 from tests.training.hand_made import planted, planted_steps
 from tests.training.tiny import tiny_llama
 from tests.training.tiny_encoder import small_encoder

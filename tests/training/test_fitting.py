@@ -18,8 +18,8 @@ import torch
 from torch import nn
 
 from reground.core.errors import ConfigurationError, TrainingFailed
-from reground.training.fitting import Fitting, Step, arguments, begin, fit, newest_checkpoint, result
-from reground.training.metrics import METRICS
+from reground.training.fitting import METRICS, Step, arguments, begin, fit, newest_checkpoint, result
+from reground.training.settings import Fitting
 
 SETTINGS = Fitting(epochs=2, batch=2, learning_rate=0.01, checkpoint_every=5, threads=1, seed=3)
 

@@ -7,7 +7,7 @@ import gc
 import threading
 import warnings
 
-from reground.training.ppo.judging import Judged, Judging
+from reground.training.ppo.optimise import Judged, Judging
 
 
 def test_what_still_waits_at_the_end_is_cancelled() -> None:

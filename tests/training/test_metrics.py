@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from reground.training.metrics import METRICS, append_metrics, forget_after, read_metrics
+from reground.training.fitting import METRICS, append_metrics, forget_after, read_metrics
 
 
 def written(folder: Path) -> Path:

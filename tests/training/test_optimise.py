@@ -19,14 +19,11 @@ pytest.importorskip("accelerate", reason="needs the extra [train]")
 import torch
 
 from reground.core.errors import ConfigurationError, ModelError, StorageError, TrainingFailed
-from reground.training.metrics import METRICS
+from reground.training.fitting import METRICS
 from reground.training.ppo import equations as ppo
-from reground.training.ppo.judging import Judged
-from reground.training.ppo.optimise import Optimiser
-from reground.training.ppo.policy import Policy, Scored
-from reground.training.ppo.rollout import Metrics, batches
-from reground.training.ppo.settings import Optimising
-from reground.training.ppo.tokens import Prompts, Replies
+from reground.training.ppo.optimise import Judged, Metrics, Optimiser, batches
+from reground.training.ppo.policy import Policy, Prompts, Replies, Scored
+from reground.training.settings import Optimising
 from reground.training.weights import load_base, lora, train_upper
 from tests.training.tiny import tiny_llama, tiny_t5
 

@@ -27,11 +27,10 @@ from reground.training.critics.pairs import (
     sort_pairs,
     tree_pairs,
 )
-from reground.training.critics.settings import PairSettings
 from reground.training.rows import Preference, read_rows
+from reground.training.settings import PairSettings
 from reground.treesearch.mcts import search
-from reground.treesearch.settings import Settings
-from reground.treesearch.tree import Node, Tree, pairs
+from reground.treesearch.tree import Node, Settings, Tree, pairs
 from tests.evaluation.fakes import SumTask
 from tests.methods.test_cr_planner_states import DANUBE, SEINE, walked
 from tests.training.hand_made import grown, planted, waiting

@@ -13,8 +13,7 @@ pytest.importorskip("peft", reason="needs the extra [train]")
 
 import torch
 
-from reground.training.ppo.policy import Policy
-from reground.training.ppo.tokens import Replies
+from reground.training.ppo.policy import Policy, Replies
 from reground.training.weights import load_base, lora, train_upper
 from tests.training.tiny import tiny_llama, tiny_t5
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.training.metrics import read_metrics
+from reground.training.fitting import read_metrics
 from reground.training.report import smoothed, write_report, write_section
 
 

@@ -27,14 +27,12 @@ from reground.methods.cr_planner import CRPlanner
 from reground.methods.cr_planner.states import SAYS, Observation, State
 from reground.methods.cr_planner.tree import Rollout, encode
 from reground.models.scripted import ScriptedModel
-from reground.training.critics.collect import Grown, collect_trees, read_trees, rewards
-from reground.training.critics.growing import Searching
+from reground.training.critics.collect import Grown, Searching, collect_trees, read_trees, rewards
 from reground.training.critics.pairs import tree_pairs
-from reground.training.critics.settings import PairSettings
 from reground.training.rows import Preference
+from reground.training.settings import PairSettings
 from reground.treesearch.files import write_tree
-from reground.treesearch.settings import Settings
-from reground.treesearch.tree import pairs, walk
+from reground.treesearch.tree import Settings, pairs, walk
 from tests.evaluation.fakes import SumTask
 from tests.training.hand_made import grown
 

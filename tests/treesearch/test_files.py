@@ -9,8 +9,7 @@ from hypothesis import strategies as st
 
 from reground.treesearch.files import TreeFileError, read_tree, tree_from_dict, tree_to_dict, write_tree
 from reground.treesearch.mcts import Child, search
-from reground.treesearch.settings import Settings
-from reground.treesearch.tree import Tree, walk
+from reground.treesearch.tree import Settings, Tree, walk
 from tests.core.strategies import json as json_values
 from tests.treesearch.games import Chain, Leaves, trees
 

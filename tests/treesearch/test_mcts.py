@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.treesearch.mcts import Child, Simulation, search, ucb1
-from reground.treesearch.settings import Settings
-from reground.treesearch.tree import most_visited, walk
+from reground.treesearch.tree import Settings, most_visited, walk
 from tests.treesearch.games import Chain, Died, Doubling, Leaves, Recorded, Uneven, most, random_game, trees
 from tests.treesearch.reference import reference
 

@@ -11,8 +11,7 @@ from reground.core.journal import SqliteJournal
 from reground.core.run import Run
 from reground.models.scripted import ScriptedModel
 from reground.treesearch.mcts import Child, search
-from reground.treesearch.settings import Settings
-from reground.treesearch.tree import address, walk
+from reground.treesearch.tree import Settings, address, walk
 
 SETTINGS = Settings(simulations=24, in_flight=6, c=0.7, max_depth=3)
 

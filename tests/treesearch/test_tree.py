@@ -4,8 +4,7 @@ import pytest
 from hypothesis import given
 
 from reground.treesearch.mcts import search
-from reground.treesearch.settings import Settings
-from reground.treesearch.tree import Node, address, lineage, most_visited, pairs, walk
+from reground.treesearch.tree import Node, Settings, address, lineage, most_visited, pairs, walk
 from tests.treesearch.games import Leaves, trees
 
 

@@ -10,7 +10,7 @@ from reground.app.options import DEFAULT_MODEL, Benchmark, ModelName
 from reground.app.options_cluster import Cluster
 from reground.app.options_training import FineTuning, FitNamed, TrainingFolder, TrainingSplits
 from reground.models.options import ModelOptions
-from reground.training.agent.settings import Demonstrating
+from reground.training.settings import Demonstrating
 
 
 @dataclass(frozen=True, kw_only=True)

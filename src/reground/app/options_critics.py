@@ -9,8 +9,7 @@ from typing import Literal
 from reground.app.options import Data, Fresh, Trees
 from reground.app.options_cluster import Cluster
 from reground.app.options_training import TrainingFolder
-from reground.training.critics.settings import PairSettings
-from reground.training.fitting import Precise
+from reground.training.settings import PairSettings, Precise
 
 
 @dataclass(frozen=True, kw_only=True)

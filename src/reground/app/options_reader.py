@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reground.app.options_training import FitNamed, TrainingFolder, TrainingSplits
-from reground.training.reader.settings import Reading
+from reground.training.settings import Reading
 
 
 @dataclass(frozen=True, kw_only=True)

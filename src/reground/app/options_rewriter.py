@@ -9,9 +9,7 @@ from typing import Literal
 from reground.app.options import Benchmark, Fresh
 from reground.app.options_cluster import Cluster
 from reground.app.options_training import TrainingFolder
-from reground.training.fitting import Precise
-from reground.training.ppo.settings import Optimising
-from reground.training.rewriter.settings import WarmUp
+from reground.training.settings import Optimising, Precise, WarmUp
 
 
 @dataclass(frozen=True, kw_only=True)

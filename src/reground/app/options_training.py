@@ -8,7 +8,7 @@ from typing import Literal
 
 from reground.app.options import Data, Fresh
 from reground.app.options_documents import Documents
-from reground.training.fitting import Precise
+from reground.training.settings import Precise
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -22,81 +22,45 @@ from pydantic import JsonValue
 from reground.core.errors import ConfigurationError, MissingExtra, TrainingFailed
 from reground.core.lines import replace_lines, writing
 from reground.core.locks import locked
-from reground.models.options import Dtype
-from reground.training.metrics import append_metrics, forget_after
+from reground.training.settings import Fitting
 
 if TYPE_CHECKING:
     import transformers
 
+
+METRICS = "metrics.jsonl"
+
+
+def append_metrics(folder: Path, step: int, values: Mapping[str, Any]) -> None:
+    """Add a step's metrics."""
+    with (folder / METRICS).open("a", encoding="utf-8") as file:
+        file.write(json.dumps({"step": step, **values}, default=float) + "\n")
+
+
+def forget_after(folder: Path, step: int) -> None:
+    """Drop the metrics of later steps, which a resumed fit makes again. A kill leaves the old file or the new one."""
+    file = folder / METRICS
+    if not file.exists():
+        return
+    kept = "".join(line for line in _whole(file) if json.loads(line)["step"] <= step).encode()
+    if kept != file.read_bytes():
+        replace_lines(file, [kept])
+
+
+def read_metrics(file: Path) -> list[dict[str, float]]:
+    """The metrics of a fit, each row with its step."""
+    return [json.loads(line) for line in _whole(file)]
+
+
+def _whole(file: Path) -> Iterator[str]:
+    """The whole lines; one that a kill cut short is left out."""
+    if file.exists():
+        lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+        yield from (line for line in lines if line.endswith("}\n"))
+
+
 WHOLE = "whole"
 """The file that marks a checkpoint as completely written."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Precise:
-    """What a training computes in."""
-
-    precision: Dtype = "auto"
-    """What it computes in; auto is bfloat16 on a GPU that has it, else float32. A processor with AVX512-BF16 or AMX
-    gains from bfloat16 too. Weights that are trained stay in float32."""
-
-    @property
-    def bfloat16(self) -> bool:
-        """Whether to compute in bfloat16 on this machine."""
-        import torch
-
-        if self.precision == "auto":
-            return bool(torch.cuda.is_available() and torch.cuda.is_bf16_supported())
-        return self.precision == "bfloat16"
-
-
-@dataclass(frozen=True, kw_only=True)
-class Fitting(Precise):
-    """The settings that every fit has."""
-
-    epochs: float = 1.0
-    """Passes over the data."""
-
-    learning_rate: float = 1e-4
-    """The highest learning rate; it rises over the warm-up and then falls linearly to zero."""
-
-    warmup: float = 0.1
-    """The share of the steps over which the learning rate rises."""
-
-    batch: int = 8
-    """Examples that are computed together on one device."""
-
-    accumulate: int = 1
-    """Batches whose gradients are added up before a step."""
-
-    max_length: int = 512
-    """The most tokens of an example; what is longer is cut."""
-
-    lora_rank: int = 16
-    """The rank of the LoRA matrices; 0 trains all weights."""
-
-    seed: int = 0
-    """Seeds the order of the examples, dropout and new weights."""
-
-    checkpoint_every: int = 50
-    """Steps between checkpoints."""
-
-    threads: int | None = None
-    """Processor threads; by default all cores. Results can differ in the last digits between numbers of threads."""
-
-    def __post_init__(self) -> None:
-        for name in ("epochs", "learning_rate", "batch", "accumulate", "max_length", "checkpoint_every"):
-            if not (math.isfinite(value := getattr(self, name)) and value > 0):
-                raise ConfigurationError(f"{name} must be above 0, not {value}")
-        if self.lora_rank < 0:
-            raise ConfigurationError(f"lora_rank must be at least 0, not {self.lora_rank}")
-        if not 0 <= self.warmup <= 1:
-            raise ConfigurationError(f"warmup is a share between 0 and 1, not {self.warmup}")
-
-
-def fitting_of(order: object) -> Fitting:
-    """The settings among a command's options; those it lacks keep their defaults."""
-    return Fitting(**{each.name: getattr(order, each.name) for each in fields(Fitting) if hasattr(order, each.name)})
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import Any
 from reground.core.errors import MissingExtra
 from reground.evaluation.plots import COLOURS
 from reground.evaluation.results import write_text
-from reground.training.metrics import METRICS, read_metrics
+from reground.training.fitting import METRICS, read_metrics
 
 SECTIONS = "sections"
 """The folder of the stages' own parts of the page, one Markdown file each."""

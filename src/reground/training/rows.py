@@ -7,7 +7,7 @@ from. Files are plain JSON without checksums, because users edit and mix them.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeVar
 
@@ -17,6 +17,9 @@ from reground.core.errors import DataError
 from reground.core.language import Message, Value
 from reground.core.lines import read_lines, replace_lines, without_sum
 from reground.core.storable import Text
+from reground.core.trajectory import Trajectory, read_trajectories
+from reground.evaluation.records import Record
+from reground.evaluation.results import read_records
 
 
 class Row(Value):
@@ -89,3 +92,11 @@ def _why(error: Exception) -> str:
 def columns(rows: Sequence[Row], *names: str) -> dict[str, list[object]]:
     """Some fields of all rows as columns, as `datasets.Dataset.from_dict` takes them."""
     return {name: [getattr(row, name) for row in rows] for name in names}
+
+
+def scored(folder: Path) -> Iterator[tuple[Record, Trajectory]]:
+    """Every scored question of a run with its trajectory. Raises DataError where the folder holds no run."""
+    records = {record.id: record for record in read_records(folder / "scores.jsonl")}
+    for trajectory in read_trajectories(folder / "trajectories.jsonl"):
+        if trajectory.id in records:
+            yield records[trajectory.id], trajectory

@@ -22,8 +22,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 
-from reground.treesearch.settings import Settings
-from reground.treesearch.tree import Node, Tree
+from reground.treesearch.tree import Node, Settings, Tree
 
 S = TypeVar("S")
 

@@ -21,8 +21,7 @@ from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Generic, Protocol, TypeVar
 
-from reground.treesearch.settings import Settings
-from reground.treesearch.tree import Node, Path, Tree, address
+from reground.treesearch.tree import Node, Path, Settings, Tree, address
 
 S = TypeVar("S")
 

@@ -22,8 +22,8 @@ from reground.training.agent.loop import (
     keep,
     kept,
 )
-from reground.training.agent.stages import MIXTURE
-from reground.training.demonstrate import epoch_place, epochs_of
+from reground.training.agent.rank import MIXTURE
+from reground.training.sft import epoch_place, epochs_of
 
 OUT = Path("out")
 

@@ -35,10 +35,18 @@ from reground.methods.search_agent.prompts import Prompts
 from reground.methods.search_agent.steps import ANSWER, DECIDE, SUMMARISE
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
-from reground.training.agent.mix import Mixture, mixture
-from reground.training.agent.rank import Ranker, read_ranking
-from reground.training.agent.stages import failed_steps, grown, rank, rankable, stated
-from reground.training.agent.turns import BY_NAME, Sample, Turn, copies, fallbacks, stated_of, turns_of
+from reground.training.agent.mixture import (
+    BY_NAME,
+    Mixture,
+    Sample,
+    Turn,
+    copies,
+    fallbacks,
+    mixture,
+    stated_of,
+    turns_of,
+)
+from reground.training.agent.rank import Ranker, failed_steps, grown, rank, rankable, read_ranking, stated
 from reground.training.rows import Demonstration
 
 NEXT = Search("height of the tower of Pisa", "The height of that tower is still unknown.")

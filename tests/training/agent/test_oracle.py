@@ -23,10 +23,8 @@ from reground.methods.search_agent.actions import (
 from reground.methods.search_agent.parsing import parse_action
 from reground.methods.search_agent.prompts import Prompts
 from reground.retrieval.scripted import ScriptedRetriever
-from reground.training.agent.demonstrate import demonstrations
-from reground.training.agent.oracle import Oracle, items
-from reground.training.agent.settings import Demonstrating
-from reground.training.gold import Gold, Lessons
+from reground.training.oracles import AgentOracle, Gold, Lessons, agent_demonstrations, items
+from reground.training.settings import Demonstrating
 from tests.training.reader.test_demonstrations import BRIDGE, COMPARISON, PASSAGES
 
 CURIE, WARSAW, MEITNER, ZOO = PASSAGES
@@ -41,7 +39,7 @@ def gold(example: Example, passages: list[Passage] = PASSAGES) -> Gold:
 
 async def actions(example: Example, passages: list[Passage], **settings: int) -> tuple[list[Action], str]:
     """What the oracle does in the agent's place, and the agent's answer."""
-    oracle = Oracle(example.question, gold(example))
+    oracle = AgentOracle(example.question, gold(example))
     agent = SearchAgent(
         model=oracle, retriever=ScriptedRetriever(passages), form=TASK.form, samples=1, temperature=0, shots=0,
         checks=False, **{"k": 2, "max_searches": 3, **settings},
@@ -79,7 +77,7 @@ async def test_a_comparison_is_answered_only_from_both_sides() -> None:
 async def test_a_page_that_nothing_names_is_not_searched_and_nothing_is_answered() -> None:
     unnamed = CURIE.model_copy(update={"text": "She won prizes. Marie Curie was born in the city. She moved."})
     example = BRIDGE.model_copy(update={"golden_answers": ("the Vistula",)})
-    oracle = Oracle(example.question, gold(example, [unnamed, WARSAW]))
+    oracle = AgentOracle(example.question, gold(example, [unnamed, WARSAW]))
     agent = SearchAgent(
         model=oracle, retriever=ScriptedRetriever([unnamed, ZOO, MEITNER, WARSAW]), form=TASK.form, samples=1,
         temperature=0, shots=0, checks=False, k=2,
@@ -104,7 +102,7 @@ async def test_of_results_of_which_none_counts_none_is_selected() -> None:
 
 async def taught(settings: Demonstrating, passages: list[Passage] = APART) -> Lessons:
     retriever = ScriptedRetriever(passages)
-    return await demonstrations(TASK, [BRIDGE], retriever, retriever, settings)
+    return await agent_demonstrations(TASK, [BRIDGE], retriever, retriever, settings)
 
 
 async def test_of_each_kind_of_step_one_is_taught_without_worked_examples() -> None:

@@ -11,9 +11,8 @@ from reground.core.evidence import Passage
 from reground.evaluation.task import Example
 from reground.evaluation.tasks.qa import QuestionAnswering
 from reground.retrieval.scripted import ScriptedRetriever
-from reground.training.gold import Completed, Lessons, support
-from reground.training.reader.data import demonstrations
-from reground.training.reader.settings import Reading
+from reground.training.oracles import Completed, Lessons, reader_demonstrations, support
+from reground.training.settings import Reading
 
 PASSAGES = [
     Passage(id="curie", title="Marie Curie", text="She won two prizes. Marie Curie was born in Warsaw. She moved."),
@@ -43,7 +42,7 @@ NEVER = Reading(unanswerable=0, most_passages=2)
 async def taught(example: Example, *, settings: Reading = NEVER, passages: list[Passage] = PASSAGES) -> Lessons:
     task = QuestionAnswering(name="made", primary="token F1", loaded=(example,))
     retriever = ScriptedRetriever(passages)
-    return await demonstrations(task, [example], retriever, retriever, settings)
+    return await reader_demonstrations(task, [example], retriever, retriever, settings)
 
 
 def replies(lessons: Lessons) -> list[tuple[str, str]]:
@@ -159,5 +158,5 @@ async def test_another_piece_of_the_gold_page_with_the_answer_is_answered_from(s
     task = QuestionAnswering(name="made", primary="token F1", loaded=(example,))
     piece = Passage(id="lint#2", title="Ada Lint", text=shown)
     found, opened = ScriptedRetriever([PASSAGES[3], piece]), ScriptedRetriever([PAINTER])
-    made = await demonstrations(task, [example], found, opened, NEVER)
+    made = await reader_demonstrations(task, [example], found, opened, NEVER)
     assert replies(made) == [("answer", "Lisbon [1]")]

@@ -17,10 +17,9 @@ from transformers import AutoTokenizer
 from reground.core.errors import ConfigurationError
 from reground.evaluation.task import Example
 from reground.training.fitting import Step
-from reground.training.ppo.judging import Judged
-from reground.training.ppo.settings import Optimising
-from reground.training.rewriter.control import Control, fit_control
-from reground.training.rewriter.train import rewriter_prompt
+from reground.training.ppo.optimise import Judged
+from reground.training.rewriter.train import Control, fit_control, rewriter_prompt
+from reground.training.settings import Optimising
 from tests.training.tiny import tiny_llama, tiny_t5
 
 SETTINGS = Optimising(

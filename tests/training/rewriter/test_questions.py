@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reground.evaluation.task import Example
-from reground.training.rewriter.questions import divided, learnt
+from reground.training.rewriter.train import divided, learnt
 from reground.training.rewriter.warmup import demonstration
 from reground.training.rows import write_rows
 

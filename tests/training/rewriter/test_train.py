@@ -13,10 +13,9 @@ pytest.importorskip("trl", reason="needs the extra [train]")
 
 from reground.core.errors import ConfigurationError
 from reground.evaluation.task import Example
-from reground.training.ppo.judging import Judged
-from reground.training.ppo.settings import Optimising
-from reground.training.rewriter.control import fit_control
-from reground.training.rewriter.train import optimise_rewriter
+from reground.training.ppo.optimise import Judged
+from reground.training.rewriter.train import fit_control, optimise_rewriter
+from reground.training.settings import Optimising
 from tests.training.tiny import tiny_llama
 
 SETTINGS = Optimising(

@@ -12,8 +12,8 @@ from reground.evaluation.runner import EvalSettings, evaluate
 from reground.evaluation.task import Example
 from reground.evaluation.tasks.qa import QuestionAnswering
 from reground.models.scripted import ScriptedModel
-from reground.training.rewriter.settings import WarmUp
 from reground.training.rewriter.warmup import warmup_rows
+from reground.training.settings import WarmUp
 from tests.training.rewriter.test_reward import Library, method
 
 REWRITINGS = {"Which river is in Vienna?": "river of Vienna", "Which one is in Cologne?": "Seine", "Paris": "Paris"}

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from reground.app.options_agent import AgentFit, AgentGrow, AgentMix, AgentRank
     from reground.evaluation.records import Summary
     from reground.evaluation.task import Example, Task
-    from reground.training.agent.mix import Mixture
+    from reground.training.agent.mixture import Mixture
 
 METHOD = "search_agent"
 
@@ -25,7 +25,7 @@ METHOD = "search_agent"
 async def grown_by(order: AgentGrow, task: Task, out: Path, err: Console, *, quiet: bool) -> Summary:
     """Grow trajectories in OUT/grown, with the exemplars rotated, and write down their questions."""
     from reground.evaluation.splits import record_questions
-    from reground.training.agent.stages import GROWN
+    from reground.training.agent.rank import GROWN
 
     rotated = replace(order, settings={"exemplars": "rotated", **order.settings})
     record_questions(out, task.name, questions_of(order, task))
@@ -69,7 +69,7 @@ async def ranked_by(order: AgentRank, err: Console, *, quiet: bool) -> tuple[int
     """Rank the samples of each step. Returns the number ranked, and that of unread rankings."""
     from reground.app.cli.preparing import opened_model
     from reground.training.agent.rank import Ranker
-    from reground.training.agent.stages import rank as rank_steps
+    from reground.training.agent.rank import rank as rank_steps
 
     def told(done: int, total: int) -> None:
         if not quiet and (done % 50 == 0 or done == total):
@@ -82,8 +82,8 @@ async def ranked_by(order: AgentRank, err: Console, *, quiet: bool) -> tuple[int
 
 def mixed_by(order: AgentMix) -> Mixture:
     """The mixture of the grown steps and of the rows added to them, not written yet."""
-    from reground.training.agent.mix import Mixture, mixture
-    from reground.training.agent.stages import GROWN, failed_steps, grown, read_ranking_file, stated
+    from reground.training.agent.mixture import Mixture, mixture
+    from reground.training.agent.rank import GROWN, failed_steps, grown, read_ranking_file, stated
     from reground.training.rows import Demonstration, read_rows
 
     added = [
@@ -107,9 +107,9 @@ def fitted_by(order: AgentFit, mixture: str, err: Console, *, quiet: bool) -> Pa
     """
     from reground.app.cli.background import in_background
     from reground.app.cli.fit_progress import FitProgress
-    from reground.training.agent.stages import read_mixture
-    from reground.training.demonstrate import fit_named
-    from reground.training.fitting import fitting_of
+    from reground.training.agent.rank import read_mixture
+    from reground.training.settings import fitting_of
+    from reground.training.sft import fit_named
 
     rows = read_mixture(order.out, mixture)
     with FitProgress(err, order.name, shown=not quiet) as progress:

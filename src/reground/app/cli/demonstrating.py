@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from reground.app.options_reader import ReaderData
     from reground.core.evidence import Pages, Retriever
     from reground.evaluation.task import Example, Task
-    from reground.training.gold import Lessons
+    from reground.training.oracles import Lessons
 
     Order = ReaderData | AgentDemonstrate
 

@@ -44,9 +44,8 @@ async def _collect(order: Trees, task: Task, err: Console, *, quiet: bool) -> Co
     from reground.evaluation.compare import Cell
     from reground.evaluation.runner import EvalSettings
     from reground.methods.cr_planner import CRPlanner
-    from reground.training.critics.collect import collect_trees, ranks
-    from reground.training.critics.growing import Searching
-    from reground.treesearch.settings import Settings
+    from reground.training.critics.collect import Searching, collect_trees, ranks
+    from reground.treesearch.tree import Settings
 
     cell = Cell(method=f"{METHOD}+ranking" if ranks(task) else METHOD, tokens=None)
     out = order.out or Path("runs") / slug("trees", order.task)

@@ -34,7 +34,7 @@ def grow(order: AgentGrow, voice: Quiet, config: ConfigFile = None) -> None:
     Example:  reground train agent grow --task hotpotqa_train --limit 160 --model openai/my-model
     """
     from reground.evaluation.tasks import load_training_task
-    from reground.training.agent.stages import GROWN, usable
+    from reground.training.agent.rank import GROWN, usable
 
     console, err = common.consoles()
     task = load_training_task(order.task, order.data)
@@ -56,10 +56,10 @@ def demonstrate(order: AgentDemonstrate, voice: Quiet, config: ConfigFile = None
 
     Example:  reground train agent demonstrate --tasks hotpotqa_train --limit 200 --out runs/agent
     """
-    from reground.training.agent.demonstrate import demonstrations
-    from reground.training.agent.stages import DEMONSTRATED
+    from reground.training.agent.rank import DEMONSTRATED
+    from reground.training.oracles import agent_demonstrations
 
-    make = partial(demonstrations, settings=order)
+    make = partial(agent_demonstrations, settings=order)
     questions = f"{DEMONSTRATED}.json"  # questions.json names those that are grown
     write_lessons(order, make, method=METHOD, name=DEMONSTRATED, questions=questions, quiet=voice.quiet)
 
@@ -73,7 +73,7 @@ def rank(order: AgentRank, voice: Quiet, config: ConfigFile = None) -> None:
 
     Example:  reground train agent rank --model openai/my-larger-model
     """
-    from reground.training.agent.stages import RANKING, rankable
+    from reground.training.agent.rank import RANKING, rankable
 
     console, err = common.consoles()
     if order.dry_run:
@@ -92,7 +92,7 @@ def mix(order: AgentMix, voice: Quiet, config: ConfigFile = None) -> None:
 
     Example:  reground train agent mix --by ranking
     """
-    from reground.training.agent.stages import MIXTURE, write_mixture
+    from reground.training.agent.rank import MIXTURE, write_mixture
 
     console, _ = common.consoles()
     made = mixed_by(order)
@@ -111,8 +111,8 @@ def fit(order: AgentFit, voice: Quiet, config: ConfigFile = None) -> None:
 
     Example:  reground train agent fit --base smollm2
     """
-    from reground.training.agent.stages import MIXTURE, read_mixture
-    from reground.training.demonstrate import long_rows
+    from reground.training.agent.rank import MIXTURE, read_mixture
+    from reground.training.sft import long_rows
 
     console, err = common.consoles()
     if order.dry_run:

@@ -26,6 +26,7 @@ from reground.training.agent.loop import (
     Fit,
     Grow,
     Measure,
+    Measured,
     Mix,
     Plan,
     Rank,
@@ -35,12 +36,13 @@ from reground.training.agent.loop import (
     described,
     keep,
     kept,
+    plot_generations,
+    tables,
 )
-from reground.training.agent.report import Measured, plot_generations, tables
-from reground.training.agent.stages import GROWN, RANKING, read_mixture, usable, write_mixture
-from reground.training.demonstrate import epochs_of
+from reground.training.agent.rank import GROWN, RANKING, read_mixture, usable, write_mixture
 from reground.training.fitting import begin
 from reground.training.report import write_section
+from reground.training.sft import epochs_of
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from reground.evaluation.tables import Table
     from reground.evaluation.task import Task
     from reground.training.critics.fit import CriticFit
-    from reground.training.critics.settings import PairSettings
+    from reground.training.settings import PairSettings
 
 critics_app = typer.Typer(
     help="Fit CR-Planner's critics: collect trees, make pairs of them, fit, evaluate, all in one --out. Without a "
@@ -143,9 +143,8 @@ async def _collection(order: CriticsCollect) -> str:
     from reground.evaluation.runner import EvalSettings, choose
     from reground.evaluation.tasks import load_training_task
     from reground.methods.cr_planner import CRPlanner
-    from reground.training.critics.collect import ranks, tree_file
-    from reground.training.critics.cost import NotCalled, tree_cost
-    from reground.treesearch.settings import Settings
+    from reground.training.critics.collect import NotCalled, ranks, tree_cost, tree_file
+    from reground.treesearch.tree import Settings
 
     task = load_training_task(order.task, order.data)
     method = f"{METHOD}+ranking" if ranks(task) else METHOD
@@ -188,8 +187,8 @@ def _memory(model: str) -> int:
 
 def _make_pairs(console: Console, order: PairSettings, task: Task | None) -> None:
     from reground.training.critics.collect import read_trees
+    from reground.training.critics.evaluate import pairs_table
     from reground.training.critics.pairs import make_pairs, sort_pairs
-    from reground.training.critics.report import pairs_table
     from reground.training.report import write_section
 
     assert isinstance(order, CriticsFolder)
@@ -231,7 +230,7 @@ def _fit(console: Console, err: Console, order: CriticsFit | TrainCritics, *, qu
 
     settings = _settings(order)
     if order.dry_run:
-        from reground.training.critics.report import cost_table
+        from reground.training.critics.evaluate import cost_table
 
         _show(console, cost_table(estimate(order.out, settings)))
         return
@@ -255,7 +254,7 @@ def _fit(console: Console, err: Console, order: CriticsFit | TrainCritics, *, qu
 
 def _settings(order: CriticsFit | TrainCritics) -> CriticFit:
     from reground.training.critics.fit import CriticFit
-    from reground.training.fitting import Fitting
+    from reground.training.settings import Fitting
 
     numbers = {name: getattr(order, name) for name in Fitting.__dataclass_fields__ if hasattr(order, name)}
     kinds = tuple(common.listed(order.kinds))
@@ -264,9 +263,14 @@ def _settings(order: CriticsFit | TrainCritics) -> CriticFit:
 
 
 def _evaluate(console: Console, err: Console, order: CriticsEval | TrainCritics, *, quiet: bool) -> None:
+    from reground.training.critics.evaluate import (
+        calibration_table,
+        held_out_texts,
+        mix_table,
+        rates_table,
+        trust_table,
+    )
     from reground.training.critics.evaluate import evaluate as measure
-    from reground.training.critics.evaluate import held_out_texts
-    from reground.training.critics.report import calibration_table, mix_table, rates_table, trust_table
     from reground.training.report import write_section
 
     if order.dry_run:

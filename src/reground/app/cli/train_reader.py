@@ -33,9 +33,9 @@ def data(order: ReaderData, voice: Quiet, config: ConfigFile = None) -> None:
 
     Example:  reground train reader data --tasks hotpotqa_train,popqa_train --rerank links --out runs/reader
     """
-    from reground.training.reader.data import demonstrations
+    from reground.training.oracles import reader_demonstrations
 
-    make = partial(demonstrations, settings=order)
+    make = partial(reader_demonstrations, settings=order)
     demonstrate(order, make, method="grounded+reader", name=ROWS, questions="questions.json", quiet=voice.quiet)
 
 
@@ -54,9 +54,9 @@ def fit(order: ReaderFit, voice: Quiet, config: ConfigFile = None) -> None:
     require_training()
     from reground.app.cli.background import in_background
     from reground.app.cli.fit_progress import FitProgress
-    from reground.training.demonstrate import fit_named, long_rows
-    from reground.training.fitting import fitting_of
     from reground.training.rows import Demonstration, read_rows
+    from reground.training.settings import fitting_of
+    from reground.training.sft import fit_named, long_rows
 
     console, err = common.consoles()
     rows = read_rows(order.out / "data" / f"{ROWS}.jsonl", Demonstration)

@@ -26,10 +26,9 @@ if TYPE_CHECKING:
 
     from reground.evaluation.task import Example, Task
     from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
-    from reground.training.ppo.judging import Judge, Judged
-    from reground.training.ppo.rollout import Metrics
-    from reground.training.rewriter.questions import Divided
+    from reground.training.ppo.optimise import Judge, Judged, Metrics
     from reground.training.rewriter.reward import PipelineReward
+    from reground.training.rewriter.train import Divided
 
 _TOLD = frozenset(
     [
@@ -147,12 +146,12 @@ def warmup(order: RewriterWarmup, voice: Quiet, config: ConfigFile = None) -> No
     require_training()
     from reground.app.cli.background import in_background
     from reground.app.cli.fit_progress import FitProgress
-    from reground.training.demonstrate import fit_named
-    from reground.training.fitting import fitting_of
     from reground.training.report import write_section
     from reground.training.rewriter.train import WARMUP
     from reground.training.rewriter.warmup import warmup_rows
     from reground.training.rows import write_demonstrations
+    from reground.training.settings import fitting_of
+    from reground.training.sft import fit_named
 
     console, err = common.consoles()
     kept = warmup_rows(order.out / REWRITTEN, order.out / PLAIN, order)
@@ -203,9 +202,8 @@ def _divided(order: RewriterPpo, task: Task, weights: dict[str, float]) -> Divid
     """The questions to learn from, and those for validation, without those that the reward learns nothing from."""
     from reground.core.errors import DataError
     from reground.evaluation.runner import EvalSettings, choose
-    from reground.training.rewriter.questions import divided, learnt
     from reground.training.rewriter.reward import teaches
-    from reground.training.rewriter.train import WARMUP
+    from reground.training.rewriter.train import WARMUP, divided, learnt
 
     drawn = choose(task, EvalSettings(METHOD, "", limit=None, seed=order.seed))
     every = [each for each in drawn if teaches(each, weights)]
@@ -229,11 +227,10 @@ async def _optimised(
 ) -> Path:
     from reground.app.cli.background import in_background
     from reground.app.cli.fit_progress import FitProgress
-    from reground.training.ppo.settings import Optimising
     from reground.training.report import write_report, write_section
-    from reground.training.rewriter.control import fit_control
     from reground.training.rewriter.reward import PipelineReward
-    from reground.training.rewriter.train import WARMUP, optimise_rewriter
+    from reground.training.rewriter.train import WARMUP, fit_control, optimise_rewriter
+    from reground.training.settings import Optimising
 
     settings = Optimising(**{each.name: getattr(order, each.name) for each in fields(Optimising)})
     async with AsyncExitStack() as opened:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from reground.app.options import Benchmark
     from reground.evaluation.compare import Cell, Configured
     from reground.models.options import ModelOptions
-    from reground.training.critics.growing import Searching
+    from reground.training.critics.collect import Searching
 
 
 @asynccontextmanager

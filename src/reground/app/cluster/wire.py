@@ -17,7 +17,7 @@ from reground.evaluation.runner import FATAL
 
 if TYPE_CHECKING:
     from reground.app.options import Benchmark
-    from reground.training.critics.growing import Searching
+    from reground.training.critics.collect import Searching
 
 _SENT = (*FATAL, DataError)
 """Errors that stop a run and keep their class on the way."""

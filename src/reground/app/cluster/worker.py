@@ -84,7 +84,7 @@ class Worker:
         if place.searching is None:
             return method
         from reground.methods.cr_planner import CRPlanner
-        from reground.training.critics.growing import Growing
+        from reground.training.critics.collect import Growing
 
         assert isinstance(method, CRPlanner) and example is not None
         bench = await self._bench(place.task)

@@ -10,30 +10,108 @@ call is paid twice.
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from urllib.parse import quote
 
+from reground.core.answers import Answer
 from reground.core.branches import gather
-from reground.core.errors import ConfigurationError, DataError
+from reground.core.errors import BudgetExceeded, ConfigurationError, DataError
+from reground.core.evidence import Passage
 from reground.core.journal import Journal, SqliteJournal
-from reground.core.language import Usage
-from reground.core.programs import Sandbox
-from reground.core.trajectory import Failure
+from reground.core.language import Message, Reply, Sampling, Usage
+from reground.core.programs import Execution, Program, Sandbox
+from reground.core.run import Run
+from reground.core.trajectory import Failure, Trajectory
 from reground.evaluation.asked import Asked, Elsewhere, solve_here
-from reground.evaluation.progress import Told
+from reground.evaluation.progress import SIMULATION, Told
 from reground.evaluation.results import open_run
 from reground.evaluation.runner import FATAL, EvalSettings, choose, configuration
+from reground.evaluation.scaling import DryRun
 from reground.evaluation.splits import record_questions
 from reground.evaluation.task import Example, Task, hidden_documents
 from reground.evaluation.tasks.retrieval import Retrieval
 from reground.methods.cr_planner import CRPlanner
 from reground.methods.cr_planner.states import State
-from reground.methods.cr_planner.tree import decode, encode
-from reground.training.critics.growing import Growing, Searching, tree_of
-from reground.treesearch.files import TreeFileError, read_tree, write_tree
-from reground.treesearch.tree import Tree
+from reground.methods.cr_planner.tree import PlannerProblem, Rollout, decode, encode
+from reground.treesearch.files import TreeFileError, read_tree, tree_from_dict, tree_to_dict, write_tree
+from reground.treesearch.mcts import Simulation, search
+from reground.treesearch.tree import Settings, Tree
+
+
+@dataclass(frozen=True)
+class Searching:
+    """How a tree is searched. rollout: how a simulation plays on."""
+
+    settings: Settings
+    rollout: Rollout = "answer"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Growing:
+    """Searches a planner's choices for one question; `tree_of` reads the answer. A method.
+
+    task: its primary metric of the example is the reward. If the budget ends, the tree stays as it is, and `stopped`
+    says so.
+    """
+
+    planner: CRPlanner
+    task: Task
+    example: Example
+    searching: Searching
+    sandbox: Sandbox | None = None
+
+    async def solve(self, question: str, run: Run, /) -> Answer:
+        """Grow the tree; a note tells of every simulation that has entered it."""
+
+        def watch(simulation: Simulation) -> None:
+            run.note(SIMULATION, number=simulation.index + 1, reward=simulation.reward)
+
+        problem = PlannerProblem(planner=self.planner, run=run, reward=self._reward, rollout=self.searching.rollout)
+        tree = await search(problem, State(question), self.searching.settings, until=(BudgetExceeded,), watch=watch)
+        return Answer(text=json.dumps(tree_to_dict(tree, encode), allow_nan=False))
+
+    async def _reward(self, answer: Answer, run: Run) -> float:
+        """The primary metric of the answer; a ranking is the simulation's last retrieval.
+
+        Executions for it are recorded, so a resumed run gets the same reward.
+        """
+        example = self.example
+        told = Trajectory(
+            id=example.id, question=example.question, method="cr_planner", steps=run.within, answer=answer
+        )
+        sandbox = None if self.sandbox is None else _Recorded(self.sandbox, run)
+        score = (await self.task.score(example, told, sandbox))[self.task.primary]
+        if score.value is None:
+            raise DataError(f"{self.task.name} {example.id} cannot be scored: {score.why}")
+        return score.value
+
+
+def tree_of(answer: Answer) -> Tree[State]:
+    """The tree that is the answer of `Growing`."""
+    return tree_from_dict(json.loads(answer.text), decode)
+
+
+@dataclass(frozen=True)
+class _Recorded:
+    """A sandbox whose executions are a run's."""
+
+    sandbox: Sandbox
+    run: Run
+
+    @property
+    def name(self) -> str:
+        return self.sandbox.name
+
+    @property
+    def packages(self) -> bool:
+        return getattr(self.sandbox, "packages", True)
+
+    async def execute(self, program: Program, /) -> Execution:
+        return await self.run.execute(self.sandbox, program, name="reward")
+
 
 RUN_ID = "trees"
 
@@ -212,3 +290,48 @@ def _read(path: Path) -> Tree[State]:
 def rewards(trees: Sequence[Tree[State]]) -> list[float]:
     """The mean reward at each root: how often the planner's answers are right before any critic is trained."""
     return [tree.root.mean or 0.0 for tree in trees]
+
+
+_SAMPLE = 3
+"""Questions whose trees are searched; the others are taken to cost as much."""
+
+
+class NotCalled:
+    """A model and a retriever that a planner may be made with, and that nobody asks."""
+
+    name = "none"
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        """Nobody may ask."""
+        raise AssertionError(self.name)
+
+    async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
+        """Nobody may ask."""
+        raise AssertionError(self.name)
+
+
+@dataclass(frozen=True)
+class TreeCost:
+    """One tree on average."""
+
+    calls: float
+    tokens: float
+
+
+async def tree_cost(
+    planner: CRPlanner, questions: Sequence[str], searching: Settings, rollout: Rollout, *, most: int | None = None
+) -> TreeCost:
+    """The usual cost of a question's tree. most: the tokens that one tree may cost."""
+    used: list[Usage] = []
+    for question in questions[:_SAMPLE]:
+        run = DryRun.of(planner)
+        problem = PlannerProblem(planner=planner, run=run, reward=_some, rollout=rollout)
+        await search(problem, State(question), searching)
+        used.append(run.usage)
+    tokens = [each.tokens if most is None else min(each.tokens, most) for each in used]
+    return TreeCost(sum(each.calls for each in used) / len(used), sum(tokens) / len(used))
+
+
+def _some(answer: Answer, run: Run) -> float:
+    """The same for all answers, so that every branch is tried."""
+    return 0.5

@@ -28,19 +28,138 @@ from reground.core.language import tokens_of
 from reground.core.pairs import Pair
 from reground.core.weights import trouble
 from reground.critics import KINDS, Kind
+from reground.critics._features import FEATURES, TEXT
 from reground.critics._folder import FILE, Engine, Manifest, read_manifest
-from reground.critics._scorers import open_scorer, quietly
+from reground.critics._scorers import SCALE, Scorer, open_scorer, quietly
 from reground.critics._texts import EmbedderTexts, EncoderTexts, LmTokens
 from reground.evaluation.results import write_text
 from reground.models import pull
-from reground.training.critics.mixing import fit_mix
-from reground.training.critics.pairs import data_fingerprint, passage_tokens
-from reground.training.fitting import Fitting, Step, arguments, begin, fit, newest_checkpoint, require_training, result
+from reground.training.critics.pairs import data_fingerprint, gaps, passage_tokens
+from reground.training.fitting import Step, arguments, begin, fit, newest_checkpoint, require_training, result
 from reground.training.rows import Preference, read_rows
+from reground.training.settings import Fitting
 from reground.training.weights import load_base, lora, minilm_folder, save
 
 if TYPE_CHECKING:
     import transformers
+
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    Columns = dict[str, np.ndarray[Any, Any]]
+
+FOLDS = 5
+"""Parts of the questions; each is judged by weights that were fitted to the others. Fewer questions get no weights."""
+_STEPS, _ENOUGH = 50, 1e-9
+
+
+def fit_mix(rows: Sequence[Preference], scorer: Scorer) -> dict[str, float]:
+    """The weights for a kind's held-out pairs; none where the score of the text alone foretells their order as well."""
+    return mix_of_gaps(rows, gaps(rows, scorer)) if rows else {}
+
+
+def mix_of_gaps(rows: Sequence[Preference], text: Sequence[float]) -> dict[str, float]:
+    """The same for known scores. text: by how much the better text of each pair scores higher."""
+    import numpy as np
+
+    columns = _columns(rows, text)
+    if len(columns) < 2 or len({row.question for row in rows}) < FOLDS:
+        return {}
+    alone = {TEXT: columns.get(TEXT, np.zeros(len(rows)))}
+    if _loss(_judged_by_others(rows, columns)) >= _loss(_judged_by_others(rows, alone)):
+        return {}
+    return _weights(columns)
+
+
+def mixed_gaps(rows: Sequence[Preference], text: Sequence[float]) -> list[float]:
+    """By how much the better one of each pair is better, by weights that were fitted to other questions."""
+    return [float(gap) for gap in _judged_by_others(rows, _columns(rows, text))]
+
+
+def features_gaps(rows: Sequence[Preference]) -> list[float]:
+    """The same for what else is known, without a model."""
+    columns = _columns(rows, [0.0] * len(rows))
+    return [float(gap) for gap in _judged_by_others(rows, columns)] if columns else [0.0] * len(rows)
+
+
+def _columns(rows: Sequence[Preference], text: Sequence[float]) -> Columns:
+    """The difference of each pair in every number that differs anywhere."""
+    import numpy as np
+
+    found = {TEXT: np.array(text, dtype=float)}
+    for name in FEATURES[rows[0].kind]:  # type: ignore[index]
+        found[name] = np.array([_known(row, "chosen", name) - _known(row, "rejected", name) for row in rows])
+    return {name: column for name, column in found.items() if column.any()}
+
+
+def _known(row: Preference, side: str, name: str) -> float:
+    about = row.extra.get(side)
+    known = about.get("known") if isinstance(about, dict) else None
+    value = known.get(name) if isinstance(known, dict) else None
+    return float(value) if isinstance(value, int | float) else 0.0
+
+
+def _weights(columns: Columns) -> dict[str, float]:
+    """The best weights; a model is never trusted the other way round."""
+    import numpy as np
+
+    scales = {name: float(np.sqrt((column**2).mean())) or 1.0 for name, column in columns.items()}
+    scaled = np.stack([column / scales[name] for name, column in columns.items()], axis=1)
+    found = _newton(scaled, ridge=1 / (2 * len(scaled)))
+    weights = {name: float(each) / scales[name] for name, each in zip(columns, found, strict=True)}
+    if weights.get(TEXT, 0.0) < 0:
+        rest = {name: column for name, column in columns.items() if name != TEXT}
+        return {TEXT: 0.0, **(_weights(rest) if rest else {})}
+    return weights
+
+
+def _newton(gaps: np.ndarray[Any, Any], *, ridge: float) -> np.ndarray[Any, Any]:
+    """The weights with the least loss of the weighted gaps. The loss is convex: Newton's method takes a few steps.
+
+    gaps: a row a pair. ridge: what squared weights cost; it keeps them finite where all pairs can be ordered right.
+    """
+    import numpy as np
+
+    def cost(weights: np.ndarray[Any, Any]) -> float:
+        return _loss(gaps @ weights) + ridge * float(weights @ weights)
+
+    weights = np.zeros(gaps.shape[1])
+    for _ in range(_STEPS):
+        wrong = np.exp(-np.logaddexp(0.0, gaps @ weights))  # the probability of the wrong order
+        gradient = 2 * ridge * weights - wrong @ gaps / len(gaps)
+        hessian = 2 * ridge * np.eye(len(weights)) + (gaps.T * (wrong * (1 - wrong))) @ gaps / len(gaps)
+        step = np.linalg.solve(hessian, gradient)
+        while cost(weights - step) > cost(weights) and np.abs(step).max() > _ENOUGH:
+            step = step / 2
+        weights = weights - step
+        if np.abs(step).max() < _ENOUGH:
+            break
+    return weights
+
+
+def _judged_by_others(rows: Sequence[Preference], columns: Columns) -> np.ndarray[Any, Any]:
+    import numpy as np
+
+    questions = sorted({row.question for row in rows})
+    fold = {question: place % FOLDS for place, question in enumerate(questions)}
+    folds = np.array([fold[row.question] for row in rows])
+    gap = np.zeros(len(rows))
+    for number in range(min(FOLDS, len(questions))):
+        own = folds == number
+        if own.all():
+            continue
+        weights = _weights({name: column[~own] for name, column in columns.items()})
+        gap[own] = sum(weights[name] * column[own] for name, column in columns.items())
+    return gap
+
+
+def _loss(gap: np.ndarray[Any, Any]) -> float:
+    """The mean of -log sigmoid."""
+    import numpy as np
+
+    return float(np.logaddexp(0.0, -gap).mean())
+
 
 OnStep: TypeAlias = Callable[[str, Step], None]
 """Told of each step of a model, by the model's name."""
@@ -290,8 +409,6 @@ def _encoder(settings: CriticFit, rows: Sequence[Preference], given: Mapping[str
     from sentence_transformers import CrossEncoder
     from sentence_transformers.cross_encoder import CrossEncoderTrainer, CrossEncoderTrainingArguments
 
-    from reground.training.critics._loss import crossed_loss
-
     longest = settings.fitting.max_length
     model = _opened(settings, partial(CrossEncoder, num_labels=1, max_length=longest))
     better, worse = _both(rows, EncoderTexts(model.tokenizer, longest))
@@ -318,8 +435,6 @@ def _embedder(settings: CriticFit, rows: Sequence[Preference], given: Mapping[st
         SentenceTransformerTrainer,
         SentenceTransformerTrainingArguments,
     )
-
-    from reground.training.critics._loss import embedded_loss
 
     model = _opened(settings, SentenceTransformer)
     model.max_seq_length = settings.fitting.max_length
@@ -395,3 +510,52 @@ def _both(rows: Sequence[Preference], read: Callable[[Any, Pair], Any]) -> tuple
     better = [read(row.kind, Pair(context=row.prompt, candidate=row.chosen)) for row in rows]
     worse = [read(row.kind, Pair(context=row.prompt, candidate=row.rejected)) for row in rows]
     return better, worse
+
+
+def ranking(better: Any, worse: Any, margins: Any) -> Any:
+    """-log sigmoid(s_chosen - s_rejected - margin), as TRL's RewardTrainer has it for decoders."""
+    from torch.nn.functional import logsigmoid
+
+    return -logsigmoid(better - worse - margins.to(better)).mean()
+
+
+def crossed_loss(model: Any) -> Any:
+    """The loss of a cross-encoder."""
+    import torch
+    from sentence_transformers.util import batch_to_device
+
+    class CrossedLoss(torch.nn.Module):  # type: ignore[misc]
+        """Columns: what is known and the candidate, of the better one and of the worse. The label is the margin."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, inputs: list[list[str]], labels: torch.Tensor, **unused: Any) -> torch.Tensor:
+            known, chosen, also_known, rejected = inputs
+            pairs = [*zip(known, chosen, strict=True), *zip(also_known, rejected, strict=True)]
+            scores = self.model(batch_to_device(self.model.preprocess(pairs), self.model.device))["scores"]
+            better, worse = torch.chunk(scores.view(-1), 2)
+            return ranking(better, worse, labels)
+
+    return CrossedLoss()
+
+
+def embedded_loss(model: Any) -> Any:
+    """The loss of an embedder, whose score is the scaled cosine."""
+    import torch
+    from torch.nn.functional import cosine_similarity
+
+    class EmbeddedLoss(torch.nn.Module):  # type: ignore[misc]
+        """Columns: what is known, the better and the worse candidate. The label is the margin."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.model = model
+
+        def forward(self, sentence_features: Any, labels: torch.Tensor, **unused: Any) -> torch.Tensor:
+            known, chosen, rejected = (self.model(each)["sentence_embedding"] for each in sentence_features)
+            better, worse = (SCALE * cosine_similarity(known, each) for each in (chosen, rejected))
+            return ranking(better, worse, labels)
+
+    return EmbeddedLoss()

@@ -22,8 +22,10 @@ from typing import Literal
 from pydantic import JsonValue
 
 from reground.core.errors import DataError
+from reground.core.pairs import Pair
 from reground.critics import KINDS, Kind
 from reground.critics._features import features
+from reground.critics._scorers import Item, Scorer
 from reground.evaluation.results import write_text
 from reground.evaluation.task import Task
 from reground.evaluation.tasks._retrieved import document_id
@@ -32,8 +34,8 @@ from reground.evaluation.tasks.retrieval import Retrieval
 from reground.methods.cr_planner.actions import judged
 from reground.methods.cr_planner.states import State
 from reground.training.critics.collect import read_trees
-from reground.training.critics.settings import PairSettings
 from reground.training.rows import Preference, write_rows
+from reground.training.settings import PairSettings
 from reground.treesearch.tree import Node, Tree, walk
 
 Why = Literal["few visits", "tie", "small margin", "against gold"]
@@ -248,3 +250,15 @@ def gold_passages(task: Task) -> dict[str, frozenset[str]]:
         return {}
     found = {example.id: task.evidence(example) for example in task.examples()}
     return {name: frozenset(ids) for name, ids in found.items() if not isinstance(ids, str)}
+
+
+def item(row: Preference, candidate: str) -> Item:
+    """One of the two texts of a row, with its kind and context."""
+    return row.kind, Pair(context=row.prompt, candidate=candidate)  # type: ignore[return-value]
+
+
+def gaps(rows: Sequence[Preference], scorer: Scorer) -> list[float]:
+    """By how much the better text of each pair scores higher."""
+    better = scorer.scores([item(row, row.chosen) for row in rows])
+    worse = scorer.scores([item(row, row.rejected) for row in rows])
+    return [one - other for one, other in zip(better, worse, strict=True)]

@@ -18,14 +18,212 @@ from torch import nn
 
 from reground.core.errors import ConfigurationError
 from reground.training.ppo.equations import entropy, token_logprobs
-from reground.training.ppo.sampling import cache_name, draw
-from reground.training.ppo.settings import ValueModel
-from reground.training.ppo.tokens import Below, Prompts, Replies
-from reground.training.ppo.upper import frozen_layers, upper
+from reground.training.settings import ValueModel
 from reground.training.weights import context_of
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """Tokenised prompts, [B, P]: padded on the left for a decoder, on the right for an encoder.
+
+    prefix: the tokens that all prompts begin with, such as those of a chat template, [L]; they are not in `ids` and are
+    computed once for a batch.
+    """
+
+    ids: Tensor
+    mask: Tensor
+    prefix: Tensor
+
+    @property
+    def width(self) -> int:
+        """The tokens of the longest prompt."""
+        return len(self.prefix) + int(self.ids.shape[1])
+
+    def at(self, rows: Tensor | slice) -> Prompts:
+        """Some rows, without the columns that are padding in all of them."""
+        used = self.mask[rows].any(0)
+        return Prompts(self.ids[rows][:, used], self.mask[rows][:, used], self.prefix)
+
+    def whole(self) -> Prompts:
+        """The same prompts with the prefix in every row."""
+        shape = (len(self.ids), len(self.prefix))
+        ids = torch.cat([self.prefix.expand(shape), self.ids], dim=1)
+        return Prompts(ids, torch.cat([self.mask.new_ones(shape), self.mask], dim=1), self.prefix[:0])
+
+
+@dataclass(frozen=True)
+class Replies:
+    """Sampled tokens and where they count, [B, T]. The end token counts; ended is false where there is none, [B]."""
+
+    tokens: Tensor
+    mask: Tensor
+    ended: Tensor
+
+    @property
+    def lengths(self) -> Tensor:
+        """The number of tokens of each reply, [B]."""
+        return self.mask.sum(-1)
+
+    def at(self, rows: Tensor | slice) -> Replies:
+        """Some rows, as wide as the longest of them."""
+        width = int(self.lengths[rows].max())
+        return Replies(self.tokens[rows, :width], self.mask[rows, :width], self.ended[rows])
+
+
+@dataclass(frozen=True)
+class Below:
+    """What enters the first trained layer: the states of the prefix, [L, width], and of prompts and replies,
+    [B, P + T, width]. No step of training changes them.
+    """
+
+    prefix: Tensor
+    rows: Tensor
+
+    def at(self, rows: Tensor | slice, prompts: Prompts, replies: Replies, *, reply_width: int) -> Below:
+        """Those of some rows, as wide as what `at` leaves of their prompts and replies.
+
+        reply_width: the columns that replies have here.
+        """
+        border = self.rows.shape[1] - reply_width
+        begin, end = border - prompts.ids.shape[1], border + replies.tokens.shape[1]
+        return Below(self.prefix, self.rows[rows, begin:end])
+
+
+_NEAR = 1e-3
+"""How far states and logits of the two ways may be apart, relative to their size; sums in another order move them
+less."""
+
+
+def frozen_layers(model: Any) -> int:
+    """How many of a decoder's first layers, with its embeddings, are not trained; 0 where it cannot be cut there.
+
+    It can where the trained layers alone, given the states below them, and the output layer compute what the whole
+    model computes. That is tried, because models differ in what they do around their layers, and some scale or cap
+    their logits.
+    """
+    layers = _layers(model)
+    if layers is None or any(each.requires_grad for each in model.get_input_embeddings().parameters()):
+        return 0
+    trained = (place for place, layer in enumerate(layers) if any(each.requires_grad for each in layer.parameters()))
+    frozen = next(trained, 0)
+    return frozen if frozen and _agrees(model, frozen) else 0
+
+
+def upper(model: Any, frozen: int) -> Any:
+    """The decoder of a model without its first layers: it reads states as `inputs_embeds`. The weights are shared."""
+    whole = model.get_decoder()
+    config = copy.deepcopy(whole.config)
+    config.num_hidden_layers -= frozen
+    if getattr(config, "layer_types", None):
+        config.layer_types = config.layer_types[frozen:]
+    decoder = _sharing(whole)
+    decoder.config = config
+    decoder.layers = nn.ModuleList(_numbered(layer, place) for place, layer in enumerate(whole.layers[frozen:]))
+    return decoder
+
+
+def _layers(model: Any) -> nn.ModuleList | None:
+    """The layers of a decoder that is built as most are, and None of another model."""
+    layers = getattr(model.get_decoder(), "layers", None)
+    if not isinstance(layers, nn.ModuleList) or not all(hasattr(each, "self_attn") for each in layers):
+        return None
+    return layers if len(layers) == model.config.num_hidden_layers else None
+
+
+def _numbered(layer: nn.Module, place: int) -> nn.Module:
+    """The layer at another place of the cache."""
+    moved = _sharing(layer)
+    moved.self_attn = _sharing(layer.self_attn)
+    moved.self_attn.layer_idx = place
+    return moved
+
+
+def _sharing(module: Any) -> Any:
+    """A module with the same weights, whose parts can be exchanged without changing the first one."""
+    other = copy.copy(module)
+    other._modules = dict(module._modules)  # noqa: SLF001
+    return other
+
+
+def _agrees(model: Any, frozen: int) -> bool:
+    device = next(model.parameters()).device
+    ids = (torch.arange(16, device=device) % model.get_input_embeddings().num_embeddings)[None]
+    with torch.no_grad():
+        whole = model(input_ids=ids, output_hidden_states=True)
+        try:
+            states = upper(model, frozen)(inputs_embeds=whole.hidden_states[frozen]).last_hidden_state
+            logits = model.get_output_embeddings()(states)
+        except (TypeError, AttributeError, IndexError):  # a model that is built otherwise
+            return False
+    return _near(states, whole.hidden_states[-1]) and _near(logits, whole.logits)
+
+
+def _near(found: torch.Tensor, wanted: torch.Tensor) -> bool:
+    return bool((found - wanted).abs().max() <= _NEAR * wanted.abs().max())
+
+
+_HELD = 7 / 8
+"""The share of the computed rows that must still go on; below it, the ended ones are taken out of the cache."""
+
+
+def cache_name(model: Any) -> str:
+    """What a model calls its keys and values, as an argument and in its output.
+
+    Since transformers 5.24 it is `cache`, before that `past_key_values`.
+    """
+    plain = model.get_base_model() if hasattr(model, "get_base_model") else model  # peft's own takes any argument
+    return "cache" if "cache" in inspect.signature(plain.forward).parameters else "past_key_values"
+
+
+def draw(
+    model: Any,
+    prompts: Prompts,
+    start: dict[str, Any],
+    *,
+    most: int,
+    temperature: float,
+    ends: Sequence[int],
+    pad: int,
+    keep: dict[str, int],
+) -> torch.Tensor:
+    """One reply a prompt, [B, most], padded behind its end token; temperature 0 is greedy.
+
+    start: the prefix's keys and values, as the model takes them. keep: how to have it compute the last logits alone.
+    """
+    device = prompts.ids.device
+    tokens = torch.full((len(prompts.ids), most), pad, device=device)
+    rows = torch.arange(len(tokens), device=device)
+    going = torch.ones_like(rows, dtype=torch.bool)
+    stops = torch.tensor(ends, device=device)
+    mask = torch.cat([prompts.mask.new_ones(len(tokens), len(prompts.prefix)), prompts.mask], dim=1)
+    places = (mask.cumsum(-1) - 1).clamp(min=0)[:, len(prompts.prefix) :]
+    named = cache_name(model)
+    read, cache = prompts.ids, start.get(named)
+    for place in range(most):
+        cached = {named: cache, "use_cache": True}
+        out = model(input_ids=read, attention_mask=mask, position_ids=places, **cached, **keep)
+        cache = out[named]
+        written = _chosen(out.logits[:, -1].float(), temperature)
+        tokens[rows[going], place] = written[going]
+        going &= ~torch.isin(written, stops)
+        if not going.any():
+            break
+        if going.sum() < _HELD * len(rows):
+            kept = going.nonzero()[:, 0]
+            cache.batch_select_indices(kept)
+            rows, mask, places, written, going = (each[kept] for each in (rows, mask, places, written, going))
+        read, places = written[:, None], places[:, -1:] + 1
+        mask = torch.cat([mask, mask.new_ones(len(mask), 1)], dim=1)
+    return tokens
+
+
+def _chosen(logits: torch.Tensor, temperature: float) -> torch.Tensor:
+    if temperature == 0:
+        return logits.argmax(-1)
+    return torch.multinomial((logits / temperature).softmax(-1), 1)[:, 0]
 
 
 _AS_IT_IS: dict[str, Any] = {

@@ -23,7 +23,7 @@ from reground.evaluation.task import Example, Task, hidden_documents
 from reground.evaluation.tasks.qa import evidence_of
 from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
 from reground.methods.rewrite_retrieve_read.pages import OPENED, interleaved
-from reground.training.ppo.judging import Judged
+from reground.training.ppo.optimise import Judged
 
 RANK = "reciprocal rank"
 """1 / the place of the first passage that holds the answer, as the reader saw it, 0 where none does. It grows before a

@@ -20,9 +20,8 @@ from reground.evaluation.records import Record
 from reground.methods.rewrite_retrieve_read import Prompts
 from reground.methods.shared.prompts import render
 from reground.text.queries import parse_queries
-from reground.training.rewriter.settings import Proof, WarmUp
-from reground.training.rows import Demonstration
-from reground.training.runs import scored
+from reground.training.rows import Demonstration, scored
+from reground.training.settings import Proof, WarmUp
 
 Why = Literal["wrong", "no query", "failed", "its own question"]
 

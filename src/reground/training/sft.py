@@ -16,12 +16,14 @@ from typing import TYPE_CHECKING, Any
 from reground.core.errors import ConfigurationError, DataError, MissingExtra
 from reground.core.journal import fingerprint
 from reground.models.hf import quietly
-from reground.training.fitting import Fitting, Step, arguments, begin, fit, require_training, result
+from reground.training.fitting import Step, arguments, begin, fit, require_training, result
 from reground.training.rows import Demonstration
+from reground.training.settings import Fitting
 from reground.training.weights import context_of, load_base, lora, save
 
 if TYPE_CHECKING:
     import transformers
+
 
 Pair = tuple[list[int], list[int]]
 """The tokens of a prompt and of its reply."""

@@ -1,0 +1,447 @@
+"""What an oracle knows of a training question: its answer, its gold passages, and what they say for the answer."""
+
+from __future__ import annotations
+
+import ast
+import random
+import re
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from reground.core.answers import ABSTENTION
+from reground.core.evidence import Pages, Passage, Retriever
+from reground.core.language import Message, Reply, Sampling, Usage
+from reground.core.markers import unbracketed
+from reground.core.run import Run
+from reground.core.untrusted import neutralise
+from reground.evaluation.metrics.text import hit
+from reground.evaluation.task import Example, Task, hidden_documents
+from reground.evaluation.tasks._retrieved import document_id
+from reground.evaluation.tasks.qa import evidence_of
+from reground.methods.grounded import Grounded, Prompts
+from reground.methods.search_agent import FINISH, SearchAgent
+from reground.methods.search_agent.actions import (
+    Action,
+    GivenAnswer,
+    LinkSelection,
+    ResultItem,
+    Search,
+    Terminate,
+    literal,
+    reply,
+)
+from reground.methods.search_agent.prompts import Prompts as AgentPrompts
+from reground.methods.search_agent.steps import ANSWER, DECIDE, SUMMARISE
+from reground.text.echoes import task_of
+from reground.text.sentences import sentences
+from reground.training.rows import Demonstration
+from reground.training.settings import Demonstrating, Reading
+
+_KIND = re.compile(r"\([^()]*\)\Z")
+
+
+async def gold_passages(task: Task, example: Example, pages: Pages) -> list[Passage] | str:
+    """The gold passages, or why the question cannot be used."""
+    gold = evidence_of(task, example)
+    if isinstance(gold, str):
+        return "questions without known gold passages"
+    found = [await pages.page(each) for each in gold]
+    opened = [page for page in found if page is not None and page.text.strip()]
+    if len(opened) < len(gold):
+        return "questions whose gold passages the corpus lacks"
+    if not example.golden_answers:
+        return "questions without a gold answer"
+    if hit(example.golden_answers, [page.text for page in opened]) == 0:
+        return "questions whose gold passages do not hold the answer"
+    return opened
+
+
+@dataclass(frozen=True)
+class Support:
+    """What a gold passage says for the answer.
+
+    sentences: any of them stands for the passage, the best first. decides: whether they hold the answer's words.
+    """
+
+    title: str
+    sentences: tuple[str, ...]
+    decides: bool
+
+    def shown(self, prompt: str) -> str | None:
+        """The first of its sentences that a prompt holds; None for a prompt that does not show the passage."""
+        return next((each for each in self.sentences if each in prompt), None)
+
+
+def support(page: Passage, example: Example) -> Support:
+    """The sentences of a gold passage that count: all with the answer, supporting ones first; else a supporting one;
+    else the first.
+
+    Some datasets number their supporting sentences by another splitter, so an answer's words count for more. Of a
+    comparison only the first counts: its answer is often a page's own name, which most sentences hold.
+    """
+    parts = [neutralise(part.strip()) for part in sentences(page.text) if part.strip()]
+    facts = example.metadata.get("supporting_facts")
+    pairs = [fact for fact in facts if isinstance(fact, list)] if isinstance(facts, list) else []
+    marked = [parts[at] for title, at in pairs if title == page.title and isinstance(at, int) and at < len(parts)]
+    holding = [part for part in parts if hit(example.golden_answers, [part])]
+    both = [part for part in marked if part in holding]
+    counting = list(dict.fromkeys([*both, *holding])) or marked or parts
+    most = len(holding) if holding and not compares(example) else 1
+    return Support(title=page.title, sentences=tuple(counting[:most]), decides=bool(holding))
+
+
+def compares(example: Example) -> bool:
+    """Whether the question compares its gold passages, so that only all of them together hold the answer."""
+    return example.metadata.get("type") in {"comparison", "bridge_comparison"}
+
+
+@dataclass(frozen=True)
+class Gold:
+    """The answer of one question, and what its gold passages say for it.
+
+    An answer that stands in one passage needs this passage alone; that of a comparison, or a yes and no, needs all.
+    """
+
+    answer: str
+    supports: tuple[Support, ...]
+    needs_all: bool
+
+    @classmethod
+    def of(cls, example: Example, pages: Sequence[Passage]) -> Gold:
+        """What is known of an example with these gold passages."""
+        supports = tuple(dict.fromkeys(support(page, example) for page in pages))
+        needs_all = compares(example) or not any(each.decides for each in supports)
+        return cls(example.golden_answers[0], supports, needs_all)
+
+    def enough(self, shown: Collection[Support]) -> bool:
+        """Whether these hold the answer."""
+        return len(shown) == len(self.supports) if self.needs_all else any(each.decides for each in shown)
+
+
+def mentions(text: str, title: str) -> bool:
+    """Whether a text has a title, but for what stands in brackets behind it. Only such a title can be named next."""
+    return _KIND.sub("", title).strip().casefold() in text.casefold()
+
+
+@dataclass(frozen=True)
+class Lesson:
+    """A prompt and the reply to learn. kind: what is asked for, and how it is answered."""
+
+    kind: str
+    messages: tuple[Message, ...]
+
+
+def by_kind(lessons: Iterable[Lesson]) -> dict[str, list[Lesson]]:
+    """The lessons of each kind, in order."""
+    kinds: dict[str, list[Lesson]] = {}
+    for lesson in lessons:
+        kinds.setdefault(lesson.kind, []).append(lesson)
+    return kinds
+
+
+@dataclass
+class Lessons:
+    """Rows, how many there are of each kind, and why questions gave none."""
+
+    rows: list[Demonstration] = field(default_factory=list)
+    kinds: Counter[str] = field(default_factory=Counter)
+    left_out: Counter[str] = field(default_factory=Counter)
+
+    def add(self, example: Example, lessons: Iterable[Lesson]) -> None:
+        """Add what one question teaches."""
+        for lesson in lessons:
+            self.rows.append(Demonstration(question=example.id, messages=lesson.messages, extra={"kind": lesson.kind}))
+            self.kinds[lesson.kind] += 1
+
+    def describe(self) -> str:
+        """One line with the numbers."""
+        kinds = ", ".join(f"{number} {kind}" for kind, number in sorted(self.kinds.items()))
+        left = ", ".join(f"{number} {why}" for why, number in sorted(self.left_out.items()))
+        return f"{len(self.rows)} demonstrations ({kinds})" + (f"; left out: {left}" if left else "")
+
+
+@dataclass(frozen=True)
+class Completed:
+    """A search that always finds the gold passages: those it misses take the place of its last, wherever chance puts
+    them.
+    """
+
+    retriever: Retriever
+    gold: Sequence[Passage]
+    draw: random.Random
+
+    @property
+    def name(self) -> str:
+        """As the search that it completes."""
+        return self.retriever.name
+
+    async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
+        """At least as many passages as there are gold ones."""
+        wanted = {page.id for page in self.gold}
+        found = list(await self.retriever.retrieve(query, k=k))
+        there = {document_id(passage.id, wanted) for passage in found}
+        missing = [page for page in self.gold if page.id not in there]
+        room = max(k, len(self.gold)) - len(missing)
+        others = [passage for passage in found if document_id(passage.id, wanted) not in wanted]
+        for passage in others[::-1][: max(0, len(found) - room)]:
+            found.remove(passage)
+        for page in missing:
+            found.insert(self.draw.randint(0, len(found)), page)
+        return found
+
+
+async def taught(
+    task: Task,
+    examples: Sequence[Example],
+    pages: Pages,
+    teach: Callable[[Example, Sequence[Passage]], Awaitable[Iterable[Lesson]]],
+    on_question: Callable[[int], None],
+) -> Lessons:
+    """What the questions teach whose gold passages are known. teach: asks an oracle one question."""
+    made = Lessons()
+    for done, example in enumerate(examples, start=1):
+        gold = await gold_passages(task, example, pages)
+        if isinstance(gold, str):
+            made.left_out[gold] += 1
+        else:
+            made.add(example, await teach(example, gold))
+        on_question(done)
+    return made
+
+
+_NUMBER = re.compile(r'<passage number="(\d+)"')
+_ASKS_NAMES = task_of(Prompts().names)
+
+
+class ReaderOracle:
+    """The model of one question. `lessons` holds what it was asked and said.
+
+    kind of a lesson: `answer`, `abstain` or `names`. What to read next is the title of a gold passage that the prompt
+    does not show. Where neither the question nor a passage mentions the title, no model could know it, and nothing is
+    to be learnt.
+    """
+
+    name = "oracle"
+    price = None
+
+    def __init__(self, gold: Gold) -> None:
+        self.lessons: list[Lesson] = []
+        self._gold = gold
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        """The one right reply."""
+        prompt = messages[-1].content
+        kind, said, learnable = self._named(prompt) if _ASKS_NAMES in prompt else self._answered(prompt)
+        if learnable:
+            self.lessons.append(Lesson(kind, (*messages, Message(role="assistant", content=said))))
+        return [Reply(text=said, usage=Usage(calls=1))]
+
+    def _answered(self, prompt: str) -> tuple[str, str, bool]:
+        shown = {each: said for each in self._gold.supports if (said := each.shown(prompt)) is not None}
+        if not self._gold.enough(shown):
+            return "abstain", ABSTENTION, True
+        first = sorted(shown, key=lambda each: not each.decides)
+        markers = dict.fromkeys(f"[{_marker(prompt, shown[each])}]" for each in first)
+        return "answer", f"{self._gold.answer} {''.join(markers)}", True
+
+    def _named(self, prompt: str) -> tuple[str, str, bool]:
+        missing = [each.title for each in self._gold.supports if each.shown(prompt) is None]
+        return "names", "; ".join(missing), bool(missing) and all(mentions(prompt, title) for title in missing)
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+def _marker(prompt: str, sentence: str) -> str:
+    """The number of the passage that a sentence stands in."""
+    numbers: list[str] = _NUMBER.findall(prompt[: prompt.index(sentence)])
+    return numbers[-1]
+
+
+async def reader_demonstrations(
+    task: Task,
+    examples: Sequence[Example],
+    retriever: Retriever,
+    pages: Pages,
+    settings: Reading,
+    *,
+    on_question: Callable[[int], None] = lambda done: None,
+) -> Lessons:
+    """What an oracle says in `grounded` over the examples; the same call gives the same rows.
+
+    retriever: what the reader will search with. pages: where the gold passages are opened.
+    """
+
+    async def teach(example: Example, gold: Sequence[Passage]) -> Iterable[Lesson]:
+        lessons: dict[tuple[Message, ...], Lesson] = {}
+        for repeat in range(settings.repeats):
+            drawn = await _reader_lessons(task, example, gold, retriever, settings, repeat)
+            lessons |= {lesson.messages: lesson for lesson in drawn}
+        return lessons.values()
+
+    return await taught(task, examples, pages, teach, on_question)
+
+
+async def _reader_lessons(
+    task: Task,
+    example: Example,
+    gold: Sequence[Passage],
+    retriever: Retriever,
+    settings: Reading,
+    repeat: int,
+) -> list[Lesson]:
+    """What is to be learnt from one question, in the size and with the gaps that chance draws.
+
+    Of two prompts of one kind one is drawn: the second teaches little and is twice as long. Where the gold
+    passages are put among those found, there is no second round.
+    """
+    draw = random.Random(f"{settings.seed}/{example.id}/{repeat}")
+    hidden = hidden_documents(task, example)
+    k, chance, rounds = draw.randint(2, settings.most_passages), draw.random(), 1
+    if chance < settings.unanswerable:
+        hidden |= frozenset(evidence_of(task, example))
+    elif chance < settings.unanswerable + settings.complete:
+        retriever, k, rounds = Completed(retriever, gold, draw), max(k, len(gold)), 0
+    oracle = ReaderOracle(Gold.of(example, gold))
+    reader = Grounded(
+        model=oracle, retriever=retriever, form=task.form, k=k, max_rounds=rounds,
+        passage_tokens=settings.passage_tokens, brief=True, abstain=True,
+    )  # fmt: skip
+    await reader.solve(example.question, Run(hidden=hidden))
+    return [draw.choice(same) for same in by_kind(oracle.lessons).values()]
+
+
+_STRING = r'"(?:[^"\\]|\\.)*+"'
+_ITEM = re.compile(rf"ResultItem\(link_id=(\d+), link_text=({_STRING}),\s*+snippet=({_STRING})\)")
+
+
+def items(prompt: str) -> list[ResultItem]:
+    """The search results that a prompt shows, those of past actions too."""
+    return [
+        ResultItem(int(number), ast.literal_eval(title), ast.literal_eval(snippet))
+        for number, title, snippet in _ITEM.findall(prompt)
+    ]
+
+
+class AgentOracle:
+    """The model of one question. `lessons` holds what it was asked and said.
+
+    kind of a lesson: the step's name, or `finish`. It searches for the question first, and then for the title of a
+    gold passage that it has not seen, if the question or a result mentions it: no model could know another one. Of a
+    search it selects the results with the sentences that count, and copies these. It answers where the selected
+    results hold the answer; else it says nothing, and nothing is to be learnt.
+    """
+
+    name = "oracle"
+    price = None
+
+    def __init__(self, question: str, gold: Gold) -> None:
+        self.lessons: list[Lesson] = []
+        self._question, self._gold = question, gold
+        prompts = AgentPrompts()
+        self._steps = {
+            prompts.system(DECIDE.name): (DECIDE.name, self._decide),
+            prompts.system(SUMMARISE.name): (SUMMARISE.name, self._summarise),
+            prompts.system(ANSWER.name): (ANSWER.name, self._answer),
+        }
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        """The one right reply; an empty one where the answer has not been found."""
+        name, take = self._steps.get(messages[0].content, (FINISH, None))
+        said = self._gold.answer if take is None else take(messages[-1].content)
+        if said:
+            self.lessons.append(Lesson(name, (*messages, Message(role="assistant", content=said))))
+        return [Reply(text=said, usage=Usage(calls=1))]
+
+    def _decide(self, prompt: str) -> str:
+        if "Search(query=" not in prompt:
+            return reply(Search(" ".join(self._question.split()), "Nothing is known yet."))
+        return reply(self._next(prompt))
+
+    def _next(self, prompt: str) -> Action:
+        seen = self._shown(items(prompt))
+        if self._gold.enough(seen):
+            return Terminate("The results say what the answer needs.")
+        for title in (each.title for each in self._gold.supports if each not in seen):
+            if mentions(prompt, title) and f"Search(query={literal(title)}," not in prompt:
+                return Search(title, f"It is not known yet what is said of {title}.")
+        return Terminate("Nothing further is named that could be searched.")
+
+    def _summarise(self, prompt: str) -> str:
+        past, _, results = prompt.partition("CURRENT_SEARCH_RESULTS")
+        found = self._shown(items(results))
+        facts = " ".join(f"{sentence} [link_id={link}]" for link, sentence in found.values())
+        links = tuple(sorted(link for link, _ in found.values()))
+        enough = self._gold.enough({**self._shown(items(past)), **found})
+        thoughts = "That is enough to answer." if enough else "Something is still missing."
+        return reply(LinkSelection(facts or "Nothing here helps.", links, thoughts), [_helping(links)])
+
+    def _answer(self, prompt: str) -> str:
+        found = self._shown(items(prompt))
+        if not self._gold.enough(found):
+            return ""
+        ordered = sorted(found, key=lambda each: not each.decides)
+        links = "".join(f"[link_id={link}]" for link in dict.fromkeys(found[each][0] for each in ordered))
+        return reply(GivenAnswer(f"The answer is {self._gold.answer} {links}.", f"It stands in {links}."))
+
+    def _shown(self, results: Sequence[ResultItem]) -> dict[Support, tuple[int, str]]:
+        """Of each gold passage whose sentence is among these results, the link and the sentence."""
+        found: dict[Support, tuple[int, str]] = {}
+        for each in self._gold.supports:
+            for item in results:
+                said = next((s for s in map(_as_shown, each.sentences) if s in item.snippet), None)
+                if said is not None and each not in found:
+                    found[each] = item.link_id, said
+        return found
+
+    async def aclose(self) -> None:
+        """Nothing is open."""
+
+
+def _as_shown(sentence: str) -> str:
+    return unbracketed(" ".join(sentence.split()))
+
+
+def _helping(links: Sequence[int]) -> str:
+    return f"Helpful: {', '.join(f'[link_id={link}]' for link in links)}." if links else "None of these results helps."
+
+
+async def agent_demonstrations(
+    task: Task,
+    examples: Sequence[Example],
+    retriever: Retriever,
+    pages: Pages,
+    settings: Demonstrating,
+    *,
+    on_question: Callable[[int], None] = lambda done: None,
+) -> Lessons:
+    """What an oracle says in the agent's place over the examples; the same call gives the same rows.
+
+    retriever: what the agent will search with. pages: where the gold passages are opened.
+    """
+    teach = partial(_agent_lessons, task, retriever, settings)
+    return await taught(task, examples, pages, teach, on_question)
+
+
+async def _agent_lessons(
+    task: Task, retriever: Retriever, settings: Demonstrating, example: Example, gold: Sequence[Passage]
+) -> list[Lesson]:
+    """What is to be learnt from one question. The short answer is taught only where the long one was found.
+
+    Of several steps of one kind one is drawn: the first decision is nearly always the same.
+    """
+    draw, k = random.Random(f"{settings.seed}/{example.id}"), settings.k
+    if draw.random() < settings.complete:
+        retriever, k = Completed(retriever, gold, draw), max(k, len(gold))
+    oracle = AgentOracle(example.question, Gold.of(example, gold))
+    agent = SearchAgent(
+        model=oracle, retriever=retriever, form=task.form, k=k, max_searches=settings.max_searches,
+        snippet_tokens=settings.snippet_tokens, samples=1, temperature=0, shots=0, checks=False,
+    )  # fmt: skip
+    await agent.solve(example.question, Run(hidden=hidden_documents(task, example)))
+    kinds = by_kind(oracle.lessons)
+    if ANSWER.name not in kinds:
+        kinds.pop(FINISH, None)
+    return [draw.choice(same) for same in kinds.values()]
