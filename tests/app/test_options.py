@@ -174,6 +174,24 @@ def test_ask_fits_on_one_screen(capsys: pytest.CaptureFixture[str], monkeypatch:
 
 
 @pytest.mark.parametrize(
+    ("line", "offered"),
+    [
+        ("reground ask Why? --method self_r", "self_refine"),
+        ("reground compare --methods direct,ra", "direct,rag"),
+        ("reground ask Why? --model gguf/smol", "gguf/smollm2"),
+        ("reground eval --task hotpot", "hotpotqa"),
+    ],
+)
+def test_a_shell_completes_names(line: str, offered: str, monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
+    monkeypatch.setenv("_REGROUND_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", line)
+    monkeypatch.setenv("COMP_CWORD", str(len(line.split()) - 1))
+    with pytest.raises(SystemExit):
+        run([])
+    assert offered in capsys.readouterr().out.splitlines()
+
+
+@pytest.mark.parametrize(
     ("text", "says"),
     [
         ("egs = 3", "did you mean eggs"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from reground.app.cli.codes import EXIT_FAILED_QUESTIONS
 
@@ -20,6 +20,14 @@ def consoles() -> tuple[Console, Console]:
 def say(console: Console, text: str) -> None:
     """Print a text as it is: no markup, no colours, and no line breaks of the terminal's width."""
     console.print(text, soft_wrap=True, markup=False, highlight=False)
+
+
+def print_json(value: object, **options: Any) -> None:
+    """Print a value as JSON on standard output."""
+    from reground.app.cli.terminal import json_text
+    from reground.app.cli.terminal import say as say_plain
+
+    say_plain(json_text(value, **options))
 
 
 def end_if_failed(err: Console, failed: int, then: str = "the same command tries them again") -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from typing import Annotated, Any
 
 import typer
@@ -12,13 +13,15 @@ from reground.app.cli import (
     ask,
     chat,
     demo,
+    index,
     judge,
-    library,
-    look,
     mcp,
+    methods,
+    models,
     questions,
     searching,
     serving,
+    show,
     train,
     train_agent,
     train_critics,
@@ -69,9 +72,11 @@ def root(
 ask.register(app)
 chat.register(app)
 demo.register(app)
-library.register(app)
-look.register(app)
-view.register(app)
+app.command()(index.index)
+app.command()(show.show)
+app.add_typer(models.models_app, name="models")
+app.command()(methods.methods)
+app.command()(view.view)
 evaluation.register(app)
 judge.register(app)
 arena.register(app)
@@ -84,4 +89,21 @@ train_critics.register(train.train_app)
 train_reader.register(train.train_app)
 train_rewriter.register(train.train_app)
 train_agent.register(train.train_app)
-cli = typer.main.get_command(app)
+
+
+def _ordered(group: Any) -> Any:
+    """The commands in the panels of the help, in this order."""
+    panels = {
+        "Ask": ("ask", "chat", "demo", "serve", "mcp"),
+        "Look": ("index", "retrieve", "show", "view", "models", "methods"),
+        "Measure and train": ("eval", "compare", "report", "judge", "questions", "freeze", "train"),
+    }
+    for panel, names in panels.items():
+        for name in names:
+            group.commands[name].rich_help_panel = panel
+    places = {name: place for place, name in enumerate(chain.from_iterable(panels.values()))}
+    group.commands = dict(sorted(group.commands.items(), key=lambda each: places.get(each[0], len(places))))
+    return group
+
+
+cli = _ordered(typer.main.get_command(app))

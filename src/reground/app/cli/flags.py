@@ -12,7 +12,7 @@ import inspect
 import re
 import sys
 import typing
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
@@ -92,6 +92,8 @@ class Part:
             more["parser"] = path
         hint = self.type if self.default is not None or self.type is bool else self.type | None
         text = self.help.replace("[", r"\[")
+        if (complete := _COMPLETIONS.get(self.key)) is not None:
+            more["autocompletion"] = complete
         if look.argument:
             info: Any = typer.Argument(help=text, show_default=False, **more)
         else:
@@ -108,6 +110,50 @@ class Part:
             )
         default = self.default if self.optional else inspect.Parameter.empty
         return inspect.Parameter(self.key, _KEYWORD, default=default, annotation=Annotated[hint, info])
+
+
+def _complete_method(incomplete: str) -> list[str]:
+    from reground.app import catalogue
+
+    return _beginning(incomplete, catalogue.methods())
+
+
+def _complete_model(incomplete: str) -> list[str]:
+    from reground.app import catalogue
+    from reground.models.pull import ALIASES
+
+    return _beginning(incomplete, [f"gguf/{name}" for name in ALIASES] + [f"{name}/" for name in catalogue.providers()])
+
+
+def _complete_task(incomplete: str) -> list[str]:
+    from reground.evaluation.tasks import task_names
+
+    return _beginning(incomplete, task_names())
+
+
+def _complete_form(incomplete: str) -> list[str]:
+    from reground.core.answers import FORMS
+
+    return _beginning(incomplete, FORMS)
+
+
+def _beginning(incomplete: str, names: Iterable[str]) -> list[str]:
+    """The names that continue the last of several between commas, with those before it."""
+    before, comma, last = incomplete.rpartition(",")
+    return [f"{before}{comma}{name}" for name in names if name.startswith(last)]
+
+
+_COMPLETIONS = {
+    "method": _complete_method,
+    "methods": _complete_method,
+    "model": _complete_model,
+    "judge": _complete_model,
+    "judges": _complete_model,
+    "rewriter": _complete_model,
+    "task": _complete_task,
+    "form": _complete_form,
+}
+"""By key, what a shell offers for a value that has begun."""
 
 
 def _or_none(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:

@@ -177,7 +177,7 @@ def freeze(
     """
     from datetime import UTC, datetime
 
-    from reground.app.cli.look import trajectories
+    from reground.app.cli.show import trajectories
     from reground.core.errors import DataError
     from reground.core.places import expanded
     from reground.web.frozen import searches, write

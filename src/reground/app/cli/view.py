@@ -5,8 +5,6 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING
 
-import typer
-
 from reground.app.cli import _common as common
 from reground.app.cli.flags import flattened
 from reground.app.options_serving import View
@@ -54,8 +52,3 @@ async def _serve(contents: Contents, order: View, err: Console) -> None:
         common.say(err, f"{order.place} is at {url}/; Ctrl-C ends it")
 
     await serve_until_interrupted(service(contents, host=order.host), order.host, order.port, ready, opens=order.open)
-
-
-def register(cli: typer.Typer) -> None:
-    """Add the commands of this file."""
-    cli.command()(view)

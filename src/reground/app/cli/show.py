@@ -163,8 +163,3 @@ def _absent(place: Path, seen: list[str], id: str | None) -> Exception:
     if id is None or not seen:
         return DataError(f"holds {len(seen)} trajectories or trees", path=place)
     return DataError(f"holds nothing of {id!r}; {did_you_mean(id, seen)[:300]}", path=place)
-
-
-def register(cli: typer.Typer) -> None:
-    """Add the commands of this file."""
-    cli.command()(show)
