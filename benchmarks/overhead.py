@@ -60,7 +60,7 @@ class Row:
 @contextlib.contextmanager
 def server(latency: float) -> Iterator[str]:
     """The mock server's base URL; it runs in its own process."""
-    command = [sys.executable, "-m", "reground.testing.openai_server", "--fast", "--latency", str(latency)]
+    command = [sys.executable, "-m", "benchmarks.fast_server", str(latency)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None

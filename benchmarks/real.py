@@ -8,7 +8,7 @@ the last bit of a number, which can change a word. The table says how many are e
 "reground" is the method as in earnest, with retries, limits, journal and trajectory on disk. Each measurement has a
 server of its own, whose cache is empty. Of the prompts, "cached" is the share that the server had read before by its
 own account, and "of possible" what that is of the share that a server with an unbounded cache would have had, of all
-calls sent before and of those answered before (see `benchmarks.prefix`).
+calls sent before and of those answered before (see `reusable`).
 
     python -m benchmarks.real [--model smollm2] [--questions 16] [--flights 1,8,16] [--threads N] [--slots 16]
         [--methods RAT,RaR] [--server-binary llama-server | --base-url URL] [--json FILE]
@@ -25,6 +25,7 @@ import contextlib
 import json
 import tempfile
 import time
+from bisect import bisect_left, insort
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -33,7 +34,6 @@ from typing import Any
 import aiohttp
 
 from benchmarks.llama_server import Served, Settings, serving, weights
-from benchmarks.prefix import Read, reusable
 from reground.core.answers import PHRASE
 from reground.core.errors import ConfigurationError, MissingExtra
 from reground.core.evidence import Retriever
@@ -51,6 +51,54 @@ from reground.models.llamacpp import create
 from reground.models.options import ModelOptions
 from reground.models.wrappers.stack import wrap
 from reground.retrieval.index import build_index, open_index
+
+Tokens = list[int]
+
+
+@dataclass(frozen=True)
+class Read:
+    """A call as a server read it.
+
+    tokens: those of the prompt and of the reply. prompt: how many of them are the prompt's. began, ended: seconds.
+    """
+
+    tokens: Tokens
+    prompt: int
+    began: float
+    ended: float
+
+
+def reusable(calls: Sequence[Read], *, answered: bool) -> list[int]:
+    """For each call, the tokens at the beginning of its prompt that any earlier call's prompt and reply begin with.
+
+    This is what a server with an unbounded cache would not read again. At least one token of a prompt is always read.
+
+    answered: True counts a call as earlier once its reply is there, False from the moment when it is sent. What is sent
+    at the same time can only be shared by a server that lets calls wait for each other.
+    """
+    measure, enter = 1, 0 if answered else 2
+    marks = [(call.began, measure, i) for i, call in enumerate(calls)]
+    marks += [(call.ended if answered else call.began, enter, i) for i, call in enumerate(calls)]
+    known: list[Tokens] = []
+    found = [0] * len(calls)
+    for _, what, i in sorted(marks):
+        call = calls[i]
+        if what == enter:
+            insort(known, call.tokens)
+        else:
+            found[i] = max(0, min(_longest(known, call.tokens[: call.prompt]), call.prompt - 1))
+    return found
+
+
+def _longest(known: Sequence[Tokens], tokens: Tokens) -> int:
+    """The longest beginning shared with any of these, which are sorted: with a neighbour of its place among them."""
+    at = bisect_left(known, tokens)
+    return max((_common(tokens, other) for other in known[max(0, at - 1) : at + 1]), default=0)
+
+
+def _common(a: Tokens, b: Tokens) -> int:
+    return next((i for i, (one, other) in enumerate(zip(a, b, strict=False)) if one != other), min(len(a), len(b)))
+
 
 SECONDS = 3600.0
 Make = Callable[[LanguageModel], Method]

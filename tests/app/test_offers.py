@@ -17,9 +17,8 @@ from reground.hub import PullError
 from reground.models.options import ModelOptions
 from reground.models.pull import ALIASES
 from reground.testing.openai_server import MockOpenAI
-from reground.testing.recorded_server import Recorded, RecordedServer
 from tests.models import small_model
-from tests.servers import serving
+from tests.servers import Recorded, RecordedServer, serving
 
 MODEL = DEFAULT_MODEL.removeprefix("gguf/")
 

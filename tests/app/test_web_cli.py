@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from reground.app.cli import run
-from reground.testing.little_web import LittleWeb, page
 from tests.servers import in_order, serving
+from tests.web.little_web import LittleWeb, page
 
 QUESTION = "Where was John Harrison born?"
 PAGE = page("John Harrison", "John Harrison was an English clockmaker.", "He was born in 1693 in Foulby, a village.")

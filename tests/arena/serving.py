@@ -17,7 +17,7 @@ from reground.arena.pairs import contest
 from reground.arena.server import application
 from reground.arena.votes import Votes
 from reground.evaluation.results import RunFolder
-from reground.testing.loopback import Loopback
+from reground.testing.openai_server import Loopback
 
 
 class Arena(Loopback):

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import real
-from benchmarks.prefix import Read, reusable
+from benchmarks.real import Read, reusable
 from reground.testing.openai_server import MockOpenAI
 from tests.servers import serving
 

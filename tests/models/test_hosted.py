@@ -36,7 +36,7 @@ from reground.models._openai_protocol import Server
 from reground.models.openai import OpenAIModel
 from reground.models.options import ModelOptions, Price
 from reground.models.wrappers.retry import Retry
-from reground.testing.recorded_server import Recorded, RecordedServer
+from tests.servers import Recorded, RecordedServer
 
 ASK = (Message(role="user", content="Which river flows through Warsaw?"),)
 KEYS = {"anthropic": "sk-ant-api03-secret-of-the-test", "gemini": "AIzaSy-secret-of-the-test"}

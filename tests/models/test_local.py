@@ -21,7 +21,7 @@ from reground.models._listing import MOST_MODELS, PROBE_SECONDS, model_names, wo
 from reground.models._local import Local, create_local, local_models
 from reground.models.options import Listing, ModelOptions
 from reground.testing.openai_server import MockOpenAI
-from reground.testing.recorded_server import Recorded, RecordedServer
+from tests.servers import Recorded, RecordedServer
 
 KINDS = {"ollama": ollama.OLLAMA, "lmstudio": lmstudio.LMSTUDIO, "llamacpp": llamacpp.LLAMACPP, "vllm": vllm.VLLM}
 ASK = (Message(role="user", content="one two"),)

@@ -1,13 +1,9 @@
-import asyncio
-import contextlib
 import math
-import sys
 
 import aiohttp
 import pytest
 
-from reground.testing.fast_server import serve_fixed
-from reground.testing.openai_server import FAULTS, MockOpenAI, embed, main
+from reground.testing.openai_server import FAULTS, MockOpenAI, embed
 
 CHAT = {"model": "mock", "messages": [{"role": "user", "content": "hello there"}]}
 
@@ -62,58 +58,3 @@ async def test_embeddings_are_the_same_everywhere_and_near_where_words_are_share
     near, far = (sum(a * b for a, b in zip(vectors[0], other, strict=True)) for other in vectors[1:3])
     assert near > far
     assert len(single["data"][0]["embedding"]) == 8
-
-
-@contextlib.asynccontextmanager
-async def process(*arguments):
-    command = [sys.executable, "-m", "reground.testing.openai_server", *arguments]
-    server = await asyncio.create_subprocess_exec(*command, stdout=asyncio.subprocess.PIPE)
-    try:
-        yield (await server.stdout.readline()).decode().strip()
-    finally:
-        server.terminate()
-        await server.wait()
-
-
-@pytest.mark.parametrize("arguments", [("--latency", "0.01"), ("--latency", "0.01", "--fast")])
-async def test_it_runs_as_a_process_of_its_own(arguments):
-    async with process(*arguments) as url:
-        status, reply = await post(f"{url}/chat/completions", CHAT)
-    assert status == 200
-    assert reply["choices"][0]["message"]["content"]
-    assert reply["usage"]["prompt_tokens"] > 0
-
-
-async def test_the_fast_server_finds_requests_however_they_are_cut():
-    url = await serve_fixed(MockOpenAI().completion, port=0, latency=0.0)
-    port = int(url.split(":")[2].split("/")[0])
-    reader, writer = await asyncio.open_connection("127.0.0.1", port)
-    request = b"POST /v1/chat/completions HTTP/1.1\r\ncontent-length: 4\r\n\r\nbody"
-    stream = request * 3 + b"GET /v1/models HTTP/1.1\r\n\r\n"
-    for at in range(0, len(stream), 7):
-        writer.write(stream[at : at + 7])
-        await writer.drain()
-        await asyncio.sleep(0)
-    for _ in range(4):
-        head = await reader.readuntil(b"\r\n\r\n")
-        length = int(head.lower().split(b"content-length: ")[1].split(b"\r\n")[0])
-        assert len(await reader.readexactly(length)) == length
-    writer.close()
-    await writer.wait_closed()
-
-
-async def test_the_fast_server_makes_only_a_models_answer_wait():
-    url = await serve_fixed(MockOpenAI().completion, port=0, latency=30.0)
-    async with aiohttp.ClientSession() as session, asyncio.timeout(10):
-        async with session.get(f"{url}/models") as listed:
-            assert listed.status == 200
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.3), session.post(f"{url}/chat/completions", json=CHAT):
-                pass
-
-
-def test_the_command_explains_itself(capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(["--help"])
-    assert caught.value.code == 0
-    assert "--latency" in capsys.readouterr().out

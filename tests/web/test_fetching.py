@@ -9,9 +9,9 @@ import pytest
 from aiohttp.abc import AbstractResolver
 
 from reground.core.errors import ConfigurationError
-from reground.testing.little_web import LittleWeb, Site, bomb, drip, page, redirect
 from reground.web.fetching import Blocked, Fetched, Fetcher, NotFetched, Politeness
 from tests.models.clocks import Clock
+from tests.web.little_web import LittleWeb, Site, bomb, drip, page, redirect
 
 PAGE = page("Bridges", "The bridge was begun in 1357.")
 

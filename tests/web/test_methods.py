@@ -12,13 +12,12 @@ from reground.core.run import Run
 from reground.core.solve import solve
 from reground.core.trajectory import RetrieveStep, Trajectory
 from reground.models.scripted import ScriptedModel
-from reground.testing.listed_engine import ListedEngine
-from reground.testing.little_web import LittleWeb, page, redirect
 from reground.web.fetching import Fetcher, Politeness
 from reground.web.frozen import FrozenRetriever, searches, write
 from reground.web.results import WebResult
 from reground.web.retriever import WebRetriever
 from tests.methods.test_search_agent import END, STOP, script, search, select
+from tests.web.little_web import ListedEngine, LittleWeb, page, redirect
 
 QUESTION = "In which village was the maker of the clock born that Cook tested?"
 PAGES = {

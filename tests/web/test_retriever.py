@@ -14,13 +14,12 @@ from reground.core.run import Run
 from reground.core.trajectory import RetrieveStep
 from reground.methods.shared.evidence import Evidence
 from reground.retrieval.rerank.reranked import Reranked
-from reground.testing.listed_engine import ListedEngine
-from reground.testing.little_web import LittleWeb, Site, page, redirect
 from reground.web.blocking import Blocklist
 from reground.web.fetching import Fetcher, Politeness
 from reground.web.results import WebResult
 from reground.web.retriever import Mode, WebRetriever
 from tests.retrieval.test_documents import pdf
+from tests.web.little_web import ListedEngine, LittleWeb, Site, page, redirect
 
 FILLER = "Nothing of interest stands in this paragraph, which goes on for a while about other things entirely. " * 8
 PAGES = {

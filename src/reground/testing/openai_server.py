@@ -7,29 +7,64 @@ In a test:
         model = create("mock", ModelOptions(base_url=server.url))
         ...
         assert server.completed["the question"] == 1  # whole replies, by the prompt's last message
-
-As a process of its own, with its address as the first line of output:
-
-    python -m reground.testing.openai_server --port 0 --latency 0.05
 """
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import hashlib
 import math
 import re
 import zlib
+from abc import ABC, abstractmethod
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from email.utils import formatdate
 from time import time
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 from aiohttp import web
 
-from reground.testing.loopback import Loopback
+
+class Loopback(ABC):
+    """Listens on a free port of 127.0.0.1 within `async with`. port: 0 until then."""
+
+    def __init__(self) -> None:
+        self._runner: web.AppRunner | None = None
+        self.port = 0
+
+    @abstractmethod
+    def application(self) -> web.Application:
+        """What is served."""
+
+    @property
+    def origin(self) -> str:
+        """The address, without a path."""
+        return f"http://127.0.0.1:{self.port}"
+
+    async def start(self, port: int = 0) -> Self:
+        """Listen; 0 takes a free port."""
+        self._runner = web.AppRunner(self.application(), access_log=None, shutdown_timeout=0.1)
+        await self._runner.setup()
+        await web.TCPSite(self._runner, "127.0.0.1", port, backlog=2048).start()
+        self.port = self._runner.addresses[0][1]
+        return self
+
+    async def stop(self) -> None:
+        """Stop listening and drop open requests."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def __aenter__(self) -> Self:
+        return await self.start()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
 
 Script = Callable[[dict[str, Any]], str | Sequence[str]]
 DIMENSIONS = 64
@@ -335,27 +370,3 @@ FAULTS: dict[str, Callable[[web.Request, str], Awaitable[web.StreamResponse]]] =
     "redirect": _redirect,
     **{str(status): _fails(status) for status in (400, 401, 403, 404, 408, 409, 413, 422, 500, 503)},
 }
-
-
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Serve until interrupted; the first line of output is the base URL."""
-    parser = argparse.ArgumentParser(description="a server that speaks the OpenAI protocol, for tests and benchmarks")
-    parser.add_argument("--port", type=int, default=0, help="loopback port; 0 takes a free one")
-    parser.add_argument("--latency", type=float, default=0.0, help="seconds before each reply")
-    parser.add_argument("--fast", action="store_true", help="one fixed reply, as cheap as can be: for benchmarks")
-    asyncio.run(_serve(parser.parse_args(arguments)))
-
-
-async def _serve(settings: argparse.Namespace) -> None:
-    if settings.fast:
-        from reground.testing.fast_server import serve_fixed
-
-        url = await serve_fixed(MockOpenAI().completion, port=settings.port, latency=settings.latency)
-    else:
-        url = (await MockOpenAI(latency=settings.latency).start(settings.port)).url
-    print(url, flush=True)
-    await asyncio.Event().wait()
-
-
-if __name__ == "__main__":
-    main()

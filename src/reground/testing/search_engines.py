@@ -20,8 +20,7 @@ from typing import Any
 
 from aiohttp import web
 
-from reground.testing.loopback import Loopback
-from reground.testing.openai_server import FAULTS
+from reground.testing.openai_server import FAULTS, Loopback
 
 KEY = "test-key-0123456789"
 

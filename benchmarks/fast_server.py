@@ -1,12 +1,16 @@
-"""One fixed reply to every request, for benchmarks: the server must cost far less than the client it measures."""
+"""A server that gives one fixed reply to every request: it must cost far less than the client it measures.
+
+python -m benchmarks.fast_server LATENCY     # seconds; the first line of output is the base URL
+"""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import re
-from collections.abc import Callable
-from typing import Any
+import sys
+
+from reground.testing.openai_server import MockOpenAI
 
 _LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
 WORDS = 100
@@ -44,13 +48,24 @@ class _Fixed(asyncio.Protocol):
             self._transport.write(self._reply)
 
 
-async def serve_fixed(completion: Callable[[dict[str, Any]], dict[str, Any]], *, port: int, latency: float) -> str:
-    """Listen on a loopback port and return the base URL. The reply is that of a hundred words."""
+async def serve_fixed(latency: float) -> str:
+    """Listen on a free loopback port and return the base URL. The reply is that of a hundred words."""
     text = " ".join(f"word{number}" for number in range(WORDS))
-    body = json.dumps(completion({"model": "mock", "messages": [{"role": "user", "content": text}]})).encode()
+    completion = MockOpenAI().completion({"model": "mock", "messages": [{"role": "user", "content": text}]})
+    body = json.dumps(completion).encode()
     head = f"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
     reply = head.encode() + body
     server = await asyncio.get_running_loop().create_server(
-        lambda: _Fixed(reply, latency), "127.0.0.1", port, backlog=4096
+        lambda: _Fixed(reply, latency), "127.0.0.1", 0, backlog=4096
     )
     return f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1"
+
+
+async def main(latency: float) -> None:
+    """Serve until interrupted."""
+    print(await serve_fixed(latency), flush=True)
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(float(sys.argv[1])))

@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 
 from aiohttp import web
 
-from reground.testing.loopback import Loopback
+from reground.testing.openai_server import Loopback
+from reground.web.results import WebResult
 
 
 @dataclass(frozen=True)
@@ -113,3 +114,25 @@ class LittleWeb(Loopback):
         async for piece in site.body():
             await response.write(piece)
         return response
+
+
+@dataclass
+class ListedEngine:
+    """Gives the results that share a word with the query, those with more of them first; all where none does.
+
+    asked: the queries so far.
+    """
+
+    results: Sequence[WebResult]
+    name: str = "listed"
+    may_store: bool = True
+    asked: list[str] = field(default_factory=list)
+
+    async def search(self, query: str, /, *, k: int) -> Sequence[WebResult]:
+        """At most `k` results."""
+        self.asked.append(query)
+        words = set(query.lower().split())
+        shared = [len(words & set(f"{each.title} {each.snippet}".lower().split())) for each in self.results]
+        ranked = sorted(zip(shared, self.results, strict=True), key=lambda pair: -pair[0])
+        found = [result for count, result in ranked if count or not any(shared)]
+        return found[:k]
