@@ -20,7 +20,7 @@ from urllib.parse import quote, urlsplit
 from urllib.request import HTTPRedirectHandler, OpenerDirector, Request, build_opener
 
 from reground.core.errors import ConfigurationError, RegroundError
-from reground.core.secrets import key_in
+from reground.core.http import key_in
 
 Progress = Callable[[str, int, int | None], None]
 """Called with the current work, the bytes done, and the total bytes if known. An exception from it ends the work."""

@@ -21,7 +21,7 @@ from fnmatch import fnmatch
 from functools import partial
 from pathlib import Path
 
-from reground.core.places import models_dir
+from reground.core.paths import models_dir
 from reground.hub import Progress, PullError, download, only_one, silent
 
 Fetch = Callable[[str, Path], None]

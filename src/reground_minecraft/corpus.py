@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from reground.core.lines import replace_lines
+from reground.core.files import replace_lines
 from reground_minecraft import rules
 from reground_minecraft.names import Names
 from reground_minecraft.solver import join_words

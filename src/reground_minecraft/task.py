@@ -13,7 +13,7 @@ from pydantic import JsonValue
 
 from reground.core.answers import PLAN, AnswerForm, Demonstration
 from reground.core.errors import DataError
-from reground.core.places import cache_dir
+from reground.core.paths import cache_dir
 from reground.core.programs import Sandbox
 from reground.core.trajectory import Trajectory
 from reground.evaluation.task import Example, Score, Task

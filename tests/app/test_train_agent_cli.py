@@ -15,7 +15,7 @@ pytest.importorskip("accelerate", reason="needs the extra [train]")
 
 from reground.app.cli import run
 from reground.app.cli.background import THREAD
-from reground.core.lines import append_line
+from reground.core.files import append_line
 from reground.core.trajectory import Candidate, ChooseStep, Failure, Trajectory
 from reground.evaluation.records import Record, RunConfig
 from reground.evaluation.results import open_run

@@ -17,11 +17,11 @@ from typing import Any
 
 from reground.core.answers import PHRASE
 from reground.core.errors import RegroundError
+from reground.core.files import set_aside, with_sum
 from reground.core.journal import SqliteJournal, checksum
 from reground.core.language import Message, Sampling, Usage
-from reground.core.lines import set_aside, with_sum
+from reground.core.method import solve
 from reground.core.run import Run
-from reground.core.solve import solve
 from reground.core.trajectory import append_trajectory, parse_trajectory, read_trajectories
 from reground.evaluation.compare import Cell, Plan, read_plan
 from reground.evaluation.records import Record, RunConfig

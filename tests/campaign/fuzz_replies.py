@@ -11,10 +11,10 @@ from pathlib import Path
 
 from reground.app.catalogue import build_method, methods
 from reground.core.answers import FORMS, AnswerForm
+from reground.core.citations import cited_markers, without_unknown
+from reground.core.code_blocks import code_blocks, without_fences
 from reground.core.errors import ConfigurationError, RegroundError
-from reground.core.fences import code_blocks, without_fences
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
-from reground.core.markers import cited_markers, without_unknown
 from reground.core.reasoning import separate
 from reground.core.run import Run
 from reground.core.untrusted import neutralise, unfence

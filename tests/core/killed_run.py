@@ -5,10 +5,10 @@ import sys
 from pathlib import Path
 
 from reground.core.answers import Answer
-from reground.core.branches import gather
+from reground.core.concurrency import gather
 from reground.core.journal import SqliteJournal
+from reground.core.method import solve
 from reground.core.run import Run
-from reground.core.solve import solve
 from reground.core.trajectory import write_trajectories
 from reground.models.openai import OpenAIModel
 from reground.models.options import ModelOptions

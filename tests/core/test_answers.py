@@ -3,10 +3,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.answers import FORMS, PHRASE, PLAN, abstains
-from reground.core.letters import extract_letters
-from reground.core.numerals import extract_number
-from reground.core.phrases import extract_phrase
-from reground.core.sources import extract_program
+from reground.core.code_blocks import extract_program
+from reground.core.extraction import extract_letters, extract_number, extract_phrase
 from reground.evaluation.metrics.text import exact_match
 from reground.evaluation.tasks.choice import TASKS as CHOICES
 from reground.evaluation.tasks.gsm import TASKS as PROBLEMS

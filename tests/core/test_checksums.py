@@ -11,9 +11,9 @@ import pytest
 
 from reground.core.answers import Answer
 from reground.core.errors import DataError, JournalError
+from reground.core.files import replace_lines
 from reground.core.journal import Effect, SqliteJournal
 from reground.core.language import Message, Reply, Sampling
-from reground.core.lines import replace_lines
 from reground.core.run import Run
 from reground.core.trajectory import NoteStep, Trajectory, append_trajectory, read_trajectories
 from reground.models.scripted import ScriptedModel

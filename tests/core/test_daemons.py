@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from reground.core.daemons import in_daemon
+from reground.core.concurrency import in_daemon
 
 
 async def test_the_result_and_the_error_of_the_work_come_back():

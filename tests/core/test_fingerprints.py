@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from reground.core.fingerprints import function_fingerprint
+from reground.core.files import function_fingerprint
 
 
 def call(name: str, prompt: str) -> str:
@@ -63,7 +63,7 @@ def test_what_a_function_holds_makes_it_another(one: object, other: object) -> N
 
 def test_it_is_the_same_in_every_process() -> None:
     code = (
-        "from reground.core.fingerprints import function_fingerprint\n"
+        "from reground.core.files import function_fingerprint\n"
         "print(function_fingerprint(lambda text: text in {'alpha', 'beta', 'gamma', 'delta'}))"
     )
     seeds = ({**os.environ, "PYTHONHASHSEED": seed} for seed in ("1", "2"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reground.core.hosts import is_loopback, names_this
+from reground.core.http import is_loopback, names_this
 
 
 @pytest.mark.parametrize(

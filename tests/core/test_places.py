@@ -2,14 +2,14 @@ from pathlib import Path
 
 import pytest
 
-from reground.core import places
+from reground.core import paths
 from reground.core.errors import ConfigurationError
 
 PLACES = {
-    "models": places.models_dir,
-    "indexes": places.indexes_dir,
-    "cache": places.cache_dir,
-    "runs": places.runs_dir,
+    "models": paths.models_dir,
+    "indexes": paths.indexes_dir,
+    "cache": paths.cache_dir,
+    "runs": paths.runs_dir,
 }
 
 
@@ -22,16 +22,16 @@ def test_one_variable_moves_everything(name, monkeypatch, tmp_path):
 
 def test_a_tilde_in_the_home_is_the_users(monkeypatch):
     monkeypatch.setenv("REGROUND_HOME", "~/things")
-    assert places.models_dir() == Path.home() / "things" / "models"
+    assert paths.models_dir() == Path.home() / "things" / "models"
 
 
 def test_xdg_folders_are_honoured(monkeypatch, tmp_path):
     monkeypatch.delenv("REGROUND_HOME", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "c"))
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "s"))
-    assert places.models_dir() == tmp_path / "c" / "reground" / "models"
-    assert places.indexes_dir() == tmp_path / "c" / "reground" / "indexes"
-    assert places.runs_dir() == tmp_path / "s" / "reground" / "runs"
+    assert paths.models_dir() == tmp_path / "c" / "reground" / "models"
+    assert paths.indexes_dir() == tmp_path / "c" / "reground" / "indexes"
+    assert paths.runs_dir() == tmp_path / "s" / "reground" / "runs"
 
 
 @pytest.mark.parametrize("given", ["", "relative/path"])
@@ -39,8 +39,8 @@ def test_an_empty_or_relative_xdg_folder_is_ignored(given, monkeypatch):
     monkeypatch.delenv("REGROUND_HOME", raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", given)
     monkeypatch.setenv("XDG_STATE_HOME", given)
-    assert places.cache_dir() == Path.home() / ".cache" / "reground" / "cache"
-    assert places.runs_dir() == Path.home() / ".local" / "state" / "reground" / "runs"
+    assert paths.cache_dir() == Path.home() / ".cache" / "reground" / "cache"
+    assert paths.runs_dir() == Path.home() / ".local" / "state" / "reground" / "runs"
 
 
 def test_a_tilde_of_nobody_is_said_to_be_one(monkeypatch):
@@ -48,4 +48,4 @@ def test_a_tilde_of_nobody_is_said_to_be_one(monkeypatch):
     with pytest.raises(
         ConfigurationError, match="~nobody-of-that-name/x begins with the home of a user who is not known"
     ):
-        places.runs_dir()
+        paths.runs_dir()

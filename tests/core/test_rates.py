@@ -2,7 +2,7 @@ import asyncio
 
 import pytest
 
-from reground.core.rates import Bucket
+from reground.core.http import Bucket
 from tests.models.clocks import Clock
 
 RATE = 60_000  # a minute: 1,000 a second, and 10,000 at once

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from reground.core.branches import gather
 from reground.core.budget import Budget
+from reground.core.concurrency import gather
 from reground.core.errors import BudgetExceeded, ContextLengthExceeded, TransientModelError
 from reground.core.journal import MemoryJournal
 from reground.core.language import LanguageModel, Message, Reply, Sampling, TokenLogprob, Usage
-from reground.core.room import FIRST, MOST, room_of
+from reground.core.reasoning import FIRST, MOST, room_of
 from reground.core.run import Run
 from reground.core.trajectory import GenerateStep, NoteStep
 

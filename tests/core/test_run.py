@@ -5,16 +5,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reground.core.answers import PROGRAM, TEXT, Answer
-from reground.core.branches import gather
 from reground.core.budget import Budget
+from reground.core.concurrency import gather
+from reground.core.critic import Pair
 from reground.core.errors import BudgetExceeded, CapabilityError, ModelError, ParseError
 from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal, SqliteJournal
 from reground.core.language import Grammar, Message, Reply, Sampling, TokenLogprob, Usage
-from reground.core.pairs import Pair
+from reground.core.method import solve
 from reground.core.programs import Execution, Program, Verdict
 from reground.core.run import Run
-from reground.core.solve import solve
 from reground.core.trajectory import (
     Candidate,
     ChooseStep,

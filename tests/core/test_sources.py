@@ -7,7 +7,7 @@ import json
 import pytest
 
 from reground.core.answers import PAL
-from reground.core.sources import extract_program
+from reground.core.code_blocks import extract_program
 from tests.data import need_data
 
 AREA = "def area(radius):\n    return math.pi * square(radius)"

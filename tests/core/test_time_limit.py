@@ -6,16 +6,16 @@ import time
 import pytest
 
 from reground.core.answers import Answer
-from reground.core.branches import gather
 from reground.core.budget import Budget
+from reground.core.concurrency import gather
+from reground.core.critic import Pair
 from reground.core.errors import BudgetExceeded
 from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal
 from reground.core.language import Reply, Sampling, Usage
-from reground.core.pairs import Pair
+from reground.core.method import solve
 from reground.core.programs import Execution, Program, Verdict
 from reground.core.run import Run
-from reground.core.solve import solve
 from reground.core.trajectory import NoteStep
 from reground.models.options import Price
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from reground.core.weights import trouble
+from reground.core.files import trouble
 
 HEADER = json.dumps(
     {"__metadata__": {"format": "pt"}, "a": {"dtype": "F32", "shape": [2], "data_offsets": [0, 8]}}

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from reground.core.critic import Critic
+from reground.core.critic import Critic, Pair
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage
-from reground.core.pairs import Pair
 from reground.core.run import Run
 from reground.critics import KINDS, Critics, by_kind, load, names, own_model, own_models
 from reground.critics.first import FirstCritic

@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from reground.core.critic import Pair
 from reground.core.errors import CapabilityError
 from reground.core.journal import MemoryJournal
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
-from reground.core.pairs import Pair
 from reground.core.run import Run
 from reground.core.trajectory import GenerateStep, NoteStep
 from reground.critics.prompted import PromptedCritic, Prompts, read_number, read_verdict

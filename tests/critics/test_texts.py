@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.core.pairs import Pair
+from reground.core.critic import Pair
 from reground.critics import KINDS, Kind
 from reground.critics._texts import HEADS, EncoderTexts, LmTokens, scored_text
 from reground.methods.cr_planner.actions import judged

@@ -14,10 +14,10 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
+from reground.core.critic import Pair
 from reground.core.errors import AuthenticationError, ConfigurationError, DataError, ModelError
 from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal
-from reground.core.pairs import Pair
 from reground.core.run import Run
 from reground.core.trajectory import ChooseStep, ScoreStep
 from reground.critics import KINDS, Kind, load

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from reground.core.answers import TEXT, Answer
+from reground.core.method import solve
 from reground.core.run import Run
-from reground.core.solve import solve
 from reground.core.trajectory import BEFORE_CHECKS, NoteStep
 from reground.evaluation.before_checks import PREFIX, before_checks, score
 from reground.evaluation.records import Record, RunConfig

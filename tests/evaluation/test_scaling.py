@@ -15,8 +15,8 @@ from reground.core.answers import PHRASE
 from reground.core.budget import Budget
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
+from reground.core.method import solve
 from reground.core.run import Run
-from reground.core.solve import solve
 from reground.evaluation.scaling import PASSAGE_WORDS, cost, scaled, sizes
 from reground.methods.direct import Direct
 from reground.methods.rag import DOCUMENTS, RAG

@@ -6,8 +6,8 @@ import pytest
 
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling
+from reground.core.method import solve
 from reground.core.run import Run
-from reground.core.solve import solve
 from reground.core.trajectory import GenerateStep
 from reground.core.untrusted import fence
 from reground.evaluation.task import Example

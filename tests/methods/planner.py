@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from reground.core.answers import PHRASE
-from reground.core.pairs import Pair
+from reground.core.critic import Pair
 from reground.core.run import Run
 from reground.core.trajectory import ChooseStep
 from reground.critics import Critics

@@ -17,9 +17,9 @@ from reground.core.errors import CapabilityError, ConfigurationError, ParseError
 from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
+from reground.core.method import solve
 from reground.core.programs import Execution, Program, Verdict
 from reground.core.run import Run
-from reground.core.solve import solve
 from reground.core.trajectory import ExecuteStep, GenerateStep
 from reground.evaluation.tasks.usaco import FORM as CONTEST
 from reground.methods.chain_of_knowledge import ChainOfKnowledge, agreement

@@ -18,13 +18,13 @@ from reground.app import catalogue
 from reground.app.identity import resolved
 from reground.core.answers import FORMS, NUMBER, PHRASE, PROGRAM, TEXT, Answer
 from reground.core.budget import Budget
+from reground.core.critic import Pair
 from reground.core.errors import CapabilityError, ConfigurationError, ContextLengthExceeded, IndexRefused, ModelError
 from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
-from reground.core.pairs import Pair
+from reground.core.method import solve
 from reground.core.run import Run
-from reground.core.solve import solve
 from reground.core.trajectory import ChooseStep, GenerateStep, RetrieveStep, ScoreStep, Trajectory
 from reground.critics import load
 from reground.evaluation.task import Example

@@ -9,9 +9,9 @@ from reground.core.answers import PHRASE, PROGRAM
 from reground.core.budget import Budget
 from reground.core.errors import BudgetExceeded, ConfigurationError
 from reground.core.journal import MemoryJournal
+from reground.core.method import solve
 from reground.core.programs import Execution, Program, Verdict
 from reground.core.run import Run
-from reground.core.solve import solve
 from reground.core.trajectory import ExecuteStep
 from reground.methods.cr_planner_reflexion import CRPlannerReflexion
 from reground.models.scripted import ScriptedModel

@@ -13,8 +13,8 @@ from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal
+from reground.core.method import solve
 from reground.core.run import Run
-from reground.core.solve import solve
 from reground.core.trajectory import GenerateStep
 from reground.methods.decomposed import CONCLUDED, DIVIDED, Decomposed, read_parts, references
 from reground.methods.rag import RAG

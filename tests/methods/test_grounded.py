@@ -13,8 +13,8 @@ from reground.core.budget import Budget, estimate_tokens
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage
 from reground.core.language import Reply, TokenLogprob, Usage
+from reground.core.method import solve
 from reground.core.run import Run
-from reground.core.solve import solve
 from reground.evaluation.scaling import scaled
 from reground.methods.grounded import Grounded
 from reground.models.scripted import ScriptedModel

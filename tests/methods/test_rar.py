@@ -9,8 +9,8 @@ from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage
 from reground.core.language import Reply, Usage
+from reground.core.method import solve
 from reground.core.run import Run
-from reground.core.solve import solve
 from reground.evaluation.scaling import scaled
 from reground.methods.rar import RaR
 from reground.methods.shared.revision import sound

@@ -7,8 +7,8 @@ from reground.core.budget import Budget, estimate_tokens
 from reground.core.errors import ConfigurationError, IndexRefused, ModelError
 from reground.core.evidence import Passage
 from reground.core.language import Reply, Usage
+from reground.core.method import solve
 from reground.core.run import Run
-from reground.core.solve import solve
 from reground.evaluation import scaling
 from reground.methods.rat import RAT, Prompts
 from reground.models.scripted import ScriptedModel

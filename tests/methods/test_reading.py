@@ -12,8 +12,8 @@ from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Passage
 from reground.core.language import Reply, Sampling, TokenLogprob
+from reground.core.method import solve
 from reground.core.run import Run
-from reground.core.solve import solve
 from reground.core.trajectory import GenerateStep, NoteStep
 from reground.methods.grounded import Grounded
 from reground.methods.grounded.reading import Reader, elected

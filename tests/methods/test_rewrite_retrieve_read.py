@@ -13,8 +13,8 @@ from reground.core.errors import CapabilityError, ConfigurationError, IndexRefus
 from reground.core.evidence import Pages, Passage
 from reground.core.journal import MemoryJournal
 from reground.core.language import Reply, TokenLogprob
+from reground.core.method import solve
 from reground.core.run import Run
-from reground.core.solve import solve
 from reground.core.trajectory import GenerateStep
 from reground.methods.rewrite_retrieve_read import PRESETS, Prompts, RewriteRetrieveRead
 from reground.methods.rewrite_retrieve_read.pages import interleaved

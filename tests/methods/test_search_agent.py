@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from reground.core.answers import CHOICE, FORMS, NUMBER, PHRASE, PLAN, PROGRAM, TEXT, Answer, AnswerForm
 from reground.core.budget import Budget, estimate_tokens
+from reground.core.citations import cited_markers
 from reground.core.errors import (
     BudgetExceeded,
     CapabilityError,
@@ -23,9 +24,8 @@ from reground.core.errors import (
 from reground.core.evidence import Passage
 from reground.core.journal import MemoryJournal
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
-from reground.core.markers import cited_markers
+from reground.core.method import solve
 from reground.core.run import Run
-from reground.core.solve import solve
 from reground.core.trajectory import ChooseStep, GenerateStep, Trajectory
 from reground.evaluation import scaling
 from reground.evaluation.tasks.theoremqa import THEOREM_FORM

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from reground.core.answers import CHOICE, FORMS, NUMBER, PHRASE, PROGRAM, TEXT, Demonstration
 from reground.core.budget import Budget
+from reground.core.citations import cited_markers, without_unknown
 from reground.core.errors import ConfigurationError
-from reground.core.markers import cited_markers, without_unknown
 from reground.core.run import Run
 from reground.methods.cot import ChainOfThought
 from reground.methods.cot_rag import ChainOfThoughtRAG

@@ -11,8 +11,8 @@ import tracemalloc
 import aiohttp
 import pytest
 
-from reground.core.bodies import LARGE, BadBody, read_body, read_json
 from reground.core.errors import ModelError, TransientModelError
+from reground.core.http import LARGE, BadBody, read_body, read_json
 from reground.core.language import Message, Sampling
 from reground.models._openai_protocol import most_bytes
 from reground.models.openai import create

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pytest
 
 from reground.core.errors import ConfigurationError
-from reground.core.places import models_dir
+from reground.core.paths import models_dir
 from reground.hub import download
 from reground.models.pull import PullError, Weights, bring, is_pulled, pull, pulled
 from tests.models.hub import BODY, KEPT, NAME, hub

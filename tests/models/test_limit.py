@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reground.core.errors import ModelError
+from reground.core.http import Bucket
 from reground.core.language import Message, Reply, Sampling, Usage
-from reground.core.rates import Bucket
 from reground.models.scripted import ScriptedModel
 from reground.models.wrappers.limit import Limit
 from tests.models.clocks import Clock

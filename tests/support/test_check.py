@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from reground.core.answers import PHRASE, TEXT, Answer, AnswerForm
+from reground.core.critic import Pair
 from reground.core.evidence import Passage
-from reground.core.pairs import Pair
 from reground.core.run import Run
 from reground.core.trajectory import ScoreStep
 from reground.methods.rag import RAG

@@ -13,9 +13,9 @@ import reground
 from reground.app.asking import Result
 from reground.app.supporting import Embedding, Judged, Reading, known
 from reground.core.budget import Budget
+from reground.core.critic import Pair
 from reground.core.errors import ConfigurationError
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
-from reground.core.pairs import Pair
 from reground.core.run import Run
 from reground.core.trajectory import GenerateStep, ScoreStep
 from reground.models.scripted import ScriptedModel

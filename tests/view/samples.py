@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from reground.core.answers import Citation, Sentence
-from reground.core.pairs import Pair
+from reground.core.critic import Pair
+from reground.core.method import solve
 from reground.core.run import Run
-from reground.core.solve import solve
 from reground.core.trajectory import Candidate, ChooseStep, Failure, NoteStep, ScoreStep, Step, Trajectory
 from reground.evaluation.records import Record, RunConfig
 from reground.evaluation.results import RunFolder, open_run

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from reground.core.lines import replace_lines
+from reground.core.files import replace_lines
 from reground.core.trajectory import append_trajectory, write_trajectories
 from reground.evaluation.results import open_run
 from reground.view.contents import Contents

@@ -7,7 +7,7 @@ import pytest
 from reground.core.answers import Answer
 from reground.core.errors import DataError
 from reground.core.evidence import Found, Pages, Passage, Skipped
-from reground.core.lines import replace_lines, with_sum
+from reground.core.files import replace_lines, with_sum
 from reground.core.run import Run
 from reground.core.trajectory import Trajectory
 from reground.methods.rewrite_retrieve_read.pages import open_pages

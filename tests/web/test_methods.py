@@ -8,8 +8,8 @@ import pytest
 
 from reground.app import catalogue
 from reground.core.evidence import Retriever
+from reground.core.method import solve
 from reground.core.run import Run
-from reground.core.solve import solve
 from reground.core.trajectory import RetrieveStep, Trajectory
 from reground.models.scripted import ScriptedModel
 from reground.web.fetching import Fetcher, Politeness

@@ -27,14 +27,12 @@ from reground.app.traces import check_trace
 from reground.core.answers import Citation, Sentence, Thought, abstains
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, RegroundError
+from reground.core.files import replace_lines
 from reground.core.journal import SqliteJournal
-from reground.core.language import LanguageModel, Usage
-from reground.core.lines import replace_lines
-from reground.core.method import Method
-from reground.core.places import expanded, runs_dir
+from reground.core.language import LanguageModel, Usage, storable, storable_text
+from reground.core.method import Method, Solved, solve
+from reground.core.paths import expanded, runs_dir
 from reground.core.run import Run
-from reground.core.solve import Solved, solve
-from reground.core.storable import storable, storable_text
 from reground.core.trajectory import (
     UNCHECKED,
     UNGROUNDED,

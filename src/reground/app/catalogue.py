@@ -22,9 +22,8 @@ from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel
 from reground.core.method import Method
-from reground.core.own_files import load_file
-from reground.core.plugins import Entry, entries
 from reground.core.programs import Sandbox
+from reground.core.user_code import Entry, entries, load_file
 from reground.methods import METHODS
 from reground.models import PROVIDERS
 

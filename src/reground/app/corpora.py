@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from reground.core.errors import ConfigurationError, DataError, IndexBusy
-from reground.core.places import expanded, indexes_dir
+from reground.core.paths import expanded, indexes_dir
 
 if TYPE_CHECKING:
     from reground.app.options_documents import Reranking

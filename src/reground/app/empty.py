@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from reground.core.citations import only_markers
 from reground.core.errors import EmptyAnswer
-from reground.core.markers import only_markers
 from reground.core.trajectory import GenerateStep, Trajectory
 
 _WHYS = {

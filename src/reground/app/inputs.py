@@ -15,7 +15,7 @@ from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, DataError, did_you_mean
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LanguageModel
-from reground.core.places import expanded, indexes_dir
+from reground.core.paths import expanded, indexes_dir
 
 if TYPE_CHECKING:
     from reground.models.options import ModelOptions

@@ -21,7 +21,7 @@ from reground.evaluation.questions import Sample
 from reground.models.options import ModelOptions
 
 if TYPE_CHECKING:  # types of options that exist only in Python
-    from reground.core.events import Observer
+    from reground.core.run import Observer
     from reground.retrieval.settings import IndexReport, Progress
 
 DEFAULT_MODEL = "gguf/qwen2.5-coder-1.5b"

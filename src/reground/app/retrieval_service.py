@@ -17,10 +17,9 @@ from typing import Any
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from reground.core.bodies import MIB
 from reground.core.errors import RegroundError
 from reground.core.evidence import Passage, Retriever
-from reground.core.hosts import is_own_post, names_this
+from reground.core.http import MIB, is_own_post, names_this
 
 MOST_QUERIES = 512
 MOST_PASSAGES = 100

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.evidence import Retriever
-from reground.core.own_files import load_file
-from reground.core.places import expanded
-from reground.core.plugins import plugged
+from reground.core.paths import expanded
+from reground.core.user_code import load_file, plugged
 
 if TYPE_CHECKING:
     from reground.app.options_web import Web

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from reground.app.corpora import folder_of
 from reground.core.answers import TEXT
-from reground.core.daemons import in_daemon
+from reground.core.concurrency import in_daemon
+from reground.core.critic import Critic, Pair
 from reground.core.errors import CapabilityError, ConfigurationError, RegroundError, did_you_mean
 from reground.core.evidence import Passage
 from reground.core.language import LanguageModel
-from reground.core.pairs import Pair, Scorer
 from reground.core.run import Run
 from reground.core.untrusted import fence
 from reground.support.check import CANDIDATES
@@ -27,8 +27,7 @@ from reground.support.check import CANDIDATES
 if TYPE_CHECKING:
     from reground.app.options import Ask
     from reground.core.answers import Answer
-    from reground.core.method import Method
-    from reground.core.solve import Solved
+    from reground.core.method import Method, Solved
     from reground.retrieval.embedders import Embedder
 
 LEAST_PROBABILITY = 0.5
@@ -64,7 +63,7 @@ _BARE = ("words", "none", "model")
 class Check:
     """A scorer from 0 to 1. candidates: how many sentences it compares with each claim."""
 
-    scorer: Scorer
+    scorer: Critic
     candidates: int = CANDIDATES
 
 
@@ -193,7 +192,7 @@ class Embedding:
 class Asked:
     """A language model that says yes or no through the run, so that its calls are recorded and paid."""
 
-    critic: Scorer
+    critic: Critic
     reading: Reading
 
     @property

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from reground.core.errors import ConfigurationError
-from reground.core.lines import without_sum
+from reground.core.files import without_sum
 from reground.core.trajectory import parse_trajectory
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from reground.arena.booth import Said
 from reground.arena.pairs import Pair
 from reground.arena.votes import Verdict, Vote, Votes
-from reground.core.branches import gather
+from reground.core.concurrency import gather
 from reground.core.errors import ModelError, ParseError
 from reground.core.journal import Journal
 from reground.core.language import LanguageModel, Sampling

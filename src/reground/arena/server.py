@@ -17,7 +17,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationErr
 from reground.arena.booth import Booth, Said, Stale
 from reground.arena.votes import judge_name
 from reground.core.errors import StorageError
-from reground.core.hosts import is_own_post, names_this
+from reground.core.http import is_own_post, names_this
 
 _LARGEST = 16 * 1024
 """Bytes of a request's body."""

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal, get_args
 
 from reground.core.errors import DataError, StorageError
-from reground.core.storable import storable_text
+from reground.core.language import storable_text
 
 Verdict = Literal["first", "second", "tie", "bad"]
 """The better answer in the pair's own order, or neither; "bad" says that neither is any good."""

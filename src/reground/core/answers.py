@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Annotated
 
+from reground.core.code_blocks import extract_program
 from reground.core.evidence import Passage
-from reground.core.language import LATER, Value
-from reground.core.letters import extract_letters
-from reground.core.numerals import extract_number
-from reground.core.phrases import extract_short, marked_answer
-from reground.core.sources import extract_program
-from reground.core.storable import Number, Text
+from reground.core.extraction import extract_letters, extract_number, extract_short, marked_answer
+from reground.core.language import LATER, Number, Text, Value
 
 ABSTENTION = "Not in these passages."
 """What a model writes for an answer that the passages do not hold."""

@@ -3,10 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
-from reground.core.pairs import Pair
-from reground.core.run import Run
+from reground.core.language import Text, Value, finite
+
+if TYPE_CHECKING:
+    from reground.core.run import Run  # a run scores by critics, so it imports this module
+
+
+class Pair(Value):
+    """A candidate, and the text that it would follow."""
+
+    context: Text
+    candidate: Text
 
 
 @runtime_checkable
@@ -34,3 +43,8 @@ class AskingCritic(Critic, Protocol):
     def calls_for(self, candidates: int) -> int:
         """The number of calls that a choice between this number of candidates takes; each reads the context once."""
         ...
+
+
+def comparable(score: float) -> float:
+    """A score that can be compared and stored as JSON: NaN becomes the lowest number, infinities the largest."""
+    return finite(float(score))

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Annotated, Protocol, runtime_checkable
 
-from reground.core.language import LATER, Value
-from reground.core.storable import Number, Text
+from reground.core.language import LATER, Number, Text, Value
 
 
 class Passage(Value):

@@ -1,12 +1,17 @@
-"""The port that every reasoning method implements."""
+"""The port that every reasoning method implements, and one question from start to end."""
 
 from __future__ import annotations
 
+import traceback
 from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
-from reground.core.answers import Answer
+from reground.core.answers import Answer, AnswerForm
+from reground.core.errors import BudgetExceeded, RegroundError
 from reground.core.run import Run
+from reground.core.trajectory import UNGROUNDED, VERSION, Failure, NoteStep, RetrieveStep, Step, Trajectory
 
 
 @runtime_checkable
@@ -35,3 +40,78 @@ class Sizable(Method, Protocol):
     def sizes(self) -> Sequence[Method]:
         """The method in all useful sizes, cheapest first."""
         ...
+
+
+def _said(error: Exception) -> str:
+    """An error's message; for an unexpected error also the line that raised it."""
+    if isinstance(error, RegroundError):
+        return str(error)
+    frames = traceback.extract_tb(error.__traceback__)
+    return f"{error} ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else str(error)
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A trajectory, and the exception behind its failure if it has one."""
+
+    trajectory: Trajectory
+    error: Exception | None = None
+
+
+async def solve(method: Method, question: str, run: Run, /, *, id: str, name: str) -> Solved:
+    """Never raises for what goes wrong in the method: a failed question is data too.
+
+    When the budget ends, the last proposed answer is the result and the trajectory names the limit. A program that the
+    budget cut short is replaced by the last whole answer proposed before it. Cancellation (Ctrl-C) passes through.
+    """
+    answer: Answer | None = None
+    stopped: str | None = None
+    error: Exception | None = None
+    try:
+        answer = await method.solve(question, run)
+    except BudgetExceeded as end:
+        answer, stopped = run.best, end.limit
+        run.note("budget ended", limit=end.limit, why=str(end))
+        error = end if answer is None else None
+    except Exception as problem:
+        error = problem
+    if answer is not None and run.whole is not None and _writes_code(method) and run.meter.has_cut(answer.text):
+        run.note("answer cut", why="the token budget cut the program: the whole answer before it", written=answer.text)
+        answer, stopped = run.whole, "tokens"
+    why = _ungrounded(method, run.steps)
+    if answer is not None and why is not None:
+        run.note(UNGROUNDED, why=why)
+    trajectory = Trajectory.model_construct(
+        version=VERSION,
+        id=id,
+        question=question,
+        method=name,
+        steps=run.steps,
+        answer=answer,
+        failure=None if error is None else Failure(type=type(error).__name__, message=_said(error)),
+        stopped=stopped,
+        usage=run.usage,
+        seconds=run.meter.elapsed,
+        metadata={},
+    )
+    return Solved(trajectory, error)
+
+
+def _writes_code(method: Method) -> bool:
+    form = getattr(method, "form", None)
+    return isinstance(form, AnswerForm) and form.draft_is_query
+
+
+def _ungrounded(method: Method, steps: Sequence[Step]) -> str | None:
+    """Why a method with documents read none; None if it has no documents or retrieved a passage."""
+    searches = [step for step in steps if isinstance(step, RetrieveStep)]
+    if getattr(method, "retriever", None) is None or any(step.passages for step in searches):
+        return None
+    failed = any(isinstance(step, NoteStep) and step.name == "retrieval failed" for step in steps)
+    return (
+        "every search failed"
+        if failed and not searches
+        else "nothing was found"
+        if searches
+        else "nothing was searched"
+    )

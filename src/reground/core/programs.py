@@ -7,8 +7,7 @@ from typing import Protocol, runtime_checkable
 
 from pydantic import Field
 
-from reground.core.language import Value
-from reground.core.storable import Json, Number, Text
+from reground.core.language import Json, Number, Text, Value
 
 
 class Verdict(StrEnum):

@@ -1,18 +1,22 @@
-"""Run: the only way for a method to reach the world. It records, replays and keeps to the budget."""
+"""Run: the only way for a method to reach the world. It records, replays and keeps to the budget.
+
+Read `Run` first. `Recording` is one span with its journal, `Shared` what all spans of a question have in common,
+`Optional` a block that a limit may end without ending the question.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
-from typing import Literal, TypeVar
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field, replace
+from typing import Annotated, Literal, Self, TypeVar
 
-from pydantic import JsonValue
+from pydantic import Field, JsonValue, TypeAdapter, ValidationError
 
 from reground.core.answers import Answer
 from reground.core.budget import Budget, Meter
-from reground.core.effects import EXECUTION, FOUND, REPLIES, SCORES, harmless, priced, usage_of, usage_of_ended
+from reground.core.critic import Critic, Pair, comparable
 from reground.core.errors import (
     BudgetExceeded,
     CapabilityError,
@@ -21,9 +25,8 @@ from reground.core.errors import (
     ParseError,
     TransientModelError,
 )
-from reground.core.events import Observer
 from reground.core.evidence import Found, Passage, Retriever, Skipped
-from reground.core.journal import Journal, MemoryJournal, fingerprint
+from reground.core.journal import Effect, Journal, MemoryJournal, fingerprint
 from reground.core.language import (
     LEAST_REPLY,
     LanguageModel,
@@ -34,25 +37,247 @@ from reground.core.language import (
     Terms,
     Usage,
     as_messages,
+    estimate_tokens,
+    storable_text,
     tokens_of,
 )
-from reground.core.optional import COUNTING, Optional
-from reground.core.pairs import Pair, Scorer, comparable
 from reground.core.programs import Execution, Program, Sandbox
-from reground.core.reasoning import separate
-from reground.core.recording import REFUSED, Recording, Shared
-from reground.core.room import ended_at, is_all_thought, lacks_room, learn, less_room, more_room, room_of
-from reground.core.storable import storable_text
+from reground.core.reasoning import ended_at, is_all_thought, lacks_room, learn, less_room, more_room, room_of, separate
 from reground.core.trajectory import (
+    Candidate,
+    ChooseStep,
     ExecuteStep,
     GenerateStep,
+    NoteStep,
     RetrieveStep,
     ScoreStep,
+    Step,
 )
 from reground.core.untrusted import neutralise, unfence
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
+
+REPLIES = TypeAdapter(Annotated[tuple[Reply, ...], Field(min_length=1)])
+FOUND = TypeAdapter(tuple[Passage | Skipped, ...])
+EXECUTION = TypeAdapter(Execution)
+SCORES = TypeAdapter(tuple[float, ...])
+REFUSED = TypeAdapter(tuple[str, str])
+"""How a refusal is written: the limit, and why."""
+
+
+def harmless(message: Message) -> Message:
+    """The message with its control tokens broken."""
+    content = neutralise(message.content)
+    return message if content == message.content else Message(role=message.role, content=content)
+
+
+def usage_of(replies: Sequence[Reply]) -> Usage:
+    """The total usage of a call's replies."""
+    return sum((reply.usage for reply in replies[1:]), replies[0].usage) if replies else Usage()
+
+
+def priced(usage: Usage, model: LanguageModel) -> Usage:
+    """A call's usage. If its price was unknown when it was made, the model's present price applies."""
+    price = getattr(model, "price", None)
+    if usage.usd is not None or price is None:
+        return usage
+    return usage.model_copy(update={"usd": price.usd(usage.prompt, usage.cached, usage.completion)})
+
+
+def usage_of_ended(messages: tuple[Message, ...], model: LanguageModel) -> Usage:
+    """The cost of a call that the time budget cancelled: its estimated prompt, which the server may charge."""
+    usage = priced(Usage(calls=1, prompt=estimate_tokens(messages), usd=None), model)
+    return usage if usage.usd is not None else usage.model_copy(update={"usd": 0.0})
+
+
+@dataclass(frozen=True)
+class Event:
+    """The begin of an effect, or the end of a step."""
+
+    type: Literal["begin", "end"]
+    span: str
+    name: str
+    usage: Usage
+    step: Step | None = None
+
+
+Observer = Callable[[Event], None]
+
+
+REFUSING = frozenset({"tokens", "calls"})
+"""The limits that refuse one call and may still admit a smaller one."""
+COUNTING = REFUSING | {"completion", "usd"}
+"""The limits that count the calls in flight with what they cost at most, so that timing decides whom they refuse."""
+
+
+class Optional:
+    """A block that ends early if one of the `limits` refuses a call in it.
+
+    A class, because a type checker does not see that a generator's context manager may swallow an exception.
+
+    note: called with the reason for an early end. held: entered for the duration of the block.
+    """
+
+    def __init__(
+        self, note: Callable[[str], None], held: AbstractContextManager[None], limits: frozenset[str] = REFUSING
+    ) -> None:
+        self._note = note
+        self._limits = limits
+        self._held = held
+
+    def __enter__(self) -> None:
+        self._held.__enter__()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> bool:
+        self._held.__exit__(None, None, None)
+        if not isinstance(error, BudgetExceeded) or error.limit not in self._limits:
+            return False
+        self._note(str(error))
+        return True
+
+
+@dataclass
+class Shared:
+    """The state that all spans of one question share."""
+
+    run_id: str
+    question_id: str
+    journal: Journal
+    meter: Meter
+    observer: Observer | None
+    seed: int | None
+    recorded: dict[tuple[str, int], Effect]
+    steps: list[Step] = field(default_factory=list)
+    best: Answer | None = None
+    whole: Answer | None = None
+    lacking: set[tuple[str, str]] = field(default_factory=set)
+    """Models, and what optional wish each has refused."""
+    hidden: frozenset[str] = frozenset()
+    """The ids of documents that this question must not find."""
+    rooms: dict[str, int] = field(default_factory=dict)
+    """The most tokens that a reasoning model's call had for its thought, by the model's name."""
+
+
+class Recording:
+    """One span: its path, its ordinals and its steps."""
+
+    _shared: Shared
+    _path: str
+    _ordinal: int
+    _children: dict[str, int]
+
+    def _under(self, path: str) -> Self:
+        """A new span of the question, which has nothing of its own yet."""
+        made = object.__new__(type(self))
+        made._shared, made._path = self._shared, path
+        made._ordinal, made._children = 0, {}
+        return made
+
+    @property
+    def usage(self) -> Usage:
+        """The cost of the whole question so far, including replayed calls."""
+        return self._shared.meter.usage
+
+    @property
+    def meter(self) -> Meter:
+        """The question's meter."""
+        return self._shared.meter
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """Every step so far, in the order in which they ended."""
+        return tuple(self._shared.steps)
+
+    @property
+    def within(self) -> tuple[Step, ...]:
+        """The steps of this span, and of the spans inside it, so far."""
+        inside = f"{self._path}/"
+        return tuple(step for step in self._shared.steps if f"{step.span}/".startswith(inside))
+
+    def note(self, name: str, **data: JsonValue) -> None:
+        """Record a note, which is not an effect."""
+        self._record(NoteStep, self._ordinal, name, data=data)
+
+    def choose(
+        self, name: str, *, by: str, context: str, candidates: Sequence[Candidate], chosen: int | None, why: str = ""
+    ) -> None:
+        """Record the method's choice between candidates, with its context."""
+        made = tuple(candidates)
+        self._record(ChooseStep, self._ordinal, name, by=by, context=context, candidates=made, chosen=chosen, why=why)
+
+    async def _once(
+        self,
+        ordinal: int,
+        mark: str,
+        name: str,
+        adapter: TypeAdapter[T],
+        effect: Callable[[], Awaitable[T]],
+        *,
+        keep: Callable[[], bool] = lambda: True,
+    ) -> tuple[T, bool]:
+        """An effect without tokens. Returns its result, and whether it was replayed."""
+        meter = self._shared.meter
+        found = self._replay(ordinal, mark, adapter, name)
+        if found is not None:
+            result, recorded_at = found
+            meter.carry(recorded_at)
+            return result, True
+        meter.check_time()
+        self._begin(name)
+        result = await meter.within(effect())
+        if keep():
+            await self._write(ordinal, mark, adapter, result)
+        return result, False
+
+    async def _write(self, ordinal: int, mark: str, adapter: TypeAdapter[T], result: T) -> None:
+        """Put the result of an effect into the journal."""
+        shared = self._shared
+        effect = Effect(self._path, ordinal, mark, adapter.dump_json(result).decode(), shared.meter.elapsed)
+        await shared.journal.append(shared.run_id, shared.question_id, effect)
+
+    def _refuse_again(self, ordinal: int, mark: str) -> None:
+        """Raise BudgetExceeded if the same budget refused the call before.
+
+        At a replay the calls beside it have ended, and there may be room that there was not.
+        """
+        effect = self._shared.recorded.get((self._path, ordinal))
+        if effect is not None and effect.fingerprint == mark:
+            raise BudgetExceeded(*REFUSED.validate_json(effect.result))
+
+    def _next(self) -> int:
+        ordinal = self._ordinal
+        self._ordinal += 1
+        return ordinal
+
+    def _replay(self, ordinal: int, mark: str, adapter: TypeAdapter[T], name: str) -> tuple[T, float] | None:
+        """The recorded result of this request and when it ended; None if nothing readable is recorded."""
+        effect = self._shared.recorded.get((self._path, ordinal))
+        if effect is None or effect.fingerprint != mark:
+            return None
+        try:
+            return adapter.validate_json(effect.result), effect.elapsed
+        except ValidationError as error:
+            why = f"{effect.where or 'the journal'}: {error.errors()[0]['msg']}"
+            _log.warning("a recorded effect (%s) cannot be read, so the call is made again: %s", name, why)
+            self.note("record set aside", of=name, why=why)
+            return None
+
+    def _begin(self, name: str) -> None:
+        if self._shared.observer is not None:
+            self._shared.observer(Event("begin", self._path, name, self.usage))
+
+    def _record(
+        self, kind: Callable[..., Step], ordinal: int, name: str, *, replayed: bool = False, **found: object
+    ) -> None:
+        shared = self._shared
+        place = {"span": self._path, "ordinal": ordinal, "name": name, "elapsed": shared.meter.elapsed}
+        step = kind(**place, replayed=replayed, **found)
+        shared.steps.append(step)
+        if shared.observer is not None:
+            shared.observer(Event("end", step.span, step.name, self.usage, step))
+
+
 _NOT_ASKED: Mapping[str, object] = {"logprobs": False, "grammar": None}
 
 
@@ -402,7 +627,7 @@ class Run(Recording):
         self._record(ExecuteStep, ordinal, name, replayed=replayed, **found)
         return execution
 
-    async def score(self, critic: Scorer, pairs: Sequence[Pair], /, *, name: str = "score") -> list[float]:
+    async def score(self, critic: Critic, pairs: Sequence[Pair], /, *, name: str = "score") -> list[float]:
         """Let a critic score candidates. Raises ModelError unless it gives one score per pair.
 
         Scores are recorded, because another machine or build may compute different ones. If the critic calls a model

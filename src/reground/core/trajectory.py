@@ -10,13 +10,12 @@ from pydantic import Field, JsonValue, ValidationError
 from pydantic_core import PydanticSerializationError, to_json
 
 from reground.core.answers import Answer
+from reground.core.critic import Pair
 from reground.core.errors import DataError
 from reground.core.evidence import Passage, Skipped
-from reground.core.language import LATER, Message, Reply, Sampling, Usage, Value
-from reground.core.lines import append_line, read_lines, replace_lines, with_sum, without_sum
-from reground.core.pairs import Pair
+from reground.core.files import append_line, read_lines, replace_lines, with_sum, without_sum
+from reground.core.language import LATER, Json, Message, Number, Reply, Sampling, Text, Usage, Value, storable
 from reground.core.programs import Execution, Program
-from reground.core.storable import Json, Number, Text, storable
 
 BEFORE_CHECKS = "answer before checks"
 """The name of the note in which a method keeps, as `text`, the answer that its own checks saw first."""

@@ -12,9 +12,9 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import starmap
 
+from reground.core.citations import unbracketed
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply
-from reground.core.markers import unbracketed
 
 _NAMES = (
     "bos|eos|pad|unk|mask|cls|sep|sop|eop|eod|eot|eoh|eoa|eosys|eom|bom|sos|think|thinking|image|filename|escape|pause"

@@ -26,7 +26,7 @@ from pydantic import ConfigDict
 from reground.core.critic import Critic
 from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.language import LanguageModel
-from reground.core.plugins import Entry, entries
+from reground.core.user_code import Entry, entries
 
 CRITICS = {
     "first": "reground.critics.first",

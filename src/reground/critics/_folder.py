@@ -9,9 +9,8 @@ from typing import Literal
 from pydantic import ValidationError
 
 from reground.core.errors import ConfigurationError, DataError
-from reground.core.language import Value
-from reground.core.places import expanded
-from reground.core.storable import Number
+from reground.core.language import Number, Value
+from reground.core.paths import expanded
 from reground.critics import Kind
 from reground.critics._texts import TEMPLATE
 

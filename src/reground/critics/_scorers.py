@@ -17,9 +17,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
+from reground.core.critic import Pair
 from reground.core.errors import MissingExtra, ModelError
-from reground.core.pairs import Pair
-from reground.core.weights import trouble
+from reground.core.files import trouble
 from reground.critics import Kind
 from reground.critics._folder import Engine, Manifest, folder_of
 from reground.critics._texts import EmbedderTexts, EncoderTexts, LmTokens

@@ -13,14 +13,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from reground.core.addresses import check_address
-from reground.core.bodies import ENCODING, BadBody, read_body, read_json
-from reground.core.branches import gather
+from reground.core.concurrency import gather
+from reground.core.critic import Pair
 from reground.core.errors import AuthenticationError, ConfigurationError, ModelError, TransientModelError
-from reground.core.pairs import Pair
-from reground.core.proxies import proxy_for
+from reground.core.http import ENCODING, BadBody, check_address, key_in, proxy_for, read_body, read_json, redacted
 from reground.core.run import Run
-from reground.core.secrets import key_in, redacted
 from reground.critics import Kind
 from reground.critics._folder import folder_of, read_manifest
 from reground.critics._scorers import require

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reground.core.pairs import Pair
+from reground.core.critic import Pair
 from reground.core.untrusted import neutralise
 from reground.critics import Kind
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from reground.core.critic import Critic
+from reground.core.critic import Critic, Pair
 from reground.core.errors import ConfigurationError
 from reground.core.language import LanguageModel
-from reground.core.pairs import Pair
 from reground.core.run import Run
 
 

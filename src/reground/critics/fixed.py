@@ -11,10 +11,9 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from reground.core.critic import Critic
+from reground.core.critic import Critic, Pair
 from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.language import LanguageModel
-from reground.core.pairs import Pair
 from reground.core.run import Run
 from reground.core.untrusted import without_fenced
 

@@ -14,11 +14,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from reground.core.branches import gather
-from reground.core.critic import Critic
+from reground.core.concurrency import gather
+from reground.core.critic import Critic, Pair
 from reground.core.errors import ConfigurationError
 from reground.core.language import IMPOSSIBLE, LanguageModel, Reply, Sampling
-from reground.core.pairs import Pair
 from reground.core.run import Run
 
 Style = Literal["pointwise", "rank"]

@@ -17,11 +17,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from weakref import WeakValueDictionary
 
-from reground.core.critic import Critic
+from reground.core.critic import Critic, Pair
 from reground.core.errors import ConfigurationError
 from reground.core.journal import fingerprint
 from reground.core.language import LanguageModel
-from reground.core.pairs import Pair
 from reground.core.run import Run
 from reground.critics import Kind
 from reground.critics._features import features, weighed
@@ -67,16 +66,16 @@ def create(kind: str, *, model: LanguageModel, detail: str) -> Critic:
     if detail.startswith(("http://", "https://")):
         from reground.critics._served import served
 
-        return served(cast(Kind, kind), detail)
+        return served(cast("Kind", kind), detail)
     folder, manifest = read_manifest(Path(detail))
-    sub = folder_of(folder, manifest, cast(Kind, kind))
+    sub = folder_of(folder, manifest, cast("Kind", kind))
     require(manifest.engine)
     name = f"trained:{manifest.engine} {manifest.weights[sub.name][:12]}"
-    mix = mix_of(manifest, cast(Kind, kind))
+    mix = mix_of(manifest, cast("Kind", kind))
     name += f" mix {fingerprint('mix', json.dumps(mix, sort_keys=True))[:8]}" if mix else ""
     queue = _queue(folder.resolve(), manifest)
     cosines = manifest.engine == "embedder"
-    return TrainedCritic(cast(Kind, kind), name, manifest.passage_tokens, queue, mix, cosines)
+    return TrainedCritic(cast("Kind", kind), name, manifest.passage_tokens, queue, mix, cosines)
 
 
 _queues: WeakValueDictionary[tuple[Path, str], Queue] = WeakValueDictionary()

@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from reground.core.budget import Budget
-from reground.core.events import Observer
 from reground.core.journal import Journal
-from reground.core.method import Method
-from reground.core.run import Run
-from reground.core.solve import Solved, solve
+from reground.core.method import Method, Solved, solve
+from reground.core.run import Observer, Run
 from reground.evaluation.progress import Tell
 from reground.evaluation.task import Example
 

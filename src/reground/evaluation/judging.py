@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from statistics import fmean, stdev
 
-from reground.core.branches import gather
+from reground.core.concurrency import gather
 from reground.core.errors import DataError, ModelError
 from reground.core.journal import Journal, fingerprint
 from reground.core.run import Run

@@ -6,8 +6,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from time import monotonic
 
-from reground.core.events import Event
 from reground.core.language import Usage
+from reground.core.run import Event
 from reground.core.trajectory import GenerateStep, NoteStep
 from reground.evaluation.records import Record
 

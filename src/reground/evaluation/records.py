@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 from pydantic import Field, JsonValue
 
 from reground.core.budget import Budget
-from reground.core.language import LATER, Usage, Value
-from reground.core.storable import Json, Text
+from reground.core.language import LATER, Json, Text, Usage, Value
 from reground.core.trajectory import Failure
 from reground.evaluation.stages import Stage
 from reground.evaluation.task import Score

@@ -7,7 +7,7 @@
     scores.jsonl        one line per question and repeat: every metric's value and reason, usage, seconds, failure
     summary.json        means, intervals, cost
 
-JSON files are replaced whole; the two JSONL files only grow by whole lines, each with a checksum (`core.lines`). When a
+JSON files are replaced whole; the two JSONL files only grow by whole lines, each with a checksum (`core.files`). When a
 run is opened again, an incomplete last line is removed, and a damaged line is moved to another file (.damaged). The
 journal still has the effects behind such a line.
 """
@@ -26,10 +26,9 @@ from typing import TypeVar
 from pydantic import JsonValue, ValidationError
 
 from reground.core.errors import ConfigurationError, DataError
-from reground.core.language import Value
-from reground.core.lines import append_line, read_lines, replace_lines, set_aside, with_sum, without_sum
-from reground.core.locks import locked
-from reground.core.storable import storable_text
+from reground.core.files import append_line, read_lines, replace_lines, set_aside, with_sum, without_sum
+from reground.core.language import Value, storable_text
+from reground.core.paths import locked
 from reground.core.trajectory import (
     Trajectory,
     append_trajectory,

@@ -14,8 +14,8 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from reground.core.branches import gather
 from reground.core.budget import Budget
+from reground.core.concurrency import gather
 from reground.core.errors import (
     AuthenticationError,
     CapabilityError,
@@ -29,9 +29,8 @@ from reground.core.errors import (
     TransientModelError,
 )
 from reground.core.journal import SqliteJournal, fingerprint
-from reground.core.method import Method
+from reground.core.method import Method, Solved
 from reground.core.programs import Sandbox
-from reground.core.solve import Solved
 from reground.core.trajectory import Trajectory
 from reground.evaluation import before_checks, faithfulness
 from reground.evaluation.asked import Asked, Elsewhere, solve_here

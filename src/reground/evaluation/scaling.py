@@ -18,12 +18,11 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from reground.core.answers import TEXT
-from reground.core.critic import AskingCritic
+from reground.core.critic import AskingCritic, Critic, Pair
 from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import LEAST_REPLY, LanguageModel, Prompt, Reply, Sampling, TokenLogprob, Usage, tokens_of
 from reground.core.method import Method, Sizable
-from reground.core.pairs import Pair, Scorer
 from reground.core.programs import Execution, Program, Sandbox, Verdict
 from reground.core.run import Run
 
@@ -103,7 +102,7 @@ class DryRun(Run):
         """A wrong answer, so that its correction is counted."""
         return Execution(verdict=Verdict.WRONG_ANSWER, detail="assert f(1) == 2")
 
-    async def score(self, critic: Scorer, pairs: Sequence[Pair], /, *, name: str = "score") -> list[float]:
+    async def score(self, critic: Critic, pairs: Sequence[Pair], /, *, name: str = "score") -> list[float]:
         """Equal scores. A critic that asks a model does so."""
         if isinstance(critic, AskingCritic):
             await critic.score(pairs, self)

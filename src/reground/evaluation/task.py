@@ -9,9 +9,8 @@ from typing import Protocol, runtime_checkable
 from pydantic import Field, JsonValue
 
 from reground.core.answers import AnswerForm, Demonstration
-from reground.core.language import Value
+from reground.core.language import Text, Value
 from reground.core.programs import Sandbox
-from reground.core.storable import Text
 from reground.core.trajectory import Trajectory
 
 

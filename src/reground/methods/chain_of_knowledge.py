@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from reground.core.answers import TEXT, Answer, AnswerForm, Thought
-from reground.core.branches import gather
+from reground.core.concurrency import gather
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import REPLY_TOKENS, LanguageModel, Sampling
 from reground.core.run import Run

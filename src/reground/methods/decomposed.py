@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from reground.core.answers import TEXT, Answer, AnswerForm, Thought
-from reground.core.branches import gather
+from reground.core.code_blocks import without_fences
+from reground.core.concurrency import gather
 from reground.core.evidence import Retriever
-from reground.core.fences import without_fences
 from reground.core.language import REPLY_TOKENS, LanguageModel, Message, Sampling
 from reground.core.run import Run
 from reground.methods.rag import RAG

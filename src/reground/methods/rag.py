@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from reground.core.answers import TEXT, Answer, AnswerForm
+from reground.core.citations import only_markers
 from reground.core.evidence import Retriever
 from reground.core.language import REPLY_TOKENS, LanguageModel, Sampling
-from reground.core.markers import only_markers
 from reground.core.run import Run
 from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.evidence import Evidence, find

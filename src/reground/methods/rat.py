@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from reground.core.answers import Answer, Thought
-from reground.core.branches import gather
+from reground.core.concurrency import gather
 from reground.core.evidence import Passage
 from reground.core.language import LEAST_REPLY, tokens_of
 from reground.core.run import Run

@@ -14,9 +14,9 @@ from itertools import pairwise
 from typing import ClassVar, cast
 
 from reground.core.answers import PROGRAM, Answer, AnswerForm, Thought
-from reground.core.branches import gather
+from reground.core.code_blocks import code_blocks
+from reground.core.concurrency import gather
 from reground.core.errors import ParseError
-from reground.core.fences import code_blocks
 from reground.core.language import REPLY_TOKENS, LanguageModel, Sampling
 from reground.core.programs import Execution, Limits, Program, Sandbox
 from reground.core.run import Run
@@ -137,7 +137,7 @@ class Reflexion:
         """The first program and the tests: neither depends on the other, so both are written at once."""
         write, test = run.span("write"), run.span("tests")
         both = await gather(self._write(question, write), self._tests(question, test))
-        return cast(tuple[str, _Tests], tuple(both))
+        return cast("tuple[str, _Tests]", tuple(both))
 
     async def _write(self, question: str, run: Run) -> str:
         prompt = render(self.prompts.write, question=question, form=self.form.instruction)

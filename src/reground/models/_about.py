@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 import aiohttp
 from yarl import URL
 
-from reground.core.bodies import BadBody, read_json
+from reground.core.http import BadBody, read_json
 from reground.models._control_tokens import ENDPOINTS, control_tokens, is_own, places
 from reground.models._grammars import PAGES, RESPONSE_FORMAT
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic_core import from_json
 
-from reground.core.rates import retry_after
+from reground.core.http import retry_after
 
 NO_QUOTA = "insufficient_quota"
 """The code of a complaint about an account without money or quota, whatever the provider calls it."""

@@ -10,7 +10,6 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import to_json
 
-from reground.core.bodies import LEAST_LIMIT, MOST_LIMIT
 from reground.core.errors import (
     AuthenticationError,
     CapabilityError,
@@ -18,9 +17,9 @@ from reground.core.errors import (
     ModelError,
     TransientModelError,
 )
+from reground.core.http import LEAST_LIMIT, MOST_LIMIT, redacted
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage, estimate_tokens
 from reground.core.reasoning import separate
-from reground.core.secrets import redacted
 from reground.models._complaints import BAD_KEY, NO_QUOTA, Complaint, is_about_context, is_about_system
 from reground.models._grammars import RESPONSE_FORMAT, is_about_grammar, parameter
 from reground.models._limits import NONE, Limits

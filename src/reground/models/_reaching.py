@@ -7,9 +7,9 @@ import os
 import aiohttp
 from yarl import URL
 
-from reground.core.addresses import check_address
 from reground.core.errors import ConfigurationError, ModelError, TransientModelError
-from reground.core.proxies import called
+from reground.core.http import check_address
+from reground.core.http import proxy_name as called
 from reground.models.options import ModelOptions
 
 DEFAULT_BASE_URL = "https://api.openai.com/v1"

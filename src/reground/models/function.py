@@ -7,7 +7,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Sequence
 
 from reground.core.errors import CapabilityError, ModelError
-from reground.core.fingerprints import function_fingerprint
+from reground.core.files import function_fingerprint
 from reground.core.language import Message, Reply, Sampling, Usage, estimate_tokens
 from reground.models.options import Price
 

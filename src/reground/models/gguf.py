@@ -15,8 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reground.core.branches import being_cancelled
-from reground.core.daemons import in_daemon
+from reground.core.concurrency import being_cancelled, in_daemon
 from reground.core.errors import ConfigurationError, ContextLengthExceeded, MissingExtra, ModelError
 from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.untrusted import neutralise

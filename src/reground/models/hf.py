@@ -22,10 +22,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reground.core.branches import being_cancelled
+from reground.core.concurrency import being_cancelled
 from reground.core.errors import CapabilityError, ConfigurationError, MissingExtra, ModelError, RegroundError
+from reground.core.files import trouble
 from reground.core.language import Message, Reply, Sampling
-from reground.core.weights import trouble
 from reground.models import pull
 from reground.models.options import Listing, ModelOptions, local_identity
 

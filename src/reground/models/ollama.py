@@ -8,8 +8,8 @@ from __future__ import annotations
 import os
 from urllib.parse import urlsplit
 
-from reground.core.addresses import check_address
 from reground.core.errors import ConfigurationError
+from reground.core.http import check_address
 from reground.models._local import Local, create_local, local_models
 from reground.models.openai import OpenAIModel, Provider
 from reground.models.options import Listing, ModelOptions

@@ -19,11 +19,9 @@ from typing import Any
 import aiohttp
 from yarl import URL
 
-from reground.core.bodies import ENCODING, LARGE, LEAST_LIMIT, BadBody, read_body, read_json
 from reground.core.errors import CapabilityError, ConfigurationError, ModelError, TransientModelError
+from reground.core.http import ENCODING, LARGE, LEAST_LIMIT, BadBody, key_in, proxy_for, read_body, read_json
 from reground.core.language import LanguageModel, Message, Reply, Sampling
-from reground.core.proxies import proxy_for
-from reground.core.secrets import key_in
 from reground.core.untrusted import neutralise
 from reground.models._about import PAGE_SECONDS, About
 from reground.models._complaints import Complaint, is_about_context, is_about_system, read_complaint

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, get_args
 
-from reground.core.addresses import check_address
 from reground.core.errors import ConfigurationError
-from reground.core.fingerprints import files_fingerprint
-from reground.core.places import expanded
+from reground.core.files import files_fingerprint
+from reground.core.http import check_address
+from reground.core.paths import expanded
 
 Dtype = Literal["auto", "float32", "bfloat16"]
 

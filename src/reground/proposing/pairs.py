@@ -16,8 +16,7 @@ from typing import Literal
 
 from reground.core.evidence import Passage
 from reground.core.journal import fingerprint
-from reground.core.language import Value
-from reground.core.storable import Text
+from reground.core.language import Text, Value
 from reground.retrieval.build import passages_of
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.pages import document_ids

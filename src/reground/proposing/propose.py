@@ -14,12 +14,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from reground.core.answers import ABSTENTION, PHRASE
-from reground.core.branches import gather
+from reground.core.concurrency import gather
 from reground.core.errors import BudgetExceeded, ContextLengthExceeded, ParseError
 from reground.core.evidence import Passage
-from reground.core.language import LanguageModel, Sampling, Usage, Value
+from reground.core.language import LanguageModel, Sampling, Text, Usage, Value
 from reground.core.run import Run
-from reground.core.storable import Text
 from reground.core.untrusted import fence
 from reground.proposing.checks import agrees, flaw, gives_away, holds, is_repeated, quote, read_proposal
 from reground.proposing.pairs import Pair

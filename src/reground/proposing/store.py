@@ -14,8 +14,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from reground.core.errors import ConfigurationError, DataError
-from reground.core.lines import replace_lines
-from reground.core.locks import locked
+from reground.core.files import replace_lines
+from reground.core.paths import locked
 from reground.proposing.propose import Proposal
 
 

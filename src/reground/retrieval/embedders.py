@@ -14,8 +14,6 @@ import threading
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
-from reground.core.addresses import check_address
-from reground.core.bodies import ENCODING, LARGE, LEAST_LIMIT, MOST_LIMIT, BadBody, read_body, read_json
 from reground.core.errors import (
     AuthenticationError,
     ConfigurationError,
@@ -24,10 +22,19 @@ from reground.core.errors import (
     ModelError,
     TransientModelError,
 )
-from reground.core.fingerprints import files_fingerprint
-from reground.core.places import expanded
-from reground.core.proxies import proxy_for
-from reground.core.weights import trouble
+from reground.core.files import files_fingerprint, trouble
+from reground.core.http import (
+    ENCODING,
+    LARGE,
+    LEAST_LIMIT,
+    MOST_LIMIT,
+    BadBody,
+    check_address,
+    proxy_for,
+    read_body,
+    read_json,
+)
+from reground.core.paths import expanded
 from reground.retrieval.vectors import unit
 
 if TYPE_CHECKING:

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from reground.core.errors import ConfigurationError, MissingExtra, ModelError
-from reground.core.fingerprints import files_fingerprint
-from reground.core.places import expanded
-from reground.core.weights import trouble
+from reground.core.files import files_fingerprint, trouble
+from reground.core.paths import expanded
 from reground.retrieval.vectors import unit
 from reground.wheels import Fetch, Weights, bring
 

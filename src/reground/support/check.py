@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from reground.core.answers import ARTICLE, PHRASE, TEXT, Answer, AnswerForm, Citation, Sentence, opening
+from reground.core.critic import Critic, Pair
 from reground.core.errors import BudgetExceeded
 from reground.core.evidence import Passage
-from reground.core.pairs import Pair, Scorer
 from reground.core.run import Run
 from reground.core.trajectory import UNCHECKED, RetrieveStep, Step
 from reground.support.claims import Claim, claims
@@ -36,7 +36,7 @@ async def checked(
     steps: Sequence[Step],
     run: Run,
     *,
-    check: Scorer | None = None,
+    check: Critic | None = None,
     candidates: int = CANDIDATES,
     language: str = "en",
 ) -> Answer:
@@ -144,7 +144,7 @@ def _quoted(unit: Evidence, marker: int) -> Citation:
     return Citation.of(marker, unit.passage, unit.sentence)
 
 
-async def rescored(found: Sequence[Compared], check: Scorer, run: Run, *, candidates: int = CANDIDATES) -> list[Best]:
+async def rescored(found: Sequence[Compared], check: Critic, run: Run, *, candidates: int = CANDIDATES) -> list[Best]:
     """For each claim the best of the sentences whose words come nearest, as a check with a model scores them.
 
     One call scores them all, and what the answer repeats is scored once. Raises BudgetExceeded, and what the check

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 
 from reground.core.answers import abstains
-from reground.core.markers import without_unknown
+from reground.core.citations import without_unknown
 from reground.text.sentences import sentences
 
 _LABEL = re.compile(

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
-from reground.core.fences import code_blocks
+from reground.core.code_blocks import code_blocks
 from reground.text.bm25 import terms
 from reground.text.function_words import FUNCTION_WORDS
 from reground.text.sentences import sentences

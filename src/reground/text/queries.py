@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 from itertools import pairwise, repeat
 
-from reground.core.fences import without_fences
+from reground.core.code_blocks import without_fences
 from reground.text.bm25 import first_words
 from reground.text.function_words import FUNCTION_WORDS
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from reground.core.errors import ConfigurationError, MissingExtra
-from reground.core.lines import writing
+from reground.core.files import writing
 from reground.training.fitting import result
 from reground.training.weights import merged, save
 

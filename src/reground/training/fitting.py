@@ -20,8 +20,8 @@ from typing import IO, TYPE_CHECKING, Any
 from pydantic import JsonValue
 
 from reground.core.errors import ConfigurationError, MissingExtra, TrainingFailed
-from reground.core.lines import replace_lines, writing
-from reground.core.locks import locked
+from reground.core.files import replace_lines, writing
+from reground.core.paths import locked
 from reground.training.settings import Fitting
 
 if TYPE_CHECKING:

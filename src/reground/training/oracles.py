@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from reground.core.answers import ABSTENTION
+from reground.core.citations import unbracketed
 from reground.core.evidence import Pages, Passage, Retriever
 from reground.core.language import Message, Reply, Sampling, Usage
-from reground.core.markers import unbracketed
 from reground.core.run import Run
 from reground.core.untrusted import neutralise
 from reground.evaluation.metrics.text import hit

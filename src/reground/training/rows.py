@@ -14,9 +14,8 @@ from typing import TypeVar
 from pydantic import Field, JsonValue, ValidationError
 
 from reground.core.errors import DataError
-from reground.core.language import Message, Value
-from reground.core.lines import read_lines, replace_lines, without_sum
-from reground.core.storable import Text
+from reground.core.files import read_lines, replace_lines, without_sum
+from reground.core.language import Message, Text, Value
 from reground.core.trajectory import Trajectory, read_trajectories
 from reground.evaluation.records import Record
 from reground.evaluation.results import read_records

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from reground.core.errors import ConfigurationError, ModelError
-from reground.core.weights import trouble
+from reground.core.files import trouble
 from reground.models.hf import load_weights, quietly
 
 Head = Literal["lm", "score"]

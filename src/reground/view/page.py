@@ -11,7 +11,7 @@ from importlib.resources import files
 from typing import Any
 
 from reground.core.errors import DataError
-from reground.core.storable import storable_text
+from reground.core.language import storable_text
 from reground.view.contents import Contents
 
 POLICY = (

@@ -12,7 +12,7 @@ from typing import Any
 from aiohttp import web
 
 from reground.core.errors import RegroundError
-from reground.core.hosts import names_this
+from reground.core.http import names_this
 from reground.view.contents import Contents
 from reground.view.page import POLICY, as_json, html, script, style
 

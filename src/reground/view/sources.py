@@ -13,8 +13,8 @@ from urllib.parse import unquote
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from reground.core.errors import DataError
+from reground.core.files import without_sum
 from reground.core.language import Usage
-from reground.core.lines import without_sum
 from reground.core.trajectory import Failure, parse_trajectory
 from reground.evaluation.compare import budget_label
 from reground.evaluation.records import Record, Summary

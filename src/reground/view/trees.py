@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from reground.core.storable import storable
+from reground.core.language import storable
 from reground.treesearch.files import FORMAT
 from reground.treesearch.mcts import ucb1
 from reground.treesearch.tree import Node, Tree, walk

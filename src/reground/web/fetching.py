@@ -19,8 +19,7 @@ import aiohttp
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
-from reground.core.bodies import ENCODING, MIB, BadBody, read_body
-from reground.core.rates import Clock, retry_after
+from reground.core.http import ENCODING, MIB, BadBody, Clock, read_body, retry_after
 from reground.web.addresses import AddressRefused, guarded_connector, networks
 from reground.web.robots import EVERYTHING, Rules, rules_of
 

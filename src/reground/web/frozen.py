@@ -16,9 +16,8 @@ from pydantic import ValidationError
 
 from reground.core.errors import DataError
 from reground.core.evidence import Found, Passage, Skipped
-from reground.core.language import Value
-from reground.core.lines import read_lines, replace_lines, with_sum, without_sum
-from reground.core.storable import Text
+from reground.core.files import read_lines, replace_lines, with_sum, without_sum
+from reground.core.language import Text, Value
 from reground.core.trajectory import RetrieveStep, Trajectory
 from reground.text.bm25 import bm25, terms
 from reground.web.retriever import PRIVATE

@@ -9,7 +9,7 @@ import threading
 from collections.abc import Iterable
 from typing import Any
 
-from reground.core.daemons import in_daemon
+from reground.core.concurrency import in_daemon
 from reground.retrieval.encodings import decode, text_encoding
 from reground.retrieval.reading.result import Circumstances, Read
 from reground.web.fetching import Fetched, NotFetched

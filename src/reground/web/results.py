@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 from reground.core.errors import RetrievalError
-from reground.core.language import Value
-from reground.core.storable import Number, Text
+from reground.core.language import Number, Text, Value
 
 
 class WebResult(Value):

@@ -15,9 +15,9 @@ from reground.app.serving.engine import Offer
 from reground.app.serving.steps import words_of
 from reground.app.serving.tracing import Trace
 from reground.core.answers import Citation, Sentence
-from reground.core.events import Event
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling, Usage
+from reground.core.run import Event
 from reground.core.trajectory import GenerateStep, NoteStep, RetrieveStep, Trajectory
 
 PRAGUE = Citation(marker=1, passage_id="a b.md#2", title="Prague", url="a b.md")

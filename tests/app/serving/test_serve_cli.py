@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 
 from reground.app.cli import run
-from reground.core.places import models_dir
+from reground.core.paths import models_dir
 from reground.testing.openai_server import MockOpenAI
 from tests.models.hub import KEPT, NAME, Hub, hub
 from tests.servers import serving

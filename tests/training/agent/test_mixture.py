@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 from reground.core.answers import PHRASE
 from reground.core.errors import ContextLengthExceeded, ModelError
 from reground.core.evidence import Passage
+from reground.core.files import append_line
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
-from reground.core.lines import append_line
 from reground.core.run import Run
 from reground.core.trajectory import Failure, Trajectory, append_trajectory
 from reground.evaluation.records import Record

@@ -85,7 +85,7 @@ def _run(arguments: Sequence[str] | None) -> int:
 
     from reground.app.cli.commands import cli
     from reground.core.errors import RegroundError
-    from reground.core.own_files import place_of
+    from reground.core.user_code import place_of
 
     try:
         code = cli(args=None if arguments is None else list(arguments), prog_name="reground", standalone_mode=False)

@@ -39,7 +39,7 @@ def arena(order: Arena, output: Json, voice: Quiet, config: ConfigFile = None) -
     """
     from reground.arena.pairs import contest
     from reground.arena.votes import Votes
-    from reground.core.places import expanded
+    from reground.core.paths import expanded
     from reground.evaluation.results import find_runs
 
     console, err = common.consoles()
@@ -81,7 +81,7 @@ def _votes_file(order: Arena) -> Path:
     """The file that is asked for; else beside the first run, or in the state folder where that cannot be written."""
     import os
 
-    from reground.core.places import expanded, runs_dir
+    from reground.core.paths import expanded, runs_dir
 
     if order.votes is not None:
         return expanded(order.votes)
@@ -120,7 +120,7 @@ async def _judged(order: Arena, name: str, found: Contest, votes: Votes, err: Co
 def _print(order: Arena, found: Contest, votes: Votes, console: Console, *, as_json: bool) -> None:
     from reground.app.cli.terminal import json_text, say
     from reground.arena.results import as_csv, as_data, notes, results, tables
-    from reground.core.places import expanded
+    from reground.core.paths import expanded
     from reground.evaluation.results import write_text
 
     counted = results(found, votes.all(), order.judges)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from reground.core.daemons import in_daemon
+from reground.core.concurrency import in_daemon
 
 T = TypeVar("T")
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from reground.app.options_serving import Offering
     from reground.app.serving.engine import Engine
     from reground.app.serving.transcript import Transcript
-    from reground.core.events import Event, Observer
+    from reground.core.run import Event, Observer
 
 _STEP = 400
 """Characters of a step that are shown while a question is in work; /steps shows all of the last answer's."""

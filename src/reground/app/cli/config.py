@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import typer
 
 from reground.core.errors import ConfigurationError, DataError, did_you_mean
-from reground.core.hosts import is_loopback
+from reground.core.http import is_loopback
 
 SETTINGS = "settings"
 """The table of the method's settings, and the name of the parameter behind --set."""

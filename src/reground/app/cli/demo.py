@@ -166,7 +166,7 @@ def _job(order: Demo, methods: Sequence[str], *, quiet: bool) -> Job:
     from reground.app.cli.eval_job import Job, slug
     from reground.app.corpora import ANSWERING
     from reground.app.options_evaluation import Compare
-    from reground.core.places import runs_dir
+    from reground.core.paths import runs_dir
     from reground.demo import corpus_path, questions_path
     from reground.evaluation.compare import cells_of
 

@@ -27,7 +27,7 @@ from reground.app.cli._common import consoles
 from reground.app.cli.config import SETTINGS, parse_settings
 from reground.app.inputs import from_mapping
 from reground.app.meanings import field_names, meanings
-from reground.core.places import expanded
+from reground.core.paths import expanded
 
 if TYPE_CHECKING:
     from rich.text import Text

@@ -51,7 +51,7 @@ def _settings(order: Index) -> tuple[IndexSettings, Path]:
     """How the index is made and where: as the options say, or without a place the one that `ask` keeps."""
     from reground.app.corpora import cached_index_path, default_settings, is_index
     from reground.core.errors import ConfigurationError
-    from reground.core.places import expanded
+    from reground.core.paths import expanded
     from reground.retrieval.settings import IndexSettings
 
     language = order.language or IndexSettings.language

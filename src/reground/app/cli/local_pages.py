@@ -24,8 +24,8 @@ async def serve_until_interrupted(
 
     from aiohttp import web
 
-    from reground.core.daemons import in_daemon
-    from reground.core.hosts import cannot_listen
+    from reground.core.concurrency import in_daemon
+    from reground.core.http import cannot_listen
 
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=_SHUTDOWN)
     await runner.setup()

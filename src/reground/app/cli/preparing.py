@@ -35,7 +35,7 @@ def bring_models(models: Iterable[object], on_pull: Callable[[str, int, int | No
 
 def bring_model(model: str, on_pull: Callable[[str, int, int | None], None]) -> None:
     """Download a gguf model on first use, with progress, before any question is asked."""
-    from reground.core.places import expanded
+    from reground.core.paths import expanded
 
     provider, _, name = model.partition("/")
     if provider != "gguf" or expanded(name).exists():
@@ -56,7 +56,7 @@ async def opened_model(name: str, options: ModelOptions, err: Console, *, quiet:
     from reground.app import catalogue
     from reground.app.asking import close
     from reground.app.cli.progress import AskProgress
-    from reground.core.daemons import in_daemon
+    from reground.core.concurrency import in_daemon
 
     with AskProgress(err, shown=not quiet) as preparing:
         await in_daemon(partial(bring_model, name, preparing.on_pull), name="download")
@@ -80,7 +80,7 @@ async def opened_engine(
     from reground.app.cli.progress import AskProgress
     from reground.app.evaluating import settings_by_method
     from reground.app.serving.engine import names, open_engine
-    from reground.core.daemons import in_daemon
+    from reground.core.concurrency import in_daemon
 
     names(order)  # wrong names are refused before a model is downloaded
     rewriter = None if template is None else template.rewriter
@@ -110,7 +110,7 @@ async def open_benches(
     from reground.app.asking import close, critic_models, open_critics
     from reground.app.cli.progress import AskProgress
     from reground.app.evaluating import judged, open_bench, settings_by_method
-    from reground.core.daemons import in_daemon
+    from reground.core.concurrency import in_daemon
 
     options = order.model_options
     settings = settings_by_method(order.settings, methods)

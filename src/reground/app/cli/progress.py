@@ -11,7 +11,7 @@ from rich.text import Text
 from reground.app.cli._common import human_time, human_tokens
 from reground.app.cli.display import plain
 from reground.app.cli.live import LiveLine
-from reground.core.events import Event
+from reground.core.run import Event
 
 if TYPE_CHECKING:
     from rich.console import Console

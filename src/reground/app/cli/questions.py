@@ -40,7 +40,7 @@ def questions(order: Propose, output: Json, voice: Quiet, config: ConfigFile = N
     Example:  reground questions --corpus docs/ -n 50 --model openai/NAME --out questions.jsonl
     """
     from reground.app import catalogue
-    from reground.core.places import expanded
+    from reground.core.paths import expanded
     from reground.proposing.store import open_proposals
 
     console, err = common.consoles()
@@ -61,7 +61,7 @@ def questions(order: Propose, output: Json, voice: Quiet, config: ConfigFile = N
 async def _proposed(order: Propose, file: ProposalFile, err: Console, *, quiet: bool) -> Proposed:
     from reground.app.cli.preparing import opened_model
     from reground.app.cli.questions_progress import ProposingProgress
-    from reground.core.daemons import in_daemon
+    from reground.core.concurrency import in_daemon
     from reground.core.errors import DataError
     from reground.core.journal import SqliteJournal
     from reground.core.run import Run
@@ -101,9 +101,9 @@ async def _passages(order: Propose, err: Console, *, quiet: bool) -> list[Passag
     from reground.app.asking import close
     from reground.app.cli.progress import AskProgress
     from reground.app.corpora import corpus_retriever, default_settings, is_index
-    from reground.core.daemons import in_daemon
+    from reground.core.concurrency import in_daemon
     from reground.core.errors import ConfigurationError
-    from reground.core.places import expanded
+    from reground.core.paths import expanded
     from reground.proposing.pairs import corpus_passages
 
     corpus, cut = expanded(order.corpus), default_settings()

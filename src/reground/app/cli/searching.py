@@ -95,7 +95,7 @@ async def _found(queries: list[tuple[str, str]], order: Retrieve, err: Console, 
 def _queries(path: Path | None) -> Iterator[tuple[str, str]]:
     """The ids and queries of a file. Raises DataError naming the line."""
     from reground.core.errors import DataError
-    from reground.core.places import expanded
+    from reground.core.paths import expanded
 
     assert path is not None
     try:
@@ -146,7 +146,7 @@ def _run_of(found: Found) -> dict[str, dict[str, float]]:
 
 
 def _write_run(found: Found, out: Path) -> None:
-    from reground.core.places import expanded
+    from reground.core.paths import expanded
     from reground.evaluation.metrics.trec import write_run
 
     write_run(expanded(out), _run_of(found))
@@ -179,7 +179,7 @@ def freeze(
 
     from reground.app.cli.show import trajectories
     from reground.core.errors import DataError
-    from reground.core.places import expanded
+    from reground.core.paths import expanded
     from reground.web.frozen import searches, write
 
     found = list(searches(trajectories(expanded(place)), all_texts=all_texts))

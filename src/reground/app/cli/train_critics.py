@@ -175,7 +175,7 @@ async def _collection(order: CriticsCollect) -> str:
 
 def _memory(model: str) -> int:
     """The bytes of the weights of a model in this process, if it is a GGUF file that is known; 0 otherwise."""
-    from reground.core.places import expanded
+    from reground.core.paths import expanded
     from reground.models.pull import ALIASES
 
     provider, _, name = model.partition("/")

@@ -23,7 +23,7 @@ def view(order: View) -> None:
 
     Example:  reground view runs/rar   ·   reground view trace.jsonl --no-open   ·   reground view runs --export r.html
     """
-    from reground.core.places import expanded
+    from reground.core.paths import expanded
     from reground.view.contents import Contents
 
     _, err = common.consoles()
@@ -35,7 +35,7 @@ def view(order: View) -> None:
 
 
 def _export(contents: Contents, out: Path, err: Console) -> None:
-    from reground.core.lines import replace_lines
+    from reground.core.files import replace_lines
     from reground.view.page import exported
 
     with err.status(f"writing {out}"):

@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable
 
 from reground.app.cluster.wire import Parcel
-from reground.core.events import Event
 from reground.core.journal import Effect
+from reground.core.run import Event
 from reground.evaluation.progress import Told
 
 

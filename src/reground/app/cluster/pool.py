@@ -11,10 +11,10 @@ from types import TracebackType
 from typing import Protocol
 
 from reground.app.cluster.wire import Done, Parcel, Place, Question, Trouble
-from reground.core.branches import being_cancelled, gather
+from reground.core.concurrency import being_cancelled, gather
 from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.journal import Effect, Journal
-from reground.core.solve import Solved
+from reground.core.method import Solved
 from reground.evaluation.asked import Asked
 from reground.evaluation.progress import Tell
 

@@ -10,7 +10,7 @@ from itertools import accumulate
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlsplit
 
-from reground.core.markers import marker_runs
+from reground.core.citations import marker_runs
 from reground.text.sentences import sentences
 
 if TYPE_CHECKING:

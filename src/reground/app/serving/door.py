@@ -15,8 +15,7 @@ from reground.app.serving.engine import Busy, UnknownName
 from reground.app.serving.refusals import Gone, Refusal, refusal_of
 from reground.app.serving.sending import send_json
 from reground.core.errors import BudgetExceeded
-from reground.core.hosts import names_this
-from reground.core.secrets import redacted
+from reground.core.http import names_this, redacted
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Receive, Scope, Send

@@ -26,15 +26,15 @@ from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
 from reground.core.journal import SqliteJournal, fingerprint
 from reground.core.language import LanguageModel, Message, Reply, Sampling, Usage
-from reground.core.places import expanded, runs_dir
+from reground.core.paths import expanded, runs_dir
 from reground.core.run import Run
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from reground.app.options_serving import Offering
-    from reground.core.events import Observer
     from reground.core.evidence import Retriever
+    from reground.core.run import Observer
     from reground.retrieval.settings import IndexReport, Progress
 
 

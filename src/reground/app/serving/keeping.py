@@ -12,7 +12,7 @@ from functools import partial
 from pathlib import Path
 
 from reground.app.run_folder import GONE, in_use, removed
-from reground.core.daemons import in_daemon
+from reground.core.concurrency import in_daemon
 
 MARK = "served"
 """An empty file in the folder of a run that a server began. Its time is that of the last question. Runs without it

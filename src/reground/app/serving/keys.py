@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from reground.core.errors import ConfigurationError, DataError
-from reground.core.hosts import is_loopback
-from reground.core.lines import append_line, read_lines, without_sum
-from reground.core.places import expanded, keys_file
+from reground.core.files import append_line, read_lines, without_sum
+from reground.core.http import is_loopback
+from reground.core.paths import expanded, keys_file
 
 if TYPE_CHECKING:
     from reground.app.options_serving import Serve

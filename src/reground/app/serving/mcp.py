@@ -18,10 +18,10 @@ from pydantic import BaseModel, ValidationError
 from reground import __version__
 from reground.app.serving.bounded import written
 from reground.app.serving.tools import TOOLS, AskGiven, FetchGiven, RetrieveGiven, Tools
-from reground.core.daemons import in_daemon
+from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, RegroundError, did_you_mean
-from reground.core.events import Event, Observer
-from reground.core.hosts import cannot_listen
+from reground.core.http import cannot_listen
+from reground.core.run import Event, Observer
 
 STDIN = "reground-stdin"
 """The name of the thread that waits for the next message; Ctrl-C does not wait for it."""

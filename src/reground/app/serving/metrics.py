@@ -10,7 +10,7 @@ from reground.core.trajectory import GenerateStep
 
 if TYPE_CHECKING:
     from reground.app.serving.engine import Engine
-    from reground.core.events import Event
+    from reground.core.run import Event
 
 _SECONDS = (0.01, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from reground.app.serving.engine import Engine, Offer
     from reground.app.serving.metrics import Metrics
     from reground.core.budget import Budget
-    from reground.core.events import Event, Observer
+    from reground.core.run import Event, Observer
 
 _BODY_SECONDS = 30.0
 """How long a body may take to arrive."""

@@ -13,7 +13,7 @@ import uvicorn
 
 from reground.app.serving.api import application
 from reground.app.serving.keys import Keys
-from reground.core.hosts import cannot_listen, is_loopback
+from reground.core.http import cannot_listen, is_loopback
 
 if TYPE_CHECKING:
     from reground.app.options_serving import Serve

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reground.core.events import Event
 from reground.core.evidence import Passage
+from reground.core.run import Event
 from reground.core.trajectory import ChooseStep, ExecuteStep, GenerateStep, NoteStep, RetrieveStep, Step
 
 _TITLES = 5

@@ -18,12 +18,11 @@ from reground.app.serving.bounded import Known, Orders, most, short
 from reground.app.serving.engine import Engine
 from reground.core.answers import Citation
 from reground.core.budget import Budget
-from reground.core.daemons import in_daemon
+from reground.core.concurrency import in_daemon
 from reground.core.errors import RegroundError
-from reground.core.events import Observer
 from reground.core.evidence import Pages, Passage
-from reground.core.language import Message
-from reground.core.storable import storable_text
+from reground.core.language import Message, storable_text
+from reground.core.run import Observer
 from reground.core.trajectory import RetrieveStep
 from reground.core.untrusted import neutralise
 from reground.text.bm25 import cut

@@ -16,7 +16,7 @@ from reground.core.trajectory import GenerateStep, RetrieveStep
 if TYPE_CHECKING:
     from reground.app.asking import Result
     from reground.app.serving.engine import Offer
-    from reground.core.events import Event
+    from reground.core.run import Event
 
 try:
     from opentelemetry import propagate, trace

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from reground.core.errors import ConfigurationError
-from reground.core.language import Message, Usage, Value
-from reground.core.lines import append_line, read_lines, set_aside, without_sum
-from reground.core.places import conversations_dir, expanded
-from reground.core.storable import Text
+from reground.core.files import append_line, read_lines, set_aside, without_sum
+from reground.core.language import Message, Text, Usage, Value
+from reground.core.paths import conversations_dir, expanded
 
 if TYPE_CHECKING:
     from reground.app.asking import Result

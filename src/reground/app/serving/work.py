@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import MutableMapping
 
     from reground.app.asking import Result
-    from reground.core.events import Event, Observer
+    from reground.core.run import Event, Observer
 
 Receive = Callable[[], Awaitable["MutableMapping[str, Any]"]]
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from reground.core.errors import DataError
-from reground.core.lines import replace_lines
+from reground.core.files import replace_lines
 from reground.evaluation.metrics.ranking import Qrels, Run, ranked
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from reground.core.markers import without_unknown
+from reground.core.citations import without_unknown
 from reground.text.sentences import sentences
 
 LEAST_PARTS = 3

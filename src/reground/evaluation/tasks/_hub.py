@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from reground.core.errors import DataError
-from reground.core.places import cache_dir
+from reground.core.paths import cache_dir
 from reground.evaluation.data import WHERE
 from reground.hub import PullError, download
 

@@ -18,7 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING
 
 from reground.core.errors import ConfigurationError, did_you_mean
-from reground.core.own_files import load_file, load_module
+from reground.core.user_code import load_file, load_module
 from reground.evaluation.data import data_root
 from reground.evaluation.splits import is_file, require_training
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from reground.core.answers import PROGRAM, AnswerForm, Demonstration
+from reground.core.code_blocks import extract_program
 from reground.core.errors import DataError
 from reground.core.programs import Limits, Program, Sandbox, Verdict
-from reground.core.sources import extract_program
 from reground.core.trajectory import Trajectory
 from reground.evaluation.data import Line, data_path, parsed_code, read_values
 from reground.evaluation.task import Example, Score, Task

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from reground.core.answers import NUMBER, PAL, AnswerForm, Demonstration
 from reground.core.errors import DataError, MissingExtra
-from reground.core.phrases import extract_phrase
+from reground.core.extraction import extract_phrase
 from reground.core.programs import Limits, Program, Sandbox
 from reground.core.trajectory import Trajectory
 from reground.evaluation.data import data_path, numbered_records

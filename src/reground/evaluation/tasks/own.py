@@ -11,7 +11,7 @@ from pathlib import Path
 
 from reground.core.answers import TEXT, AnswerForm
 from reground.core.errors import DataError
-from reground.core.places import expanded
+from reground.core.paths import expanded
 from reground.core.programs import Sandbox
 from reground.core.trajectory import RetrieveStep, Trajectory
 from reground.evaluation.data import example_of, numbered_records

@@ -17,7 +17,7 @@ from pydantic import JsonValue
 
 from reground.core.answers import AnswerForm, Demonstration
 from reground.core.errors import DataError
-from reground.core.phrases import extract_phrase
+from reground.core.extraction import extract_phrase
 from reground.core.programs import Sandbox
 from reground.core.trajectory import Trajectory
 from reground.evaluation.data import Record, data_path, example_of, numbered_records

@@ -14,10 +14,10 @@ from pathlib import Path
 from pydantic import Field
 
 from reground.core.answers import PROGRAM, AnswerForm, Demonstration
+from reground.core.code_blocks import extract_program
 from reground.core.errors import DataError
 from reground.core.language import Value
 from reground.core.programs import Limits, Program, Sandbox
-from reground.core.sources import extract_program
 from reground.core.trajectory import Trajectory
 from reground.evaluation.data import data_path, read_values
 from reground.evaluation.task import Example, Score, Task

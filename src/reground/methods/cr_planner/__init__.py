@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from reground.core.answers import Answer
-from reground.core.critic import Critic
+from reground.core.critic import Critic, Pair
 from reground.core.errors import ContextLengthExceeded
-from reground.core.pairs import Pair
 from reground.core.run import Run
 from reground.core.trajectory import Candidate
 from reground.methods.cr_planner import endings

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from pydantic import JsonValue
 
+from reground.core.critic import Pair
 from reground.core.errors import ContextLengthExceeded
 from reground.core.language import Reply, Sampling
-from reground.core.pairs import Pair
 from reground.core.run import Run
 from reground.core.trajectory import Candidate
 from reground.core.untrusted import clip, fence

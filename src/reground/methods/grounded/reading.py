@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Literal
 
 from reground.core.answers import ABSTENTION, PHRASE, TEXT, AnswerForm, abstains
-from reground.core.branches import gather
+from reground.core.citations import only_markers
+from reground.core.concurrency import gather
 from reground.core.language import REPLY_TOKENS, LanguageModel, Reply, Sampling
-from reground.core.markers import only_markers
 from reground.core.run import Run
 from reground.core.trajectory import Candidate
 from reground.methods.grounded.answerability import FEWEST, MOST, lacking

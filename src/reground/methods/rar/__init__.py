@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from reground.core.answers import Answer, Thought
-from reground.core.branches import gather
+from reground.core.concurrency import gather
 from reground.core.evidence import Passage
 from reground.core.run import Run
 from reground.methods.rar.prompts import Prompts

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from reground.core.answers import TEXT, Answer, AnswerForm, Demonstration, Thought
-from reground.core.branches import gather
+from reground.core.concurrency import gather
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import REPLY_TOKENS, LanguageModel, Reply, Sampling
 from reground.core.run import Run

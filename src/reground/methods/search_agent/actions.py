@@ -8,8 +8,8 @@ from typing import Any, TypeAlias
 
 from pydantic import JsonValue
 
+from reground.core.citations import unbracketed
 from reground.core.evidence import Passage
-from reground.core.markers import unbracketed
 from reground.core.untrusted import clip
 
 END = "# [END]"

@@ -7,7 +7,7 @@ from functools import cache
 from importlib.resources import files
 
 from reground.core.answers import AnswerForm, Demonstration
-from reground.core.markers import without_unknown
+from reground.core.citations import without_unknown
 from reground.methods.shared.prompts import CITING
 
 

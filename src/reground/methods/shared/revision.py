@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection
 
 from reground.core.answers import AnswerForm
-from reground.core.fences import code_blocks
+from reground.core.code_blocks import code_blocks
 from reground.core.language import Reply
 from reground.core.run import Run
 from reground.methods.shared.steps import join_steps, split_answer, split_steps, squeezed

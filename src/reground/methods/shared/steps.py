@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from reground.core.answers import TEXT, AnswerForm
-from reground.core.fences import code_blocks
+from reground.core.code_blocks import code_blocks
 from reground.text.layout import is_code, program_steps, prose_steps
 
 _ANSWER = re.compile(

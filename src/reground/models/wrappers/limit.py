@@ -7,8 +7,8 @@ import time
 from collections.abc import Sequence
 
 from reground.core.errors import ModelError
+from reground.core.http import Bucket, Clock, Sleep
 from reground.core.language import LanguageModel, Message, Reply, Sampling, estimate_tokens
-from reground.core.rates import Bucket, Clock, Sleep
 from reground.models.wrappers.base import Wrapper
 
 

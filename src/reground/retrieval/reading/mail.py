@@ -14,7 +14,7 @@ from email.message import Message
 from email.policy import Compat32, Policy, compat32
 from typing import IO, Any, NamedTuple
 
-from reground.core.storable import storable_text
+from reground.core.language import storable_text
 from reground.retrieval.encodings import Unreadable, decode, text_encoding
 from reground.retrieval.reading.html import plain
 from reground.retrieval.reading.result import Circumstances, Read

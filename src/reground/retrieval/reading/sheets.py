@@ -10,7 +10,7 @@ import re
 from datetime import datetime, timedelta
 from typing import Any
 
-from reground.core.storable import storable_text
+from reground.core.language import storable_text
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.reading.archive import Archive, attribute, inside, local
 from reground.retrieval.reading.office import relations

@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from reground.core.addresses import check_address
+from reground.core.critic import Pair
 from reground.core.errors import ConfigurationError, ModelError
 from reground.core.evidence import Passage
-from reground.core.fingerprints import files_fingerprint
-from reground.core.pairs import Pair
-from reground.core.places import expanded
+from reground.core.files import files_fingerprint, trouble
+from reground.core.http import check_address
+from reground.core.paths import expanded
 from reground.core.untrusted import clip
-from reground.core.weights import trouble
 from reground.critics._scorers import Item, Queue, Scorer, require
 from reground.critics._served import ServedCritic
 from reground.critics._texts import head
@@ -67,7 +66,7 @@ class Judge:
         Raises ConfigurationError for weights that cannot be used, ModelError for a server.
         """
         try:
-            return cast(Sequence[float], await self.score(pairs))
+            return cast("Sequence[float]", await self.score(pairs))
         except ModelError as error:
             if self.is_here:
                 raise ConfigurationError(str(error)) from error
@@ -87,14 +86,14 @@ def critic(place: str) -> Judge:
     """
     from reground.critics.trained import TrainedCritic, create
 
-    made = create("doc", model=cast(Any, None), detail=place)  # a trained critic calls no model
+    made = create("doc", model=cast("Any", None), detail=place)  # a trained critic calls no model
     most = getattr(made, "passage_tokens", None)
     frame = "Question:\n"
     if not isinstance(made, TrainedCritic):
-        return Judge(made.name, lambda pairs: made.score(pairs, cast(Any, None)), frame=frame, most=most)
+        return Judge(made.name, lambda pairs: made.score(pairs, cast("Any", None)), frame=frame, most=most)
     quick = replace(made, queue=Queue(lambda: _Quick(made.queue.load())))
     return Judge(
-        made.name, lambda pairs: quick.score(pairs, cast(Any, None)), frame, most, True, made.weigh, made.cosines
+        made.name, lambda pairs: quick.score(pairs, cast("Any", None)), frame, most, True, made.weigh, made.cosines
     )
 
 
@@ -199,7 +198,7 @@ def server(url: str) -> Judge:
     if not url.endswith("/rerank"):
         url = f"{url}/rerank" if url.endswith("/v1") else f"{url}/v1/rerank"
     served = _Served("doc", f"llama-server:{url}", url)
-    return Judge(served.name, lambda pairs: served.score(pairs, cast(Any, None)), is_here=False)
+    return Judge(served.name, lambda pairs: served.score(pairs, cast("Any", None)), is_here=False)
 
 
 def _words(text: str) -> list[tuple[int, int]]:

@@ -20,9 +20,8 @@ from pydantic import ValidationError
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.evidence import Pages, Passage, Retriever
 from reground.core.journal import fingerprint
-from reground.core.language import Value
-from reground.core.places import expanded
-from reground.core.storable import Number
+from reground.core.language import Number, Value
+from reground.core.paths import expanded
 from reground.retrieval.pages import document_ids
 from reground.retrieval.titles import normal, normal_title
 

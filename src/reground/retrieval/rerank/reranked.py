@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Literal, Protocol
 
+from reground.core.critic import comparable
 from reground.core.errors import AuthenticationError, ConfigurationError, ModelError, RetrievalError
 from reground.core.evidence import Found, Pages, Passage, Retriever
-from reground.core.pairs import comparable
 from reground.retrieval.fusion import reciprocal_rank_fusion
 
 

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 from zlib import crc32
 
-from reground.core.branches import gather
+from reground.core.concurrency import gather
 from reground.core.errors import DataError, ModelError
 from reground.core.journal import SqliteJournal, fingerprint
 from reground.core.language import LanguageModel, Sampling

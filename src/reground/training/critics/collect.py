@@ -17,7 +17,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from reground.core.answers import Answer
-from reground.core.branches import gather
+from reground.core.concurrency import gather
 from reground.core.errors import BudgetExceeded, ConfigurationError, DataError
 from reground.core.evidence import Passage
 from reground.core.journal import Journal, SqliteJournal

@@ -23,10 +23,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from pydantic import JsonValue
 
+from reground.core.critic import Pair
 from reground.core.errors import ConfigurationError, DataError, MissingExtra, did_you_mean
+from reground.core.files import trouble
 from reground.core.language import tokens_of
-from reground.core.pairs import Pair
-from reground.core.weights import trouble
 from reground.critics import KINDS, Kind
 from reground.critics._features import FEATURES, TEXT
 from reground.critics._folder import FILE, Engine, Manifest, read_manifest

@@ -21,8 +21,8 @@ from typing import Literal
 
 from pydantic import JsonValue
 
+from reground.core.critic import Pair
 from reground.core.errors import DataError
-from reground.core.pairs import Pair
 from reground.critics import KINDS, Kind
 from reground.critics._features import features
 from reground.critics._scorers import Item, Scorer

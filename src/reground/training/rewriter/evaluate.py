@@ -13,12 +13,11 @@ from pathlib import Path
 
 from pydantic import JsonValue, ValidationError
 
-from reground.core.branches import gather
-from reground.core.language import LanguageModel, Value
-from reground.core.lines import append_line, read_lines, without_sum
+from reground.core.concurrency import gather
+from reground.core.files import append_line, read_lines, without_sum
+from reground.core.language import LanguageModel, Text, Value
+from reground.core.method import solve
 from reground.core.run import Run
-from reground.core.solve import solve
-from reground.core.storable import Text
 from reground.evaluation.statistics import Comparison, Interval, bootstrap_interval, compare
 from reground.evaluation.tables import NOTHING, Table
 from reground.evaluation.task import Example, Task, hidden_documents

@@ -12,7 +12,7 @@ from typing import Any, Literal
 from pydantic import JsonValue
 
 from reground.core.errors import ConfigurationError, TrainingFailed
-from reground.core.fingerprints import files_fingerprint
+from reground.core.files import files_fingerprint
 from reground.core.journal import fingerprint
 from reground.evaluation.task import Example
 from reground.methods.rewrite_retrieve_read import Prompts

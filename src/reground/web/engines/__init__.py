@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from reground.core.errors import ConfigurationError, did_you_mean
-from reground.core.plugins import Entry, entries
+from reground.core.user_code import Entry, entries
 from reground.web.results import Engine
 
 ENGINES = {

@@ -15,12 +15,23 @@ from urllib.parse import urlsplit
 import aiohttp
 
 from reground import __version__
-from reground.core.addresses import check_address
-from reground.core.bodies import ENCODING, LARGE, MIB, BadBody, read_body, read_json
 from reground.core.errors import ConfigurationError
-from reground.core.proxies import proxy_for
-from reground.core.rates import Bucket, Clock, Sleep, retry_after
-from reground.core.secrets import key_in, redacted
+from reground.core.http import (
+    ENCODING,
+    LARGE,
+    MIB,
+    BadBody,
+    Bucket,
+    Clock,
+    Sleep,
+    check_address,
+    key_in,
+    proxy_for,
+    read_body,
+    read_json,
+    redacted,
+    retry_after,
+)
 from reground.web.engines._reading import complaint, shortened
 from reground.web.results import EngineBusy, EngineError, WebResult
 

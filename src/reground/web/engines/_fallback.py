@@ -6,7 +6,7 @@ import logging
 import time
 from collections.abc import Sequence
 
-from reground.core.rates import Clock
+from reground.core.http import Clock
 from reground.web.results import Engine, EngineBusy, EngineError, WebResult
 
 _log = logging.getLogger(__name__)

@@ -8,10 +8,10 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from reground.core.daemons import in_daemon
+from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, did_you_mean
-from reground.core.fingerprints import files_fingerprint
-from reground.core.own_files import load_file, place_of
+from reground.core.files import files_fingerprint
+from reground.core.user_code import load_file, place_of
 from reground.web.engines._reading import found, words
 from reground.web.results import EngineError, WebResult
 

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
-from reground.core.rates import retry_after
+from reground.core.http import retry_after
 from reground.web.engines._client import HttpEngine, Provider, hosted
 from reground.web.engines._reading import found, part
 from reground.web.results import WebResult

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
-from reground.core.daemons import in_daemon
+from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, MissingExtra, did_you_mean
-from reground.core.secrets import redacted
+from reground.core.http import redacted
 from reground.web.engines._client import Pace, Patience
 from reground.web.engines._reading import found, shortened, words
 from reground.web.results import EngineBusy, EngineError, WebResult

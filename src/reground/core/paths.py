@@ -1,12 +1,13 @@
-"""The places of models, indexes, caches, runs and keys: in REGROUND_HOME if set, otherwise in the XDG base directories.
+"""Where models, indexes, caches, runs and keys lie, and the lock of a folder.
 
-These functions create no folder.
+They lie in REGROUND_HOME if it is set, otherwise in the XDG base directories. Nothing here creates a folder.
 """
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import IO
 
 from reground.core.errors import ConfigurationError
 
@@ -57,3 +58,19 @@ def _place(variable: str, fallback: str, name: str) -> Path:
     # The XDG specification says that a relative path is invalid and to be ignored.
     base = Path(given) if Path(given).is_absolute() else expanded("~") / fallback
     return base / "reground" / name
+
+
+def locked(file: Path, work: str, place: Path) -> IO[str]:
+    """Lock a file for this process; closing the handle, or the end of the process, gives the lock back.
+
+    work: what is done in the place, as in "training in". Raises ConfigurationError where another process does it.
+    """
+    import fcntl
+
+    handle = file.open("a")
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        handle.close()
+        raise ConfigurationError(f"another process is {work} {place}: wait for it or stop it") from error
+    return handle

@@ -1,0 +1,350 @@
+"""HTTP with servers of others: addresses, keys, proxies, replies within limits, and how fast a server may be asked.
+
+Addresses are recorded and shown, so one that holds a key is refused; keys come from the environment and are kept out of
+messages.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import json
+import json.decoder
+import json.scanner
+import os
+import re
+import socket
+import time
+import urllib.request
+import zlib
+from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
+from email.utils import parsedate_to_datetime
+from typing import Any, Protocol
+from urllib.parse import parse_qsl, urlsplit
+
+from pydantic_core import from_json
+
+from reground.core.errors import ConfigurationError
+from reground.core.language import storable_text
+
+_SECRET_PARAMETER = re.compile(r"key|token|secret|passw|auth|credential|sig\b|signature", re.IGNORECASE)
+_MODELS_KEY = "put the key into OPENAI_API_KEY, or into another environment variable that --api-key-env names"
+
+
+def check_address(url: str, what: str = "the base URL", *, instead: str = _MODELS_KEY) -> None:
+    """Refuse an address that contains a user, a password or a key.
+
+    what: the setting or variable that holds it. instead: where the key belongs, for the error message.
+    Raises ConfigurationError, without repeating the address.
+    """
+    try:
+        parts = urlsplit(url)
+        query = parse_qsl(parts.query, keep_blank_values=True)
+    except ValueError:
+        raise ConfigurationError(f"{what} cannot be read; it looks like http://localhost:8000/v1") from None
+    if "@" in parts.netloc or any(_SECRET_PARAMETER.search(name) for name, _ in query):
+        raise ConfigurationError(
+            f"{what} holds a user, a password or a key, and addresses are recorded and shown: {instead}"
+        )
+
+
+def cannot_listen(host: str, port: int, error: OSError | OverflowError) -> ConfigurationError:
+    """The error for a server that gets no socket; OverflowError is what a port that cannot be gives."""
+    why = str(getattr(error, "strerror", None) or error).lower()
+    return ConfigurationError(f"cannot listen at {host}:{port}: {why}")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address or a name is of this machine alone."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def names_this(asked: str, listening: str) -> bool:
+    """Whether a Host header names the server that listens at this host.
+
+    A name that a foreign site owns can be made to lead here (DNS rebinding), an address cannot. So only addresses,
+    localhost and the machine's own name are taken, and where the server listens to this machine alone, only loopback
+    addresses.
+    """
+    try:
+        name = (urlsplit(f"//{asked}").hostname or "").lower()
+    except ValueError:
+        return False
+    if name in ("localhost", listening.lower()):
+        return True
+    try:
+        address = ipaddress.ip_address(name)
+    except ValueError:
+        return not is_loopback(listening) and name in {socket.gethostname().lower(), socket.getfqdn().lower()}
+    return address.is_loopback or not is_loopback(listening)
+
+
+def is_own_post(headers: Mapping[str, str]) -> bool:
+    """Whether a post comes from this server's page, or from a program: every browser names the origin of a post."""
+    site, origin = headers.get("Sec-Fetch-Site"), headers.get("Origin")
+    if site not in (None, "same-origin"):
+        return False
+    return origin is None or origin == f"http://{headers.get('Host', '')}"
+
+
+def proxy_for(url: str) -> str | None:
+    """The environment's proxy for a URL; None for this machine.
+
+    One without a scheme is an HTTP proxy, as for curl. Raises ConfigurationError for a SOCKS proxy and for what is no
+    address, without repeating it: it may hold a password.
+    """
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if is_loopback(host) or urllib.request.proxy_bypass(host):
+        return None
+    proxy = urllib.request.getproxies().get(parts.scheme)
+    return None if proxy is None else _checked(proxy, proxy_name(parts.scheme))
+
+
+def proxy_name(scheme: str) -> str:
+    """What messages call the proxy for URLs of this scheme."""
+    return f"the proxy in {scheme.upper()}_PROXY"
+
+
+def _checked(proxy: str, name: str) -> str:
+    proxy = proxy.strip()
+    full = proxy if "://" in proxy else f"http://{proxy}"
+    try:
+        parts = urlsplit(full)
+        reachable = bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        reachable = False
+    if not reachable:
+        raise ConfigurationError(f"{name} must look like http://proxy.example:3128")
+    if parts.scheme not in ("http", "https"):
+        raise ConfigurationError(
+            f"{name} is a {parts.scheme} proxy, and only HTTP proxies can be used: name one, or name the server in "
+            "NO_PROXY if it can be reached without"
+        )
+    return full
+
+
+_SECRET = re.compile(r"\b(?:(?:sk|rk|pk|key|gsk|hf|Bearer)[-_ ]|AIza)[\w*.+/=-]{6,}", re.IGNORECASE)
+_LONGEST = 400
+
+
+def key_in(variable: str) -> str | None:
+    """The key in an environment variable; None if it is unset or blank. Raises ConfigurationError if it can be none."""
+    key = os.environ.get(variable, "").strip() or None
+    if key is not None and not (key.isascii() and key.isprintable()):
+        raise ConfigurationError(f"{variable} has characters that no key has")
+    return key
+
+
+def redacted(text: str, key: str | None) -> str:
+    """A server's message, shortened and without anything that may be a key."""
+    if key:
+        text = text.replace(key, "[key]")
+        # The message may have been cut in the middle of the key.
+        end = next((n for n in range(len(key) - 1, 3, -1) if text.endswith(key[:n])), 0)
+        text = text[: len(text) - end]
+    return _SECRET.sub("[key]", text)[:_LONGEST]
+
+
+MIB = 1 << 20
+LEAST_LIMIT = 2 * MIB
+MOST_LIMIT = 64 * MIB
+IDLE_SECONDS = 120.0
+LARGE = MIB
+ENCODING = "gzip"
+_GZIP = (ENCODING, "x-gzip")  # the same by RFC 9110, section 8.4.1.3
+
+
+class BadBody(Exception):
+    """The fault of a reply's body, as the end of a sentence. passing: whether a retry may succeed."""
+
+    def __init__(self, why: str, *, passing: bool) -> None:
+        super().__init__(why)
+        self.passing = passing
+
+
+class Content(Protocol):
+    """What is still to come of a body."""
+
+    def is_eof(self) -> bool:
+        """Whether all of it has arrived, read or not."""
+        ...
+
+    async def readany(self) -> bytes:
+        """The next piece; nothing at the end."""
+        ...
+
+
+class Response(Protocol):
+    """A response whose body has not been read, as aiohttp gives it."""
+
+    @property
+    def headers(self) -> Mapping[str, str]:
+        """Its headers, by names in any case."""
+        ...
+
+    @property
+    def content(self) -> Content:
+        """Its body."""
+        ...
+
+    def close(self) -> None:
+        """Drop the connection."""
+        ...
+
+
+async def read_body(response: Response, most: int, *, idle: float = IDLE_SECONDS) -> bytes:
+    """The body, unpacked; memory never holds more than `most` bytes of it. Raises BadBody.
+
+    The session must not unpack by itself: a few packed kilobytes can be gigabytes.
+    What follows the end of a packed body is passed over, as in browsers: padding, or a second member, legal but rare.
+    idle: the most seconds without data.
+    """
+    packed = response.headers.get("Content-Encoding", "").strip().lower() or "identity"
+    if packed not in ("identity", *_GZIP):
+        raise BadBody(f"packed its reply as {packed}, which it was not asked to", passing=False)
+    unpack = zlib.decompressobj(wbits=31) if packed in _GZIP else None
+    parts: list[bytes] = []
+    size = sent = 0
+    while piece := await _piece(response.content, idle):
+        sent += len(piece)  # limited too, because some of it may unpack to nothing, without end
+        if unpack is not None:
+            piece = _unpacked(unpack, piece, most - size)
+        size += len(piece)
+        if max(size, sent) > most:
+            response.close()
+            raise BadBody(f"sent more than the {most / MIB:.0f} MiB that a reply to this call may take", passing=False)
+        parts.append(piece)
+    if unpack is not None and not unpack.eof:
+        raise BadBody("cut its packed reply short", passing=True)
+    return b"".join(parts)
+
+
+async def _piece(content: Content, idle: float) -> bytes:
+    if content.is_eof():  # most replies arrive whole, and a timer costs more than reading them
+        return await content.readany()
+    try:
+        async with asyncio.timeout(idle) as limit:
+            return await content.readany()
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        raise BadBody(f"sent nothing for {idle:g} s in the middle of its reply", passing=True) from None
+
+
+def _unpacked(unpack: zlib._Decompress, piece: bytes, room: int) -> bytes:
+    if unpack.eof:  # it would keep what follows the end
+        return b""
+    try:
+        return unpack.decompress(piece, room + 1)
+    except zlib.error as error:
+        raise BadBody(f"packed its reply wrongly ({error})", passing=True) from None
+
+
+def read_json(body: bytes) -> Any:
+    """A body's JSON. Raises ValueError.
+
+    Bytes that are no UTF-8, and half a surrogate pair, which a token limit may leave behind, become U+FFFD.
+    Parse a large body in a thread: this parser is in Python, so other threads can run meanwhile.
+    """
+    if len(body) <= LARGE:
+        try:
+            return from_json(body)
+        except ValueError as error:
+            first = error
+    try:
+        text = body.decode("utf-8", "replace")
+        if len(body) > LARGE:
+            return _Patient().decode(text)
+        return from_json(storable_text(json.dumps(json.loads(text), ensure_ascii=False)))
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+    except ValueError as error:
+        raise (error if len(body) > LARGE else first) from None
+
+
+class _Patient(json.JSONDecoder):
+    """The standard library's decoder without its C part, which would hold the interpreter's lock throughout."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scan_once = json.scanner.py_make_scanner(self)  # type: ignore[attr-defined]
+
+
+BURST_SECONDS = 10.0
+Clock = Callable[[], float]
+Sleep = Callable[[float], Awaitable[None]]
+
+
+class Bucket:
+    """A token bucket: fills at `per_minute`, holds some seconds' worth (at least 1), serves in order of arrival.
+
+    A request larger than the bucket waits until it is full and leaves a debt, so that the average holds.
+    """
+
+    def __init__(
+        self,
+        per_minute: float,
+        *,
+        burst_seconds: float = BURST_SECONDS,
+        clock: Clock = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        self._rate = per_minute / 60.0
+        self._capacity = max(1.0, self._rate * burst_seconds)
+        self._level = self._capacity
+        self._clock = clock
+        self._sleep = sleep
+        self._at = clock()
+        self._turn = asyncio.Lock()
+        self._nap: asyncio.Future[None] | None = None
+
+    def _refill(self) -> float:
+        now = self._clock()
+        self._level = min(self._capacity, self._level + (now - self._at) * self._rate)
+        self._at = now
+        return self._level
+
+    async def take(self, amount: float) -> None:
+        """Return when `amount` may be spent."""
+        needed = min(amount, self._capacity)
+        async with self._turn:
+            while (missing := needed - self._refill()) > 1e-9:
+                await self._wait(missing / self._rate)
+            self._level -= amount
+
+    async def _wait(self, seconds: float) -> None:
+        """Return when the seconds are over, or something was given back, which may be enough."""
+        self._nap = nap = asyncio.ensure_future(self._sleep(seconds))
+        try:
+            await asyncio.wait((nap,))
+        finally:
+            nap.cancel()
+        if not nap.cancelled():
+            nap.result()
+
+    def settle(self, difference: float) -> None:
+        """Correct the amount taken: a positive difference takes more, a negative one gives back."""
+        self._refill()
+        self._level = min(self._capacity, self._level - difference)
+        if difference < 0 and self._nap is not None:
+            self._nap.cancel()
+
+
+def retry_after(headers: Mapping[str, str]) -> float | None:
+    """Seconds to wait, from Retry-After (seconds or an HTTP date) or retry-after-ms."""
+    for name, unit in (("retry-after-ms", 1000.0), ("Retry-After", 1.0)):
+        with suppress(ValueError):
+            if (told := headers.get(name)) is not None:
+                return max(0.0, float(told) / unit)
+    given = headers.get("Retry-After")
+    if given is None:
+        return None
+    try:
+        return max(0.0, parsedate_to_datetime(given).timestamp() - time.time())
+    except ValueError:
+        return None
