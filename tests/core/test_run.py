@@ -110,7 +110,6 @@ async def test_a_replay_asks_nobody_and_gives_the_same(tmp_path, kind):
     assert all(step.replayed for step in effects)
     bare = [step.model_copy(update={"replayed": False, "elapsed": 0.0}) for step in again.steps]
     assert bare == [step.model_copy(update={"elapsed": 0.0}) for step in first.steps]
-    assert again.meter.elapsed >= first.steps[-1].elapsed - 1e-3
 
 
 async def test_another_question_or_run_replays_nothing():
