@@ -38,7 +38,7 @@ from reground.core.run import Run
 from reground.core.trajectory import append_trajectory
 from reground.models.openai import OpenAIModel
 from reground.models.options import ModelOptions
-from reground.models.wrappers.stack import wrap
+from reground.models.wrappers import wrap
 
 PROMPT = "Which of the two rivers is longer, and what does each passage say about its source? " * 20
 Question = Callable[[int, int], Awaitable[None]]

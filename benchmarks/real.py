@@ -46,9 +46,9 @@ from reground.demo import corpus_path, questions_path
 from reground.methods.rar import RaR
 from reground.methods.rat import RAT
 from reground.methods.search_agent import SearchAgent
-from reground.models.llamacpp import create
 from reground.models.options import ModelOptions
-from reground.models.wrappers.stack import wrap
+from reground.models.servers import LLAMACPP
+from reground.models.wrappers import wrap
 from reground.retrieval.index import build_index, open_index
 
 Tokens = list[int]
@@ -222,7 +222,7 @@ async def naive(make: Make, questions: Questions, url: str) -> tuple[list[str], 
 async def earnest(make: Make, questions: Questions, url: str, way: Way) -> tuple[list[str], Watched]:
     """Many questions at once, with everything on."""
     options = ModelOptions(base_url=url, timeout=SECONDS)
-    client = wrap(create(questions.model, options), options)
+    client = wrap(LLAMACPP.create(questions.model, options), options)
     model, turns = Watched(client), asyncio.Semaphore(way.in_flight or 1)
     with tempfile.TemporaryDirectory() as folder, contextlib.closing(SqliteJournal(Path(folder, "journal"))) as journal:
 

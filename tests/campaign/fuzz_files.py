@@ -34,7 +34,7 @@ from reground.evaluation.tuning import Trial as Tried
 from reground.methods.cr_planner.states import SAYS, Observation, State
 from reground.methods.cr_planner.tree import encode
 from reground.models.gguf import read_header
-from reground.models.wrappers.cache import Cache
+from reground.models.wrappers import Cache
 from reground.retrieval.index import build_index, open_index
 from reground.training.critics.collect import LABELS, read_trees
 from reground.treesearch.files import write_tree

@@ -12,7 +12,7 @@ from reground.core.run import Run
 from reground.core.trajectory import write_trajectories
 from reground.models.openai import OpenAIModel
 from reground.models.options import ModelOptions
-from reground.models.wrappers.stack import wrap
+from reground.models.wrappers import wrap
 
 QUESTIONS, STEPS, BRANCHES = 4, 6, 2
 

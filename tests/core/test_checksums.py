@@ -17,7 +17,7 @@ from reground.core.language import Message, Reply, Sampling
 from reground.core.run import Run
 from reground.core.trajectory import NoteStep, Trajectory, append_trajectory, read_trajectories
 from reground.models.scripted import ScriptedModel
-from reground.models.wrappers.cache import Cache
+from reground.models.wrappers import Cache
 from reground.treesearch.files import TreeFileError, read_tree, tree_to_dict, write_tree
 from reground.treesearch.tree import Node, Settings, Tree
 

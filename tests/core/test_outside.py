@@ -16,7 +16,7 @@ from reground.core.programs import Execution, Program, Verdict
 from reground.core.run import Run
 from reground.core.trajectory import NoteStep, append_trajectory, read_trajectories
 from reground.models.scripted import ScriptedModel
-from reground.models.wrappers.cache import Cache
+from reground.models.wrappers import Cache
 
 HALF = "half a pair \ud83d and on"
 

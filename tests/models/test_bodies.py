@@ -17,7 +17,7 @@ from reground.core.language import Message, Sampling
 from reground.models._openai_protocol import most_bytes
 from reground.models.openai import create
 from reground.models.options import ModelOptions
-from reground.models.wrappers.stack import wrap
+from reground.models.wrappers import wrap
 from reground.testing.openai_server import MockOpenAI
 
 ASK = (Message(role="user", content="hello"),)

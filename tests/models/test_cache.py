@@ -9,9 +9,7 @@ from reground.models.gguf import GgufModel
 from reground.models.hf import HfModel
 from reground.models.options import ModelOptions, local_identity
 from reground.models.scripted import ScriptedModel
-from reground.models.wrappers.cache import Cache
-from reground.models.wrappers.retry import Retry
-from reground.models.wrappers.stack import ClosableModel, wrap
+from reground.models.wrappers import Cache, ClosableModel, Retry, wrap
 
 ASK = (Message(role="system", content="s"), Message(role="user", content="q"))
 

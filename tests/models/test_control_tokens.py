@@ -9,7 +9,7 @@ from yarl import URL
 
 from reground.core.errors import ModelError
 from reground.core.language import Message, Sampling
-from reground.models._control_tokens import control_tokens, is_own, places
+from reground.models._about import control_tokens, is_own, places
 from reground.models.openai import OpenAIModel, create
 from reground.models.options import ModelOptions
 from reground.testing.openai_server import MockOpenAI

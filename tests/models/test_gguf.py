@@ -21,8 +21,7 @@ from reground.core.errors import (
     ModelError,
 )
 from reground.core.language import Grammar, LanguageModel, Message, Sampling
-from reground.models._gguf_header import read_header
-from reground.models.gguf import available, create
+from reground.models.gguf import available, create, read_header
 from reground.models.options import ModelOptions, Price
 from tests.models import small_model
 from tests.signals import heed_ctrl_c

@@ -10,7 +10,6 @@ import json
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import example, given
@@ -29,13 +28,11 @@ from reground.core.errors import (
 )
 from reground.core.language import Grammar, Message, Sampling
 from reground.core.run import Run
-from reground.models import anthropic, gemini
-from reground.models._complaints import read_complaint
-from reground.models._listing import one_line
-from reground.models._openai_protocol import Server
-from reground.models.openai import OpenAIModel
+from reground.models._openai_protocol import Endpoint, read_complaint
+from reground.models.openai import OpenAIModel, one_line
 from reground.models.options import ModelOptions, Price
-from reground.models.wrappers.retry import Retry
+from reground.models.servers import ANTHROPIC, GEMINI, HOSTED
+from reground.models.wrappers import Retry
 from tests.servers import Recorded, RecordedServer
 
 ASK = (Message(role="user", content="Which river flows through Warsaw?"),)
@@ -72,7 +69,7 @@ async def asked(
     """A model of the provider behind a server with these replies."""
     async with RecordedServer([recorded(provider, name) for name in names]) as server:
         options = ModelOptions(base_url=server.url + PATHS[provider], api_key_env=ENVS[provider], price=price)
-        model = {"anthropic": anthropic, "gemini": gemini}[provider].create("m", options)
+        model = HOSTED[provider].create("m", options)
         try:
             yield server, model
         finally:
@@ -101,10 +98,10 @@ class TestBoth:
         assert (reply.usage.prompt, reply.usage.completion) == (21, 6)
         assert reply.usage.usd == pytest.approx((21 * 1.0 + 6 * 5.0) / 1e6)
 
-    @pytest.mark.parametrize(("provider", "model"), [("anthropic", anthropic.ANTHROPIC), ("gemini", gemini.GEMINI)])
-    def test_the_place_is_the_providers_own_whatever_openais_variables_say(self, provider: str, model: Any) -> None:
-        adapter = {"anthropic": anthropic, "gemini": gemini}[provider].create("m", ModelOptions())
-        assert adapter.server.url == model.url
+    @pytest.mark.parametrize("provider", KEYS)
+    def test_the_place_is_the_providers_own_whatever_openais_variables_say(self, provider: str) -> None:
+        adapter = HOSTED[provider].create("m", ModelOptions())
+        assert adapter.server.url == HOSTED[provider].url
         assert adapter.server.key == KEYS[provider]
 
     @pytest.mark.parametrize("provider", KEYS)
@@ -212,7 +209,7 @@ class TestAnthropic:
         text = json.dumps({"choices": [{"message": {"content": "One.\nTwo."}, "finish_reason": "stop"}]})
         async with RecordedServer([Recorded(200, text)]) as server:
             options = ModelOptions(base_url=server.url + "/v1", api_key_env="ANTHROPIC_API_KEY")
-            model = anthropic.create("m", options)
+            model = ANTHROPIC.create("m", options)
             (reply,) = await model.generate(ASK, Sampling(stop=("\n", "END")))
             (whole,) = await model.generate(ASK, Sampling(stop=("END",)))
             await model.generate(ASK, Sampling(stop=("\n",)))
@@ -290,7 +287,7 @@ class TestGemini:
         text = json.dumps({"choices": [{"message": {"content": "a b6 c"}, "finish_reason": "stop"}]})
         async with RecordedServer([Recorded(200, text)]) as server:
             options = ModelOptions(base_url=server.url + "/v1beta/openai", api_key_env="GEMINI_API_KEY")
-            model = gemini.create("m", options)
+            model = GEMINI.create("m", options)
             (reply,) = await model.generate(ASK, Sampling(stop=tuple(f"b{n}" for n in range(1, 7))))
             await model.aclose()
         assert server.asked[0].body["stop"] == ["b1", "b2", "b3", "b4", "b5"]
@@ -305,7 +302,7 @@ class TestSecrets:
         body = json.dumps([{"error": {"code": 400, "message": f"Invalid API key: {key} is odd", "status": key}}])
         async with RecordedServer([Recorded(status, body) for status in (400, 403, 429, 500, 404)]) as server:
             options = ModelOptions(base_url=server.url + PATHS[provider], api_key_env=ENVS[provider])
-            model = {"anthropic": anthropic, "gemini": gemini}[provider].create("m", options)
+            model = HOSTED[provider].create("m", options)
             for _ in range(5):
                 with pytest.raises(ModelError) as refused:
                     await model.generate(ASK, Sampling())
@@ -327,7 +324,7 @@ class TestSecrets:
     ) -> None:
         message = (before + key) * times * 2 + after
         complaint = read_complaint(400, {}, json.dumps({"error": {"message": message}}).encode())
-        said = Server("http://box/v1", "MY_KEY", key).redact(complaint.message)
+        said = Endpoint("http://box/v1", "MY_KEY", key).redact(complaint.message)
         assert len(said) <= 400
         assert not any(key[at : at + 5] in said for at in range(len(key) - 4))
 

@@ -10,7 +10,7 @@ from reground.core.errors import ModelError
 from reground.core.http import Bucket
 from reground.core.language import Message, Reply, Sampling, Usage
 from reground.models.scripted import ScriptedModel
-from reground.models.wrappers.limit import Limit
+from reground.models.wrappers import Limit
 from tests.models.clocks import Clock
 
 ASK = (Message(role="user", content="q"),)

@@ -16,14 +16,12 @@ from hypothesis import strategies as st
 
 from reground.app import catalogue
 from reground.core.language import Message, Sampling
-from reground.models import llamacpp, lmstudio, ollama, vllm
-from reground.models._listing import MOST_MODELS, PROBE_SECONDS, model_names, words
-from reground.models._local import Local, create_local, local_models
+from reground.models.openai import MOST_MODELS, PROBE_SECONDS, model_names, words
 from reground.models.options import Listing, ModelOptions
+from reground.models.servers import LOCAL, Server
 from reground.testing.openai_server import MockOpenAI
 from tests.servers import Recorded, RecordedServer
 
-KINDS = {"ollama": ollama.OLLAMA, "lmstudio": lmstudio.LMSTUDIO, "llamacpp": llamacpp.LLAMACPP, "vllm": vllm.VLLM}
 ASK = (Message(role="user", content="one two"),)
 
 
@@ -31,17 +29,17 @@ ASK = (Message(role="user", content="one two"),)
 def environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret-of-the-test")
     monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:9/v1")
-    for name in ("OLLAMA_HOST", *(kind.key_env for kind in KINDS.values())):
+    for name in ("OLLAMA_HOST", *(kind.key_env for kind in LOCAL.values())):
         monkeypatch.delenv(name, raising=False)
 
 
-def at(kind: str, url: str) -> Local:
+def at(kind: str, url: str) -> Server:
     """This kind of server at another place."""
-    return replace(KINDS[kind], where=lambda: url)
+    return replace(LOCAL[kind], url=url)
 
 
 async def listed(url: str, kind: str = "lmstudio") -> list[Listing]:
-    return await local_models(at(kind, url), ModelOptions())
+    return await at(kind, url).available(ModelOptions())
 
 
 @pytest.mark.parametrize(("kind", "port"), [("ollama", 11434), ("lmstudio", 1234), ("llamacpp", 8080), ("vllm", 8000)])
@@ -51,11 +49,11 @@ def test_each_is_looked_for_on_its_usual_port(kind: str, port: int) -> None:
     assert model.name == f"{kind}/m"
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", LOCAL)
 async def test_its_models_are_found_and_can_be_asked_without_a_key_and_price(kind: str) -> None:
     async with MockOpenAI(models=("qwen3:8b", "/models/a b.gguf", "text-embedding-nomic")) as server:
         lines = await listed(server.url, kind)
-        model = create_local(at(kind, server.url), "qwen3:8b", ModelOptions())
+        model = at(kind, server.url).create("qwen3:8b", ModelOptions())
         (reply,) = await model.generate(ASK, Sampling())
         await model.aclose()
     assert [(line.name, line.usable, line.use) for line in lines] == [
@@ -70,7 +68,7 @@ async def test_its_models_are_found_and_can_be_asked_without_a_key_and_price(kin
 
 async def test_the_base_url_says_where_one_is_elsewhere() -> None:
     async with MockOpenAI() as server:
-        model = lmstudio.create("mock", ModelOptions(base_url=server.url))
+        model = LOCAL["lmstudio"].create("mock", ModelOptions(base_url=server.url))
         assert (await model.generate(ASK, Sampling()))[0].text == "one two"
         await model.aclose()
 
@@ -88,7 +86,7 @@ async def test_a_probe_sends_no_key_and_says_where_one_is_wanted(monkeypatch: py
         assert "Authorization" not in server.asked[0].headers
         monkeypatch.setenv("OLLAMA_HOST", server.url)
         monkeypatch.setenv("OLLAMA_API_KEY", "its-key")
-        (told,) = await ollama.available(ModelOptions())
+        (told,) = await LOCAL["ollama"].available(ModelOptions())
         assert server.asked[1].headers["Authorization"] == "Bearer its-key"
     assert not told.usable and "refused the key in OLLAMA_API_KEY" in told.why
 
@@ -198,7 +196,7 @@ async def test_a_server_that_means_harm_does_none(answer: Answering) -> None:
 
 async def test_where_nobody_listens_it_is_over_at_once(unused_tcp_port: int) -> None:
     began = time.monotonic()
-    found = await asyncio.gather(*(listed(f"http://127.0.0.1:{unused_tcp_port}/v1", kind) for kind in KINDS))
+    found = await asyncio.gather(*(listed(f"http://127.0.0.1:{unused_tcp_port}/v1", kind) for kind in LOCAL))
     assert time.monotonic() - began < 0.5
     assert all(not line.usable and "cannot reach" in line.why for lines in found for line in lines)
 

@@ -10,8 +10,8 @@ from reground.app import catalogue
 from reground.app.cli import run
 from reground.core.errors import ConfigurationError, ModelError, TransientModelError
 from reground.core.language import Message, Sampling
-from reground.models.ollama import available, base_url, create
 from reground.models.options import ModelOptions
+from reground.models.servers import OLLAMA, ollama_url
 from reground.testing.openai_server import MockOpenAI
 from tests.servers import serving
 
@@ -45,20 +45,20 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 )
 def test_ollama_host_is_read_as_ollama_reads_it(host: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_HOST", host)
-    assert base_url() == url
+    assert ollama_url() == url
 
 
 @pytest.mark.parametrize("host", ["box:port", "ftp://box"])
 def test_what_is_no_address_is_said(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OLLAMA_HOST", host)
     with pytest.raises(ConfigurationError, match="OLLAMA_HOST"):
-        create("llama3.2", ModelOptions())
+        OLLAMA.create("llama3.2", ModelOptions())
 
 
 async def test_a_model_is_asked_without_a_key_and_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async with MockOpenAI(models=("llama3.2",)) as server:
         monkeypatch.setenv("OLLAMA_HOST", server.url.removesuffix("/v1"))
-        model = create("llama3.2", ModelOptions())
+        model = OLLAMA.create("llama3.2", ModelOptions())
         (reply,) = await model.generate(ASK, Sampling())
         await model.aclose()
     assert (model.name, reply.text, reply.usage.usd) == ("ollama/llama3.2", "one two", 0.0)
@@ -69,7 +69,7 @@ async def test_a_model_is_asked_without_a_key_and_costs_nothing(monkeypatch: pyt
 async def test_a_model_that_is_not_there_says_how_to_bring_it(monkeypatch: pytest.MonkeyPatch) -> None:
     async with MockOpenAI(models=("llama3.2:latest",)) as server:
         monkeypatch.setenv("OLLAMA_HOST", server.url)
-        model = create("qwen3", ModelOptions())
+        model = OLLAMA.create("qwen3", ModelOptions())
         with pytest.raises(ModelError, match="ollama pull qwen3"):
             await model.generate(ASK, Sampling())
         await model.aclose()
@@ -78,12 +78,12 @@ async def test_a_model_that_is_not_there_says_how_to_bring_it(monkeypatch: pytes
 async def test_a_server_that_never_answered_is_not_waited_for_and_one_that_did_is() -> None:
     async with MockOpenAI() as server:
         url = server.url
-        model = create("mock", ModelOptions(base_url=url))
+        model = OLLAMA.create("mock", ModelOptions(base_url=url))
         await model.generate(ASK, Sampling())
     with pytest.raises(TransientModelError, match=r"cut the connection|OLLAMA_HOST"):
         await model.generate(ASK, Sampling())
     await model.aclose()
-    fresh = create("mock", ModelOptions(base_url=url))
+    fresh = OLLAMA.create("mock", ModelOptions(base_url=url))
     with pytest.raises(ModelError, match="ollama serve") as refused:
         await fresh.generate(ASK, Sampling())
     assert not isinstance(refused.value, TransientModelError)
@@ -93,8 +93,11 @@ async def test_a_server_that_never_answered_is_not_waited_for_and_one_that_did_i
 async def test_its_models_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
     async with MockOpenAI(models=("llama3.2:latest", "qwen3:8b")) as server:
         monkeypatch.setenv("OLLAMA_HOST", server.url)
-        assert [each.name for each in await available(ModelOptions())] == ["ollama/llama3.2:latest", "ollama/qwen3:8b"]
-    (gone,) = await available(ModelOptions())
+        assert [each.name for each in await OLLAMA.available(ModelOptions())] == [
+            "ollama/llama3.2:latest",
+            "ollama/qwen3:8b",
+        ]
+    (gone,) = await OLLAMA.available(ModelOptions())
     assert not gone.usable
     assert "ollama serve" in gone.why
     assert "ollama" in catalogue.providers()

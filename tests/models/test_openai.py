@@ -15,12 +15,10 @@ from reground.core.errors import (
 )
 from reground.core.language import Grammar, LanguageModel, Message, Sampling
 from reground.core.run import Run
-from reground.models._complaints import read_complaint, retry_after
-from reground.models._openai_protocol import read_replies
+from reground.models._openai_protocol import read_complaint, read_replies, retry_after
 from reground.models.openai import OpenAIModel, available, create
 from reground.models.options import ModelOptions, Price
-from reground.models.wrappers.retry import Retry
-from reground.models.wrappers.stack import wrap
+from reground.models.wrappers import Retry, wrap
 from reground.testing.openai_server import MockOpenAI
 
 SECRET = "sk-very-secret-0123456789"

@@ -9,7 +9,7 @@ from reground.core.errors import AuthenticationError, ModelError, TransientModel
 from reground.core.language import Message, Reply, Sampling, Usage
 from reground.core.run import Run
 from reground.models.scripted import ScriptedModel
-from reground.models.wrappers.retry import Retry
+from reground.models.wrappers import Retry
 from tests.models.clocks import Clock
 
 ASK = (Message(role="user", content="q"),)

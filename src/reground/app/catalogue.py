@@ -300,7 +300,7 @@ def _no_provider(spec: str) -> str:
 def load_model(spec: str, options: ModelOptions | None = None) -> LanguageModel:
     """Load the model `provider/model`, wrapped with limits, retries and, if set, the cache."""
     from reground.models.options import ModelOptions
-    from reground.models.wrappers.stack import wrap
+    from reground.models.wrappers import wrap
 
     options = options if options is not None else ModelOptions()
     module, model = provider_module(spec)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import ValidationError
-from pydantic_core import to_json
+from pydantic_core import from_json, to_json
 
 from reground.core.errors import (
     AuthenticationError,
@@ -17,15 +17,17 @@ from reground.core.errors import (
     ModelError,
     TransientModelError,
 )
-from reground.core.http import LEAST_LIMIT, MOST_LIMIT, redacted
-from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage, estimate_tokens
+from reground.core.http import LEAST_LIMIT, MOST_LIMIT, redacted, retry_after
+from reground.core.language import Grammar, Message, Reply, Sampling, TokenLogprob, Usage, estimate_tokens
 from reground.core.reasoning import separate
-from reground.models._complaints import BAD_KEY, NO_QUOTA, Complaint, is_about_context, is_about_system
-from reground.models._grammars import RESPONSE_FORMAT, is_about_grammar, parameter
-from reground.models._limits import NONE, Limits
 from reground.models.options import Price
 
-TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+PAGES = {"props": "grammar", "version": "structured_outputs"}
+"""Pages next to `/v1` that tell what a server is, llama.cpp or vLLM, and its parameter. Others get RESPONSE_FORMAT."""
+RESPONSE_FORMAT = "response_format"
+"""The parameter of OpenAI, Ollama and most gateways, which read schemas only."""
+
+_ABOUT = re.compile(r"grammar|json.?schema|structured.?output|response.?(?:format|schema)", re.IGNORECASE)
 TOKEN_BYTES = 64
 SCORED_TOKEN_BYTES = 4096
 """A token with its log-probability takes about 150 bytes; some servers add twenty alternatives."""
@@ -41,12 +43,28 @@ _ONE_SAMPLE = re.compile(
     re.IGNORECASE,
 )
 _NOT_BOTH = re.compile(r"temperature.{1,9}top_p.{1,9}cannot both", re.IGNORECASE)
+Wish = Literal["logprobs", "grammar"]
 
 
-def most_bytes(sampling: Sampling) -> int:
-    """Maximum bytes of a reply to this request: far more than its tokens need, but bounded."""
-    each = SCORED_TOKEN_BYTES if sampling.logprobs else TOKEN_BYTES
-    return min(MOST_LIMIT, LEAST_LIMIT + sampling.n * sampling.max_tokens * each)
+@dataclass(frozen=True)
+class Limits:
+    """What is known before the first call. What is not known is learnt from the server's refusals.
+
+    without: parameters that are not sent, because they are refused or ignored. lacks: what cannot be asked for at all,
+    because the server would ignore it silently. samples: the most replies of one request. stops: the most stop strings
+    of one request. refuses_blank_stops: a stop string of white space alone is refused.
+    thinks_apart: `completion_tokens` leaves out the tokens of thoughts, which `total_tokens` has.
+    """
+
+    without: frozenset[str] = frozenset()
+    lacks: frozenset[Wish] = frozenset()
+    samples: int | None = None
+    stops: int | None = None
+    refuses_blank_stops: bool = False
+    thinks_apart: bool = False
+
+
+NONE = Limits()
 
 
 @dataclass(frozen=True)
@@ -121,8 +139,136 @@ class Dialect:
         return None
 
 
+def most_bytes(sampling: Sampling) -> int:
+    """Maximum bytes of a reply to this request: far more than its tokens need, but bounded."""
+    each = SCORED_TOKEN_BYTES if sampling.logprobs else TOKEN_BYTES
+    return min(MOST_LIMIT, LEAST_LIMIT + sampling.n * sampling.max_tokens * each)
+
+
+def parameter(name: str, grammar: Grammar) -> dict[str, Any]:
+    """The part of a request that holds the reply to the grammar. name: one of those of `PAGES`, or RESPONSE_FORMAT."""
+    if name == "grammar":
+        return {"grammar": grammar.gbnf}
+    if name == "structured_outputs":
+        return {"structured_outputs": {"grammar": grammar.gbnf}}
+    schema = {"name": "reply", "strict": True, "schema": from_json(grammar.json_schema)}
+    return {"response_format": {"type": "json_schema", "json_schema": schema}}
+
+
+def is_about_grammar(message: str) -> bool:
+    """Whether a server's refusal is about the grammar."""
+    return _ABOUT.search(message) is not None
+
+
+TRANSIENT = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 522, 524, 529})
+NO_QUOTA = "insufficient_quota"
+"""The code of a complaint about an account without money or quota, whatever the provider calls it."""
+BAD_KEY = "invalid_api_key"
+"""The code of a complaint about the key, where the provider's status does not say so."""
+_MOST_LETTERS = 4000
+_CONTEXT = re.compile(
+    r"context.{0,12}(?:length|window|size|limit)|maximum (?:context|prompt|input|model length)"
+    r"|too many (?:input )?tokens|`inputs` tokens \+ `max_new_tokens` must be"
+    r"|(?:prompt|input).{0,24} too (?:long|large)|input token count.{0,24}exceeds"
+    r"|\bmax\w{0,20}tokens\b.{0,60}(?:too large|range|maximum)",
+    re.IGNORECASE,
+)
+_SYSTEM = re.compile(
+    r"system (?:role|message|prompt|instruction)s? (?:is |are )?not supported|developer instruction is not enabled"
+    r"|not support (?:the |a )?['\"]?system['\"]? (?:role|message|prompt|instruction|with this model)",
+    re.IGNORECASE,
+)
+_MONEY = frozenset({NO_QUOTA, "billing_error", "enforced_spend_limit_reached", "credit_balance_exhausted"})
+_NO_MONEY = re.compile(r"credit balance is too low|\blimit: 0\b", re.IGNORECASE)
+_DELAY = re.compile(r"(\d{1,9}(?:\.\d{1,9})?)s")
+
+
 @dataclass(frozen=True)
-class Server:
+class Complaint:
+    """An error reply. retry_after: seconds."""
+
+    status: int
+    message: str
+    code: str = ""
+    param: str = ""
+    retry_after: float | None = None
+
+    def names(self, parameter: str) -> bool:
+        """Whether it is about this request parameter."""
+        if self.param:
+            return self.param == parameter
+        return re.search(rf"\b{parameter}\b", self.message, re.IGNORECASE) is not None
+
+
+def read_complaint(status: int, headers: Mapping[str, str], body: bytes) -> Complaint:
+    """Read an error reply. Its message may hold a key: `Endpoint.redact` removes it and shortens the message."""
+    text = body[:_MOST_LETTERS].decode("utf-8", "replace").strip()
+    code = param = ""
+    wait = retry_after(headers)
+    try:
+        data = from_json(body)
+        if isinstance(data, list) and len(data) == 1 and isinstance(data[0], dict):
+            data = data[0]  # Gemini's errors are lists
+        error = data.get("error", data) if isinstance(data, dict) else data
+        if isinstance(error, dict):
+            # OpenAI says "message", FastAPI says "detail", with the parameter's path in "loc".
+            text = str(error.get("message") or error.get("detail") or text)
+            code, param = str(error.get("code") or error.get("type") or ""), str(error.get("param") or "")
+            code = _known(error, code, text)
+            wait = _delay(error) if wait is None else wait
+        elif error:
+            text = str(error)
+    except ValueError:
+        if "<html" in text.lower():
+            text = ""
+    return Complaint(status, " ".join(text[:_MOST_LETTERS].split()), code, param, wait)
+
+
+def _known(error: Mapping[str, Any], code: str, text: str) -> str:
+    """The code, replaced where the provider says in its own words that the account or the key is at fault."""
+    if error.get("type") in _MONEY or code in _MONEY or _NO_MONEY.search(text):
+        return NO_QUOTA
+    for detail in _details(error):
+        if detail.get("reason") == "API_KEY_INVALID":
+            return BAD_KEY
+        violations = detail.get("violations")
+        if isinstance(violations, list) and any("PerDay" in str(each) for each in violations[:100]):
+            return NO_QUOTA  # it does not come back before midnight, whatever RetryInfo says
+    return code
+
+
+def _delay(error: Mapping[str, Any]) -> float | None:
+    """Seconds to wait from Google's `RetryInfo`, such as "26s"."""
+    for detail in _details(error):
+        found = _DELAY.fullmatch(str(detail.get("retryDelay", "")))
+        if found is not None:
+            return float(found[1])
+    return None
+
+
+def _details(error: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The parts of an error as Google's services list them (google.rpc.Status)."""
+    details = error.get("details")
+    return [each for each in details[:100] if isinstance(each, dict)] if isinstance(details, list) else []
+
+
+def is_about_system(complaint: Complaint) -> bool:
+    """Whether the model takes no system message, in the words of the templates of models and of Google."""
+    return complaint.status in (400, 422, 500) and _SYSTEM.search(complaint.message) is not None
+
+
+def is_about_context(complaint: Complaint) -> bool:
+    """Whether prompt and completion together were too long."""
+    return (
+        complaint.status == 413
+        or "context_length" in complaint.code
+        or "context_size" in complaint.code
+        or _CONTEXT.search(complaint.message) is not None
+    )
+
+
+@dataclass(frozen=True)
+class Endpoint:
     """A server as error messages describe it, never with its key."""
 
     url: str
@@ -130,7 +276,7 @@ class Server:
     key: str | None
 
     def __repr__(self) -> str:
-        return f"Server({self.url!r}, key {'set' if self.key else 'not set'})"
+        return f"Endpoint({self.url!r}, key {'set' if self.key else 'not set'})"
 
     def redact(self, text: str) -> str:
         """A server's message, shortened and without anything that may be a key."""
@@ -160,6 +306,17 @@ class Server:
                 f"{self.url} redirects elsewhere ({complaint.status}); give the final address as base URL"
             )
         return ModelError(f"{self.url} refused the request ({complaint.status}): {said}")
+
+
+_NOTHING = Usage()
+_MANY = 4096
+FILTERED = "content_filter"
+INTERRUPTED = frozenset({"error", "insufficient_system_resource", "abort"})
+"""How a reply ends that the server broke off, in the words of OpenRouter and Mistral, DeepSeek, vLLM and SGLang."""
+_FINISHES = {"stop": "stop", "max_tokens": "length", "model_length": "length", FILTERED: FILTERED} | dict.fromkeys(
+    ("safety", "recitation", "blocklist", "prohibited_content", "spii"), FILTERED
+)
+"""Gemini may give the names of its own interface, and a filter's reason behind a colon; `model_length` is Mistral's."""
 
 
 def read_replies(
@@ -198,17 +355,6 @@ def read_replies(
         return replies
     except (KeyError, TypeError, AttributeError, ValidationError) as error:
         raise ValueError(f"{type(error).__name__}: {error}") from error
-
-
-_NOTHING = Usage()
-_MANY = 4096
-FILTERED = "content_filter"
-INTERRUPTED = frozenset({"error", "insufficient_system_resource", "abort"})
-"""How a reply ends that the server broke off, in the words of OpenRouter and Mistral, DeepSeek, vLLM and SGLang."""
-_FINISHES = {"stop": "stop", "max_tokens": "length", "model_length": "length", FILTERED: FILTERED} | dict.fromkeys(
-    ("safety", "recitation", "blocklist", "prohibited_content", "spii"), FILTERED
-)
-"""Gemini may give the names of its own interface, and a filter's reason behind a colon; `model_length` is Mistral's."""
 
 
 def _finish(reason: Any) -> Any:

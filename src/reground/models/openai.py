@@ -11,37 +11,64 @@ import asyncio
 import difflib
 import logging
 import os
+import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import aiohttp
+from pydantic_core import from_json
 from yarl import URL
 
-from reground.core.errors import CapabilityError, ConfigurationError, ModelError, TransientModelError
-from reground.core.http import ENCODING, LARGE, LEAST_LIMIT, BadBody, key_in, proxy_for, read_body, read_json
+from reground.core.errors import (
+    AuthenticationError,
+    CapabilityError,
+    ConfigurationError,
+    ModelError,
+    TransientModelError,
+)
+from reground.core.http import (
+    ENCODING,
+    LARGE,
+    LEAST_LIMIT,
+    BadBody,
+    check_address,
+    key_in,
+    proxy_for,
+    proxy_name,
+    read_body,
+    read_json,
+)
 from reground.core.language import LanguageModel, Message, Reply, Sampling
 from reground.core.untrusted import neutralise
-from reground.models._about import PAGE_SECONDS, About
-from reground.models._complaints import Complaint, is_about_context, is_about_system, read_complaint
-from reground.models._control_tokens import is_own
-from reground.models._grammars import RESPONSE_FORMAT
-from reground.models._limits import NONE, Limits
-from reground.models._listing import (
-    LISTING_SECONDS,
-    PROBE_CONNECT_SECONDS,
-    PROBE_SECONDS,
-    each_model,
-    model_names,
-    one_line,
-    some,
+from reground.models._about import PAGE_SECONDS, About, is_own
+from reground.models._openai_protocol import (
+    INTERRUPTED,
+    NONE,
+    RESPONSE_FORMAT,
+    Complaint,
+    Dialect,
+    Endpoint,
+    Limits,
+    cut_at_stop,
+    is_about_context,
+    is_about_system,
+    most_bytes,
+    read_complaint,
+    read_replies,
 )
-from reground.models._openai_protocol import INTERRUPTED, Dialect, Server, cut_at_stop, most_bytes, read_replies
-from reground.models._reaching import DEFAULT_BASE_URL, base_url_of, beneath, lost_at_proxy, most_connections
 from reground.models.options import Listing, ModelOptions
-from reground.models.wrappers.retry import rest_of
+from reground.models.wrappers import rest_of
 
+DEFAULT_BASE_URL = "https://api.openai.com/v1"
+PROBE_SECONDS = 0.9
+"""How long a server on this machine or in its network may take to list its models, connecting included."""
+PROBE_CONNECT_SECONDS = 0.4
+"""How long it may take to connect. A port where nobody listens refuses at once; one behind a firewall says nothing."""
+LISTING_SECONDS = 2.0
+"""The same for a provider on the internet."""
+MOST_MODELS, _LONGEST_NAME = 1000, 200
 CONNECT_SECONDS = 30.0
 _log = logging.getLogger(__name__)
 
@@ -74,7 +101,7 @@ async def available(options: ModelOptions) -> list[Listing]:
     return await each_model(adapter, note=note, base_url=options.base_url)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Provider:
     """A kind of server: the wording of messages about it, and what it lacks.
 
@@ -116,7 +143,7 @@ class OpenAIModel:
         self.price = options.price
         self.base_url = base_url_of(options)
         key = key_in(options.api_key_env)
-        self.server = Server(str(self.base_url.with_query(None)).rstrip("/"), options.api_key_env, key)
+        self.server = Endpoint(str(self.base_url.with_query(None)).rstrip("/"), options.api_key_env, key)
         self.served_at = self.server.url
         self._chat = beneath(self.base_url, "chat/completions")
         self._proxy = proxy_for(str(self.base_url))
@@ -349,3 +376,130 @@ class OpenAIModel:
 def _status_of(error: Any) -> int:
     code = error.get("code") if isinstance(error, dict) else None
     return code if isinstance(code, int) and 400 <= code < 600 else 500
+
+
+def base_url_of(options: ModelOptions) -> URL:
+    """The address of the options, else of OPENAI_BASE_URL, else OpenAI's. Raises ConfigurationError."""
+    text = options.base_url or os.environ.get("OPENAI_BASE_URL", "").strip() or DEFAULT_BASE_URL
+    if options.base_url is None:
+        check_address(text, "the base URL in OPENAI_BASE_URL")
+    try:
+        url = URL(text)
+        host = url.host
+    except ValueError:
+        host = None
+    if host is None or url.scheme not in ("http", "https"):
+        raise ConfigurationError("the base URL (--base-url or OPENAI_BASE_URL) must look like http://localhost:8000/v1")
+    return url
+
+
+def beneath(base: URL, path: str) -> URL:
+    """A path below the base URL, with the base URL's query."""
+    return base.with_path(f"{base.path.rstrip('/')}/{path}").with_query(base.query)
+
+
+def most_connections(wanted: int) -> int:
+    """The number of connections, limited by the process's open files, so that calls wait instead of failing."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return wanted
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    return wanted if soft < 0 else max(8, min(wanted, soft - 64))
+
+
+def lost_at_proxy(error: Exception, url: URL) -> ModelError | None:
+    """The error for a connection to this server that failed at the environment's proxy; None if it failed elsewhere."""
+    name = proxy_name(url.scheme)
+    if isinstance(error, aiohttp.ClientHttpProxyError):
+        if error.status == 407:
+            return ModelError(f"{name} wants a user and a password (407): http://USER:PASSWORD@HOST:PORT")
+        kind = TransientModelError if error.status >= 500 else ModelError
+        return kind(f"{name} gives no way to {url.host} ({error.status})")
+    if isinstance(error, aiohttp.ClientConnectorDNSError):
+        return TransientModelError(f"cannot find the host of {name}")
+    if isinstance(error, aiohttp.ClientProxyConnectionError):
+        why = (os.strerror(error.errno) if error.errno else error.strerror or "no connection").lower()
+        return TransientModelError(f"cannot reach {name} ({why}); name {url.host} in NO_PROXY if it needs none")
+    return None
+
+
+def model_names(body: bytes, prefix: str = "") -> list[str] | None:
+    """The names in a reply to `GET /v1/models`, sorted; None if it is no such list.
+
+    prefix: what the server puts before each name. At most a thousand names, none with control characters.
+    """
+    try:
+        told = from_json(body)
+    except ValueError:
+        return None
+    found = told.get("data") if isinstance(told, dict) else None
+    if found is None and isinstance(told, dict) and told.get("object") == "list":
+        return []  # Ollama without models
+    if not isinstance(found, list):
+        return None
+    names = {each["id"] for each in found if isinstance(each, dict) and isinstance(each.get("id"), str)}
+    fit = (name.removeprefix(prefix) for name in names if name.isprintable() and len(name) <= _LONGEST_NAME)
+    return sorted(name for name in fit if name.strip())[:MOST_MODELS]
+
+
+def words(model: str, base_url: str | None = None) -> str:
+    """What to type for this model."""
+    return shlex.join(["--model", model, *(("--base-url", base_url) if base_url else ())])
+
+
+def some(models: Sequence[str], most: int = 8) -> str:
+    """The first models, and how many more there are."""
+    more = f" and {len(models) - most} more" if len(models) > most else ""
+    return ", ".join(models[:most]) + more
+
+
+async def each_model(
+    adapter: OpenAIModel,
+    *,
+    empty: str = "has no model yet",
+    note: str = "",
+    base_url: str | None = None,
+    has_key: bool = False,
+) -> list[Listing]:
+    """One line a model of a server of one's own, or one line that says why there is none. Closes the adapter.
+
+    empty: what to say of a server without models. note: what to say after the address. base_url: the option that is
+    needed to reach it. has_key: whether a key is known that this request does not send.
+    """
+    unnamed, url = adapter.name, adapter.server.url
+    try:
+        models = await adapter.listed(PROBE_SECONDS)
+    except AuthenticationError as error:
+        why = f"{url} wants a key, and {adapter.server.key_env} is set" if has_key else str(error)
+        return [Listing(unnamed, has_key, why, words(unnamed, base_url) if has_key else None, url)]
+    except ModelError as error:
+        return [Listing(unnamed, False, str(error))]
+    finally:
+        await adapter.aclose()
+    if models is None:
+        return [Listing(unnamed, False, f"what answers at {url} lists no models, so it may be another kind of server")]
+    if not models:
+        return [Listing(unnamed, False, f"{url} {empty}", None, url)]
+    return [_line(unnamed.partition("/")[0], model, url, note, base_url) for model in models]
+
+
+def _line(provider: str, model: str, url: str, note: str, base_url: str | None) -> Listing:
+    name = f"{provider}/{model}"
+    if "embed" in model.lower():
+        return Listing(name, False, f"{url}{note}; by its name it makes embeddings", None, url)
+    return Listing(name, True, url + note, words(name, base_url), url)
+
+
+async def one_line(adapter: OpenAIModel, *, base_url: str | None = None) -> list[Listing]:
+    """The server of a provider on the internet in one line. Closes the adapter."""
+    url, server = adapter.server.url, adapter.server
+    try:
+        models = await adapter.listed(LISTING_SECONDS)
+    except ModelError as error:
+        return [Listing(adapter.name, False, str(error))]
+    finally:
+        await adapter.aclose()
+    key = f"key from {server.key_env}" if server.key else "no key"
+    why = f"{url}, {key}; serves {some(models or []) or 'models it does not list'}"
+    return [Listing(adapter.name, True, why, words(adapter.name, base_url), url)]

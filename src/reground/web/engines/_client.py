@@ -77,7 +77,7 @@ class Patience:
     """How long and how often a provider is asked.
 
     timeout: seconds for one request. attempts: requests for one search. longest: the most seconds that a provider may
-    ask to wait; for a longer wait the search fails at once. base, cap: as in `models.wrappers.retry.Retry`.
+    ask to wait; for a longer wait the search fails at once. base, cap: as in `models.wrappers.Retry`.
     """
 
     timeout: float = 20.0

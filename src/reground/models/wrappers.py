@@ -1,0 +1,310 @@
+"""Limits, retries and a cache around any language model: cache ▸ retry ▸ limit ▸ adapter.
+
+A cache hit costs nothing, so the cache comes first. Every attempt of a call is a separate request to the provider, so
+the limits are inside the retries: an attempt takes a slot and counts against the rates, and a call that waits for its
+next attempt holds no slot.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import sqlite3
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Protocol, runtime_checkable
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from reground.core.errors import ConfigurationError, ModelError, RegroundError, TransientModelError
+from reground.core.http import Bucket, Clock, Sleep
+from reground.core.journal import as_written, checksum, fingerprint
+from reground.core.language import LanguageModel, Message, Reply, Sampling, Usage, estimate_tokens
+from reground.models.options import ModelOptions
+
+_REPLIES = TypeAdapter(Annotated[tuple[Reply, ...], Field(min_length=1)])
+_log = logging.getLogger(__name__)
+
+Outcome = tuple[Reply, ...] | RegroundError
+
+
+@runtime_checkable
+class ClosableModel(LanguageModel, Protocol):
+    """A language model that is closed after use."""
+
+    async def aclose(self) -> None:
+        """Free connections and memory."""
+        ...
+
+
+def wrap(model: LanguageModel, options: ModelOptions) -> ClosableModel:
+    """Wrap a model in limits, retries and, if a file is given, the shared cache."""
+    limited = Limit(
+        model,
+        connections=options.connections,
+        requests_per_minute=options.requests_per_minute,
+        tokens_per_minute=options.tokens_per_minute,
+    )
+    retried = Retry(limited, attempts=options.attempts)
+    if options.cache is None:
+        return retried
+    return Cache(retried, options.cache, identity=str(getattr(model, "identity", model.name)))
+
+
+class Wrapper:
+    """Takes the name, price, server and samples of the inner model, and closes it."""
+
+    def __init__(self, model: LanguageModel) -> None:
+        self.model = model
+        self.name = model.name
+        self.price = getattr(model, "price", None)
+        self.served_at = getattr(model, "served_at", None)
+
+    @property
+    def samples(self) -> int | None:
+        """Replies that one request of the inner model gives; None if it gives all."""
+        return getattr(self.model, "samples", None)
+
+    async def aclose(self) -> None:
+        """Close the inner model."""
+        close = getattr(self.model, "aclose", None)
+        if close is not None:
+            await close()
+
+
+class Cache(Wrapper):
+    """Answers a repeated greedy call from a file; the usage is then zero, including the number of calls.
+
+    Equal calls have the same model, messages and sampling. `identity` distinguishes servers with the same model name.
+    Concurrent equal calls share one request. Sampled calls (temperature above 0) are never cached. Every entry has a
+    checksum; a damaged one is requested again. If the file cannot be written, calls are only not cached.
+    """
+
+    def __init__(self, model: LanguageModel, path: Path, *, identity: str = "") -> None:
+        super().__init__(model)
+        self.path = path
+        self._identity = identity or model.name
+        self._pending: dict[str, asyncio.Future[Outcome | None]] = {}
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._db = sqlite3.connect(path, isolation_level=None, timeout=5.0)
+            self._db.execute("PRAGMA journal_mode=WAL")
+            self._db.execute("PRAGMA synchronous=NORMAL")
+            self._db.text_factory = as_written
+            self._db.execute(
+                "CREATE TABLE IF NOT EXISTS replies (key TEXT PRIMARY KEY, replies TEXT, sum TEXT) WITHOUT ROWID"
+            )
+        except (sqlite3.Error, OSError) as error:
+            raise ConfigurationError(f"cannot open the cache {path}: {error}") from error
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        """Return the recorded replies, or call the model and record its replies."""
+        if sampling.temperature > 0:
+            return await self.model.generate(messages, sampling)
+        texts = [text for message in messages for text in (message.role, message.content)]
+        key = fingerprint("reply", self._identity, sampling.model_dump_json(), *texts)
+        while True:
+            recorded = self._read(key)
+            if recorded is not None:
+                return recorded
+            pending = self._pending.get(key)
+            if pending is None:
+                return await self._ask(key, messages, sampling)
+            outcome = await asyncio.shield(pending)
+            if isinstance(outcome, RegroundError):
+                raise outcome
+            if outcome is not None:
+                return outcome
+            # The other call was cancelled: look again, and make the call here unless yet another one does.
+
+    async def _ask(self, key: str, messages: Sequence[Message], sampling: Sampling) -> Sequence[Reply]:
+        mine: asyncio.Future[Outcome | None] = asyncio.get_running_loop().create_future()
+        self._pending[key] = mine
+        outcome: Outcome | None = None
+        try:
+            replies = await self.model.generate(messages, sampling)
+            outcome = tuple(reply.model_copy(update={"usage": Usage()}) for reply in replies)
+            self._write(key, outcome)
+            return replies
+        except RegroundError as error:
+            outcome = error
+            raise
+        finally:
+            del self._pending[key]
+            mine.set_result(outcome)
+
+    def _read(self, key: str) -> tuple[Reply, ...] | None:
+        try:
+            row = self._db.execute("SELECT replies, sum FROM replies WHERE key=?", (key,)).fetchone()
+            if row is None:
+                return None
+            if row[1] != checksum(key, row[0]):
+                _log.warning("the cache %s cannot be read at key %s: its checksum does not match", self.path, key)
+                return None
+            return _REPLIES.validate_json(row[0])
+        except sqlite3.Error as error:
+            why = str(error)
+        except ValidationError as error:
+            why = error.errors()[0]["msg"]
+        _log.warning("the cache %s cannot be read: %s", self.path, why)
+        return None
+
+    def _write(self, key: str, replies: tuple[Reply, ...]) -> None:
+        try:
+            text = _REPLIES.dump_json(replies).decode()
+            row = (key, text, checksum(key, text))
+            self._db.execute("INSERT OR REPLACE INTO replies (key, replies, sum) VALUES (?,?,?)", row)
+        except sqlite3.Error as error:
+            _log.warning("the cache %s cannot be written: %s", self.path, error)
+
+    async def aclose(self) -> None:
+        """Close the file and the inner model."""
+        self._db.close()
+        await super().aclose()
+
+
+class Retry(Wrapper):
+    """Tries a call up to `attempts` times, with the server's requested wait or a random one in between.
+
+    The random wait is uniform between 0 and `base` * 2^failures seconds, at most `cap`, so that calls that failed
+    together do not come back together. No attempt begins later than `deadline` seconds after the first failure. Waiting
+    for a rate limit before the first attempt does not count.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        *,
+        attempts: int = 6,
+        deadline: float = 1200.0,
+        base: float = 0.5,
+        cap: float = 30.0,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+        uniform: Callable[[float, float], float] = random.uniform,
+    ) -> None:
+        super().__init__(model)
+        self._attempts = attempts
+        self._deadline = deadline
+        self._base = base
+        self._cap = cap
+        self._clock = clock
+        self._sleep = sleep
+        self._uniform = uniform
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        """Return the first successful attempt's replies. Raises the last failure with the number of attempts."""
+        try:
+            return await self.model.generate(messages, sampling)
+        except TransientModelError as error:
+            return await self._again(messages, sampling, error)
+
+    async def _again(
+        self, messages: Sequence[Message], sampling: Sampling, error: TransientModelError
+    ) -> Sequence[Reply]:
+        began = self._clock()
+        have = list(error.paid)
+        for failures in range(1, self._attempts):
+            wait = self._wait(failures, error)
+            if self._clock() - began + wait > self._deadline:
+                raise self._given_up(error, failures, began, have) from error
+            await self._sleep(wait)
+            try:
+                return [*have, *await self.model.generate(messages, rest_of(sampling, len(have)))]
+            except TransientModelError as again:
+                error = again
+                have += error.paid
+            except ModelError as last:
+                last.paid = [*have, *last.paid]
+                raise
+        raise self._given_up(error, self._attempts, began, have) from error
+
+    def _wait(self, failures: int, error: TransientModelError) -> float:
+        spread = self._uniform(0.0, min(self._cap, self._base * 2.0**failures))
+        if error.retry_after is None:
+            return spread
+        # A little later than requested, so that calls with the same Retry-After do not come back together.
+        return error.retry_after + min(spread, self._base)
+
+    def _given_up(
+        self, error: TransientModelError, attempts: int, began: float, paid: Sequence[Reply]
+    ) -> TransientModelError:
+        """The last failure, with the number of attempts and what arrived before it."""
+        text = str(error)
+        if self._attempts > 1:
+            times = f"{attempts} attempt{'' if attempts == 1 else 's'}"
+            asked = "" if error.retry_after is None else f"; the server asks to wait {error.retry_after:.0f} s"
+            text += f" (gave up after {times} and {self._clock() - began:.0f} s{asked})"
+        last = TransientModelError(text, retry_after=error.retry_after)
+        last.paid = paid
+        return last
+
+
+def rest_of(sampling: Sampling, have: int) -> Sampling:
+    """The same sampling for the missing replies, with another seed, because the same one would repeat samples."""
+    seed = None if sampling.seed is None else sampling.seed + have
+    return sampling.model_copy(update={"n": sampling.n - have, "seed": seed})
+
+
+class Limit(Wrapper):
+    """Holds a model to `connections` calls at once and to a provider's rates.
+
+    A call's tokens are estimated in advance (the prompt and all of `max_tokens`) and corrected by its usage afterwards.
+    A call keeps its slot while it waits for its rates, because slots are not scarce then.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        *,
+        connections: int = 1024,
+        requests_per_minute: float | None = None,
+        tokens_per_minute: float | None = None,
+        clock: Clock = time.monotonic,
+        sleep: Sleep = asyncio.sleep,
+    ) -> None:
+        super().__init__(model)
+        self._connections = connections
+        self._rates = (requests_per_minute, tokens_per_minute)
+        self._clock = clock
+        self._sleep = sleep
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def _enter_loop(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Make new locks for a new event loop, because a lock belongs to one loop."""
+        self._loop = loop
+        self._slots = asyncio.Semaphore(self._connections)
+        requests, tokens = (
+            None if rate is None else Bucket(rate, clock=self._clock, sleep=self._sleep) for rate in self._rates
+        )
+        self._requests, self._tokens = requests, tokens
+
+    async def generate(self, messages: Sequence[Message], sampling: Sampling, /) -> Sequence[Reply]:
+        """Wait for a slot and for the rates, then call the model."""
+        loop = asyncio.get_running_loop()
+        if loop is not self._loop:
+            self._enter_loop(loop)
+        async with self._slots:
+            if self._requests is None and self._tokens is None:
+                return await self.model.generate(messages, sampling)
+            return await self._rated(messages, sampling)
+
+    async def _rated(self, messages: Sequence[Message], sampling: Sampling) -> Sequence[Reply]:
+        estimate = estimate_tokens(tuple(messages)) + sampling.n * sampling.max_tokens
+        if self._requests is not None:
+            await self._requests.take(1)
+        if self._tokens is not None:
+            await self._tokens.take(estimate)
+        try:
+            replies = await self.model.generate(messages, sampling)
+        except ModelError:
+            if self._tokens is not None:
+                self._tokens.settle(-estimate)  # a failed call's tokens are free for the next attempt
+            raise
+        if self._requests is not None:
+            self._requests.settle(sum(reply.usage.calls for reply in replies) - 1)
+        if self._tokens is not None:
+            self._tokens.settle(sum(reply.usage.tokens for reply in replies) - estimate)
+        return replies

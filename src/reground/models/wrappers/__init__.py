@@ -1,1 +1,0 @@
-"""Wrappers around every adapter: limits, retries, a shared cache."""
