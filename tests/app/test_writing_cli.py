@@ -71,7 +71,7 @@ def test_a_timeline_is_written_counted_and_judged(server, tmp_path: Path, capfd)
         "faithfulness": pytest.approx(1 / 3),
     }
     report = (Path("run") / "report.md").read_text()
-    assert "1 answered but unscored (people or a judge decide it: reground arena RUNS" in report
+    assert "1 answered but unscored (people or a judge decide it: reground judge RUNS" in report
     judge = ["judge", "run", "--judges", "openai/judge", "--base-url", server.url]
     assert run(judge) == 0, capfd.readouterr().err
     assert "| run | 0.750 |" in (Path("run") / "judges.md").read_text()

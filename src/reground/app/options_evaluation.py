@@ -14,7 +14,7 @@ from reground.core.errors import ConfigurationError
 from reground.evaluation.questions import MEASURED, Questions
 from reground.models.options import ModelOptions
 
-_MODEL, _COST = ({"panel": title} for title in ("Model", "Cost"))
+_MODEL, _COST, _PAIRS = ({"panel": title} for title in ("Model", "Cost", "Blind pairs"))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,8 +121,20 @@ class Judging(Data):
     folders: list[Path] = field(metadata={"argument": True})
     """Run folders, or folders that contain run folders."""
 
-    judges: str = field(metadata={"short": "-j"})
+    judges: str = field(default="", metadata={"short": "-j"})
     """The models (provider/model) that rate the answers, separated by commas."""
+
+    page: Path | None = field(default=None, metadata=_PAIRS)
+    """Write a page to this file on which people compare two answers at a time, not knowing whose they are, and stop."""
+
+    votes: list[Path] = field(default_factory=list, metadata=_PAIRS)
+    """A file of votes that somebody saved on such a page. May be repeated; judges compare the pairs too."""
+
+    pairs: bool = field(default=False, metadata=_PAIRS)
+    """Let the judges compare two answers at a time, without people."""
+
+    seed: int = field(default=0, metadata=_PAIRS)
+    """Draws the order of the page's pairs, and which answer is A."""
 
     tasks: str = ""
     """The runs' tasks that are in files of your own, FILE.py or FILE.py:NAME, separated by commas."""
@@ -131,7 +143,7 @@ class Judging(Data):
     """People's ratings: JSONL with {"id": "RUN/QUESTION~REPEAT", "rating": 1}."""
 
     out: Path | None = field(default=None, metadata={"short": "-o"})
-    """The folder for judges.md and the judges' replies; the first folder by default."""
+    """The folder for judges.md or pairs.md and the judges' replies; the first folder by default."""
 
     concurrency: int = field(default=8, metadata={"min": 1})
     """Answers in work at once."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from statistics import fmean, stdev
+from typing import TypeVar
 
 from reground.core.concurrency import gather
 from reground.core.errors import DataError, ModelError
@@ -19,6 +20,8 @@ from reground.evaluation.runner import data_of, is_refusal
 from reground.evaluation.tables import NOTHING, Table, number, p_value
 from reground.evaluation.task import Task, as_read, criteria_of
 from reground.evaluation.tasks.longform import Judge
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True)
@@ -60,7 +63,7 @@ class Rater:
 def answers_of(run: RunFolder, name: str, task: Task) -> Iterator[Answer]:
     """The final answers of a run, and those before the method's own checks if it has any.
 
-    Raises DataError where the task's questions are not those of the run, or lack both reference answers and criteria.
+    Raises DataError where the task's questions are not those of the run.
     """
     if data_of(task) != run.config.data:
         raise DataError(f"the questions of {task.name} are no longer those of this run", path=run.path)
@@ -70,8 +73,6 @@ def answers_of(run: RunFolder, name: str, task: Task) -> Iterator[Answer]:
         if trajectory.id not in repeats or trajectory.answer is None or not trajectory.answer.text.strip():
             continue
         example, repeat = examples[repeats[trajectory.id][0]], repeats[trajectory.id][1]
-        if not example.golden_answers and not criteria:
-            raise DataError(f"question {example.id} of {task.name} has no reference answer to judge by", path=run.path)
         for said, before in _said(trajectory):
             text, gold = as_read(task, said), tuple(example.golden_answers)
             yield Answer(name, example.id, repeat, example.question, gold, text, before, criteria)
@@ -91,43 +92,63 @@ async def rate(
     journal: Journal,
     *,
     concurrency: int = 8,
-    on_answer: Callable[[int], None] = lambda done: None,
+    on_text: Callable[[int], None] = lambda done: None,
 ) -> Rater:
     """A judge's ratings of all answers; those of which a judge reads the same are rated once.
 
-    journal: the same call resumes. on_answer: called with the number of answers done. Raises ModelError, but not where
-    the judge refuses only some answers, such as one that is too long for it.
+    journal: the same call resumes. on_text: called with the number of different texts done. Raises ModelError, but not
+    where the judge refuses only some of them.
     """
+    for answer in answers:
+        if not answer.gold and not answer.criteria:
+            raise DataError(f"question {answer.example} of {answer.run} has no reference answer to judge by")
     rater = Rater(judge.model.name)
     texts: dict[tuple[str, ...], list[Answer]] = {}
     for answer in answers:
         texts.setdefault(answer.judged, []).append(answer)
-    left, done = iter(texts.items()), 0
+
+    async def rate_same(same: Sequence[Answer]) -> None:
+        one = same[0]
+        run = Run(run_id=rater.name, question_id=fingerprint("judged", *one.judged), journal=journal)
+        rating = await judge.rate(one.question, one.gold, one.text, run, criteria=one.criteria)
+        if rating.mean is not None:
+            rater.ratings |= dict.fromkeys(same, rating.mean)
+
+    await ask_each(list(texts.values()), rate_same, concurrency=concurrency, on_item=on_text)
+    rater.unread = len(answers) - len(rater.ratings)
+    return rater
+
+
+async def ask_each(
+    items: Sequence[Item],
+    ask: Callable[[Item], Awaitable[None]],
+    *,
+    concurrency: int,
+    on_item: Callable[[int], None],
+) -> None:
+    """Have a model asked about each item, `concurrency` of them at once.
+
+    on_item: called with the number of items done. Raises ModelError, but not where the model refuses only some items,
+    such as one that is too long for it.
+    """
+    left, done = iter(items), 0
     refused: list[ModelError] = []
 
     async def work() -> None:
         nonlocal done
-        for judged, same in left:
-            run = Run(run_id=rater.name, question_id=fingerprint("judged", *judged), journal=journal)
-            one = same[0]
+        for item in left:
             try:
-                mean = (await judge.rate(one.question, one.gold, one.text, run, criteria=one.criteria)).mean
+                await ask(item)
             except ModelError as error:
                 if not is_refusal(error):
                     raise
                 refused.append(error)
-                mean = None
-            if mean is None:
-                rater.unread += len(same)
-            else:
-                rater.ratings |= dict.fromkeys(same, mean)
-            done += len(same)
-            on_answer(done)
+            done += 1
+            on_item(done)
 
-    await gather(*(work() for _ in range(min(concurrency, len(texts)))))
-    if refused and not rater.ratings:
+    await gather(*(work() for _ in range(min(concurrency, len(items)))))
+    if refused and len(refused) == len(items):
         raise refused[0]
-    return rater
 
 
 def by_people(answers: Sequence[Answer], labels: Mapping[str, float]) -> Rater:

@@ -9,7 +9,6 @@ import typer
 
 from reground import __version__
 from reground.app.cli import (
-    arena,
     ask,
     chat,
     demo,
@@ -79,7 +78,6 @@ app.command()(methods.methods)
 app.command()(view.view)
 evaluation.register(app)
 judge.register(app)
-arena.register(app)
 questions.register(app)
 searching.register(app)
 mcp.register(app)

@@ -20,7 +20,7 @@ from reground.evaluation.task import Example, Score, Task
 from reground.evaluation.tasks._retrieved import retrieve_steps, shown_texts
 
 QUALITY = "quality"
-DECIDED = "people or a judge decide it: reground arena RUNS, reground judge RUNS or eval --judge MODEL"
+DECIDED = "people or a judge decide it: reground judge RUNS or eval --judge MODEL"
 CRITERIA = (
     "relevance: it does what is asked; accuracy: its facts, names and dates are right; completeness: nothing that "
     "matters is missing; readability: it is well ordered and coherent"
