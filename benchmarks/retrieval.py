@@ -26,9 +26,9 @@ from reground.evaluation.data import data_path, data_root, read_records
 from reground.evaluation.metrics.ranking import ndcg, recall
 from reground.evaluation.statistics import compare
 from reground.retrieval.index import build_index, open_index
-from reground.retrieval.pages import document_ids
-from reground.retrieval.presets import PRESETS, Preset
+from reground.retrieval.passages import document_ids
 from reground.retrieval.rerank import rerank
+from reground.retrieval.settings import PRESETS, Preset
 
 CORPORA = ("scifact", "hotpotqa", "2wikimultihopqa", "musique", "popqa")
 SYSTEMS: dict[str, Preset] = {

@@ -35,10 +35,8 @@ from reground.evaluation.task import Example
 from reground.evaluation.tasks import load_task
 from reground.models.options import ModelOptions
 from reground.support.check import SUPPORTED, Compared, rescored
-from reground.support.claims import Claim
-from reground.support.lexical import Lexical, evidence
-from reground.text.names import names_in
-from reground.text.sentences import sentences
+from reground.support.lexical import Claim, Lexical, evidence
+from reground.text.sentences import names_in, sentences
 
 TRUE = ("sentence", "clause", "answer")
 FALSE = ("other name", "other number", "negated", "taken away", "wrong answer")

@@ -12,9 +12,8 @@ from reground.core.errors import ConfigurationError, DataError, IndexRefused
 from reground.evaluation.compare import read_plan
 from reground.evaluation.tuning import read_tuning
 from reground.models.options import ModelOptions
-from reground.retrieval.documents import SourceFile
-from reground.retrieval.folder import read_manifest
-from reground.retrieval.readers import read_jsonl
+from reground.retrieval.documents import SourceFile, read_jsonl
+from reground.retrieval.storage import read_manifest
 from reground.testing.openai_server import MockOpenAI
 from tests.servers import serving
 

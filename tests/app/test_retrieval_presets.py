@@ -13,8 +13,8 @@ from reground.app.corpora import check_reranker, corpus_retriever, default_setti
 from reground.app.options import Index
 from reground.app.options_documents import Reranking
 from reground.core.errors import ConfigurationError
-from reground.retrieval.presets import PRESETS
 from reground.retrieval.scripted import ScriptedRetriever
+from reground.retrieval.settings import PRESETS
 from tests.retrieval.corpora import write
 
 NOTES: dict[str, str | bytes] = {"cats.md": "# Cats\n\nCats purr.", "dogs.txt": "Dogs bark."}

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from reground.core.errors import DataError
+from reground.retrieval.filetypes import HTML_SUFFIXES, MARKDOWN_SUFFIXES, PDF_SUFFIXES
 from reground.retrieval.index import build_index, open_index
-from reground.retrieval.kinds import HTML_SUFFIXES, MARKDOWN_SUFFIXES, PDF_SUFFIXES
 from reground.retrieval.settings import IndexSettings
 from tests.campaign import fuzz_bad as bad
 from tests.campaign.trial import Trial

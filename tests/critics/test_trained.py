@@ -249,7 +249,7 @@ class Found(ScriptedRetriever):
 
 
 async def test_a_critic_weighs_what_the_search_and_the_generator_say(base: Path, tmp_path: Path) -> None:
-    from reground.retrieval.rerank.judges import critic
+    from reground.retrieval.judges import critic
     from tests.training.tiny_encoder import random_critic
 
     plain = random_critic(tmp_path / "plain", base)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.text.bm25 import bm25, count_words, cut, first_words, pieces, terms
+from reground.text.excerpts import bm25, count_words, cut, first_words, pieces, terms
 
 WORDS = st.sampled_from(["river", "danube", "vienna", "length", "the", "of", "seine"])
 TEXTS = st.text(alphabet=st.sampled_from("ab .!?\n。多瑙河é\t0'น้ำ"), max_size=300)

@@ -14,7 +14,7 @@ from reground.core.run import Run
 from reground.methods.grounded.names import read_names, some_of
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
-from reground.text.names import names_in
+from reground.text.sentences import names_in
 from tests.methods.helpers import by_job
 
 TEXT = (

@@ -7,7 +7,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reground.methods.rewrite_retrieve_read.stopping import before
-from reground.text.bm25 import count_words
+from reground.text.excerpts import count_words
 from reground.text.queries import LONGEST, clean_query, parse_queries
 
 SAID = [

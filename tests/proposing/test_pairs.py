@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from reground.core.evidence import Passage
 from reground.demo import corpus_path
 from reground.proposing.pairs import corpus_passages, linked_pairs
-from reground.retrieval.pages import document_ids
+from reground.retrieval.passages import document_ids
 
 
 def passage(id: str, text: str, title: str = "") -> Passage:

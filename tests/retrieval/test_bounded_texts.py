@@ -8,9 +8,9 @@ import time
 import pytest
 
 from reground.retrieval.encodings import Unreadable, text_encoding
-from reground.retrieval.reading.data import read_json
 from reground.retrieval.reading.mail import read_mail
 from reground.retrieval.reading.result import MOST_TEXT, PLAIN, Circumstances, Text
+from reground.retrieval.reading.text import read_json
 
 KEY = "k" * 200
 

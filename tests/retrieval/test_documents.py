@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from reground.core.errors import DataError
-from reground.retrieval.documents import Document, SourceFile
+from reground.retrieval.documents import Document, SourceFile, read_file, read_jsonl
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.index import build_index
-from reground.retrieval.readers import read_file, read_jsonl
-from reground.retrieval.survey import find_files
+from reground.retrieval.scan import find_files
 from tests.retrieval.corpora import jsonl, write
 
 

@@ -6,10 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from reground.retrieval.documents import Document, SourceFile
-from reground.retrieval.east_asian import east_asian
-from reground.retrieval.encodings import Unreadable, decode
-from reground.retrieval.readers import read_file
+from reground.retrieval.documents import Document, SourceFile, read_file
+from reground.retrieval.encodings import Unreadable, decode, east_asian
 
 RUSSIAN = "Дунай берёт начало в Шварцвальде и течёт через десять стран к Чёрному морю."
 JAPANESE = "ドナウ川はドイツの森から流れ出し、十か国を通って黒海に注ぐ。"

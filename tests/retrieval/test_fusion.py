@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.retrieval.fusion import reciprocal_rank_fusion
+from reground.retrieval.passages import reciprocal_rank_fusion
 
 RANKINGS = st.lists(st.lists(st.integers(0, 12), unique=True, max_size=10), min_size=1, max_size=5)
 

@@ -15,11 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reground.core.errors import DataError
-from reground.retrieval.documents import SourceFile
+from reground.retrieval.documents import SourceFile, read_documents, read_file
 from reground.retrieval.encodings import Unreadable
-from reground.retrieval.kinds import SUFFIXES
-from reground.retrieval.readers import read_documents, read_file
-from reground.retrieval.reading import archive
+from reground.retrieval.filetypes import SUFFIXES
+from reground.retrieval.reading import office
 from tests.retrieval import files
 from tests.retrieval.corpora import write
 from tests.retrieval.test_documents import pdf
@@ -154,7 +153,7 @@ def test_a_zip_bomb_is_refused_before_it_is_unpacked() -> None:
     out = BytesIO()
     with zipfile.ZipFile(out, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as bomb:
         with bomb.open("word/document.xml", "w", force_zip64=True) as part:
-            for _ in range((archive.MOST_UNPACKED >> 20) + 1):
+            for _ in range((office.MOST_UNPACKED >> 20) + 1):
                 part.write(b" " * (1 << 20))
         bomb.writestr("word/styles.xml", parts["word/styles.xml"])
     assert len(out.getvalue()) < 3 << 20
@@ -171,11 +170,11 @@ def test_the_limit_of_unpacking_is_one_for_all_parts() -> None:
 
 def test_an_archive_of_countless_members_is_refused() -> None:
     with pytest.raises(Unreadable, match="more than 20000 members"):
-        read("a.docx", files.zipped({str(n): "" for n in range(archive.MOST_MEMBERS + 1)}))
+        read("a.docx", files.zipped({str(n): "" for n in range(office.MOST_MEMBERS + 1)}))
 
 
 def test_countless_elements_are_not_gathered() -> None:
-    body = "<w:tbl/>" * (archive.MOST_HELD + 1)
+    body = "<w:tbl/>" * (office.MOST_HELD + 1)
     with pytest.raises(Unreadable, match="elements of XML at once"):
         read("a.docx", files.docx(body))
 

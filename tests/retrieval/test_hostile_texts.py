@@ -10,9 +10,8 @@ from pathlib import Path
 import pytest
 
 from reground.retrieval.chunking import chunk
-from reground.retrieval.documents import SourceFile
+from reground.retrieval.documents import SourceFile, read_file
 from reground.retrieval.encodings import Unreadable
-from reground.retrieval.readers import read_file
 
 LONG = 1_000_000
 TIMES_LONGER = 8

@@ -6,11 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from reground.retrieval.documents import Document, SourceFile
+from reground.retrieval.documents import Document, SourceFile, read_documents, read_file
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.index import build_index
-from reground.retrieval.readers import read_documents, read_file
-from reground.retrieval.reading.html import plain
+from reground.retrieval.reading.web import plain
 from tests.retrieval import files
 from tests.retrieval.corpora import write
 

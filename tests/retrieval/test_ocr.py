@@ -13,10 +13,9 @@ from PIL import Image, ImageDraw, ImageFont
 from pypdf import PdfWriter
 from pypdf.generic import DictionaryObject, NameObject, NumberObject, StreamObject
 
-from reground.retrieval.documents import SourceFile
+from reground.retrieval.documents import SourceFile, read_file
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.index import build_index
-from reground.retrieval.readers import read_file
 from reground.retrieval.reading import ocr
 from reground.retrieval.reading.result import Circumstances
 from tests.retrieval.corpora import write

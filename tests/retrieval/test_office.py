@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from reground.retrieval.documents import Document, SourceFile
+from reground.retrieval.documents import Document, SourceFile, read_file
 from reground.retrieval.encodings import Unreadable
-from reground.retrieval.readers import read_file
 from tests.retrieval import files
 
 

@@ -14,10 +14,9 @@ import pytest
 from reground.core.errors import ConfigurationError, MissingExtra
 from reground.core.paths import models_dir
 from reground.hub import PullError
-from reground.retrieval.embedders import create_embedder
+from reground.retrieval.embedders import MINILM_FILES, OnnxEmbedder, create_embedder
 from reground.retrieval.index import build_index, open_index
-from reground.retrieval.onnx import MINILM_FILES, OnnxEmbedder
-from reground.retrieval.presets import PRESETS
+from reground.retrieval.settings import PRESETS
 from reground.training.weights import minilm_folder
 from reground.wheels import bring
 from tests.retrieval.corpora import write
@@ -133,7 +132,7 @@ async def test_words_that_a_document_does_not_have_find_it(pulled: None, tmp_pat
 
 def test_the_extra_is_named_before_anything_is_brought(tmp_path: Path) -> None:
     hidden = "import sys; sys.modules['onnxruntime'] = None\n"
-    code = hidden + "import asyncio; from reground.retrieval.onnx import OnnxEmbedder\n"
+    code = hidden + "import asyncio; from reground.retrieval.embedders import OnnxEmbedder\n"
     code += "asyncio.run(OnnxEmbedder('minilm').embed(['x']))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=tmp_path, check=False)
     assert "pip install 'reground[hybrid]'" in done.stderr

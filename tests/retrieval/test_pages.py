@@ -13,7 +13,7 @@ from reground.core.evidence import Pages, Passage
 from reground.retrieval.build import passages_of
 from reground.retrieval.documents import Document
 from reground.retrieval.index import build_index, open_index
-from reground.retrieval.pages import MOST, whole
+from reground.retrieval.passages import MOST, whole
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.retrieval.settings import IndexSettings
 from tests.retrieval.corpora import WordEmbedder, jsonl, write

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from reground.retrieval.index import build_index, open_index
-from reground.retrieval.readers import version
 from reground.retrieval.settings import IndexSettings, Kind
 from tests.retrieval.corpora import WordEmbedder, write
 from tests.retrieval.test_documents import pdf
@@ -67,8 +66,3 @@ def test_an_index_by_words_of_other_terms_is_made_again(kind: Kind, tmp_path: Pa
     assert open_index(index, embedder=given).name == first.name
     again = build_index(tmp_path / "notes", index, made, embedder=given)
     assert (again.read, again.name) == (int(kind == "bm25"), first.name)
-
-
-def test_a_kind_has_a_version() -> None:
-    assert version("a/b.PDF") == 4
-    assert version("notes.txt") == version("Makefile") == 1

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from reground.retrieval.readers import read_documents
-from reground.retrieval.sniffing import known_as
-from reground.retrieval.survey import survey
+from reground.retrieval.documents import read_documents
+from reground.retrieval.filetypes import known_as
+from reground.retrieval.scan import survey
 from tests.retrieval import files
 from tests.retrieval.corpora import write
 

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from reground.core.errors import DataError
+from reground.retrieval.filetypes import SUFFIXES, largest
 from reground.retrieval.index import build_index
-from reground.retrieval.kinds import SUFFIXES, largest
+from reground.retrieval.scan import counted, line, survey
 from reground.retrieval.settings import IndexReport, Skipped
-from reground.retrieval.survey import survey
-from reground.retrieval.unread import counted, line
 from tests.retrieval.corpora import write
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.answers import ABSTENTION
-from reground.support.claims import claims
+from reground.support.lexical import claims
 
 QUESTION = "When was the tower completed?"
 

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.evidence import Passage
-from reground.support.claims import Claim, claims
-from reground.support.lexical import Lexical, evidence
+from reground.support.lexical import Claim, Lexical, claims, evidence
 
 TOWER = Passage(
     id="tower", title="Eiffel Tower",

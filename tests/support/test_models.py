@@ -19,7 +19,7 @@ from reground.core.language import Message, Reply, Sampling, TokenLogprob
 from reground.core.run import Run
 from reground.core.trajectory import GenerateStep, ScoreStep
 from reground.models.scripted import ScriptedModel
-from reground.retrieval.rerank.judges import Judge
+from reground.retrieval.judges import Judge
 from reground.support.check import checked
 from tests.support.test_check import FOUND, answered
 
@@ -218,7 +218,7 @@ def test_a_model_of_entailment_gives_its_log_odds(tmp_path: Path) -> None:
     import torch
     from sentence_transformers import CrossEncoder
 
-    from reground.retrieval.rerank.judges import cross_encoder
+    from reground.retrieval.judges import cross_encoder
     from tests.training.tiny_encoder import small_encoder
 
     base = small_encoder(tmp_path / "base")

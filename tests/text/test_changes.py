@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from reground.text.changes import changes
+from reground.text.alignment import changes
 
 
 def after(found: list[tuple[str, str, str]]) -> str:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.text.likely import likely_language
+from reground.text.sentences import likely_language
 
 TEXTS = {
     "cs": "Praha je hlavní město, které se nachází na řece Vltavě.",

@@ -13,7 +13,7 @@ from reground.core.journal import MemoryJournal
 from reground.core.run import Run
 from reground.core.trajectory import RetrieveStep
 from reground.methods.shared.evidence import Evidence
-from reground.retrieval.rerank.reranked import Reranked
+from reground.retrieval.rerank import Reranked
 from reground.web.blocking import Blocklist
 from reground.web.fetching import Fetcher, Politeness
 from reground.web.results import WebResult

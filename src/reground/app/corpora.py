@@ -18,9 +18,8 @@ from reground.core.paths import expanded, indexes_dir
 if TYPE_CHECKING:
     from reground.app.options_documents import Reranking
     from reground.core.evidence import Retriever
-    from reground.retrieval.presets import Preset
-    from reground.retrieval.retriever import IndexRetriever
-    from reground.retrieval.settings import IndexReport, IndexSettings, Progress
+    from reground.retrieval.index import IndexRetriever
+    from reground.retrieval.settings import IndexReport, IndexSettings, Preset, Progress
 
 T = TypeVar("T")
 
@@ -118,7 +117,7 @@ def reranked(retriever: Retriever, order: Reranking, *, closes: bool = True, usu
 
 
 def _by_words(retriever: Retriever) -> bool:
-    from reground.retrieval.retriever import IndexRetriever
+    from reground.retrieval.index import IndexRetriever
 
     return isinstance(retriever, IndexRetriever) and retriever.manifest.settings["kind"] == "bm25"
 
@@ -207,7 +206,7 @@ def _suiting(index: IndexRetriever, place: Path, language: str | None, retrieval
 
 def is_index(corpus: Path) -> bool:
     """Whether a corpus is an index, and not documents."""
-    from reground.retrieval.folder import holds_index
+    from reground.retrieval.storage import holds_index
 
     return holds_index(expanded(corpus))
 
@@ -224,14 +223,14 @@ def default_settings(retrieval: str | None = None) -> IndexSettings:
 
 def _preset(name: str) -> Preset:
     """A preset whose extra is there. Raises ConfigurationError, MissingExtra."""
-    from reground.retrieval.presets import preset
+    from reground.retrieval.settings import preset
 
     return preset(name)
 
 
 def cached_index_path(corpus: Path, settings: IndexSettings) -> Path:
     """The folder of a corpus's cached index: one per path and settings."""
-    from reground.retrieval.survey import written
+    from reground.retrieval.scan import written
 
     path = Path(written(corpus.resolve()))  # the writers of an index take only names in Unicode
     key = hashlib.sha256(f"{path}\n{settings!r}".encode()).hexdigest()[:12]

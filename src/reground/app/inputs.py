@@ -143,8 +143,8 @@ def _path(each: object) -> Path | None:
 
 
 def _documents(path: Path) -> Iterator[dict[str, str | None]]:
-    from reground.retrieval.readers import read_documents
-    from reground.retrieval.survey import find_files
+    from reground.retrieval.documents import read_documents
+    from reground.retrieval.scan import find_files
 
     for file in find_files(path):
         for document in read_documents(file):

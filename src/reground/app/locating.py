@@ -8,9 +8,15 @@ from pathlib import Path
 
 from reground.core.answers import Answer, Citation
 from reground.retrieval.encodings import Unreadable, decode
-from reground.retrieval.kinds import CODE_NAMES, HTML_SUFFIXES, MARKDOWN_SUFFIXES, PDF_SUFFIXES, PLAIN_SUFFIXES
+from reground.retrieval.filetypes import (
+    CODE_NAMES,
+    HTML_SUFFIXES,
+    MARKDOWN_SUFFIXES,
+    PDF_SUFFIXES,
+    PLAIN_SUFFIXES,
+    known_as,
+)
 from reground.retrieval.reading.pdf import pdf_pages
-from reground.retrieval.sniffing import known_as
 
 _LARGEST = 8 << 20
 """Bytes of a file that is searched for a quote."""
@@ -103,7 +109,7 @@ def _in_pages(pages: list[str]) -> Find:
 
 
 def _in_lines(text: str, *, markdown: bool) -> Find:
-    from reground.retrieval.reading.markdown import front_matter, trail
+    from reground.retrieval.reading.text import front_matter, trail
 
     behind = front_matter(text)[1] if markdown else 0  # no passage holds the front matter
 
@@ -117,7 +123,7 @@ def _in_lines(text: str, *, markdown: bool) -> Find:
 
 
 def _in_html(source: str) -> Find:
-    from reground.retrieval.reading.html import outline, parsed
+    from reground.retrieval.reading.web import outline, parsed
 
     page = parsed(source)
     if page is None:

@@ -130,7 +130,7 @@ def open_check(spec: str, threshold: float | None, model: LanguageModel | None, 
 
 def _judge(kind: str, place: str, threshold: float | None) -> Judged:
     from reground.critics._scorers import SCALE
-    from reground.retrieval.rerank import judges
+    from reground.retrieval import judges
 
     judge = judges.critic(place) if kind == "critic" else judges.cross_encoder(place, _WINDOW, entailment=True)
     reading = _cosines(threshold) if judge.cosines else _odds(threshold)
@@ -149,7 +149,7 @@ def _odds(threshold: float | None) -> Reading:
 class Judged:
     """A reranker: how well a sentence answers the claim as a query. unit: what its scores are divided by."""
 
-    judge: Any  # a retrieval.rerank.judges.Judge, which is imported when it is used
+    judge: Any  # a retrieval.judges.Judge, which is imported when it is used
     reading: Reading
     unit: float = 1.0
 

@@ -18,12 +18,11 @@ from reground.core.evidence import Passage
 from reground.core.journal import fingerprint
 from reground.core.language import Text, Value
 from reground.retrieval.build import passages_of
+from reground.retrieval.documents import read_documents
 from reground.retrieval.encodings import Unreadable
-from reground.retrieval.pages import document_ids
-from reground.retrieval.readers import read_documents
-from reground.retrieval.survey import find_files
-from reground.retrieval.titles import normal, normal_title
-from reground.text.names import names_in
+from reground.retrieval.passages import document_ids, normal, normal_title
+from reground.retrieval.scan import find_files
+from reground.text.sentences import names_in
 
 MOST_PASSAGES = 5_000
 """Passages that are compared; of more, this many are drawn."""

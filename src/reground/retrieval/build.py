@@ -12,14 +12,13 @@ from typing import NamedTuple, Protocol
 from reground.core.errors import DataError
 from reground.core.evidence import Passage
 from reground.retrieval.chunking import chunk
-from reground.retrieval.documents import Document, SourceFile
+from reground.retrieval.documents import Document, SourceFile, format_of, read_documents, read_file
 from reground.retrieval.encodings import Unreadable
-from reground.retrieval.kinds import CODE_SUFFIXES
-from reground.retrieval.ledger import FileEntry, Ledger
-from reground.retrieval.readers import read_documents, read_file, version
+from reground.retrieval.filetypes import CODE_SUFFIXES
 from reground.retrieval.reading import ocr
 from reground.retrieval.reading.result import Circumstances
 from reground.retrieval.settings import Dropped, IndexSettings, Progress
+from reground.retrieval.storage import FileEntry, Ledger
 
 _LISTED = 1000  # duplicates and dropped passages that a report names
 _RACY_NS = 2_000_000_000  # a file changed this shortly before it was read may change again under the same time stamp
@@ -215,7 +214,7 @@ class Build:
             FileEntry(
                 id=number, name=file.name, size=file.size, mtime_ns=file.mtime_ns,
                 seen_ns=0 if read.is_passing else seen, digest=read.digest, skipped=read.skipped, kind=read.kind,
-                partly=read.partly, shadowed=self._shadowed, guessed=read.guessed, reader=version(file.typed),
+                partly=read.partly, shadowed=self._shadowed, guessed=read.guessed, reader=format_of(file.typed).version,
             )
         )  # fmt: skip
 
@@ -360,7 +359,7 @@ def _kind(error: Exception) -> str:
 
 def _reads_better(file: SourceFile, entry: FileEntry) -> bool:
     """Whether the same file may give another text by now."""
-    return entry.reader != version(file.typed) or ocr.could_read(entry.skipped or entry.partly)
+    return entry.reader != format_of(file.typed).version or ocr.could_read(entry.skipped or entry.partly)
 
 
 def _reason(error: Exception) -> str:

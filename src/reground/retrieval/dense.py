@@ -16,7 +16,7 @@ from typing import Any
 from reground.core.errors import IndexRefused, MissingExtra, ModelError, RetrievalError
 from reground.core.evidence import Passage
 from reground.retrieval.embedders import Embedder
-from reground.retrieval.passage_text import passage_text
+from reground.retrieval.passages import passage_text
 
 _TABLE = "passages"
 _COLUMNS = ["id", "title", "text", "url"]

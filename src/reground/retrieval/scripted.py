@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 
 from reground.core.evidence import Passage
-from reground.retrieval.pages import document_ids, whole
+from reground.retrieval.passages import document_ids, whole
 
 
 class ScriptedRetriever:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Literal, get_args
 
 from pydantic import JsonValue
 
-from reground.core.errors import ConfigurationError
+from reground.core.errors import ConfigurationError, MissingExtra, did_you_mean
 from reground.core.language import Value
 from reground.text.languages import VERSION, language_code
 
@@ -148,3 +149,46 @@ class IndexReport(Value):
     notes: tuple[str, ...] = ()
     seconds: float = 0.0
     memory: int = 0
+
+
+_EMBEDDER = "onnx/minilm"
+_NEEDED = ("lancedb", "onnxruntime", "tokenizers")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Preset:
+    """What a name stands for. The length of passages, in tokens, is for commands that index documents themselves."""
+
+    kind: Kind
+    embedder: str | None = None
+    rerank: str | None = None
+    chunk_tokens: int = 400
+    overlap: int = 50
+
+    def settings(self) -> IndexSettings:
+        """How documents are indexed."""
+        return replace(
+            IndexSettings(),
+            kind=self.kind,
+            embedder=self.embedder,
+            chunk_tokens=self.chunk_tokens,
+            overlap=self.overlap,
+        )
+
+
+_VECTORS = Preset(kind="hybrid", embedder=_EMBEDDER, chunk_tokens=200, overlap=25)  # the embedder reads 256 tokens
+PRESETS: dict[str, Preset] = {
+    "bm25": Preset(kind="bm25"),
+    "hybrid": _VECTORS,
+    "best": replace(_VECTORS, rerank="links"),
+}
+
+
+def preset(name: str) -> Preset:
+    """The preset of a name. Raises ConfigurationError for an unknown one, MissingExtra where it lacks a library."""
+    found = PRESETS.get(name)
+    if found is None:
+        raise ConfigurationError(f"no retrieval is called {name!r}; {did_you_mean(name, PRESETS)}")
+    if found.embedder == _EMBEDDER and not all(map(find_spec, _NEEDED)):
+        raise MissingExtra(f"--retrieval {name}", "hybrid")
+    return found

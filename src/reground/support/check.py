@@ -12,8 +12,7 @@ from reground.core.errors import BudgetExceeded
 from reground.core.evidence import Passage
 from reground.core.run import Run
 from reground.core.trajectory import UNCHECKED, RetrieveStep, Step
-from reground.support.claims import Claim, claims
-from reground.support.lexical import Evidence, Lexical, evidence
+from reground.support.lexical import Claim, Evidence, Lexical, claims, evidence
 
 SUPPORTED = 0.5
 """The score from which on a claim counts as supported."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from difflib import SequenceMatcher
 from functools import lru_cache
 
-from reground.text.bm25 import terms
-from reground.text.function_words import FUNCTION_WORDS
+from reground.text.excerpts import FUNCTION_WORDS, terms
 
 ALIKE = 0.35
 """The share of words from which on a text counts as a revision of another."""
@@ -89,3 +89,30 @@ def with_lost_steps(before: Sequence[str], after: Sequence[str], *, first: int) 
 
 def _holds(more: Counter[str], words: Counter[str]) -> bool:
     return (words & more).total() >= ALIKE * words.total()
+
+
+_WORDS = re.compile(r"\s*\S+|\s+")
+_FEW = 3
+"""Words between two changes from which on they are shown as unchanged."""
+_MOST = 20_000_000
+"""Pairs of words that are compared; the time grows with their number in the worst case."""
+
+
+def changes(before: str, after: str) -> Iterator[tuple[str, str, str]]:
+    """What was taken out, what was put in, and what stays after it. Few words between two changes count as changed.
+
+    Together, what was put in and what stays are the text after. Very long texts are not compared: all is changed.
+    """
+    old, new = _WORDS.findall(before), _WORDS.findall(after)
+    if len(old) * len(new) > _MOST:
+        yield before, after, ""
+        return
+    blocks = SequenceMatcher(None, old, new, autojunk=False).get_matching_blocks()
+    ends = {(0, 0), (len(old), len(new))}
+    a = b = 0
+    for block in blocks:
+        edge = (block.a, block.b) in ends or (block.a + block.size, block.b + block.size) in ends
+        if block.size >= _FEW or edge:
+            kept = "".join(new[block.b : block.b + block.size])
+            yield "".join(old[a : block.a]), "".join(new[b : block.b]), kept
+            a, b = block.a + block.size, block.b + block.size

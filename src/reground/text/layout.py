@@ -9,8 +9,7 @@ from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
 
 from reground.core.code_blocks import code_blocks
-from reground.text.bm25 import terms
-from reground.text.function_words import FUNCTION_WORDS
+from reground.text.excerpts import FUNCTION_WORDS, terms
 from reground.text.sentences import sentences
 
 _FENCE = re.compile(r"\A\s*+(```|~~~)\s*+(\S*)")

@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterator
 from itertools import pairwise, repeat
 
 from reground.core.code_blocks import without_fences
-from reground.text.bm25 import first_words
-from reground.text.function_words import FUNCTION_WORDS
+from reground.text.excerpts import FUNCTION_WORDS, first_words
 
 LONGEST = 64
 """Maximum words of a query; the rest is dropped. Longer text is not a query, and search engines read no more."""

@@ -8,12 +8,55 @@ write: the number of a list item belongs to the sentence after it, and no senten
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
 from itertools import accumulate, pairwise
 
 from sentencex import segment
 
-from reground.text.likely import ENGLISH, likely_language
+ENGLISH = "en"
+
+_LOOKED_AT = 4000  # characters
+_FEWEST = 2  # words: one may stand in a name
+_LETTERS = (("uk", re.compile(r"[іїєґ]")), ("ru", re.compile(r"[а-яё]")), ("el", re.compile(r"[α-ω]")))
+_WORDS = {
+    ENGLISH: "the of and to is was that for it with by this are were which from as on at be his an has in a he she had "
+    "not who but born do i you we they will can if or no",
+    "cs": "je se na že jsou byl byla jako nebo také podle kde své který která ve ze do od po pro",
+    "da": "og er af til på det den som ikke med var blev også efter han i en et ved har",
+    "de": "der und ist das nicht ein eine von mit den dem des zu auf für wurde auch als im am bei sich er es die in",
+    "es": "el los las del y en que una por con es fue como su para se más pero nació de la un",
+    "fi": "ja on ei se että oli ovat joka myös mutta kuin hän vuonna kun syntyi",
+    "fr": "le les des est et une dans que pour du il elle qui sur au par a été aux de la un en à",
+    "hu": "az és hogy nem egy volt is meg ez a",
+    "it": "il di che è della del una con gli per sono nel al da dei anche si la un nella",
+    "nl": "het een van de en dat niet voor met zijn werd ook op bij naar door is in",
+    "no": "og er av til på det den som ikke med var ble også etter han i en et ved har",
+    "pl": "w i na z że jest się do nie to był była przez oraz od jako po ze",
+    "pt": "o os do da em que uma não para é foi dos das ao mais por na no de a um",
+    "ro": "și este în care din pe cu la nu fost sau al ale lui de un o",
+    "sv": "och att det som är på för av inte med var den till har från en ett i",
+    "tr": "ve bir bu için ile de da olarak olan çok daha gibi",
+}
+"""Short words that most sentences of a language have."""
+_LANGUAGES: dict[str, list[str]] = {}
+for _code, _words in _WORDS.items():
+    for _word in set(_words.split()):
+        _LANGUAGES.setdefault(_word, []).append(_code)
+_WORD = re.compile(r"[^\W\d_]+")
+
+
+def likely_language(text: str) -> str:
+    """The ISO 639-1 code, "en" where nothing tells. Only the beginning of the text is looked at."""
+    start = text[:_LOOKED_AT].lower()
+    if not start.isascii():
+        letters = {code: len(letter.findall(start)) for code, letter in _LETTERS}
+        if max(letters["ru"], letters["el"]) > sum(map(len, re.findall(r"[a-z]+", start))):
+            return "el" if letters["el"] > letters["ru"] else "uk" if letters["uk"] else "ru"
+    votes = Counter(code for word in _WORD.findall(start) for code in _LANGUAGES.get(word, ()))
+    best, count = max(votes.items(), key=lambda item: (item[1], item[0] == ENGLISH), default=(ENGLISH, 0))
+    return best if count >= max(_FEWEST, votes[ENGLISH] + 1) else ENGLISH
+
 
 _LINE = re.compile(r"([^\n]*)(?:\n\s*|\Z)")
 _LABEL = re.compile(r"\W{0,9}(?:(?:step|thought)\s?)?\d{1,3}[.)]\W{0,9}", re.IGNORECASE)
@@ -58,3 +101,35 @@ def _closes(text: str, start: int, end: int) -> bool:
     if end == len(text) or (text[end - 1] in ".!?" and not text[end].isspace()):
         return False
     return not (text[start:end].isspace() or _LABEL.fullmatch(text, start, min(end, start + 40)))
+
+
+_CAPITALISED = r"[^\W\d_a-z][\w'’.&-]*"
+_LINK = r"(?:of|the|de|del|della|la|le|du|des|van|von|der|den|di|da|al|el|bin)"
+_NAME = re.compile(rf"{_WORD}(?:(?:\s{_LINK}){{0,2}}\s(?:{_WORD}|\d+))*")
+_OWNER = re.compile(r"['’]s\b")
+_LOWER = re.compile(r"\b[a-z][\w'’-]*")
+_MOST = 64
+"""Names that are told; a grammar of more is slow to decode by."""
+_LONGEST = 8
+"""Words of a name; more are a heading or a list."""
+
+
+def names_in(texts: Iterable[str], *, without: Iterable[str] = ()) -> list[str]:
+    """The names in texts, in the order in which they stand, each once.
+
+    A first word that the texts also write in small letters, such as "The" or "During", is no part of a name.
+    without: names that are not wanted, such as titles that were read.
+    """
+    read = list(texts)
+    common = {word for text in read for word in _LOWER.findall(text)}
+    left_out = {" ".join(each.split()).casefold() for each in without}
+    found: dict[str, str] = {}
+    for sentence in (each for text in read for each in sentences(text)):
+        for match in _NAME.finditer(sentence):
+            words = _OWNER.sub("", match.group().rstrip(".'’&-")).split()
+            while words and (words[0].casefold() in common or not words[0][0].isupper()):
+                del words[0]
+            name = " ".join(words)
+            if len(name) > 2 and len(words) <= _LONGEST and name.casefold() not in left_out:
+                found.setdefault(name.casefold(), name)
+    return list(found.values())[:_MOST]

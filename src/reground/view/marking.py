@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import pairwise
 
-from reground.text.function_words import FUNCTION_WORDS
+from reground.text.excerpts import FUNCTION_WORDS
 from reground.text.languages import analyzer, segmenter
 
 QUERY, SUPPORT = "q", "s"

@@ -19,7 +19,7 @@ from reground.core.evidence import Found, Passage, Skipped
 from reground.core.files import read_lines, replace_lines, with_sum, without_sum
 from reground.core.language import Text, Value
 from reground.core.trajectory import RetrieveStep, Trajectory
-from reground.text.bm25 import bm25, terms
+from reground.text.excerpts import bm25, terms
 from reground.web.retriever import PRIVATE
 
 VERSION = 1

@@ -58,7 +58,7 @@ def _read(page: Fetched, around: Circumstances) -> Read:
         return read_pdf(page.content, around)
     content = _in_utf8(page)
     if "html" in kind:
-        from reground.retrieval.reading.html import read_html
+        from reground.retrieval.reading.web import read_html
 
         return read_html(shown(content), around)
     return Read("", *decode(content, markup="xml" in kind))
@@ -88,7 +88,7 @@ def shown(content: bytes) -> bytes:
     """
     from lxml import etree
 
-    from reground.retrieval.reading.html import parsed
+    from reground.retrieval.reading.web import parsed
 
     root = parsed(decode(content, markup=True).text)
     if root is None:

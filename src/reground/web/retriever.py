@@ -19,7 +19,7 @@ from yarl import URL
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Found, Passage, Skipped
 from reground.retrieval.chunking import chunk
-from reground.text.bm25 import cut
+from reground.text.excerpts import cut
 from reground.web.blocking import Blocklist
 from reground.web.fetching import Blocked, Fetcher, NotFetched
 from reground.web.reading import read_page

@@ -15,9 +15,8 @@ from reground.evaluation.metrics.ranking import recall
 from reground.evaluation.tasks import load_task
 from reground.evaluation.tasks.qa import evidence_of
 from reground.retrieval.index import build_index, open_index
-from reground.retrieval.pages import document_ids
-from reground.retrieval.rerank import rerank
-from reground.retrieval.rerank.links import FEATURES, Linked, Weights, read_weights
+from reground.retrieval.passages import document_ids
+from reground.retrieval.rerank import FEATURES, Linked, Weights, read_weights, rerank
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.data import need_data
 

@@ -13,9 +13,8 @@ from aiohttp import web
 
 from reground.core.errors import AuthenticationError, ConfigurationError, RetrievalError
 from reground.core.evidence import Pages, Passage
-from reground.retrieval.rerank import rerank
-from reground.retrieval.rerank.judges import critic
-from reground.retrieval.rerank.reranked import Reranked, RerankedPages
+from reground.retrieval.judges import critic
+from reground.retrieval.rerank import Reranked, RerankedPages, rerank
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.critics.test_trained import Reranking
 

@@ -29,7 +29,7 @@ from reground.core.trajectory import (
     Step,
     Trajectory,
 )
-from reground.text.changes import changes
+from reground.text.alignment import changes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

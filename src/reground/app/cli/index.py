@@ -66,7 +66,7 @@ def _settings(order: Index) -> tuple[IndexSettings, Path]:
         return settings, cached_index_path(expanded(order.source), settings)
     kind, embedder = order.kind, order.embedder
     if order.retrieval is not None:
-        from reground.retrieval.presets import preset
+        from reground.retrieval.settings import preset
 
         chosen = preset(order.retrieval)
         if kind not in ("bm25", chosen.kind):
@@ -85,7 +85,7 @@ def _settings(order: Index) -> tuple[IndexSettings, Path]:
 
 def _show_unread(console: Any, report: IndexReport, *, whole: bool) -> None:
     from reground.app.cli.display import plain
-    from reground.retrieval.unread import counted, line
+    from reground.retrieval.scan import counted, line
 
     if not whole:
         if said := line(report):

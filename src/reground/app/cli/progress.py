@@ -82,7 +82,7 @@ class AskProgress(LiveLine):
 
     def on_report(self, report: IndexReport) -> None:
         """Print what was not read and the notes of an indexing, even if no progress is shown."""
-        from reground.retrieval.unread import line
+        from reground.retrieval.scan import line
 
         if unread := line(report):
             self._console.print(plain(unread, "yellow"), soft_wrap=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from reground.core.errors import ConfigurationError
 from reground.core.language import LanguageModel, Message, Sampling
 from reground.core.run import Run
-from reground.text.bm25 import terms
+from reground.text.excerpts import terms
 
 TURNS = 8
 """The last turns before the question that are shown to the model."""

@@ -25,7 +25,7 @@ from reground.core.language import Message, storable_text
 from reground.core.run import Observer
 from reground.core.trajectory import RetrieveStep
 from reground.core.untrusted import neutralise
-from reground.text.bm25 import cut
+from reground.text.excerpts import cut
 
 LEAST, MOST = 300, 20_000
 """Tokens that a call may ask for as the bound of its result."""

@@ -26,8 +26,8 @@ from reground.methods.grounded.reading import Reader, short
 from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import QUOTED, render, require
 from reground.methods.shared.revision import accepted, readable
-from reground.text.names import names_in
 from reground.text.queries import clean_query, says_something
+from reground.text.sentences import names_in
 
 _NAMES = 2
 """Names that a query holds at most, where they are chosen from those in the passages."""

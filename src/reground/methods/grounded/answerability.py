@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from reground.text.bm25 import terms
-from reground.text.function_words import FUNCTION_WORDS
+from reground.text.excerpts import FUNCTION_WORDS, terms
 
 FEWEST, MOST = 0.15, 0.25
 """How much passages may lack to be taken to answer, and from where on they are not; docs/reproduction/reader.md has the

@@ -24,7 +24,7 @@ from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.demonstrations import general, worked
 from reground.methods.shared.evidence import Evidence, find
 from reground.methods.shared.prompts import QUOTED, ending, render, require, require_choices
-from reground.text.bm25 import count_words, cut, first_words
+from reground.text.excerpts import count_words, cut, first_words
 from reground.text.queries import parse_queries, says_something
 
 _ONE_PASSAGE = "passage " * 60

@@ -11,8 +11,8 @@ from reground.core.language import Reply
 from reground.core.run import Run
 from reground.methods.shared.steps import join_steps, split_answer, split_steps, squeezed
 from reground.text.alignment import ALIKE, content, similarity, with_lost_steps
-from reground.text.bm25 import terms
 from reground.text.echoes import unlooped, without_echo
+from reground.text.excerpts import terms
 from reground.text.layout import TEXT_WORDS, is_code, names_itself
 
 _UNCHANGED = re.compile(

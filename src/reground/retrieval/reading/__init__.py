@@ -1,1 +1,1 @@
-"""One file a format: how the text of a file is found. `reground.retrieval.readers` chooses among them."""
+"""One file a format: how the text of a file is found. `reground.retrieval.documents` chooses among them."""

@@ -16,8 +16,8 @@ from typing import IO, Any, NamedTuple
 
 from reground.core.language import storable_text
 from reground.retrieval.encodings import Unreadable, decode, text_encoding
-from reground.retrieval.reading.html import plain
 from reground.retrieval.reading.result import Circumstances, Read
+from reground.retrieval.reading.web import plain
 
 LARGEST_MESSAGE = 16 << 20
 _MOST_PARTS = 20_000

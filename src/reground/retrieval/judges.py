@@ -23,7 +23,7 @@ from reground.core.untrusted import clip
 from reground.critics._scorers import Item, Queue, Scorer, require
 from reground.critics._served import ServedCritic
 from reground.critics._texts import head
-from reground.retrieval.passage_text import passage_text
+from reground.retrieval.passages import passage_text
 
 WINDOW = 128
 """Tokens of a query and a passage that a cross-encoder reads: its time grows with them."""

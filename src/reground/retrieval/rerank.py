@@ -1,5 +1,8 @@
-"""Reranking by what titles say: questions of several steps name one document, and that one names the next.
+"""Reranking: the first passages of a search, put into a better order by something that looks closer.
 
+`critic:FOLDER`, `cross-encoder:NAME` and `llama-server:URL` read question and passage together (`judges.py`).
+
+`links` and `links:FOLDER` go by titles: a question of several steps names one document, and that one names the next.
 The two best documents of the first search are searched with in turn, which finds documents that share no word with the
 question. All that was found is then ordered by a weighted sum of a few features: the score and the rank of the first
 search, whether the passage's title stands in the question, and whether it stands in one of the two best documents.
@@ -13,17 +16,109 @@ import json
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, Protocol
 
 from pydantic import ValidationError
 
-from reground.core.errors import ConfigurationError, DataError
-from reground.core.evidence import Pages, Passage, Retriever
+from reground.core.critic import comparable
+from reground.core.errors import (
+    AuthenticationError,
+    ConfigurationError,
+    DataError,
+    ModelError,
+    RetrievalError,
+    did_you_mean,
+)
+from reground.core.evidence import Found, Pages, Passage, Retriever
 from reground.core.journal import fingerprint
 from reground.core.language import Number, Value
 from reground.core.paths import expanded
-from reground.retrieval.pages import document_ids
-from reground.retrieval.titles import normal, normal_title
+from reground.retrieval.passages import document_ids, normal, normal_title, reciprocal_rank_fusion
+
+
+class Reranker(Protocol):
+    """Judges how well passages answer a query. Raises ModelError, and what else ends a run."""
+
+    @property
+    def name(self) -> str:
+        """What judges, with a fingerprint of its weights where they are known."""
+        ...
+
+    async def scores(self, query: str, passages: Sequence[Passage], /) -> Sequence[float]:
+        """One score a passage, higher is better."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        ...
+
+
+class Reranked:
+    """The first `depth` passages of a retriever in a better order; what follows them stays behind.
+
+    by: `score` orders by the reranker alone, `fused` by reciprocal rank over both orders, which forgives a reranker
+    that errs where the first search does not.
+    """
+
+    def __init__(
+        self,
+        retriever: Retriever,
+        reranker: Reranker,
+        *,
+        depth: int,
+        by: Literal["fused", "score"] = "fused",
+        closes: bool = True,
+    ) -> None:
+        if depth < 1:
+            raise ConfigurationError(f"a reranker needs at least one passage, not {depth}")
+        self.name = f"{retriever.name} > {reranker.name} {by} {depth}"
+        self.language: str | None = getattr(retriever, "language", None)
+        self._first = retriever
+        self._reranker = reranker
+        self._depth = depth
+        self._by = by
+        self._closes = closes
+
+    async def retrieve(self, query: str, /, *, k: int) -> Sequence[Passage]:
+        """The `k` best passages; their scores are those that order them. Raises RetrievalError."""
+        first = await self._first.retrieve(query, k=max(k, self._depth))
+        found = list(first)
+        if k < 1 or not query.strip():
+            return found[: max(k, 0)]
+        head, rest = found[: self._depth], found[self._depth :]
+        return Found.like(first, (await self._ordered(query, head) + rest)[:k])
+
+    async def aclose(self) -> None:
+        """Close connections."""
+        await self._reranker.aclose()
+        aclose = getattr(self._first, "aclose", None)
+        if self._closes and aclose is not None:
+            await aclose()
+
+    async def _ordered(self, query: str, head: list[Passage]) -> list[Passage]:
+        if not head:
+            return []
+        try:
+            scores = [comparable(score) for score in await self._reranker.scores(query, head)]
+        except AuthenticationError:
+            raise  # a method may go on without passages after a failed retrieval, but here it would for every question
+        except ModelError as error:
+            raise RetrievalError(f"the passages could not be reranked: {error}") from error
+        places = sorted(range(len(head)), key=lambda place: (-scores[place], place))
+        ranked = [(place, scores[place]) for place in places]
+        if self._by == "fused":
+            ranked = reciprocal_rank_fusion([places, range(len(head))])
+        return [head[place].model_copy(update={"score": score}) for place, score in ranked]
+
+
+class RerankedPages(Reranked):
+    """One that also opens pages."""
+
+    async def page(self, passage_id: str, /) -> Passage | None:
+        """The page of the retriever below. Raises RetrievalError."""
+        assert isinstance(self._first, Pages)
+        return await self._first.page(passage_id)
+
 
 FILE = "links.json"
 FEATURES = ("score", "rank", "named", "linked")
@@ -171,3 +266,60 @@ def _features(
             )
         )
     return rows
+
+
+LINKS_DEPTH, JUDGED_DEPTH = 30, 20
+"""First passages that are looked at: links cost nothing, but a model reads each of the others."""
+By = Literal["fused", "score"]
+
+
+def rerank(
+    retriever: Retriever,
+    spec: str,
+    *,
+    depth: int | None = None,
+    tokens: int | None = None,
+    by: By = "fused",
+    closes: bool = True,
+) -> Retriever:
+    """A retriever that reranks the first `depth` passages of another one; it opens pages where that one does.
+
+    tokens: how much of a query and a passage a cross-encoder reads. by: the order by the scores alone, or fused with
+    the first ranking. closes: whether closing it closes the other one.
+    Raises ConfigurationError for an unknown kind of reranker, or one that is not there.
+    """
+    kind, place = known(spec)
+    if kind == "links":
+        return linked(retriever, place, depth=LINKS_DEPTH if depth is None else depth, closes=closes)
+    made = RerankedPages if isinstance(retriever, Pages) else Reranked
+    judge = _judge(kind, place, tokens)
+    return made(retriever, judge, depth=JUDGED_DEPTH if depth is None else depth, by=by, closes=closes)
+
+
+def known(spec: str) -> tuple[str, str]:
+    """The kind of a reranker, and what to rerank with. Raises ConfigurationError for an unknown kind."""
+    kind, _, place = spec.partition(":")
+    if kind != "links" and kind not in _EXAMPLES:
+        write = "Write links, critic:FOLDER, cross-encoder:NAME or llama-server:URL"
+        near = did_you_mean(kind, [*_EXAMPLES, "links"], write)
+        raise ConfigurationError(f"no reranker is called {kind!r}; {near}")
+    if kind in _EXAMPLES and not place:
+        raise ConfigurationError(f"the reranker {kind} needs what to rerank with: {_EXAMPLES[kind]}")
+    return kind, place
+
+
+_EXAMPLES = {
+    "critic": "critic:FOLDER, as reground train critics writes it",
+    "cross-encoder": "cross-encoder:cross-encoder/ms-marco-MiniLM-L6-v2, or a folder",
+    "llama-server": "llama-server:http://localhost:8080",
+}
+
+
+def _judge(kind: str, place: str, tokens: int | None) -> Reranker:
+    from reground.retrieval.judges import WINDOW, critic, cross_encoder, server
+
+    if kind == "critic":
+        return critic(place)
+    if kind == "cross-encoder":
+        return cross_encoder(place, WINDOW if tokens is None else tokens)
+    return server(place)

@@ -1,7 +1,13 @@
-"""What a file is by its name: which suffixes are read, as what, and why the others are not."""
+"""What a file is: by its name, and where that does not say, by its beginning.
+
+Mail programs store messages under names without a suffix: the messages of a Maildir, the numbers of MH, the mailboxes
+of Thunderbird and of a mail server's spool.
+"""
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -34,6 +40,8 @@ CODE_SUFFIXES = _suffixes(
     "vhdl asm s f f90 f95 pas ada sol sql sh bash zsh fish ps1 bat cmd tcl awk el lisp scm rkt css scss sass less "
     "xml xsl xsd yaml yml toml ini cfg conf properties proto graphql thrift tf hcl nix cmake mk dockerfile"
 )
+MARKUP_SUFFIXES = (".xml", ".xsl", ".xsd")
+"""Source code that declares its encoding."""
 CODE_NAMES = frozenset(
     _words(
         "readme license licence copying notice authors contributors changelog changes news todo install makefile "
@@ -118,3 +126,42 @@ def largest(name: str) -> int | None:
         return None
     dot = name.rfind(".")
     return _LARGEST_OF.get(name[dot:] if dot >= 0 else "", _LARGEST)
+
+
+_BEGINNING = 32 << 10
+"""Bytes that are looked at. Servers on the way put up to some ten kilobytes of headers before a message's own."""
+_HEADER = re.compile(rb"([!-9;-~]{1,80}):")
+_DATED = {b"date", b"message-id", b"received"}
+
+
+def known_as(name: str, path: Path) -> str:
+    """The suffix that a file ought to have: ".eml" for a message, ".mbox" for a mailbox; "" where its own says it, for
+    any other file, and for one that cannot be opened."""
+    if is_read(name) or why_unread(name).kind != "other":
+        return ""
+    try:
+        if not path.is_file():  # to open a pipe would wait for somebody who writes into it
+            return ""
+        with path.open("rb") as file:
+            beginning = file.read(_BEGINNING)
+    except OSError:
+        return ""
+    first, _, rest = beginning.partition(b"\n")
+    if first.startswith(b"From "):
+        return ".mbox" if _is_message(rest) else ""
+    return ".eml" if _is_message(beginning) else ""
+
+
+def _is_message(beginning: bytes) -> bool:
+    """Whether a text begins with the headers of a message: who wrote it, and when or under which id it came."""
+    names: set[bytes] = set()
+    *lines, _ = beginning.split(b"\n")
+    for line in lines:
+        if not line.strip():
+            break
+        header = _HEADER.match(line)
+        if header:
+            names.add(header[1].lower())
+        elif not (names and line[:1] in b" \t"):
+            return False
+    return b"from" in names and not names.isdisjoint(_DATED)

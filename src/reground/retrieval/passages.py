@@ -1,0 +1,96 @@
+"""What is done with passages: the text that models read, pages out of pieces, titles in texts, rankings joined.
+
+A document that was cut has passages `id#1`, `id#2` and so on, in its order.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Hashable, Iterable, Sequence
+from itertools import pairwise
+from typing import TypeVar
+
+from reground.core.evidence import Passage
+
+
+def passage_text(passage: Passage) -> str:
+    """The title on a line of its own, then the text."""
+    return f"{passage.title}\n{passage.text}".strip()
+
+
+MOST = 50
+"""Pieces of a page. Of a longer document those nearest to the passage are taken: some 20,000 tokens by default."""
+
+_NUMBER = re.compile(r"#(\d+)$")
+
+
+def document_ids(passage_id: str) -> list[str]:
+    """The ids of the documents that may hold a passage: its own id, and its id without the piece's number."""
+    return list(dict.fromkeys([passage_id, _NUMBER.sub("", passage_id)]))
+
+
+def whole(pieces: Sequence[Passage], document: str, *, around: str, overlapping: bool) -> Passage:
+    """A document's pieces, in any order, as one passage under the document's id.
+
+    around: the passage that the kept part of a long document lies around, by its id. overlapping: whether a piece
+    begins with the end of the one before.
+    """
+    ordered = sorted(pieces, key=lambda piece: _number(piece.id))
+    place = next((i for i, piece in enumerate(ordered) if piece.id == around), 0)
+    first = max(0, min(place - MOST // 2, len(ordered) - MOST))
+    kept = ordered[first : first + MOST]
+    text = kept[0].text
+    for before, piece in pairwise(kept):
+        follows = overlapping and _number(piece.id) == _number(before.id) + 1
+        shared = _shared(before.text, piece.text) if follows else 0
+        text += piece.text[shared:] if shared else f"\n{piece.text}"
+    return kept[0].model_copy(update={"id": document, "text": text, "score": 0.0})
+
+
+def _number(passage_id: str) -> int:
+    found = _NUMBER.search(passage_id)
+    return int(found[1]) if found else 0
+
+
+def _shared(before: str, after: str) -> int:
+    """The length of the longest end of one text that the other begins with."""
+    sizes = range(min(len(before), len(after)), 0, -1)
+    return next((size for size in sizes if before.endswith(after[:size])), 0)
+
+
+_SHORTEST = 3
+"""Characters of a title that is looked for; shorter ones stand everywhere."""
+
+_WORD = re.compile(r"\w+")
+_BRACKETS = re.compile(r"\([^()]*\)\Z")
+
+
+def normal(text: str) -> str:
+    """Words in lower case between single spaces, so that a title is found only as whole words."""
+    return f" {' '.join(_WORD.findall(text.lower()))} "
+
+
+def normal_title(passage: Passage) -> str:
+    """The title as it would stand in a text: without what a bracket adds, as in "Mercury (planet)"; "" if too short."""
+    title = normal(_BRACKETS.sub("", html.unescape(passage.title).strip()))
+    return title if len(title.strip()) >= _SHORTEST else ""
+
+
+Item = TypeVar("Item", bound=Hashable)
+
+
+def reciprocal_rank_fusion(rankings: Iterable[Sequence[Item]], *, k: int = 60) -> list[tuple[Item, float]]:
+    """Join rankings by the sum of 1 / (k + rank) over them, ranks counted from 1 (Cormack, Clarke, Büttcher 2009).
+
+    Best first. Ties are ordered by the items' repr, so the order of the rankings makes no difference. An item counts
+    once in a ranking, at its best place. Scores lie above 0 and are at most the
+    number of rankings divided by k + 1.
+    """
+    terms: dict[Item, list[float]] = {}
+    for ranking in rankings:
+        for rank, item in enumerate(dict.fromkeys(ranking), start=1):
+            terms.setdefault(item, []).append(1 / (k + rank))
+    # Summed in one order, because floating-point sums depend on it.
+    scores = {item: sum(sorted(parts)) for item, parts in terms.items()}
+    return sorted(scores.items(), key=lambda pair: (-pair[1], repr(pair[0])))

@@ -1,0 +1,254 @@
+"""Files of plain text: as they are, Markdown, CSV and TSV, JSON and notebooks.
+
+Markdown has its title in the front matter or in the first heading. Each row of a table gets the names of its columns,
+JSON becomes lines of `key: value`, and notebooks are read without what their code printed.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator
+from io import StringIO
+from itertools import chain, islice
+from typing import Any
+
+from reground.retrieval.encodings import Unreadable, decode
+from reground.retrieval.reading.result import Circumstances, Read, Rows, Text
+
+_KEY = re.compile(r"""(?:[\w@$/.-]{1,100}|"[^"\n]{0,99}"|'[^'\n]{0,99}')\s*+:(?:\s|$)""")
+
+
+def read_plain(content: bytes, around: Circumstances) -> Read:
+    """A text as it is."""
+    return Read("", *decode(content))
+
+
+def read_markup(content: bytes, around: Circumstances) -> Read:
+    """XML as it is, in the encoding that it declares."""
+    return Read("", *decode(content, markup=True))
+
+
+def read_markdown(content: bytes, around: Circumstances) -> Read:
+    """The text without its front matter."""
+    text, guessed = decode(content)
+    title, start = front_matter(text)
+    text = text[start:]
+    return Read(title or first_heading(text), text, guessed)
+
+
+def front_matter(text: str) -> tuple[str, int]:
+    """The title that YAML front matter gives, and where the text behind it begins. Lines that do not begin with a key
+    are none: a text may begin with a rule, which looks the same."""
+    title, start, has_key = "", 0, False
+    for number, line in enumerate(_lines(text)):
+        start += len(line)
+        fence = line.rstrip() == "---"
+        if not number and not fence:
+            break
+        if number and fence:
+            return (title, start) if has_key else ("", 0)
+        if number and not has_key and line.strip() and not line.startswith("#"):
+            has_key = _KEY.match(line) is not None
+            if not has_key:
+                break
+        if line.startswith("title:") and not title:
+            title = line.removeprefix("title:").strip().strip("\"'")
+    return "", 0
+
+
+def first_heading(text: str) -> str:
+    """The first heading, `# so` or underlined with ===. A # in code is a comment."""
+    return next((said for _, _, said in _headings(text)), "")
+
+
+def trail(text: str, line: int) -> list[str]:
+    """The headings that a line of a file, counted from 1, stands under, outermost first."""
+    _, start = front_matter(text)
+    begins = 1 + text.count("\n", 0, start)
+    above: list[tuple[int, str]] = []
+    for number, level, said in _headings(text[start:]):
+        if begins + number > line:
+            break
+        above = [*((each, words) for each, words in above if each < level), (level, said)]
+    return [said for _, said in above]
+
+
+def _headings(text: str) -> Iterator[tuple[int, int, str]]:
+    """The line of each heading, from 0, its level and its words."""
+    before = code = ""
+    for number, line in enumerate(_lines(text)):
+        mark = line[:3]
+        if mark in ("```", "~~~") and code in ("", mark):
+            code = "" if code else mark
+            before = ""
+        elif not code:
+            underline = line.rstrip()
+            if before[:1].strip() and underline and not underline.strip("="):
+                yield number - 1, 1, before.strip()
+            elif heading := _heading(line):
+                yield number, len(line.lstrip(" ")) - len(line.lstrip(" ").lstrip("#")), heading
+            before = line
+
+
+def _heading(line: str) -> str:
+    """The text of a heading such as `## this`; "" where the line is none."""
+    hashes = line.lstrip(" ")
+    text = hashes.lstrip("#")
+    if len(line) - len(hashes) > 3 or not 1 <= len(hashes) - len(text) <= 6 or text[:1] not in (" ", "\t"):
+        return ""
+    text = text.strip()
+    open_ = text.rstrip("#")
+    return open_.rstrip() if open_[-1:] in (" ", "\t") else text
+
+
+def _lines(text: str) -> Iterator[str]:
+    """The lines with their ends. One at a time, because a title is near the top of a text that may be large."""
+    start = 0
+    while start < len(text):
+        end = text.find("\n", start) + 1 or len(text)
+        yield text[start:end]
+        start = end
+
+
+_DELIMITERS = ",;\t|"
+_NAMED = re.compile(r"sep=([,;\t|])\r?\n", re.IGNORECASE)
+"""The first line by which a file tells Excel its mark; it is no row."""
+_END = ["end", "end"]
+"""A row put behind the last one, which comes back as it is unless a quote is open."""
+_FIRST, _LINES = 100_000, 20
+"""Characters and lines among which the mark is looked for."""
+
+
+def read_delimited(content: bytes, around: Circumstances) -> Read:
+    """Rows as `column: value`. What is no table, by an open quote or a field without end, is read as plain text."""
+    text, guessed = decode(content)
+    rows, said = Rows(), Text()
+    try:
+        said.extend(rows.lines(_table_rows(text, around)))
+    except csv.Error:
+        return Read("", text, guessed)
+    return Read("", str(said), guessed, said.partly or rows.partly)
+
+
+def _table_rows(text: str, around: Circumstances) -> Iterator[list[str]]:
+    """The rows of a table. Raises csv.Error at the end for an open quote, which swallows the rows behind it."""
+    named = _NAMED.match(text)
+    delimiter = named[1] if named else _delimiter(text)
+    lines = StringIO(text[named.end() :] if named else text, newline="")
+    row: list[str] = []
+    for number, following in enumerate(csv.reader(chain(lines, [delimiter.join(_END)]), delimiter=delimiter)):
+        if number % 1000 == 0:
+            around.tick()
+        if number:
+            yield row
+        row = following
+    if row != _END:
+        raise csv.Error("open quote")
+
+
+def _delimiter(text: str) -> str:
+    """The mark that most of the first lines hold equally often, outside of quotes, and the more often the better.
+
+    One line alone may be a title, or hold names with commas.
+    """
+    outside = "".join(text[:_FIRST].split('"')[::2])
+    lines = [line for line in outside.splitlines() if line.strip()][:_LINES]
+
+    def agreement(mark: str) -> tuple[int, int]:
+        counts = Counter(number for line in lines if (number := line.count(mark)))
+        return max(((times, number) for number, times in counts.items()), default=(0, 0))
+
+    return max(_DELIMITERS, key=agreement)
+
+
+_DEEPEST = 8
+"""Levels of nesting that become lines of their own; what is deeper stays JSON."""
+_LONGEST_KEY = 200
+_CELLS = 20_000
+
+
+def read_json(content: bytes, around: Circumstances) -> Read:
+    """A .json file as `key: value` lines, a paragraph for each top-level item; what is not JSON as the text it is."""
+    text, guessed = decode(content)
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):  # with comments, many values in a row, nested without end
+        return Read("", text, guessed)
+    items = value if isinstance(value, list) else [{key: each} for key, each in _pairs(value)] or [value]
+    said = Text()
+    lines = ((line, place > 0) for item in items for place, line in enumerate(_json_lines(item, "", 0)))
+    for number, (line, goes_on) in enumerate(lines):
+        if number % 1000 == 0:
+            around.tick()
+        if not said.add(line, goes_on=goes_on):
+            break
+    title = value.get("title", value.get("name")) if isinstance(value, dict) else ""
+    return Read(_safe(title) if isinstance(title, str) else "", _safe(str(said)), guessed, said.partly)
+
+
+def read_notebook(content: bytes, around: Circumstances) -> Read:
+    """A .ipynb: its texts and its code, without the results of the code."""
+    text, guessed = decode(content)
+    try:
+        notebook = json.loads(text)
+    except (ValueError, RecursionError):
+        raise Unreadable("is damaged: it is not a notebook", kind="damaged") from None
+    said, title = Text(), ""
+    for kind, source in islice(_cells(notebook), _CELLS):
+        if kind == "markdown":
+            title = title or first_heading(source)
+        if not said.add(f"```\n{source}\n```" if kind == "code" and source.strip() else source):
+            break
+    return Read(_safe(title), _safe(str(said)), guessed, said.partly)
+
+
+def _pairs(value: Any) -> Iterator[tuple[str, Any]]:
+    return iter(value.items()) if isinstance(value, dict) else iter(())
+
+
+def _json_lines(value: Any, path: str, depth: int) -> Iterator[str]:
+    """The lines of a value; its key and those around it stand before each, as in `address.city: Vienna`. Of too long a
+    path the end stands there."""
+    if isinstance(value, dict) and value and depth < _DEEPEST:
+        for key, each in value.items():
+            inner = f"{path}.{key[:_LONGEST_KEY]}".lstrip(".")[-_LONGEST_KEY:]
+            yield from _json_lines(each, inner, depth + 1)
+    elif isinstance(value, list) and depth < _DEEPEST and any(isinstance(each, dict | list) for each in value):
+        for each in value:
+            yield from _json_lines(each, path, depth + 1)
+    else:
+        said = _scalar(value)
+        yield f"{path}: {said}" if path else said
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, str):
+        return value
+    if isinstance(value, list) and not any(isinstance(each, dict | list) for each in value):
+        return ", ".join(map(_scalar, value))
+    try:
+        return json.dumps(value, ensure_ascii=False)
+    except (ValueError, RecursionError):
+        return "..."
+
+
+def _cells(notebook: Any) -> Iterator[tuple[str, str]]:
+    """Kind and text of every cell, of format 4 and of older ones."""
+    if not isinstance(notebook, dict):
+        raise Unreadable("is damaged: it is not a notebook", kind="damaged")
+    sheets = notebook.get("worksheets")
+    for sheet in [notebook, *(sheets if isinstance(sheets, list) else [])]:
+        cells = sheet.get("cells") if isinstance(sheet, dict) else None
+        for cell in cells if isinstance(cells, list) else []:
+            if isinstance(cell, dict):
+                source = cell.get("source", cell.get("input", ""))
+                lines = source if isinstance(source, list) else [source]
+                yield str(cell.get("cell_type")), "".join(line for line in lines if isinstance(line, str))
+
+
+def _safe(text: str) -> str:
+    """Half a surrogate pair, which JSON may escape, becomes a question mark."""
+    return text.encode("utf-8", "replace").decode()
