@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.web.addresses import refusal
+from reground.web.fetching import refusal
 
 
 @pytest.mark.parametrize(

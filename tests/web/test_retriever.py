@@ -14,10 +14,9 @@ from reground.core.run import Run
 from reground.core.trajectory import RetrieveStep
 from reground.methods.shared.evidence import Evidence
 from reground.retrieval.rerank import Reranked
-from reground.web.blocking import Blocklist
 from reground.web.fetching import Fetcher, Politeness
 from reground.web.results import WebResult
-from reground.web.retriever import Mode, WebRetriever
+from reground.web.retriever import Blocklist, Mode, WebRetriever
 from tests.retrieval.test_documents import pdf
 from tests.web.little_web import ListedEngine, LittleWeb, Site, page, redirect
 

@@ -56,10 +56,9 @@ def _web(spec: str, order: Web, measured: list[str]) -> Retriever:
         from reground.web.frozen import FrozenRetriever
 
         return FrozenRetriever(expanded(spec.removeprefix(FROZEN)))
-    from reground.web.blocking import Blocklist
     from reground.web.engines import engine
     from reground.web.fetching import Fetcher, Politeness
-    from reground.web.retriever import WebRetriever
+    from reground.web.retriever import Blocklist, WebRetriever
 
     if FROZEN in spec:
         raise ConfigurationError("a snapshot is searched alone: --web frozen:FILE")

@@ -88,9 +88,10 @@ class Entry:
 
     @property
     def summary(self) -> str:
-        """The first line of the docstring; empty where there is none, or where it cannot be imported."""
+        """Its own `summary`, or the first line of its docstring; empty where it cannot be imported."""
         try:
-            return (self.load().__doc__ or "").partition("\n")[0]
+            loaded = self.load()
+            return getattr(loaded, "summary", None) or (loaded.__doc__ or "").partition("\n")[0]
         except ConfigurationError:  # whoever chooses it is told why
             return ""
 

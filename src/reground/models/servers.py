@@ -25,11 +25,12 @@ from reground.models.options import Listing, ModelOptions, Price
 class Server(Provider):
     """A provider with a usual place.
 
-    url: its base URL, or what gives it. key_env: the variable of its key. hosted: whether it is on the internet, where
-    models have a price and nothing is answered without a key. empty: what to say of a server that has no model.
-    is_named: whether the user said where it is.
+    summary: its line in the list of models. url: its base URL, or what gives it. key_env: the variable of its key.
+    hosted: whether it is on the internet, where models have a price and nothing is answered without a key. empty: what
+    to say of a server that has no model. is_named: whether the user said where it is.
     """
 
+    summary: str
     url: str | Callable[[], str]
     key_env: str
     hosted: bool = False
@@ -110,6 +111,7 @@ def ollama_url() -> str:
 
 OLLAMA = Server(
     name="ollama",
+    summary="`ollama/<model>`: a model that Ollama serves on this machine or at OLLAMA_HOST, without key and price.",
     url=ollama_url,
     key_env="OLLAMA_API_KEY",
     start="start Ollama there (ollama serve), or set OLLAMA_HOST to where it is",
@@ -120,6 +122,7 @@ OLLAMA = Server(
 )
 LMSTUDIO = Server(
     name="lmstudio",
+    summary="`lmstudio/<model>`: a model that LM Studio serves on port 1234 of this machine, without price.",
     url="http://127.0.0.1:1234/v1",
     key_env="LM_API_TOKEN",
     start="start LM Studio's server there (lms server start), or say with --base-url where it is",
@@ -129,6 +132,7 @@ LMSTUDIO = Server(
 )
 LLAMACPP = Server(
     name="llamacpp",
+    summary="`llamacpp/<model>`: a model that llama.cpp's server has on port 8080 of this machine, without price.",
     url="http://127.0.0.1:8080/v1",
     key_env="LLAMA_API_KEY",
     start="start it there (llama-server -m FILE.gguf), or say with --base-url where it is",
@@ -137,6 +141,7 @@ LLAMACPP = Server(
 )
 VLLM = Server(  # it takes minutes to start, so it is patient
     name="vllm",
+    summary="`vllm/<model>`: a model that vLLM serves on port 8000 of this machine, without price.",
     url="http://127.0.0.1:8000/v1",
     key_env="VLLM_API_KEY",
     start="start it there (vllm serve MODEL), or say with --base-url where it is",
@@ -151,6 +156,8 @@ def _anthropic_headers(key: str) -> Mapping[str, str]:
 
 ANTHROPIC = Server(
     name="anthropic",
+    summary="`anthropic/<model>`: a Claude model, through Anthropic's OpenAI-compatible interface, with "
+    "ANTHROPIC_API_KEY.",
     url="https://api.anthropic.com/v1",
     key_env="ANTHROPIC_API_KEY",
     hosted=True,
@@ -165,6 +172,7 @@ does not work. Learnt from refusals: models since Opus 4.7 take no temperature, 
 """
 GEMINI = Server(
     name="gemini",
+    summary="`gemini/<model>`: a Gemini model, through Google's OpenAI-compatible interface, with GEMINI_API_KEY.",
     url="https://generativelanguage.googleapis.com/v1beta/openai",
     key_env="GEMINI_API_KEY",
     hosted=True,

@@ -4,7 +4,7 @@ In a test:
 
     async with MockEngines([Page("Bridge", "https://example.org/bridge", "It was built in 1874.")]) as server:
         server.misbehave("429:2", "cut")  # the next two searches, in this order; then all is well
-        engine = HttpEngine(brave.PROVIDER, base=server.url("brave"))
+        engine = HttpEngine(providers.BRAVE, base=server.url("brave"))
         ...
         assert server.asked[-1].wanted["q"] == "bridge"
 """

@@ -1,27 +1,29 @@
 """Fetches pages politely and safely.
 
 Politely: robots.txt is kept to (RFC 9309), a host gets one request at a time with a pause that it may ask for, and the
-program says who it is. Safely: public addresses only, also behind names and redirects (`addresses.py`); limits on
+program says who it is. Safely: public addresses only, also behind names and redirects; limits on
 seconds, on bytes packed and unpacked, and on redirects; no scripts are run.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import NamedTuple
+from functools import partial
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any, NamedTuple
 
 import aiohttp
 from aiohttp.abc import AbstractResolver
 from yarl import URL
 
+from reground.core.errors import ConfigurationError, MissingExtra
 from reground.core.http import ENCODING, MIB, BadBody, Clock, read_body, retry_after
-from reground.web.addresses import AddressRefused, guarded_connector, networks
-from reground.web.robots import EVERYTHING, Rules, rules_of
 
 _REDIRECTS = (301, 302, 303, 307, 308)
 _TYPES = ("text/", "application/xhtml+xml", "application/xml", "application/pdf", "application/json")
@@ -72,6 +74,23 @@ class Politeness:
     robots: bool = True
     longest_pause: float = 10.0
     networks: tuple[str, ...] = ()
+
+
+class Rules:
+    """What a host's robots.txt allows a program; without text, everything. pause: seconds between two pages."""
+
+    def __init__(self, text: str, agent: str) -> None:
+        try:
+            from protego import Protego
+        except ImportError:
+            raise MissingExtra("reading pages of the web", "web") from None
+        self._rules = Protego.parse(text)
+        self._agent = agent
+        self.pause = max(0.0, self._rules.crawl_delay(agent) or 0.0)
+
+    def allows(self, url: str, /) -> bool:
+        """Whether a page may be fetched."""
+        return bool(self._rules.can_fetch(url, self._agent))
 
 
 @dataclass
@@ -200,14 +219,14 @@ class Fetcher:
                     if response.status == 200:
                         text = await read_body(response, MIB, idle=self.politeness.idle)
                         # A byte-order mark would hide the first line, and with it the rules that follow.
-                        return rules_of(text.decode("utf-8-sig", "replace"), self.politeness.agent), _RULES_KEPT
+                        return Rules(text.decode("utf-8-sig", "replace"), self.politeness.agent), _RULES_KEPT
                     if 400 <= response.status < 500 and response.status != 429:
-                        return EVERYTHING, _RULES_KEPT
+                        return Rules("", self.politeness.agent), _RULES_KEPT
                     wait = retry_after(response.headers)
                     return None, _ASKED_AGAIN if wait is None else min(wait, _RULES_KEPT)
         except (BadBody, ValueError):
             return None, _ASKED_AGAIN
-        return EVERYTHING, _RULES_KEPT  # more redirects than are followed count as no file
+        return Rules("", self.politeness.agent), _RULES_KEPT  # more redirects than are followed count as no file
 
     @asynccontextmanager
     async def _get(self, place: URL, left: _Left) -> AsyncIterator[aiohttp.ClientResponse]:
@@ -272,3 +291,80 @@ def _why(error: Exception) -> str:
     if isinstance(error, aiohttp.ClientConnectorError):
         return "its server cannot be reached"
     return f"its server broke off ({type(error).__name__})"
+
+
+Network = IPv4Network | IPv6Network
+_NAT64 = IPv6Network("64:ff9b::/96")
+_METADATA = {ip_address("168.63.129.16")}
+"""Services of cloud providers on addresses that are public by their number."""
+_SPECIAL = (
+    "192.0.0.0/24", "192.88.99.0/24", "64:ff9b:1::/48", "3fff::/20", "5f00::/16", "fec0::/10",
+)  # fmt: skip
+"""Networks of IANA's registries of special addresses that some releases of Python take for public ones."""
+
+
+class AddressRefused(OSError):
+    """A connection to an address that is not public. The message is the end of a sentence."""
+
+
+def refusal(address: str) -> str | None:
+    """Why an address must not be connected to; None where it may be."""
+    try:
+        found = ip_address(address.partition("%")[0])
+    except ValueError:
+        return "its address cannot be read"
+    inner = _embedded(found)
+    if inner.is_loopback:
+        return "its address is this machine's own"
+    if inner.is_link_local:
+        return "its address is link-local"
+    if any(each in network for each in (found, inner) for network in _NOT_PUBLIC):
+        return "its address is not public"
+    if inner in _METADATA or not inner.is_global or inner.is_multicast or inner.is_reserved or inner.is_unspecified:
+        return "its address is not public"
+    return None
+
+
+def _embedded(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    """The IPv4 address that an IPv6 address stands for, where it does; else the address itself."""
+    if isinstance(address, IPv4Address):
+        return address
+    if address in _NAT64:
+        return IPv4Address(int(address) & 0xFFFFFFFF)
+    teredo = address.teredo
+    return address.ipv4_mapped or address.sixtofour or (teredo[1] if teredo else None) or address
+
+
+def networks(names: Sequence[str]) -> tuple[Network, ...]:
+    """Networks such as "10.1.0.0/16". Raises ConfigurationError."""
+    try:
+        return tuple(ip_network(name) for name in names)
+    except ValueError as error:
+        raise ConfigurationError(f"{error}: a network looks like 10.1.0.0/16 or 192.168.1.7/32") from None
+
+
+_NOT_PUBLIC = networks(_SPECIAL)
+
+
+def guarded_connector(
+    allowed: Sequence[Network] = (), *, resolver: AbstractResolver | None = None
+) -> aiohttp.TCPConnector:
+    """A connector that connects to public addresses alone, and those of the allowed networks.
+
+    The check is on the address of the connection itself, when nothing has been sent. A check of the name could be led
+    astray: by a name that resolves to a private address, or to another one the second time (DNS rebinding), and by a
+    redirect. Names are resolved for every new connection; one that is open stays with the address that was checked.
+    Connecting raises AddressRefused, in aiohttp's own error.
+    """
+    make = partial(_guarded_socket, allowed)
+    return aiohttp.TCPConnector(socket_factory=make, resolver=resolver, use_dns_cache=False, limit=0)
+
+
+def _guarded_socket(allowed: Sequence[Network], info: Any) -> socket.socket:
+    family, kind, protocol, _, address = info
+    own = any(ip_address(str(address[0]).partition("%")[0]) in each for each in allowed)
+    if not own and (why := refusal(str(address[0]))) is not None:
+        raise AddressRefused(why)
+    made = socket.socket(family=family, type=kind, proto=protocol)
+    made.setblocking(False)
+    return made

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Literal
@@ -19,8 +19,8 @@ from yarl import URL
 from reground.core.errors import ConfigurationError
 from reground.core.evidence import Found, Passage, Skipped
 from reground.retrieval.chunking import chunk
+from reground.retrieval.decontaminate import Decontaminator
 from reground.text.excerpts import cut
-from reground.web.blocking import Blocklist
 from reground.web.fetching import Blocked, Fetcher, NotFetched
 from reground.web.reading import read_page
 from reground.web.results import Engine, WebResult
@@ -35,6 +35,51 @@ _LONGEST = 500_000
 """Characters of a page that are kept."""
 _MORE = 5
 """Results asked for beyond those wanted, in place of blocked and unreadable ones."""
+
+
+DATASET_HOSTS = frozenset(
+    (
+        "huggingface.co",
+        "hf.co",
+        "kaggle.com",
+        "paperswithcode.com",
+        "hotpotqa.github.io",
+        "allenai.org",
+        "nlp.cs.washington.edu",
+        "github.com",
+        "raw.githubusercontent.com",
+        "gist.github.com",
+    )
+)
+"""Where benchmarks and their copies lie."""
+
+
+@dataclass(frozen=True)
+class Blocklist:
+    """What a measurement must not find: benchmarks' own pages, and pages that hold its questions.
+
+    hosts: left out with all beneath them. questions: finds pages that share ten words in a row with a question.
+    """
+
+    hosts: frozenset[str] = frozenset()
+    questions: Decontaminator | None = None
+
+    @classmethod
+    def of(cls, questions: Iterable[str], hosts: frozenset[str] = DATASET_HOSTS) -> Blocklist:
+        """The list for measuring with these questions."""
+        return cls(hosts, Decontaminator(questions))
+
+    def why_not(self, url: str) -> str | None:
+        """Why an address is left out; None where it is not."""
+        host = (URL(url).host or "").rstrip(".")  # a dot at the end names the same host
+        parents = {host.split(".", cut)[-1] for cut in range(host.count("."))}
+        return "its host is on the list of blocked ones" if parents & self.hosts else None
+
+    def why_not_text(self, text: str) -> str | None:
+        """Why a text is left out; None where it is not."""
+        if self.questions is None or self.questions.overlap(text) is None:
+            return None
+        return "it holds a question of the benchmark"
 
 
 @dataclass(frozen=True)

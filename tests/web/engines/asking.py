@@ -1,15 +1,13 @@
 """Engines at the mock server, with a clock that only moves when somebody sleeps by it."""
 
 from contextlib import asynccontextmanager
-from dataclasses import replace
-from functools import partial
 
 from reground.testing.search_engines import KEY, MockEngines, Page
-from reground.web.engines import brave, exa, searchr1, searxng, serper, tavily
 from reground.web.engines._client import HttpEngine, Patience
+from reground.web.engines.providers import BRAVE, EXA, SEARCHR1, SEARXNG, SERPER, TAVILY
 from tests.models.clocks import Clock
 
-MODULES = {"brave": brave, "serper": serper, "tavily": tavily, "exa": exa, "searxng": searxng, "searchr1": searchr1}
+PROVIDERS = {each.name: each for each in (BRAVE, SERPER, TAVILY, EXA, SEARXNG, SEARCHR1)}
 KEYED = ("brave", "serper", "tavily", "exa")
 PAGES = [
     Page("Old bridge", "https://example.org/old", "The old bridge opened in 1874 &amp; still stands."),
@@ -23,17 +21,14 @@ def patient(clock, **settings):
 
 
 def build(name, server, clock, **settings):
-    provider = MODULES[name].PROVIDER
-    if name == "searchr1":
-        provider = replace(provider, read=partial(searchr1.read, base=server.url(name)))
-    return HttpEngine(provider, base=server.url(name), patience=patient(clock, **settings))
+    return HttpEngine(PROVIDERS[name], base=server.url(name), patience=patient(clock, **settings))
 
 
 @asynccontextmanager
 async def asking(name, monkeypatch, pages=PAGES, headers=None, key=KEY, **settings):
     """A server, an engine that asks it, and the clock."""
     if name in KEYED:
-        monkeypatch.setenv(MODULES[name].PROVIDER.key_env, key)
+        monkeypatch.setenv(PROVIDERS[name].key_env, key)
     clock = Clock()
     async with MockEngines(pages, headers=headers) as server:
         engine = build(name, server, clock, **settings)

@@ -6,15 +6,14 @@ import pytest
 
 from reground.core.errors import ConfigurationError
 from reground.testing.search_engines import KEY, MockEngines
-from reground.web.engines import serper
 from reground.web.engines._client import HttpEngine
 from reground.web.results import EngineBusy, EngineError
 from tests.models.clocks import Clock
 from tests.servers import serving
-from tests.web.engines.asking import MODULES, PAGES, asking, build
+from tests.web.engines.asking import PAGES, PROVIDERS, asking, build
 
-ALL = pytest.mark.parametrize("name", MODULES)
-LIMITED = pytest.mark.parametrize("name", [name for name in MODULES if name != "searxng"])
+ALL = pytest.mark.parametrize("name", PROVIDERS)
+LIMITED = pytest.mark.parametrize("name", [name for name in PROVIDERS if name != "searxng"])
 PASSING = ["status:500", "status:502", "status:408", "status:503", "cut", "hang-up", "page", "malformed", "json:[1]"]
 
 
@@ -152,4 +151,4 @@ def test_one_engine_serves_several_event_loops(monkeypatch):
 def test_a_base_with_a_key_in_it_is_refused(monkeypatch):
     monkeypatch.setenv("SERPER_API_KEY", KEY)
     with pytest.raises(ConfigurationError):
-        HttpEngine(serper.PROVIDER, base="http://localhost/?api_key=x")
+        HttpEngine(PROVIDERS["serper"], base="http://localhost/?api_key=x")

@@ -7,10 +7,11 @@ import pytest
 from reground.core.errors import ConfigurationError
 from reground.testing.search_engines import KEY
 from reground.web.engines._client import HttpEngine
+from reground.web.engines.providers import brave_rate
 from reground.web.results import Engine, EngineBusy, EngineError
-from tests.web.engines.asking import KEYED, MODULES, asking
+from tests.web.engines.asking import KEYED, PROVIDERS, asking
 
-ALL = pytest.mark.parametrize("name", MODULES)
+ALL = pytest.mark.parametrize("name", PROVIDERS)
 WITH_KEY = pytest.mark.parametrize("name", KEYED)
 
 
@@ -88,26 +89,26 @@ async def test_an_empty_query_is_not_sent(monkeypatch):
 
 @WITH_KEY
 def test_a_missing_key_is_named_before_anything_is_spent(name, monkeypatch):
-    variable = MODULES[name].PROVIDER.key_env
+    variable = PROVIDERS[name].key_env
     for value in ("", "  "):
         monkeypatch.setenv(variable, value)
         with pytest.raises(ConfigurationError, match=variable):
-            MODULES[name].create("")
+            PROVIDERS[name].create("")
     monkeypatch.setenv(variable, "schlüssel")
     with pytest.raises(ConfigurationError, match="no key has"):
-        MODULES[name].create("")
+        PROVIDERS[name].create("")
     monkeypatch.setenv(variable, KEY)
-    assert MODULES[name].create("").name == name
-    assert MODULES[name].create("").may_store is False
+    assert PROVIDERS[name].create("").name == name
+    assert PROVIDERS[name].create("").may_store is False
     with pytest.raises(ConfigurationError, match="takes no address"):
-        MODULES[name].create("http://localhost")
+        PROVIDERS[name].create("http://localhost")
 
 
 @WITH_KEY
 async def test_a_wrong_key_is_no_passing_fault_and_stays_secret(name, monkeypatch):
     wrong = "wrong-key-9876543210"
     async with asking(name, monkeypatch, key=wrong) as (server, engine, clock):
-        with pytest.raises(EngineError, match=MODULES[name].PROVIDER.key_env) as caught:
+        with pytest.raises(EngineError, match=PROVIDERS[name].key_env) as caught:
             await engine.search("bridge", k=1)
         assert not isinstance(caught.value, EngineBusy)
         shown = "".join(traceback.format_exception(caught.value)) + repr(vars(caught.value))
@@ -129,7 +130,7 @@ async def test_a_server_that_repeats_the_key_does_not_put_it_into_the_error(name
 async def test_without_quota_another_engine_may_answer(name, monkeypatch):
     async with asking(name, monkeypatch) as (server, engine, clock):
         server.misbehave("quota")
-        with pytest.raises(EngineBusy, match=f"{MODULES[name].PROVIDER.key_env} has no quota left"):
+        with pytest.raises(EngineBusy, match=f"{PROVIDERS[name].key_env} has no quota left"):
             await engine.search("bridge", k=1)
         assert len(server.asked) == 1 and clock.slept == []
 
@@ -156,7 +157,7 @@ async def test_braves_rate_is_that_of_the_plan(monkeypatch):
 
 @pytest.mark.parametrize("policy", ["", "1", ";w=", "a;w=b", "1;w=0", "-1;w=1", "5;w=99999999", "nan;w=1", "1;w=nan"])
 def test_a_policy_that_says_nothing_changes_nothing(policy):
-    assert MODULES["brave"].rate({"X-RateLimit-Policy": policy}) is None
+    assert brave_rate({"X-RateLimit-Policy": policy}) is None
 
 
 async def test_searxng_says_how_json_is_allowed(monkeypatch):
@@ -180,27 +181,27 @@ async def test_searxng_without_any_engine_that_answers_is_busy(monkeypatch):
 @pytest.mark.parametrize("name", ["searxng", "searchr1"])
 class TestAddresses:
     def test_the_address_is_part_of_the_name(self, name):
-        engine = MODULES[name].create("https://box.example:8443/search-r/")
+        engine = PROVIDERS[name].create("https://box.example:8443/search-r/")
         assert engine.name == f"{name}:https://box.example:8443/search-r"
         assert engine.may_store is (name == "searchr1")
 
     @pytest.mark.parametrize("wrong", ["", "localhost:8080", "ftp://a", "http://", "http://a:99999", "http://a/?b=c"])
     def test_what_is_no_address_is_refused(self, name, wrong):
         with pytest.raises(ConfigurationError, match=f"{name}:http://localhost:8080"):
-            MODULES[name].create(wrong)
+            PROVIDERS[name].create(wrong)
 
     @pytest.mark.parametrize("secret", ["http://me:hush@box", "http://box/?api_key=hush", "http://[box/?key=hush"])
     def test_a_secret_in_it_is_refused_and_not_repeated(self, name, secret):
         with pytest.raises(ConfigurationError) as caught:
-            MODULES[name].create(secret)
+            PROVIDERS[name].create(secret)
         assert "hush" not in str(caught.value)
 
 
 def test_searchr1_takes_the_whole_path_too():
-    assert MODULES["searchr1"].create("http://box:8000/retrieve").name == "searchr1:http://box:8000"
+    assert PROVIDERS["searchr1"].create("http://box:8000/retrieve").name == "searchr1:http://box:8000"
 
 
 async def test_another_address_is_in_the_name(monkeypatch):
     async with asking("brave", monkeypatch) as (server, engine, _):
         assert engine.name == f"brave:{server.url('brave')}"
-        assert HttpEngine(MODULES["brave"].PROVIDER).name == "brave"
+        assert HttpEngine(PROVIDERS["brave"]).name == "brave"

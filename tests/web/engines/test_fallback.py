@@ -5,7 +5,7 @@ import logging
 import pytest
 
 from reground.testing.search_engines import KEY, MockEngines
-from reground.web.engines._fallback import Fallback
+from reground.web.engines import Fallback
 from reground.web.results import Engine, EngineBusy, EngineError, WebResult
 from tests.models.clocks import Clock
 from tests.web.engines.asking import PAGES, build

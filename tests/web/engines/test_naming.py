@@ -9,13 +9,13 @@ from reground.core.errors import ConfigurationError
 from reground.testing.search_engines import KEY
 from reground.web.engines import engine, engines
 from reground.web.results import Engine, EngineError
-from tests.web.engines.asking import KEYED, MODULES
+from tests.web.engines.asking import KEYED, PROVIDERS
 
 
 def test_every_engine_is_listed_with_what_it_needs():
-    assert set(engines()) == {*MODULES, "ddgs"}
+    assert set(engines()) == {*PROVIDERS, "ddgs"}
     for name in KEYED:
-        assert MODULES[name].PROVIDER.key_env in engines()[name].summary
+        assert PROVIDERS[name].key_env in engines()[name].summary
     for name, entry in engines().items():
         assert entry.summary.startswith(f"`{name}")
 

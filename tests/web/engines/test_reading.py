@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.errors import RegroundError
-from reground.web.engines import searchr1
-from reground.web.engines._reading import (
+from reground.web.engines._parsing import (
     MOST_CONTENT,
     MOST_RESULTS,
     MOST_SNIPPET,
@@ -21,8 +20,9 @@ from reground.web.engines._reading import (
     shortened,
     whole,
 )
+from reground.web.engines.providers import read_searchr1
 from reground.web.results import WebResult
-from tests.web.engines.asking import MODULES
+from tests.web.engines.asking import PROVIDERS
 
 FIELDS = st.sampled_from(
     (
@@ -35,12 +35,12 @@ LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_s
 JSON = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(FIELDS, inner, max_size=6))
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", PROVIDERS)
 @given(data=st.dictionaries(FIELDS, JSON, max_size=6))
 def test_no_json_breaks_a_reader(name, data):
-    read = MODULES[name].PROVIDER.read
+    read = PROVIDERS[name].read
     try:
-        results = read(data)
+        results = read(data, "http://box")
     except (ValueError, RegroundError):
         return
     for each in results:
@@ -133,7 +133,7 @@ def test_complaints_in_every_form(data, said):
 
 def read_one(document, **entry):
     data = {"result": [[{"document": document, **entry} if entry else document]]}
-    (result,) = searchr1.read(json.loads(json.dumps(data)), base="http://box")
+    (result,) = read_searchr1(json.loads(json.dumps(data)), base="http://box")
     return result
 
 
@@ -150,4 +150,4 @@ def test_searchr1_documents_in_every_form():
     assert (bare.title, bare.content) == ("", "Only a text")
     assert bare.url == read_one("Only a text").url != read_one("Another").url
     assert read_one({"contents": "a\nb", "url": "https://a.example"}).url == "https://a.example"
-    assert searchr1.read({"result": [[{"id": 1}, 3, None]]}, base="http://box") == []
+    assert read_searchr1({"result": [[{"id": 1}, 3, None]]}, base="http://box") == []

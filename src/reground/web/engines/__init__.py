@@ -1,33 +1,44 @@
-"""Search engines: one file a provider. The table and entry points say which exist.
+"""Search engines by name: NAME or NAME:ARGUMENT, a function of one's own FILE.py:FUNCTION, or several by commas.
 
-An engine is named NAME or NAME:ARGUMENT, a function of one's own FILE.py:FUNCTION. A plug-in is a module that has
-`create(argument)` and an entry point of the group `reground.engines`.
+The table and entry points say which exist. A plug-in is a module that has `create(argument)` and an entry point of the
+group `reground.engines`.
 """
 
 from __future__ import annotations
 
+import inspect
+import logging
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import Any
 
+from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, did_you_mean
-from reground.core.user_code import Entry, entries
-from reground.web.results import Engine
+from reground.core.files import files_fingerprint
+from reground.core.http import Clock
+from reground.core.user_code import Entry, entries, load_file, place_of
+from reground.web.engines._parsing import found, one_line
+from reground.web.results import Engine, EngineBusy, EngineError, WebResult
 
 ENGINES = {
-    "brave": "reground.web.engines.brave",
+    "brave": "reground.web.engines.providers:BRAVE",
     "ddgs": "reground.web.engines.ddgs",
-    "exa": "reground.web.engines.exa",
-    "searchr1": "reground.web.engines.searchr1",
-    "searxng": "reground.web.engines.searxng",
-    "serper": "reground.web.engines.serper",
-    "tavily": "reground.web.engines.tavily",
+    "exa": "reground.web.engines.providers:EXA",
+    "searchr1": "reground.web.engines.providers:SEARCHR1",
+    "searxng": "reground.web.engines.providers:SEARXNG",
+    "serper": "reground.web.engines.providers:SERPER",
+    "tavily": "reground.web.engines.providers:TAVILY",
 }
-"""Where each engine is: a module with `create(argument)`."""
+"""Where each engine is: a module, or `module:object`, that has `create(argument)`."""
 RETIRED = {
     "bing": "Microsoft retired the Bing Search APIs in August 2025: take brave, or searxng:URL with Bing behind it",
     "google": "Google closed its Custom Search JSON API to new customers and ends it on 1 January 2027: take serper, "
     "which sells Google's results, or searxng:URL",
 }
 """What happened to engines that people ask for."""
+_log = logging.getLogger(__name__)
 
 
 def engines() -> dict[str, Entry]:
@@ -41,19 +52,13 @@ def engine(spec: str) -> Engine:
     Raises ConfigurationError for an unknown name, a wrong address or a missing key, before anything is spent.
     """
     named = [_one(each.strip()) for each in spec.split(",")]
-    if len(named) == 1:
-        return named[0]
-    from reground.web.engines._fallback import Fallback
-
-    return Fallback(named)
+    return named[0] if len(named) == 1 else Fallback(named)
 
 
 def _one(spec: str) -> Engine:
     name, _, argument = spec.partition(":")
     if name.endswith(".py"):
-        from reground.web.engines._own import DEFAULT, from_file
-
-        return from_file(Path(name), argument or DEFAULT)
+        return _from_file(Path(name), argument or "search")
     if name.lower() in RETIRED:
         raise ConfigurationError(f"{name}: {RETIRED[name.lower()]}")
     known = engines()
@@ -63,3 +68,94 @@ def _one(spec: str) -> Engine:
     if not isinstance(built, Engine):
         raise ConfigurationError(f"the search engine {name} ({known[name].module}) has no name, may_store and search")
     return built
+
+
+def _from_file(path: Path, function: str) -> FunctionEngine:
+    """The engine of a function in a file; its name holds a fingerprint, so that a changed file is another engine.
+
+    Raises ConfigurationError if the file cannot be loaded or has no such function.
+    """
+    module = load_file(path, "search engine")
+    search = getattr(module, function, None)
+    if not callable(search):
+        known = [name for name, each in vars(module).items() if inspect.isfunction(each) and not name.startswith("_")]
+        hint = did_you_mean(function, known) if known else "it has no function"
+        raise ConfigurationError(f"{path} has no function {function}; {hint}")
+    return FunctionEngine(search, f"{path.name}:{function}-{(files_fingerprint(path) or '')[:8]}")
+
+
+class FunctionEngine:
+    """Calls the user's own `function(query, k)`, in a thread if it is not async.
+
+    It returns WebResults, or mappings with their fields. Results may be stored if the function has a true attribute
+    `may_store`. An exception in it becomes an EngineError that names its line.
+    """
+
+    def __init__(self, function: Callable[[str, int], Any], name: str) -> None:
+        self.name = name
+        self.may_store = getattr(function, "may_store", False) is True
+        self._function = function
+
+    async def search(self, query: str, /, *, k: int) -> Sequence[WebResult]:
+        """At most `k` results, as the function orders them."""
+        try:
+            if inspect.iscoroutinefunction(self._function):
+                items = await self._function(query, k)
+            else:
+                items = await in_daemon(partial(self._function, query, k), name="reground-engine")
+            fields = [each.model_dump() if isinstance(each, WebResult) else each for each in items]
+            return found(fields, content="content", score="score", date="date")[:k]
+        except EngineError:
+            raise
+        except Exception as error:
+            place = place_of(error)
+            at = "" if place is None else f" at {place}"
+            raise EngineError(f"{self.name} failed{at}: {type(error).__name__}: {one_line(str(error))}") from error
+
+
+class Fallback:
+    """Several engines as one: they are asked in their order until one answers.
+
+    An engine that says how long it is busy is left out for that long. An empty list is an answer. If all fail, the
+    error says why each did; it is an EngineBusy if one of them was.
+    """
+
+    def __init__(self, engines: Sequence[Engine], *, clock: Clock = time.monotonic) -> None:
+        self.name = ",".join(each.name for each in engines)
+        self.may_store = all(each.may_store for each in engines)
+        self._engines = tuple(engines)
+        self._clock = clock
+        self._busy_until = [float("-inf")] * len(engines)
+
+    def __repr__(self) -> str:
+        return f"Fallback({self.name!r})"
+
+    async def aclose(self) -> None:
+        """Close the connections of all engines."""
+        for each in self._engines:
+            close = getattr(each, "aclose", None)
+            if close is not None:
+                await close()
+
+    async def search(self, query: str, /, *, k: int) -> Sequence[WebResult]:
+        """At most `k` results of the first engine that answers."""
+        failures: list[EngineError] = []
+        for index, each in enumerate(self._engines):
+            seconds = self._busy_until[index] - self._clock()
+            if seconds > 0:
+                failures.append(EngineBusy(f"{each.name} asked to wait {seconds:.0f} s more", retry_after=seconds))
+                continue
+            try:
+                return await each.search(query, k=k)
+            except EngineError as error:
+                failures.append(error)
+                if isinstance(error, EngineBusy) and error.retry_after is not None:
+                    self._busy_until[index] = self._clock() + error.retry_after
+                _log.warning("search engine %s gave no results: %s", each.name, error)
+        why = "no search engine answered: " + "; ".join(map(str, failures))
+        busy = [error for error in failures if isinstance(error, EngineBusy)]
+        if not busy:
+            raise EngineError(why)
+        # One without a wait may answer at once.
+        waits = [error.retry_after for error in busy if error.retry_after is not None]
+        raise EngineBusy(why, retry_after=min(waits) if len(waits) == len(busy) else None)

@@ -7,7 +7,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import count
 from typing import Any, NoReturn
 from urllib.parse import urlsplit
@@ -32,7 +32,7 @@ from reground.core.http import (
     redacted,
     retry_after,
 )
-from reground.web.engines._reading import complaint, shortened
+from reground.web.engines._parsing import complaint, shortened
 from reground.web.results import EngineBusy, EngineError, WebResult
 
 MOST_BYTES = 16 * MIB
@@ -44,19 +44,21 @@ _PASSING = frozenset({408, 425, 429})
 class Provider:
     """What differs from one provider to the next.
 
-    url: its server. path: the page that searches. ask: the parameters for a query and a number of results. read: the
-    results in its JSON; raises ValueError or an EngineError. posts: whether the parameters are sent as JSON. key_env:
-    the variable of the key, and key_header how it is sent. most: the most results. letters, words: the longest query.
-    per_minute: requests, in the smallest plan. rate: the requests a minute that a reply's headers tell. wait:
-    the seconds that they ask to wait. bad_key, no_quota: what a complaint about either looks like, after its status.
-    hints: what to do about a status. may_store: as in `Engine`.
+    summary: its line in a list. url: its server; "" for a server of the user's own. path: the page that searches. ask:
+    the parameters for a query and a number of results. read: the results in its JSON, given its address; raises
+    ValueError or an EngineError. posts: whether the parameters are sent as JSON. key_env: the variable of the key, and
+    key_header how it is sent. most: the most results. letters, words: the longest query. per_minute: requests, in the
+    smallest plan. rate: the requests a minute that a reply's headers tell. wait: the seconds that they ask to wait.
+    bad_key, no_quota: what a complaint about either looks like, after its status. hints: what to do about a status.
+    may_store: as in `Engine`.
     """
 
     name: str
-    url: str
+    summary: str
+    url: str = ""
     path: str
     ask: Callable[[str, int], Mapping[str, Any]]
-    read: Callable[[Any], Sequence[WebResult]]
+    read: Callable[[Any, str], Sequence[WebResult]]
     posts: bool = True
     key_env: str | None = None
     key_header: tuple[str, str] = ("Authorization", "Bearer {}")
@@ -70,6 +72,15 @@ class Provider:
     no_quota: re.Pattern[str] | None = None
     hints: Mapping[int, str] = field(default_factory=dict)
     may_store: bool = False
+
+    def create(self, argument: str) -> HttpEngine:
+        """The engine. argument: the address of the user's own server.
+
+        Raises ConfigurationError for a missing key or a wrong address, or for any address where none is needed.
+        """
+        if argument and self.url:
+            raise ConfigurationError(f"{self.name} takes no address: write {self.name}, not {self.name}:...")
+        return HttpEngine(self, base=None if self.url else argument.rstrip("/").removesuffix(self.path))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -126,11 +137,12 @@ class HttpEngine:
     """
 
     def __init__(self, provider: Provider, *, base: str | None = None, patience: Patience | None = None) -> None:
-        self.name = provider.name if base in (None, provider.url) else f"{provider.name}:{base}"
+        self._base = _checked(provider.url if base is None else base, provider.name)
+        self.name = provider.name if self._base == provider.url else f"{provider.name}:{self._base}"
         self.may_store = provider.may_store
         self._provider = provider
         self._patience = patience if patience is not None else Patience()
-        self._url = _checked(base or provider.url, provider.name) + provider.path
+        self._url = self._base + provider.path
         self._key = None if provider.key_env is None else key_in(provider.key_env)
         if provider.key_env is not None and self._key is None:
             raise ConfigurationError(f"{provider.key_env} is not set: set it to your key for {provider.name}")
@@ -187,7 +199,7 @@ class HttpEngine:
         if said := complaint({"error": data.get("error")}):
             raise _Passing(f"{self.name} failed: {redacted(said, self._key)}")
         try:
-            return self._provider.read(data)
+            return self._provider.read(data, self._base)
         except ValueError as error:
             raise _Passing(f"{self.name} gave a malformed reply: {error}") from None
 
@@ -250,27 +262,13 @@ class HttpEngine:
         raise EngineError(f"{self.name} refused the request: {text}")
 
 
-def hosted(provider: Provider, argument: str) -> HttpEngine:
-    """The engine of a provider with one address. Raises ConfigurationError for an argument or a missing key."""
-    if argument:
-        raise ConfigurationError(f"{provider.name} takes no address: write {provider.name}, not {provider.name}:...")
-    return HttpEngine(provider)
-
-
-def served(provider: Provider, address: str) -> Provider:
-    """The provider at the user's own server. Raises ConfigurationError for an address that is none."""
-    url = _checked(address, provider.name)
-    return replace(provider, name=f"{provider.name}:{url}", url=url)
-
-
 def _checked(address: str, name: str) -> str:
-    example = f"{name} needs the address of its server, such as {name.partition(':')[0]}:http://localhost:8080"
-    check_address(address, f"the address of {name.partition(':')[0]}", instead="engines at an address take none")
+    check_address(address, f"the address of {name}", instead="engines at an address take none")
     try:
         parts = urlsplit(address)
         fits = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
     except ValueError:
         fits = False
     if not fits or parts.query or parts.fragment:
-        raise ConfigurationError(example)
+        raise ConfigurationError(f"{name} needs the address of its server, such as {name}:http://localhost:8080")
     return address.rstrip("/")

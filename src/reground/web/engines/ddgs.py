@@ -10,7 +10,7 @@ from reground.core.concurrency import in_daemon
 from reground.core.errors import ConfigurationError, MissingExtra, did_you_mean
 from reground.core.http import redacted
 from reground.web.engines._client import Pace, Patience
-from reground.web.engines._reading import found, shortened, words
+from reground.web.engines._parsing import found, one_line, shortened
 from reground.web.results import EngineBusy, EngineError, WebResult
 
 THREAD = "ddgs"
@@ -59,12 +59,12 @@ class DdgsEngine:
             items = self._searcher().text(query, max_results=k, backend=self._backend)
             return found(items, url="href", snippet="body")[:k]
         except DDGSException as error:
-            said = redacted(words(str(error)), None)
+            said = redacted(one_line(str(error)), None)
             if said.startswith(_NOTHING):  # it says the same of an engine that refused to answer
                 said = "nothing was found, or the engines that it asks refuse this address for a while"
             raise EngineBusy(f"{self.name}: {said}") from None
         except Exception as error:  # the package reads pages that change without notice
-            said = redacted(words(f"{type(error).__name__}: {error}"), None)
+            said = redacted(one_line(f"{type(error).__name__}: {error}"), None)
             raise EngineError(f"{self.name} failed: {said}") from None
 
 

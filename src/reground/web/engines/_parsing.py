@@ -118,7 +118,7 @@ def shortened(query: str, letters: int, words: int) -> str:
     return text[: cut if cut > 0 else letters]
 
 
-def words(text: str) -> str:
+def one_line(text: str) -> str:
     """What a server says, on one line and without control characters, which would act on a terminal."""
     return " ".join(_CONTROL.sub(" ", text).split())
 
@@ -126,12 +126,12 @@ def words(text: str) -> str:
 def complaint(data: Any) -> str:
     """What a provider says in the JSON of an error, in any of the forms that they use; "" if nothing."""
     if isinstance(data, str):
-        return words(data)
+        return one_line(data)
     if isinstance(data, list):
         return complaint(data[0]) if data else ""
     if not isinstance(data, dict):
         return ""
-    code = words(next((data[name] for name in ("code", "tag") if isinstance(data.get(name), str)), ""))
+    code = one_line(next((data[name] for name in ("code", "tag") if isinstance(data.get(name), str)), ""))
     for name in ("error", "errors", "message", "detail"):
         if said := complaint(data.get(name)):
             return f"{code}: {said}" if code and code not in said else said
