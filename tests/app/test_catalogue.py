@@ -56,7 +56,7 @@ def test_a_hyphen_may_stand_for_an_underscore_in_the_name_of_a_method_or_preset(
     assert catalogue.method_class("search-agent") is catalogue.method_class("search_agent")
     assert catalogue.needs("search-agent") == {"retriever"}
     own = tmp_path / "my-own.py"
-    own.write_text("from reground.methods.cot import METHOD as METHOD\n")
+    own.write_text("from reground.methods.baselines import ChainOfThought as METHOD\n")
     assert catalogue.named(str(own)) == str(own)
     with pytest.raises(ConfigurationError, match=r"search-agnt.*search_agent"):
         catalogue.named("search-agnt")

@@ -6,10 +6,9 @@ import asyncio
 import random
 from collections.abc import Callable, Sequence
 from dataclasses import fields
-from importlib import import_module
 from pathlib import Path
 
-from reground.app.catalogue import build_method, methods
+from reground.app.catalogue import build_method, method_class
 from reground.core.answers import FORMS, AnswerForm
 from reground.core.citations import cited_markers, without_unknown
 from reground.core.code_blocks import code_blocks, without_fences
@@ -27,7 +26,7 @@ from reground.evaluation.tasks.theoremqa import THEOREM_FORM, extract_typed, sam
 from reground.methods import react
 from reground.methods.cr_planner.complete import complete_answer
 from reground.methods.cr_planner.parsing import read_step
-from reground.methods.rewrite_retrieve_read.stopping import before
+from reground.methods.rewrite_retrieve_read import before
 from reground.methods.search_agent.links import as_markers, existing
 from reground.methods.search_agent.parsing import read_action
 from reground.methods.shared.steps import split_answer, split_draft, split_steps
@@ -141,7 +140,7 @@ def _whole(number: int, chance: random.Random) -> Trial:
         return _reply(said[-1])
 
     bare = name.partition("+")[0]
-    known = {field.name for field in fields(import_module(methods()[bare].module).METHOD)}
+    known = {field.name for field in fields(method_class(bare))}
     settings = {key: value for key, value in every.SETTINGS.get(bare, {}).items() if key in known}
     try:
         method = build_method(

@@ -13,8 +13,7 @@ from reground.evaluation.tasks._demonstrations import THEOREM
 from reground.evaluation.tasks._programs import FROM_DOCSTRING, FROM_TESTS, WORKED, Worked
 from reground.evaluation.tasks.code import CodeTask
 from reground.evaluation.tasks.gsm import PROGRAM_DEMONSTRATIONS
-from reground.methods.few_shot_cot import shown
-from reground.methods.shared.demonstrations import general
+from reground.methods.shared.prompts import general, shown
 from tests.data import need_data
 from tests.sandbox.needed import some_sandbox
 

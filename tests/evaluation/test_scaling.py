@@ -18,8 +18,7 @@ from reground.core.language import Message, Reply, Sampling, TokenLogprob, Usage
 from reground.core.method import solve
 from reground.core.run import Run
 from reground.evaluation.scaling import PASSAGE_WORDS, cost, scaled, sizes
-from reground.methods.direct import Direct
-from reground.methods.rag import DOCUMENTS, RAG
+from reground.methods.baselines import DOCUMENTS, RAG, Direct
 from reground.methods.rar import RaR
 from reground.methods.rat import RAT
 from reground.models.scripted import ScriptedModel

@@ -13,7 +13,7 @@ from reground.core.untrusted import fence
 from reground.evaluation.task import Example
 from reground.evaluation.tasks._retrieved import shown_texts
 from reground.evaluation.tasks.qa import QuestionAnswering
-from reground.methods.rag import RAG
+from reground.methods.baselines import RAG
 from reground.methods.search_agent import SearchAgent
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever

@@ -15,8 +15,7 @@ from reground.evaluation.results import read_run
 from reground.evaluation.runner import EvalSettings, evaluate
 from reground.evaluation.task import Task
 from reground.evaluation.tasks.usaco import TASKS
-from reground.methods.direct import Direct
-from reground.methods.rag import RAG
+from reground.methods.baselines import RAG, Direct
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.evaluation.programs import scored

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import fields
-from importlib import import_module
 
-from reground.app.catalogue import build_method, methods, presets
+from reground.app.catalogue import build_method, method_class, methods, presets
 from reground.core.answers import AnswerForm
 from reground.core.errors import ConfigurationError
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
@@ -105,7 +104,7 @@ def names() -> list[str]:
 
 def build(name: str, form: AnswerForm) -> Method | None:
     """The method for the form; None where it refuses it."""
-    known = {field.name for field in fields(import_module(methods()[name.partition("+")[0]].module).METHOD)}
+    known = {field.name for field in fields(method_class(name))}
     settings = {key: value for key, value in SETTINGS.get(name.partition("+")[0], {}).items() if key in known}
     try:
         return build_method(

@@ -22,9 +22,8 @@ from reground.core.programs import Execution, Program, Verdict
 from reground.core.run import Run
 from reground.core.trajectory import ExecuteStep, GenerateStep
 from reground.evaluation.tasks.usaco import FORM as CONTEST
+from reground.methods.baselines import ChainOfThoughtRAG, FewShot
 from reground.methods.chain_of_knowledge import ChainOfKnowledge, agreement
-from reground.methods.cot_rag import ChainOfThoughtRAG
-from reground.methods.few_shot import FewShot
 from reground.methods.flare import FLARE, masked, next_sentence, unsure
 from reground.methods.ircot import IRCoT, new_sentence
 from reground.methods.react import ReAct, parse_action

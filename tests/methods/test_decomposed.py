@@ -16,8 +16,8 @@ from reground.core.journal import MemoryJournal
 from reground.core.method import solve
 from reground.core.run import Run
 from reground.core.trajectory import GenerateStep
+from reground.methods.baselines import RAG
 from reground.methods.decomposed import CONCLUDED, DIVIDED, Decomposed, read_parts, references
-from reground.methods.rag import RAG
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, Say, by_job, effects, notes, prompts, queries

@@ -1,25 +1,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from importlib import import_module
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground import methods
 from reground.core.answers import FORMS
 from reground.core.errors import ConfigurationError
-from reground.methods.shared import prompts as shared_prompts
-from reground.methods.shared.prompts import NO_PASSAGES, cite, places, render, style
-
-METHODS = sorted({path.stem for path in Path(methods.__file__).parent.glob("[!_]*")} - {"shared"})
-PROMPTED = [name for name in METHODS if hasattr(import_module(f"reground.methods.{name}"), "Prompts")]
+from reground.methods.shared.prompts import NO_PASSAGES, Templates, cite, places, render, style
 
 
 @dataclass(frozen=True, kw_only=True)
-class Example(shared_prompts.Prompts):
+class Example(Templates):
     ask: str = "{question} and {form}"
 
 
@@ -43,35 +36,6 @@ def test_a_replacement_keeps_the_places():
 def test_a_wrong_template_is_refused_when_it_is_made(template, complaint):
     with pytest.raises(ConfigurationError, match=complaint):
         Example(ask=template)
-
-
-def test_every_method_that_asks_in_words_of_its_own_is_looked_at():
-    assert set(METHODS) - set(PROMPTED) <= {"search_agent", "react", "cr_planner_reflexion"}
-
-
-@pytest.mark.parametrize("name", PROMPTED)
-def test_every_method_refuses_prompts_with_an_unknown_place(name):
-    module = import_module(f"reground.methods.{name}")
-    for field in _fields(module.Prompts):
-        default = getattr(module.Prompts(), field)
-        with pytest.raises(ConfigurationError, match=rf"{name}\.{field}: unknown \{{gold\}}"):
-            module.Prompts(**{field: default + " {gold}"})
-        if places(default):
-            with pytest.raises(ConfigurationError, match=rf"{name}\.{field}: missing"):
-                module.Prompts(**{field: "nothing of it"})
-
-
-def _fields(prompts: type) -> list[str]:
-    return list(prompts.__dataclass_fields__)
-
-
-@pytest.mark.parametrize("name", METHODS)
-def test_every_method_says_in_one_line_what_it_is(name):
-    module = import_module(f"reground.methods.{name}")
-    first = (module.__doc__ or "").splitlines()[0]
-    assert len(first) > 20
-    assert first.endswith(".")
-    assert module.METHOD.__module__ == module.__name__
 
 
 @given(st.text(), st.text())

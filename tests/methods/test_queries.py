@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from reground.methods.rewrite_retrieve_read.stopping import before
+from reground.methods.rewrite_retrieve_read import before
 from reground.text.excerpts import count_words
 from reground.text.queries import LONGEST, clean_query, parse_queries
 

@@ -16,8 +16,7 @@ from reground.core.language import Reply, TokenLogprob
 from reground.core.method import solve
 from reground.core.run import Run
 from reground.core.trajectory import GenerateStep
-from reground.methods.rewrite_retrieve_read import PRESETS, Prompts, RewriteRetrieveRead
-from reground.methods.rewrite_retrieve_read.pages import interleaved
+from reground.methods.rewrite_retrieve_read import PRESETS, Prompts, RewriteRetrieveRead, interleaved
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, Failing, effects, notes, prompts, queries

@@ -13,13 +13,16 @@ from reground.core.budget import Budget
 from reground.core.citations import cited_markers, without_unknown
 from reground.core.errors import ConfigurationError
 from reground.core.run import Run
-from reground.methods.cot import ChainOfThought
-from reground.methods.cot_rag import ChainOfThoughtRAG
-from reground.methods.direct import Direct
-from reground.methods.few_shot_cot import FewShotChainOfThought, shown
-from reground.methods.rag import RAG
-from reground.methods.self_consistency import SelfConsistency, majority
-from reground.methods.shared.demonstrations import general
+from reground.methods.baselines import (
+    RAG,
+    ChainOfThought,
+    ChainOfThoughtRAG,
+    Direct,
+    FewShotChainOfThought,
+    SelfConsistency,
+    majority,
+)
+from reground.methods.shared.prompts import general, shown
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, Failing, effects, notes, queries

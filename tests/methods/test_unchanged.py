@@ -11,7 +11,7 @@ from reground.core.run import Run
 from reground.methods.rar import RaR
 from reground.methods.rat import RAT
 from reground.methods.self_refine import SelfRefine
-from reground.methods.shared.prompts import Prompts
+from reground.methods.shared.prompts import Templates
 from reground.methods.shared.steps import join_steps, split_draft, split_steps
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
@@ -42,7 +42,7 @@ ORDINARY = [
 
 def templates_lines() -> list[str]:
     """Every line of every template without its places, so that the text may look like the prompt around it."""
-    kinds: list[type[Prompts]] = [type(method.prompts) for method in (rat([]), rar([]), refine([]))]
+    kinds: list[type[Templates]] = [type(method.prompts) for method in (rat([]), rar([]), refine([]))]
     templates = [getattr(kind(), name) for kind in kinds for name in kind.__dataclass_fields__]
     return sorted({line for text in templates for line in text.split("\n") if line.strip() and "{" not in line})
 

@@ -11,7 +11,7 @@ from reground.core.critic import Pair
 from reground.core.evidence import Passage
 from reground.core.run import Run
 from reground.core.trajectory import ScoreStep
-from reground.methods.rag import RAG
+from reground.methods.baselines import RAG
 from reground.methods.shared.evidence import Evidence
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever

@@ -10,7 +10,7 @@ from reground.core.evidence import Found, Pages, Passage, Skipped
 from reground.core.files import replace_lines, with_sum
 from reground.core.run import Run
 from reground.core.trajectory import Trajectory
-from reground.methods.rewrite_retrieve_read.pages import open_pages
+from reground.methods.rewrite_retrieve_read import open_pages
 from reground.web.frozen import UNKEPT, FrozenRetriever, searches, write
 
 SNIPPET = Passage(id="https://a/1", text="A snippet of the bridge.", title="Bridge", url="https://a/1")

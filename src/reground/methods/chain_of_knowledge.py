@@ -16,18 +16,16 @@ from reground.core.concurrency import gather
 from reground.core.evidence import Passage, Retriever
 from reground.core.language import REPLY_TOKENS, LanguageModel, Sampling
 from reground.core.run import Run
-from reground.methods.cot import reasoned
-from reground.methods.self_consistency import majority
-from reground.methods.shared import prompts as shared_prompts
+from reground.methods.baselines import majority
 from reground.methods.shared.evidence import Evidence, find
-from reground.methods.shared.prompts import MAY_STAY, QUOTED, cite, render, require
+from reground.methods.shared.prompts import MAY_STAY, QUOTED, Templates, cite, render, require
 from reground.methods.shared.revision import DELETED, accepted
-from reground.methods.shared.steps import join_steps, split_draft
+from reground.methods.shared.steps import join_steps, reasoned, split_draft
 from reground.text.queries import clean_query
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(shared_prompts.Prompts):
+class Prompts(Templates):
     """What the four calls ask.
 
     sample: places {question} and {form}, what an answer looks like. query: {question} and {thought}.

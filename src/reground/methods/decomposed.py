@@ -17,10 +17,9 @@ from reground.core.concurrency import gather
 from reground.core.evidence import Retriever
 from reground.core.language import REPLY_TOKENS, LanguageModel, Message, Sampling
 from reground.core.run import Run
-from reground.methods.rag import RAG
-from reground.methods.shared import prompts as shared_prompts
+from reground.methods.baselines import RAG
 from reground.methods.shared.evidence import USUAL_REPLY, Evidence, find
-from reground.methods.shared.prompts import QUOTED, ending, render, require
+from reground.methods.shared.prompts import QUOTED, Templates, ending, render, require
 from reground.methods.shared.steps import squeezed
 
 DIVIDED = (
@@ -121,7 +120,7 @@ _ANSWERED = re.compile(r"^answer\b[^:：]{0,9}[:：]", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(shared_prompts.Prompts):
+class Prompts(Templates):
     """What the calls ask. divide: no places; `DIVIDED` follows it. read: places {passages} and {question}.
 
     conclude: {form}; for a short answer `CONCLUDED` follows it. notes: {notes} and {question}.

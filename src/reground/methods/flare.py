@@ -17,9 +17,8 @@ from reground.core.answers import PLAN, TEXT, Answer, AnswerForm, Thought
 from reground.core.evidence import Retriever
 from reground.core.language import LanguageModel, Reply, Sampling, TokenLogprob
 from reground.core.run import Run
-from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.evidence import Evidence, find
-from reground.methods.shared.prompts import QUOTED, cite, render, require
+from reground.methods.shared.prompts import QUOTED, Templates, cite, render, require
 from reground.text.sentences import sentences
 
 _LINE = re.compile(r"\s*+[^\n]*+\s*+")
@@ -27,7 +26,7 @@ _ANSWERED = re.compile(r"(?im)^[^\w\n]*+(?:final\s++)?+answer\W*:")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(shared_prompts.Prompts):
+class Prompts(Templates):
     """What the two calls ask, with {question}, {text} (the answer so far) and {form}.
 
     `informed` also has {passages} and {cite}.

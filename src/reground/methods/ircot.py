@@ -15,9 +15,8 @@ from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.evidence import Retriever
 from reground.core.language import REPLY_TOKENS, LanguageModel, Sampling
 from reground.core.run import Run
-from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.evidence import Evidence, find
-from reground.methods.shared.prompts import QUOTED, ending, render, require
+from reground.methods.shared.prompts import QUOTED, Templates, ending, render, require
 from reground.text.sentences import sentences
 
 _ENDS = re.compile(r"\banswer\s*(?:is\b|:)", re.IGNORECASE)
@@ -29,7 +28,7 @@ _HEAD = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(shared_prompts.Prompts):
+class Prompts(Templates):
     """What the two calls ask.
 
     reason: places {question}, {passages} and {thoughts}, the sentences so far.

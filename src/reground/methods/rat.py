@@ -15,9 +15,8 @@ from reground.core.concurrency import gather
 from reground.core.evidence import Passage
 from reground.core.language import LEAST_REPLY, tokens_of
 from reground.core.run import Run
-from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.evidence import USUAL_PASSAGE, find
-from reground.methods.shared.prompts import MAY_STAY, QUOTED, concluded, layout, render, require, style
+from reground.methods.shared.prompts import MAY_STAY, QUOTED, Templates, concluded, layout, render, require, style
 from reground.methods.shared.revision import DELETED, readable, with_lost
 from reground.methods.shared.solving import Revising, Solving
 from reground.methods.shared.steps import join_steps, split_steps
@@ -25,7 +24,7 @@ from reground.text.alignment import align_steps
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(shared_prompts.Prompts):
+class Prompts(Templates):
     """The parts of appendix B and the final pass of section 2.2.
 
     draft (B.1): places {question}, {layout}, how steps are set apart, and {style}, how a step is written.

@@ -17,9 +17,8 @@ from reground.core.errors import ParseError
 from reground.core.evidence import Retriever
 from reground.core.language import REPLY_TOKENS, LanguageModel, Sampling
 from reground.core.run import Run
-from reground.methods.shared import prompts as shared_prompts
 from reground.methods.shared.evidence import Evidence, find
-from reground.methods.shared.prompts import QUOTED, ending, render, require
+from reground.methods.shared.prompts import QUOTED, Templates, ending, render, require
 
 _ACTION = re.compile(r"(?im)^[ \t\r*]*+action(?:\s*+\d++)?+[\s*]*+:[\s*]*+(search|finish)\s*+\[(.*)", re.DOTALL)
 _LATER = re.compile(r"(?im)^[ \t\r*]*+(?:thought|action|observation)(?:\s*+\d++)?+[\s*]*+:")
@@ -38,7 +37,7 @@ _HEAD = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(shared_prompts.Prompts):
+class Prompts(Templates):
     """What the two calls ask.
 
     act: places {question}, {transcript}, all turns so far, and {ended}, how the answer is given in Finish[...]. answer,

@@ -20,14 +20,13 @@ from reground.core.errors import ParseError
 from reground.core.language import REPLY_TOKENS, LanguageModel, Sampling
 from reground.core.programs import Execution, Limits, Program, Sandbox
 from reground.core.run import Run
-from reground.methods.shared import prompts as shared_prompts
-from reground.methods.shared.prompts import render, require
+from reground.methods.shared.prompts import Templates, render, require
 
 _HEAD = "Problem:\n{question}\n\n"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(shared_prompts.Prompts):
+class Prompts(Templates):
     """What the calls ask, each with {question}.
 
     write: also {form}, the form of a program. test and cases, for a program that reads its input: {tests}, how many.

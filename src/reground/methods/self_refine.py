@@ -12,14 +12,13 @@ from dataclasses import dataclass, replace
 from reground.core.answers import TEXT, Answer, AnswerForm
 from reground.core.language import REPLY_TOKENS, LanguageModel, Message, Sampling
 from reground.core.run import Run
-from reground.methods.cot import reasoned
-from reground.methods.shared import prompts as shared_prompts
-from reground.methods.shared.prompts import MAY_STAY, render, require
+from reground.methods.shared.prompts import MAY_STAY, Templates, render, require
 from reground.methods.shared.revision import accepted, sound
+from reground.methods.shared.steps import reasoned
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(shared_prompts.Prompts):
+class Prompts(Templates):
     """What each of the three calls asks; each is the next turn of one conversation, so the answer stands above it.
 
     answer: places {question} and {form}, what an answer looks like. feedback: none. refine: {form}.

@@ -7,15 +7,14 @@ from typing import Literal
 
 from reground.core.answers import AnswerForm
 from reground.methods.cr_planner.parsing import END
-from reground.methods.shared import prompts as shared_prompts
-from reground.methods.shared.prompts import QUOTED, cite
+from reground.methods.shared.prompts import QUOTED, Templates, cite
 
 TaskKind = Literal["qa", "maths", "code", "retrieval"]
 _BY_FORM: dict[str, TaskKind] = {"number": "maths", "pal": "maths", "program": "code"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(shared_prompts.Prompts):
+class Prompts(Templates):
     """The templates of the calls, and the descriptions of each kind of task.
 
     reason: places {task}, {question}, {history} (all observations), {last} (how the last step looks).

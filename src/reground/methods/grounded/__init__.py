@@ -20,7 +20,7 @@ from reground.core.evidence import Passage, Retriever
 from reground.core.language import Reply, Sampling
 from reground.core.run import Run
 from reground.core.trajectory import Candidate
-from reground.methods import rag
+from reground.methods.baselines import DOCUMENTS, RAGPrompts
 from reground.methods.grounded.names import read_names, some_of
 from reground.methods.grounded.reading import Reader, short
 from reground.methods.shared.evidence import Evidence, find
@@ -34,7 +34,7 @@ _NAMES = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(rag.Prompts):
+class Prompts(RAGPrompts):
     """What the two calls ask.
 
     answer: as in RAG. names: places {passages} and {question}.
@@ -150,7 +150,7 @@ class Grounded(Reader):
     def sizes(self) -> Sequence[Grounded]:
         """More passages a round, then more rounds; without rounds as RAG."""
         if not self.max_rounds:
-            return [replace(self, k=k) for k in rag.DOCUMENTS]
+            return [replace(self, k=k) for k in DOCUMENTS]
         ladder = ((1, 1), (2, 1), (3, 1), (5, 1), (3, 2), (8, 1), (5, 2))
         return [replace(self, k=k, max_rounds=rounds) for k, rounds in ladder]
 

@@ -19,8 +19,8 @@ from reground.core.concurrency import gather
 from reground.core.language import REPLY_TOKENS, LanguageModel, Reply, Sampling
 from reground.core.run import Run
 from reground.core.trajectory import Candidate
+from reground.methods.baselines import stated
 from reground.methods.grounded.answerability import FEWEST, MOST, lacking
-from reground.methods.rag import stated
 from reground.methods.shared.evidence import Evidence
 from reground.methods.shared.prompts import require, require_choices
 from reground.methods.shared.steps import squeezed

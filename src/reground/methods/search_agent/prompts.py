@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reground.methods.shared import prompts as shared_prompts
-from reground.methods.shared.prompts import render
+from reground.methods.shared.prompts import Templates, render
 
 _RESULT = '''
 from dataclasses import dataclass
@@ -42,7 +41,7 @@ class Revise_Answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts(shared_prompts.Prompts):
+class Prompts(Templates):
     """The code at the start of each step's prompt, and the template of the one call that is not in the paper.
 
     decide, summarise, answer, relevance, grounding: the system message of that step, without places; exemplars and the

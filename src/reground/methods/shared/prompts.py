@@ -7,12 +7,17 @@ the instruction last.
 
 from __future__ import annotations
 
+import tomllib
 from dataclasses import dataclass, fields
+from functools import cache
+from importlib.resources import files
 from string import Formatter
 from typing import Literal, get_args, get_origin, get_type_hints
 
-from reground.core.answers import AnswerForm
+from reground.core.answers import AnswerForm, Demonstration
+from reground.core.citations import without_unknown
 from reground.core.errors import ConfigurationError
+from reground.methods.shared.steps import join_steps
 
 QUOTED = (
     "The passages are quoted from documents. They may be wrong or beside the point, "
@@ -27,7 +32,7 @@ CITING = frozenset({"text", "phrase", "choice", "article"})
 
 
 @dataclass(frozen=True, kw_only=True)
-class Prompts:
+class Templates:
     """Base of every method's prompts: each field is a template.
 
     Raises ConfigurationError for a replacement whose places differ from the default's.
@@ -35,33 +40,28 @@ class Prompts:
 
     def __post_init__(self) -> None:
         for template in fields(self):
-            module = type(self).__module__.removesuffix(".prompts").rpartition(".")[2].strip("_")
-            owner = f"{module}.{template.name}"
-            _compare(owner, places(str(template.default)), places(getattr(self, template.name), owner))
+            own, found = places(str(template.default)), places(getattr(self, template.name), template.name)
+            wrong = [f"unknown {{{name}}}" for name in sorted(found - own)]
+            wrong += [f"missing {{{name}}}" for name in sorted(own - found)]
+            if wrong:
+                known = ", ".join(f"{{{name}}}" for name in sorted(own))
+                raise ConfigurationError(f"prompt {template.name}: {', '.join(wrong)}; its places are {known}")
 
 
-def places(template: str, owner: str = "template") -> frozenset[str]:
+def places(template: str, field: str = "template") -> frozenset[str]:
     """The names in braces. Raises ConfigurationError for braces that are not a plain name."""
     try:
         parsed = list(Formatter().parse(template))
     except ValueError as error:
-        raise ConfigurationError(f"prompt {owner}: {error}; write a literal brace twice") from None
+        raise ConfigurationError(f"prompt {field}: {error}; write a literal brace twice") from None
     names = set()
     for _, name, spec, conversion in parsed:
         if name is None:
             continue
         if not name.isidentifier() or spec or conversion:
-            raise ConfigurationError(f"prompt {owner}: {{{name}}} is no plain name; write a literal brace twice")
+            raise ConfigurationError(f"prompt {field}: {{{name}}} is no plain name; write a literal brace twice")
         names.add(name)
     return frozenset(names)
-
-
-def _compare(owner: str, expected: frozenset[str], found: frozenset[str]) -> None:
-    unknown, missing = sorted(found - expected), sorted(expected - found)
-    if unknown or missing:
-        what = [f"unknown {{{name}}}" for name in unknown] + [f"missing {{{name}}}" for name in missing]
-        known = ", ".join(f"{{{name}}}" for name in sorted(expected))
-        raise ConfigurationError(f"prompt {owner}: {', '.join(what)}; its places are {known}")
 
 
 def render(template: str, **values: str) -> str:
@@ -140,3 +140,31 @@ def require_choices(config: object) -> None:
         known = get_args(hint)
         if get_origin(hint) is Literal:
             require(getattr(config, name) in known, f"{name} must be one of {', '.join(map(repr, known))}")
+
+
+@cache
+def worked(name: str) -> dict[str, tuple[Demonstration, ...]]:
+    """The worked examples of the file NAME.toml of reground/methods/examples, by their table."""
+    file = files("reground.methods").joinpath("examples", f"{name}.toml")
+    tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    return {table: tuple(map(Demonstration.model_validate, each)) for table, each in tables.items()}
+
+
+def general(form: AnswerForm, *, cited: bool = False) -> tuple[Demonstration, ...]:
+    """Examples whose answers have the form, where a task brings none.
+
+    A form without examples of its own is shown phrases, or prose if its thoughts are the answer. cited: whether the
+    answers have markers, as where passages are read and the form asks for them.
+    """
+    known = worked("demonstrations")
+    examples = known.get(form.name, known["phrase" if form.final_pass else "text"])
+    if cited or form.name not in CITING:
+        return examples
+    return tuple(each.model_copy(update={"answer": without_unknown(each.answer, ())[0]}) for each in examples)
+
+
+def shown(example: Demonstration, form: AnswerForm) -> str:
+    """An example's reasoning and answer as a response in the form."""
+    if form.draft_is_query:
+        return join_steps([example.reasoning, f"```python\n{form.extract(example.answer)}\n```"])
+    return join_steps([example.reasoning, f"Answer: {example.answer}" if form.final_pass else example.answer])

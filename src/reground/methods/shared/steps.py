@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from itertools import pairwise
 
-from reground.core.answers import TEXT, AnswerForm
+from reground.core.answers import TEXT, Answer, AnswerForm, Thought
 from reground.core.code_blocks import code_blocks
 from reground.text.layout import is_code, program_steps, prose_steps
 
@@ -93,6 +93,12 @@ def split_draft(draft: str, form: AnswerForm, *, most: int) -> tuple[list[str], 
     if raw and (not thoughts or (reasoning == raw and len(thoughts) == 1)):
         return [raw], ""
     return _grouped(thoughts, most), raw
+
+
+def reasoned(response: str, form: AnswerForm) -> Answer:
+    """A response with its reasoning as steps."""
+    reasoning, _ = split_answer(response, form)
+    return Answer(text=response, steps=tuple(Thought(text=step) for step in split_steps(reasoning)))
 
 
 def squeezed(text: str) -> str:

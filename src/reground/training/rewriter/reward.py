@@ -21,8 +21,7 @@ from reground.evaluation.metrics.text import hit
 from reground.evaluation.runner import FATAL
 from reground.evaluation.task import Example, Task, hidden_documents
 from reground.evaluation.tasks.qa import evidence_of
-from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
-from reground.methods.rewrite_retrieve_read.pages import OPENED, interleaved
+from reground.methods.rewrite_retrieve_read import OPENED, RewriteRetrieveRead, interleaved
 from reground.training.ppo.optimise import Judged
 
 RANK = "reciprocal rank"
