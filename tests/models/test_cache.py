@@ -129,19 +129,6 @@ async def test_when_the_one_that_asks_is_cancelled_another_asks(tmp_path):
     await cache.aclose()
 
 
-async def test_one_that_waits_can_be_cancelled_alone(tmp_path):
-    model = Gated()
-    cache = Cache(model, tmp_path / "c.db")
-    tasks = [asyncio.create_task(cache.generate(ASK, Sampling())) for _ in range(2)]
-    await turns()
-    tasks[1].cancel()
-    await turns()
-    assert tasks[1].cancelled()
-    model.gate.set()
-    assert (await tasks[0])[0].text == "reply 1"
-    await cache.aclose()
-
-
 async def test_a_file_that_is_no_cache_is_refused(tmp_path):
     path = tmp_path / "c.db"
     path.write_bytes(b"this is no database, and long enough to be taken for one" * 50)

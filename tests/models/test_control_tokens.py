@@ -50,13 +50,6 @@ async def test_a_server_is_asked_once_whatever_it_answers() -> None:
         assert server.received[0]["messages"][0]["content"] == SAID
 
 
-@pytest.mark.parametrize("props", [{}, {"chat_template": 5, "bos_token": None}, {"chat_template": "[" * 5000}])
-async def test_a_page_that_says_nothing_does_no_harm(props: dict[str, object]) -> None:
-    async with MockOpenAI(pages={"props": props}) as server:
-        await asked(server)
-        assert server.received[0]["messages"][0]["content"] == SAID
-
-
 async def test_a_server_that_is_not_there_yet_is_asked_when_it_is(unused_tcp_port: int) -> None:
     model = OpenAIModel("mock", ModelOptions(base_url=f"http://127.0.0.1:{unused_tcp_port}/v1"))
     ask = [Message(role="user", content=SAID)]

@@ -57,11 +57,6 @@ async def test_it_is_a_language_model_and_answers(model, path):
     assert reply.usage.usd == 0.0
 
 
-async def test_greedy_decoding_repeats_itself(model):
-    first, second = [await model.generate(QUESTION, sampling()) for _ in range(2)]
-    assert first[0].text == second[0].text
-
-
 async def test_a_grammar_holds_whatever_the_model_would_rather_say(model):
     grammar = Grammar(gbnf='root ::= "No: " [0-9]+ "!"', json_schema="{}")
     replies = await model.generate(QUESTION, sampling(n=3, temperature=2.0, seed=1, grammar=grammar, logprobs=True))
@@ -85,12 +80,6 @@ async def test_more_samples_than_slots_differ_and_are_all_paid_for(model):
     assert all(reply.usage.calls == 0 and reply.usage.tokens == 0 for reply in replies[1:])
 
 
-async def test_samples_that_are_read_until_a_stop_string_are_all_paid_for(model):
-    wanted = sampling(n=3, temperature=1.5, max_tokens=12, seed=1, stop=("never said",), logprobs=True)
-    replies = await model.generate(QUESTION, wanted)
-    assert replies[0].usage.completion >= sum(len(reply.token_logprobs) for reply in replies)
-
-
 async def test_a_seed_decides_and_neighbouring_seeds_share_nothing(model):
     async def texts(seed):
         return [r.text for r in await model.generate(QUESTION, sampling(n=3, temperature=1.5, seed=seed))]
@@ -98,12 +87,6 @@ async def test_a_seed_decides_and_neighbouring_seeds_share_nothing(model):
     first, again, other = await texts(1), await texts(1), await texts(2)
     assert first == again
     assert not set(first) & set(other)
-
-
-async def test_top_p_near_zero_is_greedy(model):
-    (greedy,) = await model.generate(QUESTION, sampling())
-    (narrow,) = await model.generate(QUESTION, sampling(temperature=1.0, top_p=1e-6))
-    assert narrow.text == greedy.text
 
 
 @pytest.mark.parametrize("logprobs", [False, True])
@@ -268,12 +251,6 @@ def test_an_engine_refuses_what_is_malformed_and_calls_after_its_end(path):
         engine.chat({"messages": []}, lambda chunk: False)
 
 
-def test_threads_default_to_the_cores_at_hand():
-    from reground.models._llama import decoding_threads, physical_cores
-
-    assert 1 <= decoding_threads() <= physical_cores() <= os.cpu_count()
-
-
 async def test_what_can_run_here_is_listed(path, monkeypatch, tmp_path):
     from reground.models._llama import decoding_threads, physical_cores
     from reground.models.pull import ALIASES
@@ -417,11 +394,6 @@ def test_ordinary_tokens_of_the_makers_own_are_left_alone(tmp_path):
     assert header.special == ("<s>", "<tool>", "[TOOL]")
     assert header.context == 0
     assert header.name == "x"
-
-
-def test_a_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(DataError, match="cannot read the model"):
-        read_header(tmp_path / "absent.gguf")
 
 
 SCRIPT = """

@@ -11,10 +11,9 @@ pytest.importorskip("transformers", reason="needs the extra [train]")
 import torch
 
 from reground.core.errors import ContextLengthExceeded, ModelError
-from reground.core.language import LanguageModel
 from reground.models.hf import create
 from reground.models.options import ModelOptions
-from tests.models.conversing import answered_as_if_alone, samples_differ_and_a_seed_repeats_them, sampling, says
+from tests.models.conversing import answered_as_if_alone, sampling, says
 from tests.word_tokenizer import word_tokenizer
 
 WORDS = [*"abcdefghijklmnopqrstuvwxyz.,!?;:*", "<secret>"]
@@ -82,17 +81,6 @@ def by_hand(folder, text, count):
     return tokenizer, written[1:], scores
 
 
-async def test_it_is_a_language_model_and_writes(model, folder):
-    assert isinstance(model, LanguageModel)
-    assert model.name == f"hf/{folder}"
-    (reply,) = await model.generate(says("a b c"), sampling())
-    assert reply.text
-    assert reply.token_logprobs is None
-    assert reply.usage.calls == 1
-    assert reply.usage.prompt == 4  # three words and the end token
-    assert 1 <= reply.usage.completion <= 8
-
-
 @pytest.mark.parametrize("text", ["a b c", "x", "q w e r t ; a b c d e f g h"])
 async def test_greedy_text_and_log_probabilities_are_those_of_the_model(model, folder, text):
     tokenizer, written, scores = by_hand(folder, text, 8)
@@ -112,26 +100,6 @@ async def test_messages_are_joined_as_plain_text(model):
 
 async def test_calls_at_once_are_answered_as_if_alone(model):
     await answered_as_if_alone(model, [says(" ".join(WORDS[:length])) for length in (2, 3, 5, 9, 14, 20)])
-
-
-async def test_samples_differ_are_counted_and_a_seed_repeats_them(model):
-    first = await samples_differ_and_a_seed_repeats_them(model)
-    assert 4 <= first[0].usage.completion <= 32
-
-
-async def test_log_probabilities_are_the_models_whatever_the_temperature(model):
-    (cold,) = await model.generate(says("a b"), sampling(logprobs=True))
-    (hot,) = await model.generate(says("a b"), sampling(logprobs=True, temperature=3.0, top_p=1e-6))
-    assert [t.logprob for t in hot.token_logprobs] == pytest.approx([t.logprob for t in cold.token_logprobs], abs=1e-4)
-
-
-async def test_a_stop_string_ends_the_reply_and_the_work(model):
-    (whole,) = await model.generate(says("a b"), sampling(logprobs=True))
-    stop = whole.text.split()[2]
-    (reply,) = await model.generate(says("a b"), sampling(stop=("never", stop), logprobs=True))
-    assert reply.text == whole.text[: whole.text.index(stop)]
-    assert reply.finish_reason == "stop"
-    assert reply.usage.completion <= 3
 
 
 async def test_a_reply_may_end_at_once_whatever_length_the_model_prefers(tmp_path):
@@ -169,16 +137,6 @@ async def test_prompt_and_reply_each_have_the_whole_length(model, folder):
     assert good[0].usage.completion <= limit
 
 
-async def test_a_price_is_charged_where_one_is_given(folder):
-    from reground.models.options import Price
-
-    priced = create(str(folder), ModelOptions(threads=1, price=Price.parse("1000000,2000000")))
-    (reply,) = await priced.generate(says("a b c"), sampling(max_tokens=1))
-    assert reply.usage.usd == pytest.approx(4 + 2)
-    await priced.aclose()
-    assert (await priced.generate(says("a b c"), sampling(max_tokens=1)))[0].text == reply.text
-
-
 def adapted(folder, target):
     """A LoRA adapter on the model, strong enough to be seen, in a folder without a tokenizer."""
     peft = pytest.importorskip("peft", reason="needs the extra [train]")
@@ -213,28 +171,3 @@ async def test_an_adapter_without_a_base_is_a_model_error(tmp_path):
     (tmp_path / "adapter_config.json").write_text("{")
     with pytest.raises(ModelError, match="could not load"):
         await create(str(tmp_path), OPTIONS).generate(says("a"), sampling())
-
-
-async def test_it_rewrites_for_rewrite_retrieve_read(tmp_path):
-    from reground.core.answers import PHRASE
-    from reground.core.evidence import Passage
-    from reground.core.run import Run
-    from reground.core.trajectory import GenerateStep
-    from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
-    from reground.models.scripted import ScriptedModel
-    from reground.retrieval.scripted import ScriptedRetriever
-
-    rewriter = create(str(build("t5", tmp_path)), OPTIONS)
-    method = RewriteRetrieveRead(
-        model=ScriptedModel(["Answer: Danube **"]),
-        retriever=ScriptedRetriever([Passage(id="a", text="The Danube.")]),
-        rewriter=rewriter,
-        form=PHRASE,
-        logprobs=True,
-        rewrite_temperature=1.0,
-    )
-    run = Run()
-    answer = await method.solve("a b c ?", run)
-    (step,) = [s for s in run.steps if isinstance(s, GenerateStep) and s.name == "rewrite"]
-    assert "".join(t.token for t in step.replies[0].token_logprobs) == step.replies[0].text
-    assert PHRASE.extract(answer.text) == "Danube"

@@ -12,8 +12,7 @@ import pytest
 
 from reground.core.errors import ConfigurationError
 from reground.core.paths import models_dir
-from reground.hub import download
-from reground.models.pull import PullError, Weights, bring, is_pulled, pull, pulled
+from reground.models.pull import PullError, bring, is_pulled, pull, pulled
 from tests.models.hub import BODY, KEPT, NAME, hub
 from tests.models.test_pull import WEIGHTS, WHOLE, FakeIndex
 from tests.signals import heed_ctrl_c
@@ -31,13 +30,6 @@ def test_a_file_arrives_whole_and_once(hub):
     asked = len(hub.seen)
     assert pull(NAME) == path
     assert len(hub.seen) == asked
-
-
-def test_an_alias_can_stand_for_a_file_of_a_hub(hub):
-    weights = Weights(file="tiny.gguf", licence="MIT", context=8, hub=NAME)
-    assert not is_pulled(weights)
-    assert bring(weights).read_bytes() == BODY
-    assert is_pulled(weights)
 
 
 BOTH = replace(WEIGHTS, hub=NAME)
@@ -122,12 +114,6 @@ async def test_a_cancelled_call_ends_its_download(hub):
     assert (models_dir() / (KEPT + ".part")).stat().st_size < len(BODY)
 
 
-async def test_what_fails_beside_the_loop_is_raised_in_it(hub):
-    hub.status = 404
-    with pytest.raises(PullError, match="has no org/repo"):
-        await pulled(NAME)
-
-
 def test_the_token_goes_to_the_hub_and_not_to_its_store(hub, monkeypatch):
     monkeypatch.setenv("HF_TOKEN", "hf_secret")
     pull(NAME)
@@ -176,24 +162,10 @@ def test_an_unreachable_hub_is_named(hub, monkeypatch):
         pull(NAME)
 
 
-@pytest.mark.parametrize("nothing", ["", " "])
-def test_an_endpoint_without_content_is_none(hub, monkeypatch, nothing):
-    path = pull(NAME)
-    monkeypatch.setenv("HF_ENDPOINT", nothing)
-    download("org/repo", "sub/tiny.gguf", path, begins=b"GGUF")
-    assert path.read_bytes() == BODY
-
-
 def test_an_endpoint_that_is_no_web_address_is_refused(hub, monkeypatch):
     monkeypatch.setenv("HF_ENDPOINT", "file:///etc")
     with pytest.raises(ConfigurationError, match="HF_ENDPOINT"):
         pull(NAME)
-
-
-def test_white_space_around_the_token_is_not_sent(hub, monkeypatch):
-    monkeypatch.setenv("HF_TOKEN", "hf_secret_of_the_test\r\n")
-    pull(NAME)
-    assert hub.seen[0][2]["Authorization"] == "Bearer hf_secret_of_the_test"
 
 
 @pytest.mark.parametrize("token", ["hf_secret\nof_the_test", "hf_secret_of_the_t\u00e9st"])

@@ -1,6 +1,4 @@
 import asyncio
-import heapq
-import itertools
 
 import pytest
 from hypothesis import given, settings
@@ -83,14 +81,6 @@ async def test_a_failed_call_gives_its_slot_back():
     assert (await ask(limit, "b"))[0].text == "fine"
 
 
-async def test_the_name_and_the_closing_pass_through():
-    model = Slow()
-    limit = Limit(model)
-    await limit.aclose()
-    assert (limit.name, model.closed) == ("slow/model", True)
-    await Limit(ScriptedModel([])).aclose()
-
-
 async def test_requests_a_minute():
     clock = Clock()
     limit = Limit(ScriptedModel(lambda *_: "x"), requests_per_minute=30, clock=clock.now, sleep=clock.sleep)
@@ -132,76 +122,6 @@ async def test_requests_beyond_the_first_are_charged():
     for _ in range(10):
         await ask(limit, "q")
     assert clock.time - began == pytest.approx(3 * 9 + 1 - 10)  # 28 requests before the last call, 10 of them at once
-
-
-async def test_waiting_for_a_rate_is_in_order_of_arrival():
-    clock = Clock()
-    model = ScriptedModel(lambda *_: "x")
-    limit = Limit(model, tokens_per_minute=60, clock=clock.now, sleep=clock.sleep)
-    sizes = [50, 1, 30, 1, 1]
-    await asyncio.gather(
-        *(limit.generate((Message(role="user", content=str(n)),), Sampling(max_tokens=m)) for n, m in enumerate(sizes))
-    )
-    assert model.prompts == ["0", "1", "2", "3", "4"]
-
-
-class Timeline:
-    """A clock for sleepers side by side: its time moves to the next of them once nobody has anything left to do."""
-
-    def __init__(self):
-        self.time = 0.0
-        self._sleepers = []
-        self._number = itertools.count()
-
-    def now(self):
-        return self.time
-
-    async def sleep(self, seconds):
-        woken = asyncio.get_running_loop().create_future()
-        heapq.heappush(self._sleepers, (self.time + seconds, next(self._number), woken))
-        await woken
-
-    async def gathered(self, *tasks):
-        everything = asyncio.gather(*tasks)
-        while True:
-            await turns()
-            if everything.done():
-                return everything.result()
-            at, _, woken = heapq.heappop(self._sleepers)
-            if not woken.done():
-                self.time = at
-                woken.set_result(None)
-
-
-class Lasting:
-    """A model that spends fewer tokens than it may, and takes two seconds."""
-
-    name = "lasting/model"
-
-    def __init__(self, clock, used):
-        self.clock, self.used = clock, used
-        self.begun = []
-
-    async def generate(self, messages, sampling):
-        self.begun.append(messages[-1].content)
-        await self.clock.sleep(2.0)
-        return [Reply(text="x", usage=Usage(calls=1, completion=self.used))]
-
-
-@pytest.mark.parametrize(("estimate", "used"), [(5_000, 1_000), (40_000, 2_000)])
-async def test_tokens_that_are_given_back_are_there_at_once_for_who_waits(estimate, used):
-    clock, calls = Timeline(), 60
-    model = Lasting(clock, used)
-    limit = Limit(model, tokens_per_minute=60_000, clock=clock.now, sleep=clock.sleep)
-    await clock.gathered(*(ask_for(limit, str(number), estimate) for number in range(calls)))
-    assert model.begun == [str(number) for number in range(calls)]
-    assert (
-        0.9 <= calls * used / (clock.time * 1_000) <= 1 + 10 / clock.time
-    )  # of the limit, with its ten seconds' worth
-
-
-def ask_for(limit, text, tokens):
-    return limit.generate((Message(role="user", content=text),), Sampling(max_tokens=tokens - 5))
 
 
 def test_one_limit_serves_event_loops_in_turn():

@@ -149,18 +149,6 @@ async def talks_nonsense(reader: asyncio.StreamReader, writer: asyncio.StreamWri
     await writer.drain()
 
 
-async def hangs_up(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.close()
-
-
-async def drips(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.write(HEAD + b"Content-Length: 100000\r\n\r\n")
-    while True:
-        writer.write(b" ")
-        await writer.drain()
-        await asyncio.sleep(0.05)
-
-
 async def never_ends(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
     writer.write(HEAD + b'\r\n{"data": [')
     while True:
@@ -174,16 +162,7 @@ async def bombs(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> N
     await writer.drain()
 
 
-async def sends_headers_for_ever(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    writer.write(HEAD)
-    while True:
-        writer.write(b"X-More: and more\r\n" * 1000)
-        await writer.drain()
-
-
-@pytest.mark.parametrize(
-    "answer", [says_nothing, talks_nonsense, hangs_up, drips, never_ends, bombs, sends_headers_for_ever]
-)
+@pytest.mark.parametrize("answer", [says_nothing, talks_nonsense, never_ends, bombs])
 async def test_a_server_that_means_harm_does_none(answer: Answering) -> None:
     async with raw(answer) as url:
         began = time.monotonic()
@@ -192,13 +171,6 @@ async def test_a_server_that_means_harm_does_none(answer: Answering) -> None:
     assert [line.usable for line in lines] == [False]
     assert url in lines[0].why
     assert seconds < PROBE_SECONDS + 2.0  # 30 s and more without the limit
-
-
-async def test_where_nobody_listens_it_is_over_at_once(unused_tcp_port: int) -> None:
-    began = time.monotonic()
-    found = await asyncio.gather(*(listed(f"http://127.0.0.1:{unused_tcp_port}/v1", kind) for kind in LOCAL))
-    assert time.monotonic() - began < 0.5
-    assert all(not line.usable and "cannot reach" in line.why for lines in found for line in lines)
 
 
 def test_very_many_models_are_bounded() -> None:

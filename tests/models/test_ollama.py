@@ -55,17 +55,6 @@ def test_what_is_no_address_is_said(host: str, monkeypatch: pytest.MonkeyPatch) 
         OLLAMA.create("llama3.2", ModelOptions())
 
 
-async def test_a_model_is_asked_without_a_key_and_costs_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    async with MockOpenAI(models=("llama3.2",)) as server:
-        monkeypatch.setenv("OLLAMA_HOST", server.url.removesuffix("/v1"))
-        model = OLLAMA.create("llama3.2", ModelOptions())
-        (reply,) = await model.generate(ASK, Sampling())
-        await model.aclose()
-    assert (model.name, reply.text, reply.usage.usd) == ("ollama/llama3.2", "one two", 0.0)
-    assert "Authorization" not in server.headers
-    assert server.received[0]["model"] == "llama3.2"
-
-
 async def test_a_model_that_is_not_there_says_how_to_bring_it(monkeypatch: pytest.MonkeyPatch) -> None:
     async with MockOpenAI(models=("llama3.2:latest",)) as server:
         monkeypatch.setenv("OLLAMA_HOST", server.url)

@@ -65,14 +65,6 @@ async def test_what_is_not_transient_is_not_tried_again(error):
     assert len(model.calls) == 1
 
 
-async def test_a_permanent_error_after_a_transient_one_ends_it():
-    clock = Clock()
-    model, retry = retrying([TransientModelError("busy"), ModelError("no"), "fine"], clock)
-    with pytest.raises(ModelError, match=r"^no$"):
-        await retry.generate(ASK, Sampling())
-    assert len(model.calls) == 2
-
-
 async def test_attempts_are_counted_and_told():
     clock = Clock()
     model, retry = retrying(lambda *_: TransientModelError("busy"), clock, attempts=3, base=1.0)
@@ -126,19 +118,3 @@ async def test_what_arrived_is_told_when_the_rest_fails_for_good(last):
     with pytest.raises(ModelError):
         await run.generate(retry, "Why?", name="x", sampling=Sampling(n=3, temperature=1))
     assert (run.usage.calls, run.usage.prompt) == (1, 9)
-
-
-async def test_cancellation_ends_the_wait():
-    started = asyncio.Event()
-
-    async def forever(_):
-        started.set()
-        await asyncio.Event().wait()
-
-    model = ScriptedModel([TransientModelError("busy"), "never"])
-    task = asyncio.create_task(Retry(model, sleep=forever).generate(ASK, Sampling()))
-    await started.wait()
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    assert len(model.calls) == 1

@@ -234,17 +234,6 @@ async def test_a_pause_that_a_host_asks_for_is_kept_and_a_long_one_leaves_it_alo
         assert "asks for 0.3 s" in await refused(web, "/a", longest_pause=0.1)
 
 
-async def test_a_host_that_asks_for_a_long_pause_keeps_nobody_waiting() -> None:
-    async with LittleWeb({"/a": PAGE}, robots="User-agent: *\nCrawl-delay: 3600") as web:
-        fetcher = Fetcher(Politeness(networks=(web.network,)))
-        async with asyncio.timeout(5):
-            for _ in range(3):
-                with pytest.raises(NotFetched, match="asks for 3600 s"):
-                    await fetcher.fetch(f"{web.url}/a")
-        await fetcher.aclose()
-        assert web.asked == ["/robots.txt"]
-
-
 async def test_robots_with_a_byte_order_mark_are_obeyed() -> None:
     async with LittleWeb({"/a": PAGE}, robots="\ufeffUser-agent: *\nDisallow: /") as web:
         assert "forbids" in await refused(web, "/a")
@@ -293,15 +282,6 @@ async def test_what_is_not_worth_fetching_is_left_in_time(site: Site, why: str) 
         said = await refused(web, "/a", robots=False, most_bytes=1 << 20, seconds=1.0, idle=0.5)
         assert why in said
         assert time.monotonic() - began < 4
-
-
-async def test_a_host_that_is_away_or_unknown() -> None:
-    async with LittleWeb({}) as web:
-        gone = web.url
-    fetcher = Fetcher(Politeness(networks=("127.0.0.1/32",)), resolver=Changing())
-    with pytest.raises(NotFetched, match="cannot be reached"):
-        await fetcher.fetch(f"{gone}/a")
-    await fetcher.aclose()
 
 
 @pytest.mark.parametrize("url", ["", "x", "http://", "http://[", "javascript:alert(1)", "data:text/html,x"])

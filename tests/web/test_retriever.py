@@ -17,7 +17,6 @@ from reground.retrieval.rerank import Reranked
 from reground.web.fetching import Fetcher, Politeness
 from reground.web.results import WebResult
 from reground.web.retriever import Blocklist, Mode, WebRetriever
-from tests.retrieval.test_documents import pdf
 from tests.web.little_web import ListedEngine, LittleWeb, Site, page, redirect
 
 FILLER = "Nothing of interest stands in this paragraph, which goes on for a while about other things entirely. " * 8
@@ -160,46 +159,6 @@ async def test_what_a_page_hides_is_not_read() -> None:
         (found,) = await retriever.retrieve("tower", k=1)
         assert "IGNORE" not in found.text
         assert "1889" in found.text and "Seen." in found.text
-        await retriever.aclose()
-
-
-@pytest.mark.parametrize(
-    ("content", "kind"),
-    [
-        ("Größe".encode("latin-1"), "text/html; charset=iso-8859-1"),
-        ('<meta charset="utf-8"><p>Größe</p>'.encode("latin-1"), "text/html; charset=iso-8859-1"),
-        ("<p>Größe</p>".encode(), "text/html; charset=iso-8859-1x"),
-        ('<meta charset="utf-8"><p>Größe</p>'.encode(), "text/html"),
-        ("Größe".encode("utf-16"), "text/plain"),
-        ("<p>Größe</p>".encode(), ""),
-    ],
-)
-async def test_the_charset_of_the_server_then_that_of_the_page(content: bytes, kind: str) -> None:
-    headers = {"Content-Type": kind} if kind else {"Content-Type": ""}
-    async with LittleWeb({"/a": Site(content, headers=headers)}) as web:
-        retriever = over(web, "/a")
-        (found,) = await retriever.retrieve("x", k=1)
-        assert "Größe" in found.text
-        await retriever.aclose()
-
-
-async def test_tables_pdfs_and_messy_pages_are_read() -> None:
-    table = "<table><tr><th>Bridge</th><th>Begun</th></tr><tr><td>Charles Bridge</td><td>1357</td></tr></table>"
-    pages = {
-        "/table": Site(f"<html><body><h1>Bridges</h1>{table}</body></html>".encode()),
-        "/file": Site(pdf(["The tower was finished in 1889."]), headers={"Content-Type": "application/pdf"}),
-        "/unnamed": Site(pdf(["The clock was made in 1759."]), headers={"Content-Type": ""}),
-        "/messy": Site(b"<p>The river<div>is 435 km <b>long</p></div><td>and</body></b> winding<script>x"),
-        "/plain": Site(b"The hill is 318 m high.", headers={"Content-Type": "text/plain"}),
-        "/broken": Site(b"%PDF-1.7 nothing more", headers={"Content-Type": "application/pdf"}),
-    }
-    async with LittleWeb(pages) as web:
-        retriever = over(web, *pages)
-        found = {p.page_id.rpartition("/")[2]: p.text for p in await retriever.retrieve("about", k=9)}
-        assert "Charles Bridge" in found["table"] and "1357" in found["table"]
-        assert "1889" in found["file"] and "1759" in found["unnamed"] and "318 m" in found["plain"]
-        assert "435 km long" in found["messy"]
-        assert found["broken"] == "about the broken"
         await retriever.aclose()
 
 

@@ -1,6 +1,5 @@
 """The package ddgs behind the port."""
 
-import asyncio
 import threading
 
 import pytest
@@ -73,29 +72,6 @@ async def test_it_keeps_to_twenty_a_minute():
     for _ in range(3):
         await ddgs.search("q", k=1)
     assert clock.slept == pytest.approx([3.0, 3.0])
-
-
-async def test_a_search_that_blocks_can_be_cancelled():
-    release = threading.Event()
-
-    class Blocking:
-        def text(self, query, **options):
-            release.wait(10)
-            return []
-
-    task = asyncio.create_task(DdgsEngine(Blocking).search("q", k=1))
-    await asyncio.sleep(0.05)
-    task.cancel()
-    with pytest.raises(asyncio.CancelledError):
-        await task
-    release.set()
-
-
-async def test_an_empty_query_is_not_asked():
-    fake, _, ddgs = over([PAGE])
-    with pytest.raises(EngineError, match="for nothing"):
-        await ddgs.search(" ", k=1)
-    assert fake.asked == []
 
 
 def test_by_name():

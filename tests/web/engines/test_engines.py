@@ -6,7 +6,6 @@ import pytest
 
 from reground.core.errors import ConfigurationError
 from reground.testing.search_engines import KEY
-from reground.web.engines._client import HttpEngine
 from reground.web.engines.providers import brave_rate
 from reground.web.results import Engine, EngineBusy, EngineError
 from tests.web.engines.asking import KEYED, PROVIDERS, asking
@@ -199,9 +198,3 @@ class TestAddresses:
 
 def test_searchr1_takes_the_whole_path_too():
     assert PROVIDERS["searchr1"].create("http://box:8000/retrieve").name == "searchr1:http://box:8000"
-
-
-async def test_another_address_is_in_the_name(monkeypatch):
-    async with asking("brave", monkeypatch) as (server, engine, _):
-        assert engine.name == f"brave:{server.url('brave')}"
-        assert HttpEngine(PROVIDERS["brave"]).name == "brave"

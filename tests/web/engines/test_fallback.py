@@ -4,11 +4,9 @@ import logging
 
 import pytest
 
-from reground.testing.search_engines import KEY, MockEngines
 from reground.web.engines import Fallback
 from reground.web.results import Engine, EngineBusy, EngineError, WebResult
 from tests.models.clocks import Clock
-from tests.web.engines.asking import PAGES, build
 
 PAGE = WebResult(title="t", url="https://a.example")
 
@@ -75,19 +73,3 @@ async def test_a_busy_engine_is_left_out_for_as_long_as_it_says():
 async def test_a_bug_is_not_hidden():
     with pytest.raises(ZeroDivisionError):
         await Fallback([Scripted("a", ZeroDivisionError()), Scripted("b", [PAGE])]).search("q", k=1)
-
-
-async def test_over_the_wire_a_long_wait_gives_way_at_once(monkeypatch):
-    monkeypatch.setenv("BRAVE_API_KEY", KEY)
-    clock = Clock()
-    async with MockEngines(PAGES) as server:
-        both = Fallback([build("brave", server, clock), build("searxng", server, clock)], clock=clock.now)
-        server.misbehave("429:600")
-        assert len(await both.search("bridge", k=5)) == 2
-        assert len(await both.search("bridge", k=5)) == 2
-        assert [each.provider for each in server.asked] == ["brave", "searxng", "searxng"]
-        assert clock.slept == []
-        clock.time += 601
-        await both.search("bridge", k=5)
-        assert server.asked[-1].provider == "brave"
-        await both.aclose()
