@@ -55,6 +55,12 @@ class AskProgress(LiveLine):
         elif event.step is not None and self._plain:
             self._print(f"{event.span or '/'} {event.name}: {self._counts}")
 
+    def show(self, doing: str) -> None:
+        """Show what is done; without a terminal as a line."""
+        self._doing = doing
+        if self._plain:
+            self._print(doing)
+
     def on_index(self, progress: Progress) -> None:
         """Show the progress of the indexing."""
         if progress.waiting:

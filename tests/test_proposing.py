@@ -1,0 +1,277 @@
+"""Questions of several steps: how passages are linked, what is kept, and the file for a person."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reground.core.budget import Budget
+from reground.core.errors import ConfigurationError, ContextLengthExceeded, ModelError, ParseError
+from reground.core.evidence import Passage
+from reground.core.journal import MemoryJournal
+from reground.core.language import Message, Sampling
+from reground.core.run import Run
+from reground.demo import corpus_path
+from reground.evaluation.tasks import load_task
+from reground.models.scripted import ScriptedModel
+from reground.proposing import (
+    Pair,
+    Proposal,
+    ProposalFile,
+    corpus_passages,
+    flaw,
+    linked_pairs,
+    open_proposals,
+    propose,
+    read_proposal,
+)
+from reground.retrieval.passages import document_ids
+
+RIVER = Passage(id="vistula.md", title="Vistula", text="It is long. It flows into the Baltic Sea.")
+PERSON = Passage(id="curie.md", title="Marie Curie", text="Marie Curie was born by the Vistula.")
+
+
+def passage(id: str, text: str, title: str = "") -> Passage:
+    return Passage(id=id, title=title, text=text)
+
+
+def test_a_passage_that_names_the_title_of_another_is_linked_to_its_first_piece() -> None:
+    (pair,) = linked_pairs(
+        [
+            passage("curie.md", "She was born on the banks of the Vistula in 1867.", "Marie Curie"),
+            passage("vistula.md#2", "It is long.", "Vistula (river)"),
+            passage("vistula.md#1", "It flows into the Baltic Sea.", "Vistula (river)"),
+        ],
+        most=9,
+    )
+    assert (pair.link, pair.first.id, pair.second.id) == ("Vistula (river)", "curie.md", "vistula.md#1")
+
+
+def test_passages_that_share_a_rare_name_are_linked_and_what_begins_a_sentence_is_no_name() -> None:
+    spring = "A poem about Ada Lovelace and Byron. During spring it rained; later it was dry, during the day."
+    some = [
+        passage("a.md", "During the war Ada Lovelace met Babbage. Later they wrote."),
+        passage("b.md", spring),
+        passage("c.md", "Nothing of note happened at Dover."),
+    ]
+    (pair,) = linked_pairs(some, most=9)
+    assert (pair.link, {pair.first.id, pair.second.id}) == ("Ada Lovelace", {"a.md", "b.md"})
+
+
+def test_writing_without_capitals_is_linked_by_rare_terms() -> None:
+    texts = ("徳川家康は江戸幕府を開いた。", "日光東照宮には徳川家康がまつられている。", "カタカナの文章です。")
+    (pair,) = linked_pairs([passage(f"{number}.md", text) for number, text in enumerate(texts)], most=9)
+    assert pair.link == "徳川家康"
+
+
+@pytest.mark.parametrize(
+    "some",
+    [
+        [passage(f"{i}.md", f"In Paris met Person{i} Smith{i}. Also Anna{i} came.") for i in range(6)],
+        [passage(f"{i}.md", f"Introduction\n\nit is about thing{i * 'x'}.", "Introduction") for i in range(2)],
+        [passage(f"a.md#{i}", "Ada Lovelace met Charles Babbage.", "Computing") for i in (1, 2)],
+    ],
+    ids=["a name of many documents", "a title of several documents", "pieces of one document"],
+)
+def test_what_links_nothing(some: list[Passage]) -> None:
+    assert linked_pairs(some, most=9) == []
+
+
+def test_titles_and_names_take_turns_and_the_seed_draws() -> None:
+    some = corpus_passages(corpus_path(), 400, 50)
+    pairs = linked_pairs(some, most=10)
+    assert [pair.link == pair.second.title for pair in pairs] == [True, False] * 5
+    assert pairs == linked_pairs(some, most=10)
+    assert pairs != linked_pairs(some, most=10, seed=1)
+
+
+names = st.sampled_from(["Ada Lovelace", "Charles Babbage", "Lord Byron", "Dover Castle", "Isaac Newton"])
+
+
+@given(st.lists(st.lists(names, min_size=1, max_size=3), max_size=9), st.integers(0, 12), st.integers(0, 3))
+@settings(max_examples=60, deadline=None)
+def test_a_pair_is_of_two_documents_that_hold_the_link_and_nothing_is_used_up(
+    some: list[list[str]], most: int, seed: int
+) -> None:
+    passages = [
+        passage(f"{i}.md", f"Then {' and '.join(each)} came.", each[0] if i % 2 else "") for i, each in enumerate(some)
+    ]
+    pairs = linked_pairs(passages, most=most, seed=seed)
+    assert len(pairs) <= most
+    used = Counter(each.id for pair in pairs for each in (pair.first, pair.second))
+    assert not used or max(used.values()) <= 3
+    for pair in pairs:
+        assert document_ids(pair.first.id)[-1] != document_ids(pair.second.id)[-1]
+        assert pair.link.casefold() in pair.first.text.casefold()
+        assert pair.link.casefold() in pair.second.text.casefold() or pair.link == pair.second.title
+    both = Counter(frozenset((pair.first.id, pair.second.id)) for pair in pairs)
+    assert not both or max(both.values()) == 1
+
+
+def pair(number: int = 0) -> Pair:
+    first = PERSON.model_copy(update={"id": f"curie-{number}.md", "text": f"Nr {number}: {PERSON.text}"})
+    return Pair(first=first, second=RIVER, link="Vistula")
+
+
+def answering(
+    question: str = "Into which sea flows water {n} {n} {n} {n} {n}?",
+    answer: str = "Baltic Sea",
+    both: str = "Answer: the Baltic Sea",
+    alone: str = "Answer: Not in these passages.",
+) -> ScriptedModel:
+    def script(messages: Sequence[Message], sampling: Sampling) -> str:
+        prompt = messages[-1].content
+        if "Write one question" in prompt:
+            number = re.search(r"Nr (\d+):", prompt)
+            return f"Question: {question.format(n=number and number[1])}\nAnswer: {answer}"
+        return both if prompt.count("<passage ") == 2 else alone
+
+    return ScriptedModel(script)
+
+
+async def test_what_both_passages_give_and_neither_alone_is_kept() -> None:
+    model, run = answering("Into which sea flows the river of person {n}?"), Run()
+    (kept,) = (await propose([pair(7)], model, run, count=1)).kept
+    assert kept.model_dump() == {
+        "id": "q001",
+        "question": "Into which sea flows the river of person 7?",
+        "answer": "Baltic Sea",
+        "passages": ("curie-7.md", "vistula.md"),
+        "link": "Vistula",
+        "evidence": ("Nr 7: Marie Curie was born by the Vistula.", "It flows into the Baltic Sea."),
+    }
+    assert [step.name for step in run.steps] == ["write", "both", "alone", "alone"]
+    assert "Baltic" in model.prompts[2], "the passage with the answer is asked about first"
+    assert "Marie Curie" not in model.prompts[2]
+
+
+@pytest.mark.parametrize(
+    ("model", "why", "calls"),
+    [
+        (answering(both="Answer: North Sea"), "not answered from both passages", 2),
+        (answering(alone="It says so. Answer: into the Baltic Sea"), "answered from one passage alone", 3),
+        (answering(alone="Answer: somewhere in the Baltic Sea, I think"), "answered from one passage alone", 3),
+        (answering(answer="Black Sea"), "the answer stands in no passage", 1),
+        (answering(question="Is the Baltic Sea where it flows?"), "the question holds the answer", 1),
+        (answering(question="What does passage 2 say?"), "the question speaks of passages", 1),
+        (answering(question="Tell me of {n}"), "not in the form asked for", 2),
+        (ScriptedModel([ContextLengthExceeded("too long")]), "the passages are too long for the model", 1),
+    ],
+)
+async def test_what_fails_a_check_is_dropped_with_the_reason(model: ScriptedModel, why: str, calls: int) -> None:
+    proposed = await propose([pair()], model, Run(), count=1)
+    assert (proposed.kept, dict(proposed.dropped), proposed.tried) == ([], {why: 1}, 1)
+    assert len(model.calls) == calls
+
+
+async def test_near_repeats_are_dropped() -> None:
+    model = answering("Into which sea flows the river of Marie Curie's birthplace?")
+    proposed = await propose([pair(i) for i in range(3)], model, Run(), count=3)
+    assert (len(proposed.kept), dict(proposed.dropped)) == (1, {"much like another question": 2})
+
+
+async def test_what_is_kept_depends_neither_on_how_many_work_at_once_nor_on_an_end_between() -> None:
+    pairs, journal, left = [pair(i) for i in range(5)], MemoryJournal(), 6
+
+    def failing(messages: Sequence[Message], sampling: Sampling) -> str | Exception:
+        nonlocal left
+        left -= 1
+        return ModelError("the server is gone") if left < 0 else answering()._one(messages, sampling).text
+
+    with pytest.raises(ModelError, match="gone"):
+        await propose(pairs, ScriptedModel(failing), Run(journal=journal), count=3, concurrency=1)
+    again = answering()
+    resumed = await propose(pairs, again, Run(journal=journal), count=3, concurrency=1)
+    assert len(again.calls) == 12 - 6, "what was recorded is not asked again"
+    other = await propose(pairs, answering(), Run(), count=3, concurrency=4)
+    assert [each.id for each in resumed.kept] == ["q001", "q002", "q003"]
+    assert resumed.kept == other.kept
+
+
+async def test_the_budget_is_for_all_questions_together() -> None:
+    run = Run(journal=MemoryJournal(), budget=Budget(calls=6))
+    proposed = await propose([pair(i) for i in range(3)], answering(), run, count=3, concurrency=1)
+    assert (len(proposed.kept), proposed.stopped, proposed.tried) == (1, "calls", 1)
+
+
+def test_a_proposal_is_read_from_the_forms_that_models_write() -> None:
+    for reply in (
+        "Question: Who was it?\nAnswer: Ada",
+        "Sure!\n\n**Question:** Who was it?\n**Answer:** Ada.",
+        "- question: Who was it?\n- ANSWER: 'Ada'\nAnswer: Bob",
+        "Question：Who was it?\n**Answer：** Ada",
+    ):
+        assert read_proposal(reply) == ("Who was it?", "Ada")
+    for reply, why in (
+        ("Who was it?", "two lines"),
+        ("Question: Name it.\nAnswer: Ada", "question mark"),
+        (f"Question: Who?\nAnswer: {'very ' * 13}", "at most 12 words"),
+        (f"Question: {'x' * 500}?\nAnswer: a", "one short sentence"),
+    ):
+        with pytest.raises(ParseError, match=why):
+            read_proposal(reply)
+
+
+def test_an_answer_must_stand_in_a_passage_in_any_writing() -> None:
+    assert flaw("Which sea?", "Baltic Sea", [PERSON, RIVER]) is None
+    assert flaw("Which sea?", "Baltic Seas", [PERSON, RIVER]) == "the answer stands in no passage"
+    assert flaw("Is it?", "yes", [passage("a", "yes it is")]) == "the answer stands in no passage"
+    assert flaw("Which one?", "江戸幕府", [passage("a", "徳川家康は江戸幕府を開いた。")]) is None
+
+
+def proposal(number: int) -> Proposal:
+    passages, evidence = ("a.md#1", "b.md"), ("one", "two")
+    question = f"Größe {number}?"
+    return Proposal(
+        id=f"q{number:03}", question=question, answer=str(number), passages=passages, link="x", evidence=evidence
+    )
+
+
+def opened(path: Path, *, fresh: bool = False) -> ProposalFile:
+    with open_proposals(path, fresh=fresh) as file:
+        return file
+
+
+def test_the_file_can_be_read_by_people_and_given_to_compare(tmp_path: Path) -> None:
+    file = opened(tmp_path / "questions.jsonl")
+    file.write([proposal(1), proposal(2)])
+    lines = file.path.read_text(encoding="utf-8").splitlines()
+    assert list(json.loads(lines[1])) == ["id", "question", "answer", "passages", "link", "evidence"]
+    assert "Größe 1?" in lines[0]
+    one, _ = load_task(f"questions:{file.path}").examples()
+    assert (one.id, one.golden_answers, one.metadata["gold_ids"]) == ("q001", ("1",), ["a.md#1", "b.md"])
+
+
+def test_what_a_person_edited_is_never_replaced_and_an_end_between_two_writes_is_no_edit(tmp_path: Path) -> None:
+    file = opened(tmp_path / "q.jsonl")
+    file.write([proposal(1)])
+    before = file.path.read_bytes()
+    file.write([proposal(1), proposal(2)])
+    file.path.write_bytes(before)  # as if the process had ended before the second write
+    opened(file.path)
+    file.path.write_bytes(before + b"\n")
+    for fresh in (False, True):
+        with pytest.raises(ConfigurationError, match="was edited"):
+            opened(file.path, fresh=fresh)
+    (tmp_path / "theirs.jsonl").write_text("mine")
+    with pytest.raises(ConfigurationError, match="not of this command"):
+        opened(tmp_path / "theirs.jsonl")
+
+
+def test_one_process_at_a_time_writes_the_file_and_a_fresh_start_forgets_what_was_recorded(tmp_path: Path) -> None:
+    with open_proposals(tmp_path / "q.jsonl") as file:
+        file.journal.write_text("in use")
+        with pytest.raises(ConfigurationError, match=r"another process is writing .*q\.jsonl"):
+            opened(file.path, fresh=True)
+        assert file.journal.exists()
+    opened(file.path)
+    assert file.journal.exists()
+    opened(file.path, fresh=True)
+    assert not file.journal.exists()
