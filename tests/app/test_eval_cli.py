@@ -546,7 +546,7 @@ def test_the_task_s_own_corpus_is_indexed_where_a_method_needs_documents(tmp_pat
     assert ScriptedRetriever([]).name != bench.retriever.name
 
 
-@pytest.mark.parametrize("format", ["md", "csv", "json", "html"])
+@pytest.mark.parametrize("format", ["md", "json"])
 def test_a_format_prints_the_report_and_nothing_else(server: Server, data: Path, capfd, format: str) -> None:
     given = ("--methods", "direct,cot", "--budgets", "400", "--out", "cmp")
     assert call(server, data, "compare", *given, "--format", format) == 0
@@ -554,17 +554,15 @@ def test_a_format_prints_the_report_and_nothing_else(server: Server, data: Path,
     verdict = json.loads(Path("cmp/report.json").read_text())["reports"][0]["verdict"]
     if format == "json":
         assert json.loads(out) == json.loads(Path("cmp/report.json").read_text())
-    elif format == "csv":
-        assert [line.split(",")[1] for line in out.splitlines()] == ["run", "direct@400", "cot@400"]
     else:
-        assert out.startswith({"md": "# bamboogle\n", "html": "<!doctype html>\n"}[format])
+        assert out.startswith("# bamboogle\n")
         assert verdict["text"] in out
     assert run(["report", "cmp", "--format", format]) == 0
     assert capfd.readouterr().out == out
 
 
 def test_a_preset_of_several_comparisons_has_no_single_format(capfd) -> None:
-    assert run(["compare", "--preset", "rat-claims", "--format", "csv"]) == 2
+    assert run(["compare", "--preset", "rat-claims", "--format", "json"]) == 2
     assert "--format is for one comparison" in capfd.readouterr().err
 
 

@@ -9,10 +9,6 @@ from hypothesis import strategies as st
 from reground.core.trajectory import Failure
 from reground.evaluation.records import Record, RunConfig
 from reground.evaluation.statistics import (
-    _means_by_numpy,
-    _means_by_python,
-    _sums_by_numpy,
-    _sums_by_python,
     bootstrap_interval,
     compare,
     holm,
@@ -109,14 +105,6 @@ def test_the_sampled_test_agrees_with_scipy() -> None:
 
 def test_a_clear_difference_is_found_and_its_p_is_never_0() -> None:
     assert permutation_p([1.0] * 60) == pytest.approx(1 / 10_001)
-
-
-@given(st.lists(st.floats(-1, 1, allow_nan=False), min_size=1, max_size=40), st.integers(0, 2**32))
-@settings(max_examples=30)
-def test_numpy_and_python_draw_the_same(values: list[float], seed: int) -> None:
-    pytest.importorskip("numpy")
-    assert _means_by_numpy(values, 50, seed) == pytest.approx(_means_by_python(values, 50, seed), abs=1e-12)
-    assert _sums_by_numpy(values, 50, seed) == pytest.approx(_sums_by_python(values, 50, seed), abs=1e-12)
 
 
 @given(st.lists(st.floats(0, 1, allow_nan=False), max_size=12))

@@ -22,9 +22,9 @@ _MODEL, _COST, _PAIRS = ({"panel": title} for title in ("Model", "Cost", "Blind 
 class Results:
     """How results are printed."""
 
-    format: Literal["text", "md", "csv", "json", "html"] = "text"
+    format: Literal["text", "md", "json"] = "text"
     """How the results are printed. text is for the terminal; the others print nothing else, to be redirected to a
-    file. html is one page with the plots in it."""
+    file."""
 
 
 @dataclass(frozen=True, kw_only=True)

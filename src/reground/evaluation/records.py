@@ -93,6 +93,20 @@ class MetricSummary(Value):
     std: float | None = None
 
 
+class Cost(Value):
+    """What a question costs on average, failed ones included. usd: None where no price is known."""
+
+    tokens: float
+    seconds: float
+    usd: float | None = None
+
+    def words(self) -> str:
+        """As in "3,120 tokens, 4.1 s and 0.00120 USD a question"."""
+        parts = [f"{self.tokens:,.0f} tokens", f"{self.seconds:.1f} s"]
+        parts += [] if self.usd is None else [f"{self.usd:.5f} USD"]
+        return f"{', '.join(parts[:-1])} and {parts[-1]} a question"
+
+
 class Summary(Value):
     """The results of a run. usage, seconds: sums over questions x repeats.
 
@@ -114,3 +128,10 @@ class Summary(Value):
     seconds: float = 0.0
     primary: str
     metrics: dict[str, MetricSummary] = Field(default_factory=dict)
+
+    @property
+    def cost(self) -> Cost:
+        """A question's mean cost."""
+        runs = max(1, self.runs)
+        usd = None if self.usage.usd is None else self.usage.usd / runs
+        return Cost(tokens=self.usage.tokens / runs, seconds=self.seconds / runs, usd=usd)

@@ -1,47 +1,87 @@
-"""The report on one or more runs: tables, plots, notes and a verdict."""
+"""The report on one or more runs: tables, a plot, notes and a verdict, as Markdown and as JSON."""
 
 from __future__ import annotations
 
+import json
 import os
 import re
-from collections.abc import Sequence
-from dataclasses import replace
-from math import fsum
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Literal
 
 from pydantic import JsonValue
 
 from reground.core.errors import ConfigurationError, MissingExtra, did_you_mean
-from reground.evaluation.compare import Plan, Refusal, read_plan
-from reground.evaluation.costs import MEASURES, Measure, cost_of
-from reground.evaluation.exports import as_json, as_markdown
-from reground.evaluation.front_plot import Dot, plot_fronts
-from reground.evaluation.pareto import undominated
+from reground.evaluation.compare import Plan, Refusal, budget_label, read_plan
 from reground.evaluation.plots import Point, plot
+from reground.evaluation.records import MetricSummary, Record, RunConfig, Summary
 from reground.evaluation.results import RunFolder, find_runs, write_text
-from reground.evaluation.statistics import bootstrap_interval, compare, holm
-from reground.evaluation.summary import question_scores, summarise
-from reground.evaluation.tables import (
-    Report,
-    Row,
-    cost_table,
-    difference_table,
-    group_table,
-    label,
-    metrics_table,
-    number,
-    repeats_table,
-    run_names,
-    score_table,
-    stage_table,
-    without,
-)
+from reground.evaluation.stages import add_stages
+from reground.evaluation.statistics import Comparison, compare, holm
+from reground.evaluation.summary import group_means, question_scores, summarise
+from reground.evaluation.tables import NOTHING, Table, interval, label, number, p_value
 from reground.evaluation.tasks.longform import METRIC
 from reground.evaluation.tuning import read_tuning
 from reground.evaluation.verdict import Candidate, Verdict, verdict
 
 DEFAULT_BASELINE = "direct"
+FORMAT = 2
+"""Of report.json."""
+
+_ABOUT_MEANS = (
+    "Means are over scored questions; repeats of a question are averaged first. Intervals are 95 % percentile "
+    "bootstrap over questions. An interval of no width says that all questions scored alike, not that the mean is "
+    "certain."
+)
+_ABOUT_DIFFERENCES = (
+    "Differences are paired, on the questions that both methods have a score for, with a bootstrap interval and a "
+    "two-sided sign-flip permutation test; p (Holm) is adjusted for the number of comparisons in the table."
+)
+_ABOUT_COSTS = (
+    "Calls, tokens, USD and seconds are a question's mean, failed ones included; seconds are wall-clock with other "
+    "questions in work at the same time."
+)
+
+
+@dataclass
+class Row:
+    """One run, and how it compares with the baseline at the same budget, task, data and model."""
+
+    config: RunConfig
+    summary: Summary
+    records: list[Record]
+    comparison: Comparison | None = None
+    adjusted: float | None = None
+
+    @property
+    def primary(self) -> MetricSummary:
+        """The metric that ranks methods."""
+        return self.summary.metrics[self.summary.primary]
+
+    @property
+    def comparable(self) -> tuple[object, ...]:
+        """The values that two runs must share to be compared."""
+        config = self.config
+        return (config.task, config.data, config.model, repr(sorted(config.model_settings.items())), config.budget)
+
+
+@dataclass
+class Report:
+    """Everything that the report says about one task.
+
+    part: the metric, where runs of the task have no metric in common and so a report each; else empty. verdict: None
+    where there is nothing to choose between. plots: the files that were drawn.
+    """
+
+    task: str
+    rows: list[Row]
+    baseline: str
+    tables: list[Table] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    verdict: Verdict | None = None
+    plots: list[Path] = field(default_factory=list)
+    part: str = ""
 
 
 def build_reports(paths: Sequence[Path], *, baseline: str | None = None, by: str | None = None) -> list[Report]:
@@ -53,11 +93,11 @@ def build_reports(paths: Sequence[Path], *, baseline: str | None = None, by: str
     rows = [_row(folder) for folder in find_runs(list(paths))]
     plans = [plan for path in paths if (plan := read_plan(path)) is not None]
     tunings = [tuning for path in paths if (tuning := read_tuning(path)) is not None]
-    names = {row.config.method for row in rows}
-    if baseline is not None and baseline not in names:
+    methods = {row.config.method for row in rows}
+    if baseline is not None and baseline not in methods:
         baseline = baseline.replace("-", "_")
-    if baseline is not None and baseline not in names:
-        raise ConfigurationError(f"the baseline {baseline!r} has no run here; there are {', '.join(sorted(names))}")
+    if baseline is not None and baseline not in methods:
+        raise ConfigurationError(f"the baseline {baseline!r} has no run here; there are {', '.join(sorted(methods))}")
     _check_field(by, rows)
     reports = [
         replace(_report(task, several, baseline, plans, by), part=part)
@@ -73,39 +113,105 @@ def build_reports(paths: Sequence[Path], *, baseline: str | None = None, by: str
 def write_report(reports: Sequence[Report], out: Path) -> list[Path]:
     """Write report.md, report.json and plots into `out`. Returns the files; without matplotlib the report says so."""
     out.mkdir(parents=True, exist_ok=True)
-    files: list[Path] = []
     parts = []
     for report in reports:
         try:
             report.plots = draw(report, out)
         except MissingExtra as error:
-            report.notes.append(f"No plots: {error}")
-        files += report.plots
-        shown = [os.path.relpath(file, out) for file in report.plots if file.suffix == ".svg"]
-        parts.append(as_markdown(report, shown))
+            report.notes.append(f"No plot: {error}")
+        pictures = [os.path.relpath(file, out) for file in report.plots if file.suffix == ".svg"]
+        parts.append(as_markdown(report, pictures))
     text, data = out / "report.md", out / "report.json"
     write_text(text, "\n\n".join(parts) + "\n")
-    write_text(data, as_json(reports) + "\n")
-    return [text, data, *files]
+    write_text(data, json.dumps(as_data(reports), ensure_ascii=False, indent=2) + "\n")
+    return [text, data, *(file for report in reports for file in report.plots)]
+
+
+def as_markdown(report: Report, plots: Sequence[str] = ()) -> str:
+    """One task's report. plots: the addresses of its pictures, none by default."""
+    models = ", ".join(dict.fromkeys(row.config.model for row in report.rows))
+    questions = max(row.summary.questions for row in report.rows)
+    head = f"# {report.task}\n\nModel: {models}. Questions: {questions}. Baseline: {report.baseline}."
+    verdict = "" if report.verdict is None else f"## Verdict\n\n{report.verdict.text}"
+    pictures = "\n\n".join(f"![{Path(file).stem.replace('-', ' ')}]({file})" for file in plots)
+    notes = "## Notes\n\n" + "\n".join(f"- {note}" for note in report.notes)
+    parts = (head, verdict, *(table.markdown() for table in report.tables), pictures, notes)
+    return "\n\n".join(part for part in parts if part)
+
+
+def as_data(reports: Sequence[Report]) -> dict[str, JsonValue]:
+    """The reports as one object for JSON, with every number unrounded. Costs are a question's mean."""
+    return {
+        "format": FORMAT,
+        "reports": [
+            {
+                "task": report.task,
+                "metric": report.rows[0].summary.primary,
+                "baseline": report.baseline,
+                "verdict": None if report.verdict is None else report.verdict.model_dump(mode="json"),
+                "runs": [_run_data(name, row) for name, row in zip(run_names(report.rows), report.rows, strict=True)],
+                "notes": list(report.notes),
+            }
+            for report in reports
+        ],
+    }
+
+
+def _run_data(name: str, row: Row) -> dict[str, JsonValue]:
+    config, summary, runs = row.config, row.summary, max(1, row.summary.runs)
+    against: dict[str, JsonValue] | None = None
+    if row.comparison is not None:
+        difference = row.comparison.difference.model_dump(mode="json")
+        against = {**difference, "p": row.comparison.p, "p_holm": row.adjusted, "questions": row.comparison.questions}
+    stages = add_stages(record.stages for record in row.records)
+    return {
+        "label": name,
+        "method": config.method,
+        "budget": config.budget.tokens,
+        "model": config.model,
+        "settings": dict(config.settings),
+        "finished": summary.finished,
+        "questions": summary.questions,
+        "repeats": summary.repeats,
+        "failed": summary.failed,
+        "cut_short": sum(summary.stopped.values()),
+        "metrics": {key: metric.model_dump(mode="json") for key, metric in summary.metrics.items()},
+        "against_baseline": against,
+        **{key: getattr(summary.usage, key) / runs for key in ("calls", "prompt", "cached", "completion")},
+        **summary.cost.model_dump(mode="json"),
+        "stages": {
+            key: {field: value / runs for field, value in stage.model_dump().items()} for key, stage in stages.items()
+        },
+    }
+
+
+def run_names(rows: Sequence[Row]) -> list[str]:
+    """A name for each run, all different: with the model, and a number, where these are needed."""
+    several = len({row.config.model for row in rows}) > 1
+    seen: Counter[str] = Counter()
+    names = []
+    for row in rows:
+        name = f"{label(row.config)} {row.config.model}" if several else label(row.config)
+        seen[name] += 1
+        names.append(name if seen[name] == 1 else f"{name} ({seen[name]})")
+    return names
 
 
 def draw(report: Report, out: Path) -> list[Path]:
-    """The plots: score against tokens and against USD, by method, and by model where there are several; and the runs
-    that none dominates."""
-    points = [point for row in report.rows if (point := _point(row)) is not None]
-    files: list[Path] = []
-    axes: list[Literal["tokens", "usd"]] = ["tokens"]
-    if points and all(point.usd for point in points):
-        axes.append("usd")
-    sides: list[Literal["method", "model"]] = ["method"]
-    if len({point.model for point in points}) > 1:
-        sides.append("model")
-    for x in axes if points else []:
-        for by in sides:
-            stem = out / f"{_stem(report)}-{x}-by-{by}"
-            title = f"{report.task}: {report.rows[0].summary.primary} against {'tokens' if x == 'tokens' else 'USD'}"
-            files += plot(points, stem, x=x, by=by, metric=report.rows[0].summary.primary, title=title)
-    return [*files, *_draw_fronts(report, out)]
+    """The plot of scores against tokens, for the runs that have a score. Returns its files. Raises MissingExtra."""
+    points = []
+    for row in report.rows:
+        metric, config = row.primary, row.config
+        if metric.mean is not None and metric.low is not None and metric.high is not None:
+            tokens = row.summary.cost.tokens
+            points.append(Point(config.method, config.model, tokens, metric.mean, metric.low, metric.high))
+    if not points:
+        return []
+    name = "".join(c if c.isalnum() else "-" for c in f"{report.task} {report.part}".lower()).strip("-")
+    metric_name = report.rows[0].summary.primary
+    return plot(
+        points, out / f"{name}-tokens", metric=metric_name, title=f"{report.task}: {metric_name} against tokens"
+    )
 
 
 def _row(folder: RunFolder) -> Row:
@@ -140,119 +246,30 @@ def _by_metric(rows: list[Row]) -> list[tuple[str, list[Row]]]:
 
 
 def _has(row: Row, metric: str) -> bool:
-    found = row.summary.metrics.get(metric)
-    return found is not None and found.mean is not None
+    summary = row.summary.metrics.get(metric)
+    return summary is not None and summary.mean is not None
 
 
 def _report(task: str, rows: list[Row], baseline: str | None, plans: Sequence[Plan], by: str | None) -> Report:
     planned = [plan for plan in plans if plan.task == task]
-    chosen = baseline or _default_baseline(rows, planned)
-    rows = sorted(rows, key=lambda row: _order(row, chosen))
+    methods = [row.config.method for row in rows]
+    wanted = [baseline, *(plan.baseline for plan in planned), DEFAULT_BASELINE]
+    chosen = next((name for name in wanted if name in methods), None) or methods[0]
+    rows = sorted(rows, key=lambda row: _order(row.config, chosen))
     _compare_all(rows, chosen)
-    report = Report(task, rows, chosen)
-    report.tables = [
-        score_table(rows),
-        difference_table(rows, chosen),
-        cost_table(rows),
-        stage_table(rows),
-        metrics_table(rows),
-        repeats_table(rows),
-    ]
-    report.tables = [table for table in report.tables if table.rows]
+    report = Report(task, rows, chosen, [result_table(rows, chosen), metrics_table(rows)])
     if by is not None:
         report.tables.append(group_table(rows, by))
-    if len({row.config.model for row in rows}) == 1:
-        report.tables = [without(table, "model") for table in report.tables]
-    fronts = _mark_undominated(rows)
     report.notes = _notes(rows, [refusal for plan in planned for refusal in plan.refused])
-    report.notes += fronts
     report.verdict = _verdict(rows)
-    left_out = [label(row.config) for row in rows if not row.summary.finished]
-    if report.verdict is not None and left_out:
-        report.notes.append(f"The verdict leaves out {', '.join(left_out)}, which is not finished.")
+    unfinished = [label(row.config) for row in rows if not row.summary.finished]
+    if report.verdict is not None and unfinished:
+        report.notes.append(f"The verdict leaves out {', '.join(unfinished)}, which is not finished.")
     return report
 
 
-def _ready(rows: Sequence[Row]) -> list[Row]:
-    """The finished runs with a score; none if they are on different questions, or rated by different judges."""
-    ready = [row for row in rows if row.summary.finished and row.primary.mean is not None]
-    return ready if len({(row.config.data, _judge(row)) for row in ready}) == 1 else []
-
-
-def _judge(row: Row) -> JsonValue:
-    """Who rated the answers, where ratings rank the runs."""
-    return row.config.model_settings.get("judge") if row.summary.primary == METRIC else None
-
-
-def _measures(rows: Sequence[Row]) -> list[Measure]:
-    """The measures of cost that all runs have. USD of a model without a price say nothing."""
-    return [each for each in MEASURES if each != "usd" or all(cost_of(row.summary).usd for row in rows)]
-
-
-def _shared(rows: Sequence[Row]) -> list[list[float]]:
-    """Each run's scores of the questions that all of them have a score for, as the verdict compares them."""
-    scores = [question_scores(row.summary.primary, row.records) for row in rows]
-    shared = set.intersection(*map(set, scores)) if scores else set()
-    return [[value for question, value in own.items() if question in shared] for own in scores]
-
-
-def _mark_undominated(rows: Sequence[Row]) -> list[str]:
-    """Note in each run the measures of cost in which none dominates it. Returns the report's notes on them."""
-    ready = _ready(rows)
-    scores = _shared(ready)
-    if len(ready) < 2 or not scores[0]:
-        return []
-    partly = len(scores[0]) < max(row.summary.questions for row in ready)
-    on = f", on the {len(scores[0])} questions that all have a score for" if partly else ""
-    notes = []
-    for measure in _measures(ready):
-        points = [(cost_of(row.summary).by(measure) or 0.0, -fsum(own)) for row, own in zip(ready, scores, strict=True)]
-        on_front = undominated(points)
-        for row, marked in zip(ready, on_front, strict=True):
-            row.undominated += (measure,) if marked else ()
-        named = [name for name, marked in zip(run_names(ready), on_front, strict=True) if marked]
-        counted = "USD" if measure == "usd" else measure
-        notes.append(
-            f"Counted in {counted}{on}, no run is better for as much, or as good for less, than: {', '.join(named)}."
-        )
-    return notes
-
-
-def _verdict(rows: Sequence[Row]) -> Verdict | None:
-    """The verdict on the finished runs; None where they are fewer than two, or on different questions."""
-    ready = _ready(rows)
-    candidates = [
-        Candidate(name, question_scores(row.summary.primary, row.records), cost_of(row.summary))
-        for name, row in zip(run_names(ready), ready, strict=True)
-    ]
-    return verdict(candidates, rows[0].summary.primary)
-
-
-def _draw_fronts(report: Report, out: Path) -> list[Path]:
-    rows = _ready(report.rows)
-    if len(rows) < 2:
-        return []
-    dots = []
-    for name, row, scores in zip(run_names(rows), rows, _shared(rows), strict=True):
-        found = bootstrap_interval(scores)
-        if found.mean is None or found.low is None or found.high is None:
-            return []
-        own = cost_of(row.summary)
-        dots.append(Dot(name, row.config.method, found.mean, found.low, found.high, own, row.undominated))
-    primary = report.rows[0].summary.primary
-    stem = out / f"{_stem(report)}-pareto"
-    return plot_fronts(dots, stem, _measures(rows), metric=primary, title=f"{report.task}: {primary} against cost")
-
-
-def _default_baseline(rows: Sequence[Row], plans: Sequence[Plan]) -> str:
-    names = [row.config.method for row in rows]
-    wanted = [plan.baseline for plan in plans] + [DEFAULT_BASELINE]
-    return next((name for name in wanted if name in names), names[0])
-
-
-def _order(row: Row, baseline: str) -> tuple[str, float, bool, str]:
-    tokens = row.config.budget.tokens
-    config = row.config
+def _order(config: RunConfig, baseline: str) -> tuple[str, float, bool, str]:
+    tokens = config.budget.tokens
     return (config.model, float("inf") if tokens is None else tokens, config.method != baseline, config.method)
 
 
@@ -264,7 +281,7 @@ def _compare_all(rows: Sequence[Row], baseline: str) -> None:
         base = bases.get(row.comparable)
         if base is None or base is row:
             continue
-        scores, others = (question_scores(row.summary.primary, r.records) for r in (row, base))
+        scores, others = (question_scores(row.summary.primary, each.records) for each in (row, base))
         if scores.keys() & others.keys():
             row.comparison = compare(scores, others)
             compared.append(row)
@@ -273,22 +290,101 @@ def _compare_all(rows: Sequence[Row], baseline: str) -> None:
         row.adjusted = p
 
 
-def _notes(rows: Sequence[Row], refused: Sequence[Refusal]) -> list[str]:
-    notes = [
-        "Means are over scored questions; repeats of a question are averaged first. Intervals are 95 % percentile "
-        "bootstrap over questions. An interval of no width says that all questions scored alike, not that the "
-        "mean is certain.",
-        "Differences are paired, on the questions that both methods have a score for, with a bootstrap interval and a "
-        "two-sided sign-flip permutation test; p (Holm) is adjusted for the number of comparisons in the table.",
-        "Calls, tokens, USD and seconds are a question's mean, failed ones included; prompt tokens include cached "
-        "ones; seconds are wall-clock with other questions in work at the same time.",
+def _verdict(rows: Sequence[Row]) -> Verdict | None:
+    """The verdict on the finished runs with a score.
+
+    None if they are fewer than two, on different questions, or rated by different judges.
+    """
+    ready = [row for row in rows if row.summary.finished and row.primary.mean is not None]
+    if len({(row.config.data, _judge(row)) for row in ready}) != 1:
+        return None
+    candidates = [
+        Candidate(name, question_scores(row.summary.primary, row.records), row.summary.cost)
+        for name, row in zip(run_names(ready), ready, strict=True)
     ]
+    return verdict(candidates, rows[0].summary.primary)
+
+
+def _judge(row: Row) -> JsonValue:
+    """Who rated the answers, where ratings rank the runs."""
+    return row.config.model_settings.get("judge") if row.summary.primary == METRIC else None
+
+
+def result_table(rows: Sequence[Row], baseline: str) -> Table:
+    """The primary metric of every run, its difference from the baseline, its cost and its counts.
+
+    Without runs that can be compared there are no columns of differences.
+    """
+    primary = rows[0].summary.primary
+    compared = any(row.comparison is not None for row in rows)
+    lines = []
+    for row in rows:
+        metric, cost = row.primary, row.summary.cost
+        cells = [number(metric.mean), interval(metric.low, metric.high)]
+        if compared:
+            cells += _difference_cells(row)
+        cells += [f"{row.summary.usage.calls / max(1, row.summary.runs):.1f}", f"{cost.tokens:.0f}"]
+        cells += [NOTHING if cost.usd is None else f"{cost.usd:.5f}", f"{cost.seconds:.1f}"]
+        lines.append([*cells, str(metric.scored), str(metric.unscored), str(row.summary.failed)])
+    differences = [f"minus {baseline}", "95 % interval", "p (Holm)"] if compared else []
+    costs = ["calls", "tokens", "USD", "seconds", "scored", "unscored", "failed"]
+    return _table(rows, primary, [], [primary, "95 % interval", *differences, *costs], zip(rows, lines, strict=True))
+
+
+def _difference_cells(row: Row) -> list[str]:
+    if row.comparison is None:
+        return [NOTHING] * 3
+    difference = row.comparison.difference
+    low, high = (number(end, sign=True) for end in (difference.low, difference.high))
+    return [number(difference.mean, sign=True), f"{low} to {high}", p_value(row.adjusted)]
+
+
+def metrics_table(rows: Sequence[Row]) -> Table:
+    """Every metric of every run."""
+    lines = ((row, [name, *_metric_cells(metric)]) for row in rows for name, metric in row.summary.metrics.items())
+    return _table(rows, "every metric", ["metric"], _METRIC_HEADERS, lines)
+
+
+def group_table(rows: Sequence[Row], by: str) -> Table:
+    """The primary metric within each value of a metadata field."""
+    primary = rows[0].summary.primary
+    lines = (
+        (row, [group, *_metric_cells(metric)])
+        for row in rows
+        for group, metric in group_means(primary, by, row.records).items()
+    )
+    return _table(rows, f"{primary} by {by}", [by], _METRIC_HEADERS, lines)
+
+
+_METRIC_HEADERS = ["mean", "95 % interval", "if failed = 0", "std of repeats", "scored", "unscored", "failed"]
+
+
+def _metric_cells(metric: MetricSummary) -> list[str]:
+    counts = [str(metric.scored), str(metric.unscored), str(metric.failed)]
+    return [number(metric.mean), interval(metric.low, metric.high), number(metric.bound), number(metric.std), *counts]
+
+
+def _table(
+    rows: Sequence[Row], title: str, words: list[str], headers: list[str], lines: Iterable[tuple[Row, list[str]]]
+) -> Table:
+    """A table whose lines begin with the run's method and budget, and with its model where there are several."""
+    several = len({row.config.model for row in rows}) > 1
+    named = ["method", "budget", *(["model"] if several else []), *words]
+    cells = [
+        [row.config.method, budget_label(row.config.budget.tokens), *([row.config.model] if several else []), *line]
+        for row, line in lines
+    ]
+    return Table(f"{rows[0].config.task}: {title}", [*named, *headers], cells, words=len(named))
+
+
+def _notes(rows: Sequence[Row], refused: Sequence[Refusal]) -> list[str]:
+    notes = [_ABOUT_MEANS, _ABOUT_DIFFERENCES, _ABOUT_COSTS]
     if any(row.config.primary != row.summary.primary for row in rows):
         notes.append(
             f"Not all runs have the same primary metric: {rows[0].summary.primary}, which all have, ranks them."
         )
     for row in rows:
-        notes += _row_notes(row)
+        notes += [f"{label(row.config)}{note}" for note in _row_notes(row)]
     notes += [f"{refusal.cell.label} was not run: {refusal.why}" for refusal in refused]
     if any(row.summary.usage.usd is None for row in rows):
         notes.append("USD is unknown where no price was given (--price).")
@@ -296,64 +392,44 @@ def _notes(rows: Sequence[Row], refused: Sequence[Refusal]) -> list[str]:
 
 
 def _row_notes(row: Row) -> list[str]:
-    name, summary, metric = label(row.config), row.summary, row.primary
+    """What a reader has to know of a run; to stand behind its name."""
+    summary, metric = row.summary, row.primary
     notes = []
     if not summary.finished:
-        notes.append(f"{name} is not finished: {summary.runs} questions so far.")
+        notes.append(f" is not finished: {summary.runs} questions so far.")
     if summary.failed:
         notes.append(
-            f"{name}: {summary.failed} of {summary.runs} failed ({_reasons(row)}) and are not in the mean; "
+            f": {summary.failed} of {summary.runs} failed ({_reasons(row.records)}) and are not in the mean; "
             f"counted as 0, it would be {number(metric.bound)}."
         )
     if metric.unscored:
-        whys = {s.why for r in row.records if (s := r.scores.get(summary.primary)) is not None and s.value is None}
+        scores = (record.scores.get(summary.primary) for record in row.records)
+        whys = {score.why for score in scores if score is not None and score.value is None}
         whys |= {record.scoring for record in row.records if record.scoring is not None}
-        notes.append(
-            f"{name}: {metric.unscored} answered but unscored ({'; '.join(sorted(whys)[:3]) or 'no reason given'})."
-        )
+        notes.append(f": {metric.unscored} answered but unscored ({'; '.join(sorted(whys)[:3]) or 'no reason given'}).")
     if summary.stopped:
-        why = ", ".join(f"{count} by {name}" for name, count in sorted(summary.stopped.items()))
-        notes.append(
-            f"{name}: the budget ended {sum(summary.stopped.values())} early ({why}); their best answer counts."
-        )
+        why = ", ".join(f"{count} by {limit}" for limit, count in sorted(summary.stopped.items()))
+        notes.append(f": the budget ended {sum(summary.stopped.values())} early ({why}); their best answer counts.")
     if summary.cut:
         notes.append(
-            f"{name}: the last reply of {summary.cut} of {summary.runs} was cut at its length limit; "
+            f": the last reply of {summary.cut} of {summary.runs} was cut at its length limit; "
             "--set max_tokens=N allows longer ones."
         )
     if summary.repeats > 1:
         notes.append(
-            f"{name}: {summary.repeats} repeats gave the same short answer for {summary.same_repeats} of "
+            f": {summary.repeats} repeats gave the same short answer for {summary.same_repeats} of "
             f"{summary.questions} questions."
         )
     return notes
 
 
-def _reasons(row: Row, most: int = 3) -> str:
+def _reasons(records: Iterable[Record], most: int = 3) -> str:
     """Why questions failed: the number of each error. Errors that differ only in numbers count as one."""
     kinds: dict[str, list[str]] = {}
-    for record in row.records:
-        if record.failure is not None:
-            said = f"{record.failure.type}: {' '.join(record.failure.message.split())}"
-            said = "".join(c if c.isprintable() else " " for c in said)
-            kinds.setdefault(re.sub(r"\d+", "0", said), []).append(said if len(said) <= 200 else said[:197] + "...")
+    for failure in (record.failure for record in records if record.failure is not None):
+        text = f"{failure.type}: {' '.join(failure.message.split())}"
+        text = "".join(c if c.isprintable() else " " for c in text)
+        kinds.setdefault(re.sub(r"\d+", "0", text), []).append(text if len(text) <= 200 else text[:197] + "...")
     ranked = sorted(kinds.values(), key=len, reverse=True)
     rest = sum(map(len, ranked[most:]))
     return "; ".join(f"{len(each)} x {each[0]}" for each in ranked[:most]) + (f"; {rest} others" if rest else "")
-
-
-def _point(row: Row) -> Point | None:
-    metric, summary = row.primary, row.summary
-    if metric.mean is None or metric.low is None or metric.high is None:
-        return None
-    config, cost = row.config, cost_of(summary)
-    return Point(config.method, config.model, cost.tokens, cost.usd, metric.mean, metric.low, metric.high)
-
-
-def _stem(report: Report) -> str:
-    """The beginning of its files' names: two reports of one task have different ones."""
-    return _slug(f"{report.task} {report.part}")
-
-
-def _slug(name: str) -> str:
-    return "".join(c if c.isalnum() else "-" for c in name.lower()).strip("-")

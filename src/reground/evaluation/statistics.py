@@ -1,7 +1,7 @@
 """Means with intervals, and tests between methods on the same questions.
 
 The unit is the question: repeats are averaged first, and questions are resampled, because repeats of one question are
-not independent. Draws come from Python's generator with a fixed seed; numpy, if installed, makes the same draws faster.
+not independent. Draws come from Python's generator with a fixed seed, so the same scores give the same numbers.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
 from math import floor, fsum, sqrt
-from typing import Any
 
 from reground.core.language import Value
 
@@ -55,7 +54,7 @@ def bootstrap_interval(
     mean = fsum(values) / len(values)
     if min(values) == max(values):
         return Interval(mean=values[0], low=values[0], high=values[0])
-    means = sorted(resampled_means(values, resamples, seed))
+    means = sorted(_resampled_means(values, resamples, seed))
     low, high = (_quantile(means, q) for q in ((1 - confidence) / 2, (1 + confidence) / 2))
     return Interval(mean=mean, low=min(low, mean), high=max(high, mean))
 
@@ -120,66 +119,16 @@ def question_means(values: Mapping[str, Sequence[float]]) -> dict[str, float]:
     return {question: fsum(scored) / len(scored) for question, scored in values.items() if scored}
 
 
-def resampled_means(values: Sequence[float], resamples: int, seed: int) -> list[float]:
+def _resampled_means(values: Sequence[float], resamples: int, seed: int) -> list[float]:
     """Means of `resamples` samples drawn from `values` with replacement."""
-    try:
-        return _means_by_numpy(values, resamples, seed)
-    except ImportError:
-        return _means_by_python(values, resamples, seed)
-
-
-def _means_by_python(values: Sequence[float], resamples: int, seed: int) -> list[float]:
-    draw, n = random.Random(seed).random, len(values)
-    return [sum([values[floor(draw() * n)] for _ in range(n)]) / n for _ in range(resamples)]
-
-
-def _means_by_numpy(values: Sequence[float], resamples: int, seed: int) -> list[float]:
-    import numpy as np
-
-    generator, sample, n = _numpy_generator(seed), np.asarray(values, dtype=float), len(values)
-    means: list[float] = []
-    for rows in _chunks(resamples, n):
-        drawn = (generator.random_sample((rows, n)) * n).astype(np.int64)
-        means += sample[drawn].mean(axis=1).tolist()
-    return means
+    choices, n = random.Random(seed).choices, len(values)
+    return [sum(choices(values, k=n)) / n for _ in range(resamples)]
 
 
 def _signed_sums(sizes: Sequence[float], resamples: int, seed: int) -> list[float]:
-    try:
-        return _sums_by_numpy(sizes, resamples, seed)
-    except ImportError:
-        return _sums_by_python(sizes, resamples, seed)
-
-
-def _sums_by_python(sizes: Sequence[float], resamples: int, seed: int) -> list[float]:
+    """Sums of `sizes` under random signs."""
     draw = random.Random(seed).random
     return [sum([size if draw() < 0.5 else -size for size in sizes]) for _ in range(resamples)]
-
-
-def _sums_by_numpy(sizes: Sequence[float], resamples: int, seed: int) -> list[float]:
-    import numpy as np
-
-    generator, array, n = _numpy_generator(seed), np.asarray(sizes, dtype=float), len(sizes)
-    sums: list[float] = []
-    for rows in _chunks(resamples, n):
-        sums += np.where(generator.random_sample((rows, n)) < 0.5, array, -array).sum(axis=1).tolist()
-    return sums
-
-
-def _numpy_generator(seed: int) -> Any:
-    """numpy's Mersenne Twister in the state of Python's for this seed, so that both draw the same numbers."""
-    import numpy as np
-
-    _, state, _ = random.Random(seed).getstate()
-    generator = np.random.RandomState()
-    generator.set_state(("MT19937", np.array(state[:-1], dtype=np.uint32), state[-1], 0, 0.0))
-    return generator
-
-
-def _chunks(resamples: int, n: int) -> list[int]:
-    """The rows of each chunk; no array has more than a million draws."""
-    rows = max(1, 1_000_000 // n)
-    return [min(rows, resamples - start) for start in range(0, resamples, rows)]
 
 
 def _quantile(ordered: Sequence[float], q: float) -> float:

@@ -53,7 +53,7 @@ def _check_task(order: Measuring) -> None:
 )
 @flattened
 def compare(order: Compare, voice: Quiet, config: ConfigFile = None) -> None:
-    """Compare methods at the same token budgets, each scaled up to them, and write report.md with plots.
+    """Compare methods at the same token budgets, each scaled up to them, and write report.md with a plot.
 
     A method runs with its own settings or in its largest size that is expected to fit, and the budget ends what does
     not. With --tune N it runs in the size that did best on N questions of a training split, which may use less.

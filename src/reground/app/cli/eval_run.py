@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from reground.app.options_evaluation import Results
     from reground.evaluation.compare import Cell, CellObserver, CompareResult, Configured
     from reground.evaluation.progress import Progress
-    from reground.evaluation.tables import Report
+    from reground.evaluation.report import Report
     from reground.evaluation.task import Task
 
 
@@ -200,27 +200,17 @@ def print_report(
     by: str | None = None,
 ) -> None:
     """Write the report and print it in the format of the options."""
-    from reground.evaluation.report import build_reports, write_report
+    from reground.app.cli.terminal import json_text, say
+    from reground.evaluation.report import as_data, as_markdown, build_reports, write_report
 
     reports = build_reports(folders, baseline=baseline, by=by)
     files = write_report(reports, out)
-    if order.format == "text":
-        _print_tables(console, reports, files)
-    else:
-        _print_as(order.format, reports)
-
-
-def _print_as(format: str, reports: Sequence[Report]) -> None:
-    from reground.app.cli.terminal import json_text, say
-    from reground.evaluation.exports import as_csv, as_data, as_markdown
-    from reground.evaluation.web_page import as_html
-
-    if format == "json":
+    if order.format == "json":
         say(json_text(as_data(reports), indent=2))
-    elif format == "md":
+    elif order.format == "md":
         say("\n\n".join(as_markdown(report) for report in reports))
     else:
-        say(as_csv(reports) if format == "csv" else as_html(reports))
+        _print_tables(console, reports, files)
 
 
 def _print_tables(console: Console, reports: Sequence[Report], files: Sequence[Path]) -> None:
