@@ -24,7 +24,7 @@ from reground.core.evidence import Passage
 from reground.core.language import Usage
 from reground.demo import measured, questions_path
 from reground.evaluation.compare import Cell
-from reground.evaluation.progress import Progress
+from reground.evaluation.runner import Progress
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from reground.testing.openai_server import MockOpenAI

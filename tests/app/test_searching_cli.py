@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from reground.app.cli import run
-from reground.evaluation.metrics.trec import read_run
+from reground.evaluation.metrics.ranking import read_run
 
 
 @pytest.fixture

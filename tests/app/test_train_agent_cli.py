@@ -17,8 +17,7 @@ from reground.app.cli import run
 from reground.app.cli.background import THREAD
 from reground.core.files import append_line
 from reground.core.trajectory import Candidate, ChooseStep, Failure, Trajectory
-from reground.evaluation.records import Record, RunConfig
-from reground.evaluation.results import open_run
+from reground.evaluation.results import Record, RunConfig, open_run
 from reground.methods.search_agent.actions import GivenAnswer, LinkSelection, Search, Terminate, as_data, reply
 from reground.methods.search_agent.prompts import Prompts
 from reground.testing.openai_server import MockOpenAI

@@ -17,9 +17,7 @@ from reground.app.cli import train_agent_loop as loops
 from reground.app.cli._common import consoles
 from reground.app.options_agent import AgentLoop
 from reground.core.trajectory import Failure
-from reground.evaluation.records import Record, RunConfig, Summary
-from reground.evaluation.results import open_run
-from reground.evaluation.summary import summarise
+from reground.evaluation.results import Record, RunConfig, Summary, open_run, summarise
 from reground.models.options import ModelOptions, Price
 from reground.training.agent.loop import Agent, Choose, Grow, Measure, Rank
 from tests.app.test_eval_cli import QUESTIONS

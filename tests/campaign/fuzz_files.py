@@ -24,10 +24,8 @@ from reground.core.method import solve
 from reground.core.run import Run
 from reground.core.trajectory import append_trajectory, parse_trajectory, read_trajectories
 from reground.evaluation.compare import Cell, Plan, read_plan
-from reground.evaluation.records import Record, RunConfig
 from reground.evaluation.report import build_reports, write_report
-from reground.evaluation.results import open_run, read_records, read_run
-from reground.evaluation.summary import summarise
+from reground.evaluation.results import Record, RunConfig, open_run, read_records, read_run, summarise
 from reground.evaluation.task import Score
 from reground.evaluation.tuning import Choice, Tuning, read_tuning
 from reground.evaluation.tuning import Trial as Tried

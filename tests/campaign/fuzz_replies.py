@@ -18,11 +18,10 @@ from reground.core.reasoning import separate
 from reground.core.run import Run
 from reground.core.untrusted import neutralise, unfence
 from reground.critics.prompted import read_number, read_verdict
-from reground.evaluation.metrics.numbers import as_number, same_number
-from reground.evaluation.metrics.quantity import read_quantities, read_quantity
+from reground.evaluation.metrics.numbers import as_number, read_quantities, read_quantity, same_number
 from reground.evaluation.metrics.text import cover_exact_match, exact_match, token_f1
 from reground.evaluation.tasks.longform import parse_verdict
-from reground.evaluation.tasks.theoremqa import THEOREM_FORM, extract_typed, same_answer
+from reground.evaluation.tasks.mathematics import THEOREM_FORM, extract_typed, same_answer
 from reground.methods import react
 from reground.methods.cr_planner.complete import complete_answer
 from reground.methods.cr_planner.parsing import read_step

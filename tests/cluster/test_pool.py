@@ -24,11 +24,9 @@ from reground.core.errors import BudgetExceeded, ConfigurationError, JournalErro
 from reground.core.journal import Effect, MemoryJournal
 from reground.core.language import Usage
 from reground.core.trajectory import Trajectory, read_trajectories
-from reground.evaluation.asked import Asked
 from reground.evaluation.compare import Cell, Configured
-from reground.evaluation.progress import Progress, Told
-from reground.evaluation.records import Record
-from reground.evaluation.runner import EvalSettings, RunResult, evaluate
+from reground.evaluation.results import Record
+from reground.evaluation.runner import Asked, EvalSettings, Progress, RunResult, Told, evaluate
 from reground.evaluation.task import Task
 from reground.evaluation.tasks import load_task
 from reground.models.options import ModelOptions

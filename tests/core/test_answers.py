@@ -7,7 +7,7 @@ from reground.core.code_blocks import extract_program
 from reground.core.extraction import extract_letters, extract_number, extract_phrase
 from reground.evaluation.metrics.text import exact_match
 from reground.evaluation.tasks.choice import TASKS as CHOICES
-from reground.evaluation.tasks.gsm import TASKS as PROBLEMS
+from reground.evaluation.tasks.mathematics import TASKS as PROBLEMS
 from reground.evaluation.tasks.qa import TASKS as QUESTIONS
 from tests.data import need_data
 

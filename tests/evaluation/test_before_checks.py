@@ -11,11 +11,9 @@ from reground.core.answers import TEXT, Answer
 from reground.core.method import solve
 from reground.core.run import Run
 from reground.core.trajectory import BEFORE_CHECKS, NoteStep
-from reground.evaluation.before_checks import PREFIX, before_checks, score
-from reground.evaluation.records import Record, RunConfig
 from reground.evaluation.report import build_reports
-from reground.evaluation.runner import EvalSettings, evaluate
-from reground.evaluation.summary import summarise
+from reground.evaluation.results import Record, RunConfig, summarise
+from reground.evaluation.runner import EARLIER, EvalSettings, before_checks, evaluate, scores_with_earlier
 from reground.evaluation.task import Example, Score
 from reground.evaluation.tasks.longform import Judge, JudgedTask
 from reground.evaluation.tasks.qa import QuestionAnswering
@@ -35,14 +33,14 @@ def noted(text: str) -> NoteStep:
 
 async def test_a_revision_that_helps_and_one_that_hurts_are_both_seen() -> None:
     """Table 4 of ReST meets ReAct: the same trajectories, scored at the answer step."""
-    helped = await score(TASK, EXAMPLE, answered("In Ghent.", noted("In Bruges.")), None)
+    helped = await scores_with_earlier(TASK, EXAMPLE, answered("In Ghent.", noted("In Bruges.")), None)
     assert (helped["cover-EM"].value, helped["before checks: cover-EM"].value) == (1.0, 0.0)
-    hurt = await score(TASK, EXAMPLE, answered("In Bruges.", noted("In Ghent.")), None)
+    hurt = await scores_with_earlier(TASK, EXAMPLE, answered("In Bruges.", noted("In Ghent.")), None)
     assert (hurt["cover-EM"].value, hurt["before checks: cover-EM"].value) == (0.0, 1.0)
 
 
 async def test_a_trajectory_without_checks_has_no_such_metric() -> None:
-    assert set(await score(TASK, EXAMPLE, answered("In Ghent."), None)) == set(TASK.metrics)
+    assert set(await scores_with_earlier(TASK, EXAMPLE, answered("In Ghent."), None)) == set(TASK.metrics)
     assert before_checks(answered(None, noted("In Ghent."))) is None
 
 
@@ -53,7 +51,7 @@ async def test_an_answer_that_the_checks_left_alone_is_judged_once() -> None:
         return Run()
 
     task = JudgedTask(task=TASK, judge=Judge(model=model), open_run=open_run)
-    found = await score(task, EXAMPLE, answered("In Ghent.", noted("In Ghent.")), None)
+    found = await scores_with_earlier(task, EXAMPLE, answered("In Ghent.", noted("In Ghent.")), None)
     assert found["auto-eval"] == found["before checks: auto-eval"] == Score(value=1.0)
     assert len(model.calls) == 1
 
@@ -67,7 +65,7 @@ async def test_the_search_agents_trajectories_hold_both_answers() -> None:
     ]
     agent = SearchAgent(model=ScriptedModel(replies), retriever=ScriptedRetriever([]), samples=1, form=TEXT)
     solved = await solve(agent, EXAMPLE.question, Run(), id="q", name="search_agent")
-    found = await score(TASK, EXAMPLE, solved.trajectory, None)
+    found = await scores_with_earlier(TASK, EXAMPLE, solved.trajectory, None)
     assert (found["cover-EM"].value, found["before checks: cover-EM"].value) == (1.0, 0.0)
 
 
@@ -110,7 +108,7 @@ async def test_a_single_run_has_no_std(tmp_path: Path) -> None:
 def test_programs_before_the_checks_leave_pass_at_k_alone() -> None:
     """Metrics whose names begin with "pass" are verdicts that pass@k is computed from."""
     config = RunConfig(task="t", data="d", primary="pass", form="program", method="m", model="m", repeats=2)
-    scores = {"pass": Score(value=1.0), f"{PREFIX}pass": Score(value=0.0)}
+    scores = {"pass": Score(value=1.0), f"{EARLIER}pass": Score(value=0.0)}
     records = [Record(id=f"q~{repeat}", example="q", repeat=repeat, scores=scores) for repeat in range(2)]
     metrics = summarise(config, records, expected=2).metrics
-    assert (metrics["pass@2"].mean, metrics[f"{PREFIX}pass"].mean) == (1.0, 0.0)
+    assert (metrics["pass@2"].mean, metrics[f"{EARLIER}pass"].mean) == (1.0, 0.0)

@@ -10,9 +10,8 @@ import pytest
 from reground.app import catalogue
 from reground.core.errors import ConfigurationError
 from reground.evaluation.claims import ALL, Claim, Published, chosen, claim_tables, claims
-from reground.evaluation.records import Record
 from reground.evaluation.report import build_reports
-from reground.evaluation.summary import question_scores
+from reground.evaluation.results import Record, question_scores
 from reground.evaluation.task import Score
 from reground.evaluation.tasks import folder_schemes, task_names
 from tests.evaluation.test_report import write_run

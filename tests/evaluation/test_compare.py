@@ -20,11 +20,10 @@ from reground.evaluation.compare import (
     parse_budgets,
     read_plan,
 )
-from reground.evaluation.estimate import estimate, total
-from reground.evaluation.records import Record
 from reground.evaluation.report import build_reports
+from reground.evaluation.results import Record
 from reground.evaluation.runner import EvalSettings
-from reground.evaluation.scaling import scaled
+from reground.evaluation.scaling import estimate, scaled, total
 from reground.models.scripted import ScriptedModel
 from tests.evaluation.fakes import Chain, SumTask, adds
 

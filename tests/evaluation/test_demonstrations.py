@@ -8,11 +8,10 @@ import pytest
 
 from reground.core.answers import PAL, PROGRAM, AnswerForm, Demonstration
 from reground.core.programs import Program
+from reground.evaluation.data import demonstrations
 from reground.evaluation.tasks import load_task
-from reground.evaluation.tasks._demonstrations import THEOREM
-from reground.evaluation.tasks._programs import FROM_DOCSTRING, FROM_TESTS, WORKED, Worked
-from reground.evaluation.tasks.code import CodeTask
-from reground.evaluation.tasks.gsm import PROGRAM_DEMONSTRATIONS
+from reground.evaluation.tasks.code import FROM_DOCSTRING, FROM_TESTS, WORKED, CodeTask, Worked
+from reground.evaluation.tasks.mathematics import PROGRAM_DEMONSTRATIONS
 from reground.methods.shared.prompts import general, shown
 from tests.data import need_data
 from tests.sandbox.needed import some_sandbox
@@ -61,7 +60,7 @@ def words(text: str) -> frozenset[str]:
     [
         ([each.asked for each in WORKED], ("humaneval", "mbpp", "mbpp_plus")),
         ([each.question for each in general(PROGRAM)], ("humaneval", "mbpp", "mbpp_plus")),
-        ([each.question.split("\n")[0] for each in THEOREM], ("theoremqa",)),
+        ([each.question.split("\n")[0] for each in demonstrations("theorem")], ("theoremqa",)),
     ],
 )
 def test_no_worked_problem_is_close_to_one_of_a_benchmark(examples: list[str], names: tuple[str, ...]) -> None:

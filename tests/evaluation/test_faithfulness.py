@@ -9,9 +9,8 @@ import pytest
 
 from reground.core.answers import ABSTENTION, PHRASE
 from reground.core.evidence import Passage
-from reground.evaluation.faithfulness import METRIC
 from reground.evaluation.results import read_run
-from reground.evaluation.runner import EvalSettings, evaluate
+from reground.evaluation.runner import FAITHFULNESS, EvalSettings, evaluate
 from reground.evaluation.task import hidden_documents
 from reground.evaluation.tasks import load_task
 from reground.methods.baselines import RAG, Direct
@@ -55,13 +54,13 @@ async def test_faithfulness_stands_beside_the_tasks_own_metrics(
     reply: str, faithful: float | None, right: float, data: Path, tmp_path: Path
 ) -> None:
     found = await scores(data, "hotpotqa", reply, tmp_path / "out")
-    assert (found[METRIC], found["exact match"]) == (faithful, right)
+    assert (found[FAITHFULNESS], found["exact match"]) == (faithful, right)
     assert found["abstained"] == float(reply == ABSTENTION)
 
 
 async def test_a_method_that_reads_nothing_is_neither_faithful_nor_not(data: Path, tmp_path: Path) -> None:
     found = await scores(data, "hotpotqa", "Answer: 2850 km", tmp_path / "out", searching=False)
-    assert METRIC not in found
+    assert FAITHFULNESS not in found
 
 
 async def test_where_the_gold_passages_are_taken_away_it_is_right_to_abstain(data: Path, tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from reground.core.errors import DataError
 from reground.evaluation.metrics.numbers import as_number, same_number, within
-from reground.evaluation.tasks.gsm import PROGRAM_DEMONSTRATIONS, TASKS, WRITTEN_DEMONSTRATIONS
+from reground.evaluation.tasks.mathematics import PROGRAM_DEMONSTRATIONS, TASKS, WRITTEN_DEMONSTRATIONS
 from tests.data import need_data
 from tests.evaluation.programs import scored
 from tests.sandbox.needed import some_sandbox

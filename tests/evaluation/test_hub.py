@@ -9,7 +9,7 @@ import pytest
 from reground.core.errors import ConfigurationError, DataError
 from reground.evaluation.data import HUB, data_path, data_root, is_hub
 from reground.evaluation.tasks import load_task
-from reground.evaluation.tasks._hub import hub_file
+from reground.evaluation.tasks.qa import hub_file
 
 FILES = "/datasets/RUC-NLPIR/FlashRAG_datasets/resolve/main/"
 QUESTION = {

@@ -11,7 +11,6 @@ from reground.core.errors import BudgetExceeded, ConfigurationError, DataError, 
 from reground.core.journal import MemoryJournal
 from reground.core.run import Run
 from reground.evaluation.task import Example, Task, hidden_documents
-from reground.evaluation.tasks._quality import parse_mark, quality_prompt
 from reground.evaluation.tasks.longform import (
     EXEMPLARS,
     Judge,
@@ -19,7 +18,9 @@ from reground.evaluation.tasks.longform import (
     Judgement,
     agreement_with_people,
     judge_prompt,
+    parse_mark,
     parse_verdict,
+    quality_prompt,
     read_labels,
 )
 from reground.evaluation.tasks.qa import QuestionAnswering, Unanswerable

@@ -17,7 +17,7 @@ from reground.core.trajectory import RetrieveStep, Trajectory
 from reground.demo import questions_path
 from reground.evaluation.task import Example
 from reground.evaluation.tasks import load_task, load_training_task
-from reground.evaluation.tasks._own_files import read_answered
+from reground.evaluation.tasks.own import read_answered
 
 
 def read(tmp_path: Path, name: str, content: str | bytes) -> tuple[Example, ...]:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.evaluation.metrics.pass_at_k import mean_pass_at_k, pass_at_k
+from reground.evaluation.results import pass_at_k
 
 
 @st.composite
@@ -46,10 +46,3 @@ def test_more_right_programs_never_lower_it(case: tuple[int, int, int]) -> None:
 def test_impossible_counts_are_refused(n: int, c: int, k: int) -> None:
     with pytest.raises(ValueError, match=r"cannot be right|needs at least"):
         pass_at_k(n, c, k)
-
-
-def test_the_mean_is_over_problems() -> None:
-    assert mean_pass_at_k([[True, False], [False, False]], 1) == 0.25
-    assert mean_pass_at_k([[True, False], [False, False]], 2) == 0.5
-    with pytest.raises(ValueError, match="no problems"):
-        mean_pass_at_k([], 1)

@@ -8,7 +8,7 @@ from reground.core.answers import PHRASE
 from reground.core.errors import DataError
 from reground.core.evidence import Passage
 from reground.evaluation.task import Score, Task
-from reground.evaluation.tasks import _demonstrations
+from reground.evaluation.tasks import qa
 from reground.evaluation.tasks.qa import TASKS
 from tests.data import need_data
 from tests.evaluation.trajectories import answered, retrieval, write_jsonl
@@ -236,9 +236,7 @@ def test_no_demonstration_is_close_to_an_evaluated_question() -> None:
     def words(text: str) -> frozenset[str]:
         return frozenset(re.findall(r"\w{4,}", text.casefold()))
 
-    ours = [
-        words(d.question) for d in (*_demonstrations.MULTI_HOP, *_demonstrations.SINGLE_HOP, *_demonstrations.YES_NO)
-    ]
+    ours = [words(d.question) for d in (*qa.MULTI_HOP, *qa.SINGLE_HOP, *qa.YES_NO)]
     names = [name for name in TASKS if (data / name).is_dir()]
     assert names
     for name in names:

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from reground.core.errors import ConfigurationError
+from reground.evaluation import tasks as registry
 from reground.evaluation.task import Task
-from reground.evaluation.tasks import _registry, folder_schemes, load_task, load_training_task, task_names
+from reground.evaluation.tasks import folder_schemes, load_task, load_training_task, task_names
 from tests.data import ROOT
 from tests.evaluation.trajectories import write_jsonl
 
@@ -60,8 +61,8 @@ class Riddles(Task):
 
 
 def forget() -> None:
-    _registry._loaders.cache_clear()
-    _registry._plugins.cache_clear()
+    registry._loaders.cache_clear()
+    registry._plugins.cache_clear()
     importlib.invalidate_caches()
 
 

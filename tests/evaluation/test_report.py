@@ -12,12 +12,8 @@ from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.language import Usage
 from reground.core.trajectory import Failure
-from reground.evaluation.records import Record, RunConfig
-from reground.evaluation.report import as_data, as_markdown, build_reports, write_report
-from reground.evaluation.results import open_run
-from reground.evaluation.stages import Stage
-from reground.evaluation.summary import summarise
-from reground.evaluation.tables import Table
+from reground.evaluation.report import Table, as_data, as_markdown, build_reports, write_report
+from reground.evaluation.results import Record, RunConfig, Stage, open_run, summarise
 from reground.evaluation.task import Score
 from reground.evaluation.tasks.longform import METRIC
 

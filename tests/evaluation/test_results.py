@@ -8,8 +8,17 @@ import pytest
 from reground.core.answers import Answer
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.trajectory import Trajectory
-from reground.evaluation.records import Record, RunConfig
-from reground.evaluation.results import check_run, find_runs, open_run, read_records, read_run, versions, write_text
+from reground.evaluation.results import (
+    Record,
+    RunConfig,
+    check_run,
+    find_runs,
+    open_run,
+    read_records,
+    read_run,
+    versions,
+    write_text,
+)
 from reground.evaluation.runner import EvalSettings, evaluate
 from reground.evaluation.task import Score
 from reground.models.scripted import ScriptedModel

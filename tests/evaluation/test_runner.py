@@ -16,9 +16,8 @@ from reground.core.budget import Budget
 from reground.core.errors import AuthenticationError, ConfigurationError, DataError, ModelError, SandboxUnavailable
 from reground.core.language import Message, Reply, Sampling, Usage
 from reground.core.trajectory import read_trajectories
-from reground.evaluation.progress import Progress
 from reground.evaluation.results import read_records
-from reground.evaluation.runner import EvalSettings, choose, evaluate
+from reground.evaluation.runner import EvalSettings, Progress, choose, evaluate
 from reground.evaluation.task import Example
 from reground.models.scripted import ScriptedModel
 from tests.data import ROOT

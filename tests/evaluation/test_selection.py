@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.errors import ConfigurationError
+from reground.evaluation.questions import SUBSETS, number_of, select
 from reground.evaluation.runner import EvalSettings, choose, configuration
-from reground.evaluation.selection import SUBSETS, number_of, select
 from reground.evaluation.task import Example
 from reground.evaluation.tasks import load_task, task_names
 from tests.data import need_data

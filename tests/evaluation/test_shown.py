@@ -11,8 +11,8 @@ from reground.core.run import Run
 from reground.core.trajectory import GenerateStep
 from reground.core.untrusted import fence
 from reground.evaluation.task import Example
-from reground.evaluation.tasks._retrieved import shown_texts
 from reground.evaluation.tasks.qa import QuestionAnswering
+from reground.evaluation.tasks.retrieval import shown_texts
 from reground.methods.baselines import RAG
 from reground.methods.search_agent import SearchAgent
 from reground.models.scripted import ScriptedModel

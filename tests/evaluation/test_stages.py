@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from reground.core.evidence import Passage
 from reground.core.language import Message, Reply, Sampling, Usage
 from reground.core.trajectory import GenerateStep, NoteStep, RetrieveStep, Trajectory
-from reground.evaluation.stages import Stage, add_stages, stages_of
+from reground.evaluation.results import Stage, add_stages, stages_of
 
 
 def call(name: str, elapsed: float, prompt: int = 10, completion: int = 2) -> GenerateStep:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reground.core.trajectory import Failure
-from reground.evaluation.records import Record, RunConfig
+from reground.evaluation.results import Record, RunConfig, group_means, pass_at, question_scores, summarise
 from reground.evaluation.statistics import (
     bootstrap_interval,
     compare,
@@ -16,7 +16,6 @@ from reground.evaluation.statistics import (
     question_means,
     share_interval,
 )
-from reground.evaluation.summary import group_means, pass_at, question_scores, summarise
 from reground.evaluation.task import Score
 
 score = st.floats(0, 1, allow_nan=False).map(lambda x: round(x, 3))

@@ -6,8 +6,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.evaluation.metrics.agreement import Agreement, agreement, mean_ranks, pearson, spearman
-from reground.evaluation.metrics.choice import option_exact_match, option_f1
-from reground.evaluation.metrics.text import cover_exact_match, exact_match, gold_recall, hit, normalise, token_f1
+from reground.evaluation.metrics.text import (
+    cover_exact_match,
+    exact_match,
+    gold_recall,
+    hit,
+    normalise,
+    option_exact_match,
+    option_f1,
+    token_f1,
+)
 
 WORDS = st.sampled_from(
     [

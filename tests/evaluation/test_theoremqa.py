@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from reground.core.errors import DataError
-from reground.evaluation.metrics.quantity import read_quantities, read_quantity
+from reground.evaluation.metrics.numbers import read_quantities, read_quantity
 from reground.evaluation.task import Task, hidden_documents
-from reground.evaluation.tasks.theoremqa import TASKS, extract_typed, same_answer
+from reground.evaluation.tasks.mathematics import TASKS, extract_typed, same_answer
 from tests.data import need_data
 from tests.evaluation.trajectories import answered, write_jsonl
 

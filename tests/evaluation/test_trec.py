@@ -5,8 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reground.core.errors import DataError
-from reground.evaluation.metrics.ranking import ranked
-from reground.evaluation.metrics.trec import read_qrels, read_run, write_qrels, write_run
+from reground.evaluation.metrics.ranking import ranked, read_qrels, read_run, write_qrels, write_run
 
 NAMES = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8).filter(lambda name: name.split() == [name])
 

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from reground.evaluation.records import Cost
-from reground.evaluation.verdict import Candidate, verdict
+from reground.evaluation.statistics import Candidate, Cost, verdict
 
 FEW = 200
 

@@ -8,11 +8,16 @@ from hypothesis import strategies as st
 
 from reground.core.answers import Citation
 from reground.core.evidence import Passage
-from reground.evaluation.faithfulness import score as faithfulness
-from reground.evaluation.metrics.writing import (
+from reground.evaluation.questions import select
+from reground.evaluation.runner import faithfulness
+from reground.evaluation.task import Task
+from reground.evaluation.tasks import load_task, task_names
+from reground.evaluation.tasks.writing import (
+    DECIDED,
     Part,
+    Writing,
     in_order,
-    keeps_form,
+    lacks,
     names,
     parts,
     subtitles,
@@ -20,10 +25,6 @@ from reground.evaluation.metrics.writing import (
     words,
     years,
 )
-from reground.evaluation.selection import select
-from reground.evaluation.task import Task
-from reground.evaluation.tasks import load_task, task_names
-from reground.evaluation.tasks.writing import DECIDED, Writing
 from tests.evaluation.trajectories import answered, retrieval
 
 ARTICLE = """\
@@ -80,7 +81,7 @@ def test_no_word_of_a_text_is_in_no_part(text: str) -> None:
     ],
 )
 def test_a_text_keeps_its_form_with_a_title_and_subtitles(text: str, lacking: str) -> None:
-    assert keeps_form(parts(text)) == lacking
+    assert lacks(parts(text)) == lacking
 
 
 def test_years_names_and_words_are_counted() -> None:

@@ -28,7 +28,7 @@ from reground.core.method import solve
 from reground.core.run import Run
 from reground.core.trajectory import ChooseStep, GenerateStep, Trajectory
 from reground.evaluation import scaling
-from reground.evaluation.tasks.theoremqa import THEOREM_FORM
+from reground.evaluation.tasks.mathematics import THEOREM_FORM
 from reground.methods.search_agent import SearchAgent
 from reground.methods.search_agent.actions import GivenAnswer, ResultItem, Search, SelectLink, Terminate, literal
 from reground.methods.search_agent.parsing import parse_action

@@ -9,9 +9,7 @@ from reground.core.critic import Pair
 from reground.core.method import solve
 from reground.core.run import Run
 from reground.core.trajectory import Candidate, ChooseStep, Failure, NoteStep, ScoreStep, Step, Trajectory
-from reground.evaluation.records import Record, RunConfig
-from reground.evaluation.results import RunFolder, open_run
-from reground.evaluation.summary import summarise
+from reground.evaluation.results import Record, RunConfig, RunFolder, open_run, summarise
 from reground.evaluation.task import Score
 from tests.methods.helpers import PASSAGES
 from tests.methods.test_rat import QUESTION, rat

@@ -17,11 +17,10 @@ from pydantic import Field, JsonValue, model_validator
 from reground.core.errors import ConfigurationError, did_you_mean
 from reground.core.language import Value
 from reground.evaluation.compare import Cell, parse_budgets
-from reground.evaluation.report import Row
-from reground.evaluation.selection import SUBSETS
+from reground.evaluation.questions import SUBSETS
+from reground.evaluation.report import NOTHING, Row, Table, interval, label, number
+from reground.evaluation.results import question_scores
 from reground.evaluation.statistics import compare
-from reground.evaluation.summary import question_scores
-from reground.evaluation.tables import NOTHING, Table, interval, label, number
 
 ALL = "paper-claims"
 SUFFIX = "-claims"

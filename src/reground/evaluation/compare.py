@@ -13,10 +13,8 @@ from reground.core.errors import CapabilityError, ConfigurationError, SandboxUna
 from reground.core.language import Value
 from reground.core.method import Method
 from reground.core.programs import Sandbox
-from reground.evaluation.asked import Elsewhere
-from reground.evaluation.progress import Progress
 from reground.evaluation.results import check_run, read_stored, write_text
-from reground.evaluation.runner import EvalSettings, RunResult, configuration, evaluate
+from reground.evaluation.runner import Elsewhere, EvalSettings, Progress, RunResult, configuration, evaluate
 from reground.evaluation.task import Task
 
 _BUDGET = re.compile(r"(\d+(?:\.\d+)?)\s*([km]?)")

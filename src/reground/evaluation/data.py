@@ -6,14 +6,18 @@ import ast
 import gzip
 import json
 import os
+import tomllib
 import warnings
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from importlib.resources import files
 from pathlib import Path
-from typing import IO, TypeVar, cast
+from typing import IO, Any, TypeVar, cast
 
 from pydantic import BaseModel, ConfigDict, JsonValue, ValidationError
 
+from reground.core.answers import Demonstration
 from reground.core.errors import ConfigurationError, DataError
 from reground.evaluation.task import Example
 
@@ -142,3 +146,19 @@ def parsed_code(source: str, what: str, path: Path, line: int) -> ast.Module:
             return ast.parse(source)
     except (SyntaxError, ValueError, MemoryError, RecursionError) as error:
         raise DataError(f"the field {what} is not Python code: {error}", path=path, line=line) from None
+
+
+@cache
+def _worked() -> dict[str, list[dict[str, Any]]]:
+    text = files("reground.evaluation.tasks").joinpath("demonstrations.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)
+
+
+def worked(name: str) -> list[dict[str, Any]]:
+    """The worked examples of this name in tasks/demonstrations.toml."""
+    return _worked()[name]
+
+
+def demonstrations(name: str) -> tuple[Demonstration, ...]:
+    """The same, where they have a question, reasoning and an answer."""
+    return tuple(map(Demonstration.model_validate, worked(name)))

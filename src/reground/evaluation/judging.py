@@ -13,11 +13,10 @@ from reground.core.errors import DataError, ModelError
 from reground.core.journal import Journal, fingerprint
 from reground.core.run import Run
 from reground.core.trajectory import Trajectory
-from reground.evaluation.before_checks import before_checks
 from reground.evaluation.metrics.agreement import agreement
+from reground.evaluation.report import NOTHING, Table, number, p_value
 from reground.evaluation.results import RunFolder
-from reground.evaluation.runner import data_of, is_refusal
-from reground.evaluation.tables import NOTHING, Table, number, p_value
+from reground.evaluation.runner import before_checks, data_of, is_refusal
 from reground.evaluation.task import Task, as_read, criteria_of
 from reground.evaluation.tasks.longform import Judge
 

@@ -15,8 +15,8 @@ from reground.core.run import Run
 from reground.core.untrusted import neutralise
 from reground.evaluation.blind_pairs import Pair, Verdict, Vote
 from reground.evaluation.judging import ask_each
+from reground.evaluation.report import Table, interval, number
 from reground.evaluation.statistics import bootstrap_interval
-from reground.evaluation.tables import Table, interval, number
 from reground.evaluation.tasks.longform import assigned
 
 _BEGINNING = (25.0, 25 / 3)  # mu and sigma before the first vote

@@ -9,21 +9,171 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from pydantic import JsonValue
 
 from reground.core.errors import ConfigurationError, MissingExtra, did_you_mean
 from reground.evaluation.compare import Plan, Refusal, budget_label, read_plan
-from reground.evaluation.plots import Point, plot
-from reground.evaluation.records import MetricSummary, Record, RunConfig, Summary
-from reground.evaluation.results import RunFolder, find_runs, write_text
-from reground.evaluation.stages import add_stages
-from reground.evaluation.statistics import Comparison, compare, holm
-from reground.evaluation.summary import group_means, question_scores, summarise
-from reground.evaluation.tables import NOTHING, Table, interval, label, number, p_value
+from reground.evaluation.results import (
+    MetricSummary,
+    Record,
+    RunConfig,
+    RunFolder,
+    Summary,
+    add_stages,
+    find_runs,
+    group_means,
+    question_scores,
+    summarise,
+    write_text,
+)
+from reground.evaluation.statistics import Candidate, Comparison, Verdict, compare, holm, verdict
 from reground.evaluation.tasks.longform import METRIC
 from reground.evaluation.tuning import read_tuning
-from reground.evaluation.verdict import Candidate, Verdict, verdict
+
+if TYPE_CHECKING:
+    from rich.table import Table as RichTable
+
+
+NOTHING = "–"
+
+
+@dataclass(frozen=True)
+class Table:
+    """A titled table of text; the first `words` columns are words, the others numbers."""
+
+    title: str
+    headers: list[str]
+    rows: list[list[str]]
+    words: int = 3
+
+    def markdown(self) -> str:
+        """The table in GitHub's Markdown, with numbers aligned right."""
+        marks = ["---" if i < self.words else "---:" for i in range(len(self.headers))]
+        lines = [self.headers, marks, *([cell.replace("|", "\\|") for cell in row] for row in self.rows)]
+        return f"## {self.title}\n\n" + "\n".join("| " + " | ".join(line) + " |" for line in lines)
+
+    def terminal(self) -> RichTable:
+        """The table for rich to print."""
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table as RichTable
+        from rich.text import Text
+
+        table = RichTable(title=self.title, title_justify="left", box=SIMPLE_HEAD, show_edge=False, padding=0)
+        for i, header in enumerate(self.headers):
+            word = i < self.words
+            header = header if word else header.replace(" ", "\n").replace("95\n%", "95 %").replace("=\n0", "= 0")
+            table.add_column(header, justify="left" if word else "right", no_wrap=word, overflow="fold")
+        for row in self.rows:
+            table.add_row(*(Text(cell) for cell in row))
+        return table
+
+
+def label(config: RunConfig) -> str:
+    """A run's short name, e.g. rar@4k."""
+    return f"{config.method}@{budget_label(config.budget.tokens)}"
+
+
+def number(value: float | None, *, sign: bool = False) -> str:
+    """Three decimals, or a dash for nothing."""
+    return NOTHING if value is None else f"{value + 0.0:{'+' if sign else ''}.3f}"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """Both ends, or a dash for nothing."""
+    return NOTHING if low is None else f"{number(low)}–{number(high)}"
+
+
+def p_value(value: float | None) -> str:
+    """Three decimals, "< 0.001", or a dash for nothing."""
+    return NOTHING if value is None else "< 0.001" if value < 0.001 else f"{value:.3f}"
+
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+"""Distinct for any colour vision (Okabe & Ito 2008, without yellow, which is faint on white)."""
+
+MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*", "h")
+
+
+@dataclass(frozen=True)
+class Point:
+    """One run: the mean tokens of a question, and the mean score with its interval."""
+
+    method: str
+    model: str
+    tokens: float
+    mean: float
+    low: float
+    high: float
+
+
+def plot(points: Sequence[Point], stem: Path, *, metric: str, title: str) -> list[Path]:
+    """Draw scores against tokens: a line for each method and model, and a marker for each model.
+
+    Returns the files. The same points give the same bytes. Raises MissingExtra without matplotlib.
+    """
+    try:
+        import matplotlib as mpl
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtra("plots", "eval") from error
+
+    with mpl.rc_context({"svg.hashsalt": "reground", "svg.fonttype": "path", "font.family": "DejaVu Sans"}):
+        figure = Figure(figsize=(7.2, 4.4), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.add_subplot()
+        _draw_lines(axes, points)
+        _set_axes(axes, [point.tokens for point in points])
+        axes.set_ylabel(f"{metric} (mean, 95 % interval)")
+        axes.set_title(title, fontsize=11)
+        axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), frameon=False, fontsize=9)
+        files = [stem.with_name(f"{stem.name}.svg"), stem.with_name(f"{stem.name}.png")]
+        figure.savefig(files[0], metadata={"Date": None})
+        figure.savefig(files[1], dpi=160, metadata={"Software": None})
+    return files
+
+
+def _draw_lines(axes: Any, points: Sequence[Point]) -> None:
+    methods, models = sorted({point.method for point in points}), sorted({point.model for point in points})
+    for i, method in enumerate(methods):
+        for j, model in enumerate(models):
+            line = sorted(
+                (point for point in points if (point.method, point.model) == (method, model)),
+                key=lambda point: point.tokens,
+            )
+            if not line:
+                continue
+            axes.errorbar(
+                [point.tokens for point in line],
+                [point.mean for point in line],
+                yerr=[[point.mean - point.low for point in line], [point.high - point.mean for point in line]],
+                color=COLOURS[i % len(COLOURS)],
+                ecolor=f"{COLOURS[i % len(COLOURS)]}73",
+                linestyle="-" if i < len(COLOURS) else "--",
+                marker=MARKERS[(j if len(models) > 1 else i) % len(MARKERS)],
+                label=f"{method}, {model}" if len(models) > 1 else method,
+                linewidth=1.4,
+                markersize=6,
+                elinewidth=1,
+                capsize=3,
+            )
+
+
+def _set_axes(axes: Any, tokens: Sequence[float]) -> None:
+    """Set up the x axis, which is logarithmic where costs differ much, and the grid."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    if min(tokens) > 0 and max(tokens) / min(tokens) > 3:
+        axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(base=10, subs=(1, 2, 5)))
+        axes.xaxis.set_minor_formatter(NullFormatter())
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,g}"))
+    axes.set_xlabel("tokens a question (prompt + completion)")
+    axes.grid(True, linewidth=0.4, alpha=0.5)
+    axes.spines[["top", "right"]].set_visible(False)
+
 
 DEFAULT_BASELINE = "direct"
 FORMAT = 2

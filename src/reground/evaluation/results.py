@@ -10,33 +10,213 @@
 JSON files are replaced whole; the two JSONL files only grow by whole lines, each with a checksum (`core.files`). When a
 run is opened again, an incomplete last line is removed, and a damaged line is moved to another file (.damaged). The
 journal still has the effects behind such a line.
+
+A summary counts questions without a score separately: failed ones have no answer, unscored ones have an answer that the
+metric cannot judge.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import platform
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib import metadata
+from math import fsum
 from pathlib import Path
-from typing import TypeVar
+from statistics import stdev
+from typing import Annotated, Literal, TypeVar
 
-from pydantic import JsonValue, ValidationError
+from pydantic import Field, JsonValue, ValidationError
 
+from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError, DataError
 from reground.core.files import append_line, read_lines, replace_lines, set_aside, with_sum, without_sum
-from reground.core.language import Value, storable_text
+from reground.core.language import LATER, Json, Text, Usage, Value, storable_text
 from reground.core.paths import locked
 from reground.core.trajectory import (
+    ExecuteStep,
+    Failure,
+    GenerateStep,
+    RetrieveStep,
+    Step,
     Trajectory,
     append_trajectory,
     parse_trajectory,
     read_trajectories,
     write_trajectories,
 )
-from reground.evaluation.records import FORMAT, Record, RunConfig, Summary
+from reground.evaluation.statistics import Cost, bootstrap_interval, question_means
+from reground.evaluation.task import Score
+
+
+class Stage(Value):
+    """One stage's cost. prompt, completion: tokens. seconds: wall-clock time; the stages add up to the question's."""
+
+    calls: int = 0
+    prompt: int = 0
+    completion: int = 0
+    seconds: float = 0.0
+
+    def __add__(self, other: Stage) -> Stage:
+        return Stage(
+            calls=self.calls + other.calls,
+            prompt=self.prompt + other.prompt,
+            completion=self.completion + other.completion,
+            seconds=self.seconds + other.seconds,
+        )
+
+
+def stages_of(trajectory: Trajectory) -> dict[str, Stage]:
+    """The cost of each stage of one question, by the names of its steps ("draft", "retrieve", ...).
+
+    The time between the ends of two steps counts for the later one. For sequential calls this is their duration;
+    concurrent calls share their total time.
+    """
+    found: dict[str, Stage] = {}
+    for step, seconds in timed(trajectory.steps):
+        usages = [reply.usage for reply in step.replies] if isinstance(step, GenerateStep) else []
+        cost = Stage(
+            calls=1,
+            prompt=sum(usage.prompt for usage in usages),
+            completion=sum(usage.completion for usage in usages),
+            seconds=seconds,
+        )
+        found[step.name] = found.get(step.name, Stage()) + cost
+    return found
+
+
+def timed(steps: Iterable[Step]) -> Iterator[tuple[GenerateStep | RetrieveStep | ExecuteStep, float]]:
+    """The steps that cost time, each with the seconds between the end of the one before and its own."""
+    began = 0.0
+    for step in steps:
+        if isinstance(step, GenerateStep | RetrieveStep | ExecuteStep):
+            yield step, max(0.0, step.elapsed - began)
+            began = max(began, step.elapsed)
+
+
+def add_stages(several: Iterable[Mapping[str, Stage]]) -> dict[str, Stage]:
+    """The sum over questions, in the order in which the stages first appear."""
+    total: dict[str, Stage] = {}
+    for stages in several:
+        for name, stage in stages.items():
+            total[name] = total.get(name, Stage()) + stage
+    return total
+
+
+FORMAT = 1
+
+
+class RunConfig(Value):
+    """The identity of a run: two runs with equal configurations do the same work.
+
+    data: a fingerprint of all examples of the split, to notice changed data.
+    settings: the method's. model_settings: options that change a model's replies; never a key.
+    ids: the questions to choose from, None for all. limit: the number chosen, None for all. repeats: runs of each
+    question.
+    """
+
+    format: Literal[1] = 1
+    task: str
+    data: str
+    primary: str
+    form: str
+    method: str
+    settings: dict[str, JsonValue] = Field(default_factory=dict)
+    model: str
+    model_settings: dict[str, JsonValue] = Field(default_factory=dict)
+    retriever: str | None = None
+    budget: Budget = Budget()
+    seed: int = 0
+    ids: tuple[str, ...] | None = None
+    limit: int | None = None
+    repeats: int = 1
+
+
+class Record(Value):
+    """The scores of one question and repeat.
+
+    failure: why there is no answer; then there are no scores. scoring: why an answer could not be scored; a resumed run
+    tries again. answer: the beginning of the short answer that was compared. whole: a fingerprint of all of it, if
+    it is longer. cut: whether the length limit cut the last reply.
+    stages: cost by the name of the step; older runs have none until they are scored again.
+    """
+
+    id: str
+    example: str
+    repeat: int
+    scores: dict[str, Score] = Field(default_factory=dict)
+    answer: Text = ""
+    whole: Annotated[str, LATER] = ""
+    usage: Usage = Usage()
+    seconds: float = 0.0
+    failure: Failure | None = None
+    stopped: str | None = None
+    cut: bool = False
+    scoring: Text | None = None
+    stages: dict[str, Stage] = Field(default_factory=dict)
+    metadata: dict[Text, Json] = Field(default_factory=dict)
+
+    def value(self, metric: str) -> float | None:
+        """The metric's value; None if it failed or is unscored."""
+        score = self.scores.get(metric)
+        return None if score is None else score.value
+
+
+class MetricSummary(Value):
+    """One metric over a run.
+
+    mean, low, high: over the scored questions, with the 95 % bootstrap interval.
+    scored, unscored, failed: questions x repeats with a value, with an answer but no value, and without an answer. Only
+        the first count towards the mean.
+    bound: the mean if every failed one counted 0.
+    by_repeat: each repeat's mean over its scored questions, as if it were a separate run; empty for one repeat.
+    std: the sample standard deviation of these, as ReST meets ReAct reports it after ± (ten runs); None for one.
+    """
+
+    mean: float | None
+    low: float | None
+    high: float | None
+    scored: int
+    unscored: int
+    failed: int
+    bound: float | None
+    by_repeat: tuple[float, ...] = ()
+    std: float | None = None
+
+
+class Summary(Value):
+    """The results of a run. usage, seconds: sums over questions x repeats.
+
+    finished: whether every question and repeat was run. same_repeats: questions whose repeats all gave the same short
+    answer. stopped: the number of answers that each budget limit ended early. cut: the number of answers whose last
+    reply was cut by its length limit.
+    """
+
+    finished: bool
+    questions: int
+    repeats: int
+    runs: int
+    failed: int
+    failures: dict[str, int] = Field(default_factory=dict)
+    stopped: dict[str, int] = Field(default_factory=dict)
+    cut: int = 0
+    same_repeats: int = 0
+    usage: Usage = Usage()
+    seconds: float = 0.0
+    primary: str
+    metrics: dict[str, MetricSummary] = Field(default_factory=dict)
+
+    @property
+    def cost(self) -> Cost:
+        """A question's mean cost."""
+        runs = max(1, self.runs)
+        usd = None if self.usage.usd is None else self.usage.usd / runs
+        return Cost(tokens=self.usage.tokens / runs, seconds=self.seconds / runs, usd=usd)
+
 
 MAY_GROW = frozenset({"limit", "repeats"})
 NEWER = frozenset(
@@ -273,3 +453,147 @@ def _grown(name: str, old: JsonValue, new: JsonValue) -> bool:
 def _brief(value: JsonValue) -> str:
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= 120 else text[:117] + "..."
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """The probability that at least one of `k` programs is right, drawn from `n` of which `c` are right.
+
+    Computed with exact integers. Raises ValueError unless 1 <= k <= n and 0 <= c <= n.
+    """
+    if not 1 <= k <= n:
+        raise ValueError(f"pass@{k} needs at least {k} samples and there are {n}")
+    if not 0 <= c <= n:
+        raise ValueError(f"{c} of {n} samples cannot be right")
+    return 1.0 - math.comb(n - c, k) / math.comb(n, k)
+
+
+_AT = "pass@"
+
+
+def summarise(config: RunConfig, records: Sequence[Record], *, expected: int) -> Summary:
+    """A run's summary. expected: the number of questions x repeats of the finished run."""
+    names = dict.fromkeys([config.primary, *(name for record in records for name in record.scores)])
+    metrics = {name: _metric(name, records) for name in names}
+    for name in [name for name in names if name.startswith("pass")]:
+        metrics |= pass_at(name, records)
+    return Summary(
+        finished=len(records) == expected,
+        questions=len({record.example for record in records}),
+        repeats=config.repeats,
+        runs=len(records),
+        failed=sum(record.failure is not None for record in records),
+        failures=dict(Counter(record.failure.type for record in records if record.failure is not None)),
+        stopped=dict(Counter(r.stopped for r in records if r.stopped is not None and r.failure is None)),
+        cut=sum(record.cut for record in records),
+        same_repeats=_same_repeats(records),
+        usage=sum((record.usage for record in records), Usage()),
+        seconds=fsum(record.seconds for record in records),
+        primary=config.primary,
+        metrics=metrics,
+    )
+
+
+def values_by_question(metric: str, records: Iterable[Record]) -> dict[str, list[float]]:
+    """Each question's scored values, one per repeat."""
+    values: dict[str, list[float]] = {}
+    for record in records:
+        value = record.value(metric)
+        scored = values.setdefault(record.example, [])
+        if value is not None:
+            scored.append(value)
+    return values
+
+
+def pass_at(metric: str, records: Sequence[Record]) -> dict[str, MetricSummary]:
+    """pass@k over the repeats, for k = 2, 5, 10, ... and all of them.
+
+    Unbiased (Chen et al. 2021, arXiv 2107.03374, equation 1) where the metric is 0 or 1. A question with fewer
+    than k scored repeats is unscored for that k.
+    """
+    values = values_by_question(metric, records)
+    if any(value not in (0.0, 1.0) for scored in values.values() for value in scored):
+        return {}
+    counted = _with_failures(metric, records)
+    most = max((len(scored) for scored in values.values()), default=0)
+    found = {}
+    for k in sorted({k for k in (2, 5, 10, 20, 50, 100, most) if 1 < k <= most}):
+        each = _pass_at_k(values, k)
+        interval = bootstrap_interval(list(each.values()))
+        found[f"pass@{k}"] = MetricSummary(
+            **interval.model_dump(),
+            scored=len(each),
+            unscored=len(values) - len(each),
+            failed=0,
+            bound=_mean(_pass_at_k(counted, k)),
+        )
+    return found
+
+
+def _with_failures(metric: str, records: Iterable[Record]) -> dict[str, list[float]]:
+    """Each question's scored values, and a 0 for each failure. What is unscored does not count."""
+    values: dict[str, list[float]] = {}
+    for record in records:
+        value = record.value(metric) if record.failure is None else 0.0
+        if value is not None:
+            values.setdefault(record.example, []).append(value)
+    return values
+
+
+def _mean(values: Mapping[str, float]) -> float | None:
+    return fsum(values.values()) / len(values) if values else None
+
+
+def _pass_at_k(values: Mapping[str, Sequence[float]], k: int) -> dict[str, float]:
+    return {question: pass_at_k(len(s), sum(map(int, s)), k) for question, s in values.items() if len(s) >= k}
+
+
+def group_means(metric: str, by: str, records: Iterable[Record]) -> dict[str, MetricSummary]:
+    """The metric within each value of a metadata field, e.g. by difficulty."""
+    groups: dict[str, list[Record]] = {}
+    for record in records:
+        groups.setdefault(str(record.metadata.get(by, "none")), []).append(record)
+    return {name: _metric(metric, groups[name]) for name in sorted(groups)}
+
+
+def question_scores(metric: str, records: Iterable[Record]) -> Mapping[str, float]:
+    """Each question's mean over its scored repeats; for pass@k from 2 on, the estimate from its repeats' pass@1."""
+    k = int(metric.removeprefix(_AT)) if metric.startswith(_AT) else 1
+    if k > 1:
+        return _pass_at_k(values_by_question(f"{_AT}1", records), k)
+    return question_means(values_by_question(metric, records))
+
+
+def repeat_means(metric: str, records: Iterable[Record]) -> list[float]:
+    """Each repeat's mean over its scored questions, in order, without repeats that have none.
+
+    A repeat is a run over all questions with trajectories of its own (ReST meets ReAct, section 4.2).
+    """
+    values: dict[int, list[float]] = {}
+    for record in records:
+        value = record.value(metric)
+        if value is not None:
+            values.setdefault(record.repeat, []).append(value)
+    return [fsum(values[repeat]) / len(values[repeat]) for repeat in sorted(values)]
+
+
+def _metric(name: str, records: Sequence[Record]) -> MetricSummary:
+    means = question_scores(name, records)
+    failed = sum(record.failure is not None for record in records)
+    scored = [value for record in records if (value := record.value(name)) is not None]
+    runs = repeat_means(name, records)
+    return MetricSummary(
+        **bootstrap_interval(list(means.values())).model_dump(),
+        scored=len(scored),
+        unscored=len(records) - len(scored) - failed,
+        failed=failed,
+        bound=_mean(question_means(_with_failures(name, records))),
+        by_repeat=tuple(runs) if len(runs) > 1 else (),
+        std=stdev(runs) if len(runs) > 1 else None,
+    )
+
+
+def _same_repeats(records: Iterable[Record]) -> int:
+    answers: dict[str, list[tuple[str, str] | None]] = {}
+    for record in records:
+        answers.setdefault(record.example, []).append(None if record.failure else (record.answer, record.whole))
+    return sum(len(said) > 1 and len(set(said)) == 1 and said[0] is not None for said in answers.values())

@@ -11,6 +11,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from time import monotonic
+from typing import Protocol
 
 from pydantic import JsonValue
 
@@ -28,20 +30,181 @@ from reground.core.errors import (
     StorageError,
     TransientModelError,
 )
-from reground.core.journal import SqliteJournal, fingerprint
-from reground.core.method import Method, Solved
+from reground.core.journal import Journal, SqliteJournal, fingerprint
+from reground.core.language import Usage
+from reground.core.method import Method, Solved, solve
 from reground.core.programs import Sandbox
-from reground.core.trajectory import Trajectory
-from reground.evaluation import before_checks, faithfulness
-from reground.evaluation.asked import Asked, Elsewhere, solve_here
-from reground.evaluation.progress import Progress, Tracker
-from reground.evaluation.questions import Questions
-from reground.evaluation.records import Record, RunConfig, Summary
-from reground.evaluation.results import RunFolder, open_run
-from reground.evaluation.selection import select
-from reground.evaluation.stages import stages_of
-from reground.evaluation.summary import summarise
+from reground.core.run import Event, Observer, Run
+from reground.core.trajectory import BEFORE_CHECKS, GenerateStep, NoteStep, Trajectory
+from reground.evaluation.questions import Questions, select
+from reground.evaluation.results import Record, RunConfig, RunFolder, Summary, open_run, stages_of, summarise
 from reground.evaluation.task import Example, Score, Task, hidden_documents
+from reground.support.check import compared, states
+
+SIMULATION = "simulation"
+"""The note of a tree search that a simulation has entered its tree; `number` counts them from 1."""
+
+
+@dataclass(frozen=True)
+class Told:
+    """The cost of a question so far, and what of it was paid since the last time.
+
+    simulations: how many its tree has so far, where it is a tree that is grown.
+    """
+
+    usage: Usage
+    paid: Usage | None = None
+    simulations: int = 0
+
+    @classmethod
+    def of(cls, event: Event) -> Told:
+        """What an event tells."""
+        step = event.step
+        number = step.data.get("number") if isinstance(step, NoteStep) and step.name == SIMULATION else None
+        return cls(event.usage, _paid_by(event), number if isinstance(number, int) else 0)
+
+    def after(self, before: Told | None) -> Told:
+        """This one, with what an earlier one that was not sent tells."""
+        if before is None:
+            return self
+        paid = before.paid if self.paid is None else self.paid if before.paid is None else before.paid + self.paid
+        return Told(self.usage, paid, max(self.simulations, before.simulations))
+
+
+Tell = Callable[[Told], None]
+"""Called with what there is to tell of a question."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """The progress of a run, in questions x repeats.
+
+    resumed: those that earlier sessions finished; done includes them.
+    usage: the cost of finished and started ones over all sessions. paid: the cost of this session.
+    left: estimated seconds to the end at this session's pace; None until one has finished.
+    """
+
+    done: int
+    total: int
+    resumed: int
+    failed: int
+    unscored: int
+    usage: Usage
+    paid: Usage
+    elapsed: float
+    left: float | None
+
+
+class Tracker:
+    """Adds up the progress of a run for its observer."""
+
+    def __init__(self, total: int, records: Mapping[str, Record], observer: Callable[[Progress], None] | None) -> None:
+        self._total, self._observer, self._started = total, observer, monotonic()
+        self._resumed = self._done = len(records)
+        self._failed = sum(record.failure is not None for record in records.values())
+        self._unscored = sum(_unscored(record) for record in records.values())
+        self._usage = sum((record.usage for record in records.values()), Usage())
+        self._begun: dict[str, Usage] = {}
+        self._paid = Usage()
+        self._tell()
+
+    def watch(self, id: str, event: Event) -> None:
+        """Count an event of one question."""
+        self.count(id, Told.of(event))
+
+    def count(self, id: str, told: Told) -> None:
+        """Count what a question has cost so far, and what of it was paid now."""
+        self._begun[id] = told.usage
+        if told.paid is not None:
+            self._paid += told.paid
+        self._tell()
+
+    def finish(self, record: Record) -> None:
+        """Count a finished question."""
+        self._begun.pop(record.id, None)
+        self._usage += record.usage
+        self._done += 1
+        self._failed += record.failure is not None
+        self._unscored += _unscored(record)
+        self._tell()
+
+    def _tell(self) -> None:
+        if self._observer is None:
+            return
+        elapsed, mine = monotonic() - self._started, self._done - self._resumed
+        self._observer(
+            Progress(
+                done=self._done,
+                total=self._total,
+                resumed=self._resumed,
+                failed=self._failed,
+                unscored=self._unscored,
+                usage=sum(self._begun.values(), self._usage),
+                paid=self._paid,
+                elapsed=elapsed,
+                left=elapsed / mine * (self._total - self._done) if mine else None,
+            )
+        )
+
+
+def _paid_by(event: Event) -> Usage | None:
+    """What the event's call has cost; None for other events, and for replayed calls, which cost nothing now."""
+    if event.type == "end" and isinstance(event.step, GenerateStep) and not event.step.replayed:
+        return sum((reply.usage for reply in event.step.replies), Usage())
+    return None
+
+
+def _unscored(record: Record) -> bool:
+    return record.failure is None and all(score.value is None for score in record.scores.values())
+
+
+RUN_ID = "eval"
+"""A run's name in the journal of its folder."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A question and repeat with all that its run depends on, beside the method; small enough to be sent.
+
+    id: of the trajectory and in the journal. method: its name, for the record. hidden: documents it must not find.
+    run: the run's name in the journal. example: the question with its gold answers, where its tree is to be grown; a
+    method that answers never sees it.
+    """
+
+    id: str
+    question: str
+    method: str
+    budget: Budget
+    seed: int
+    hidden: frozenset[str] = frozenset()
+    run: str = RUN_ID
+    example: Example | None = None
+
+
+class Elsewhere(Protocol):
+    """Answers questions in other processes."""
+
+    async def solve(self, asked: Asked, journal: Journal, told: Tell, /) -> Solved:
+        """As `solve_here`, with every effect in `journal` before the method sees its result.
+
+        Raises the errors of a run, as opposed to those of a question, which are in the trajectory.
+        """
+        ...
+
+
+async def solve_here(method: Method, asked: Asked, journal: Journal, observer: Observer | None = None) -> Solved:
+    """Answer a question in this process. What the journal has recorded of it is replayed."""
+    run = Run(
+        run_id=asked.run,
+        question_id=asked.id,
+        journal=journal,
+        budget=asked.budget,
+        observer=observer,
+        seed=asked.seed,
+        hidden=asked.hidden,
+    )
+    return await solve(method, asked.question, run, id=asked.id, name=asked.method)
+
 
 ANSWER_CHARACTERS = 300
 LABEL_CHARACTERS = 80
@@ -283,8 +446,8 @@ class _Session:
         if trajectory.failure is None:
             try:
                 scores = {
-                    **await before_checks.score(self._task, job.example, trajectory, self._sandbox),
-                    **faithfulness.score(self._task, job.example, trajectory),
+                    **await scores_with_earlier(self._task, job.example, trajectory, self._sandbox),
+                    **faithfulness(self._task, job.example, trajectory),
                 }
             except FATAL:
                 raise
@@ -315,3 +478,53 @@ class _Session:
 def _is_label(value: JsonValue) -> bool:
     """Whether a value is short enough to group by."""
     return isinstance(value, (bool, int)) or (isinstance(value, str) and len(value) <= LABEL_CHARACTERS)
+
+
+EARLIER = "before checks: "
+
+
+async def scores_with_earlier(
+    task: Task, example: Example, trajectory: Trajectory, sandbox: Sandbox | None
+) -> Mapping[str, Score]:
+    """Every metric of the task, and the primary one also for the answer before a method's own checks, if there is one
+    (ReST meets ReAct, table 4).
+
+    An answer that the checks left unchanged is not scored twice, because a judge could rate it differently.
+    """
+    scores = await task.score(example, trajectory, sandbox)
+    before = before_checks(trajectory)
+    if before is None or task.primary not in scores:
+        return scores
+    same = before.answer == trajectory.answer
+    earlier = scores if same else await task.score(example, before, sandbox)
+    return {**scores, EARLIER + task.primary: earlier[task.primary]}
+
+
+def before_checks(trajectory: Trajectory) -> Trajectory | None:
+    """The trajectory as if it had ended with the answer before the checks; None without one."""
+    noted = (step for step in trajectory.steps if isinstance(step, NoteStep) and step.name == BEFORE_CHECKS)
+    text = next((note.data.get("text") for note in noted), None)
+    if trajectory.answer is None or not isinstance(text, str):
+        return None
+    if text == trajectory.answer.text:
+        return trajectory
+    return trajectory.model_copy(update={"answer": trajectory.answer.model_copy(update={"text": text})})
+
+
+FAITHFULNESS = "faithfulness"
+
+
+def faithfulness(task: Task, example: Example, trajectory: Trajectory) -> Mapping[str, Score]:
+    """The share of an answer's sentences that what was read supports; nothing where no passage was read.
+
+    For answers in prose or phrases. Words are compared (`reground.support`), so it costs nothing and is the same for
+    every method. It says nothing of what is right: a wrong document supports a wrong answer.
+    """
+    answer = trajectory.answer
+    if answer is None or not states(task.form):
+        return {}
+    said = compared(answer, example.question, trajectory.steps)
+    if not said.sentences:
+        return {}
+    why = "" if said.faithfulness is not None else "the answer claims nothing"
+    return {FAITHFULNESS: Score(value=said.faithfulness, why=why)}

@@ -4,7 +4,7 @@
 never made smaller than its own settings: what does not fit, the limit ends.
 
 A method reaches the world only through its run. A dry run returns replies and passages of usual length, and counts the
-tokens that a model would have used.
+tokens that a model would have used. From these, or from finished questions, a run's cost is estimated in advance.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from math import fsum
 from typing import Any, Literal
 
 from reground.core.answers import TEXT
@@ -25,6 +26,8 @@ from reground.core.language import LEAST_REPLY, LanguageModel, Prompt, Reply, Sa
 from reground.core.method import Method, Sizable
 from reground.core.programs import Execution, Program, Sandbox, Verdict
 from reground.core.run import Run
+from reground.evaluation.results import Record
+from reground.evaluation.task import Example
 
 PASSAGE_WORDS = 70
 """Words of a usual passage, of eight characters each: a paragraph of an encyclopedia has about 160 tokens."""
@@ -160,3 +163,92 @@ def scaled(method: Method, tokens: int | None, *, keep: Iterable[str] = ()) -> M
     costs = [(cost(size), size) for size in sizes(method, keep=keep)]
     fits = [(price, size) for price, size in costs if price <= tokens]
     return max([(cost(method), method), *fits], key=lambda each: each[0])[1]
+
+
+Pricing = Callable[[int, int, int], float]
+"""USD for prompt, cached and completion tokens."""
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """The remaining cost of one run; what is not known is None.
+
+    runs: remaining questions x repeats. tokens, usd: what is expected. most_tokens, most_usd: what the budget allows.
+    seconds: of the expected tokens. measured: the number of finished questions behind the figures; 0 means a dry run.
+    """
+
+    label: str
+    runs: int
+    tokens: int | None
+    most_tokens: int | None
+    usd: float | None
+    most_usd: float | None
+    seconds: float | None
+    measured: int
+
+
+def estimate(
+    label: str,
+    examples: Sequence[Example],
+    *,
+    repeats: int,
+    budget: int | None,
+    done: Sequence[Record],
+    usual: Usage | None = None,
+    usd: Pricing | None = None,
+    speed: float | None = None,
+    concurrency: int = 1,
+) -> Estimate:
+    """Estimate a run from its finished questions, or else from what a question usually takes.
+
+    done: its records. usual: of one question, from a dry run. usd: the price. speed: tokens per second of all questions
+    in work together; by default the measured seconds per question.
+    """
+    finished = {record.id for record in done}
+    left = sum(f"{example.id}~{repeat}" not in finished for repeat in range(repeats) for example in examples)
+    paid = [record for record in done if record.failure is None and record.usage.calls]
+    spent, of = (sum((record.usage for record in paid), Usage()), len(paid)) if paid else (usual, 1)
+    fits = 1.0 if spent is None or budget is None else min(1.0, budget * of / max(spent.tokens, 1))
+    prompt, cached, completion = (
+        round(fits * left / of * getattr(spent, name, 0)) for name in ("prompt", "cached", "completion")
+    )
+    tokens = None if spent is None else prompt + completion
+    most = None if budget is None else left * budget
+    seconds = None if speed is None or tokens is None else tokens / speed
+    if paid and speed is None:
+        seconds = left * _mean(record.seconds for record in paid) / concurrency
+    return Estimate(
+        label,
+        left,
+        tokens,
+        most,
+        None if usd is None or tokens is None else usd(prompt, cached, completion),
+        None if usd is None or most is None else max(usd(most, 0, 0), usd(0, 0, most)),
+        seconds,
+        len(paid),
+    )
+
+
+def total(estimates: Sequence[Estimate]) -> Estimate:
+    """The sum. What one part lacks is None."""
+
+    def add(parts: Iterable[float | None]) -> float | None:
+        known = list(parts)
+        return None if any(part is None for part in known) else fsum(part for part in known if part is not None)
+
+    tokens, most = add(e.tokens for e in estimates), add(e.most_tokens for e in estimates)
+    return Estimate(
+        "all",
+        sum(e.runs for e in estimates),
+        None if tokens is None else round(tokens),
+        None if most is None else round(most),
+        add(e.usd for e in estimates),
+        add(e.most_usd for e in estimates),
+        add(e.seconds for e in estimates),
+        sum(e.measured for e in estimates),
+    )
+
+
+def _mean(values: Iterable[float]) -> float:
+    known = list(values)
+    return fsum(known) / len(known) if known else 0.0

@@ -89,3 +89,22 @@ class Task(Protocol):
     async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
         """Score one solved question by every metric. Never called for a failed question."""
         ...
+
+
+class Loaded:
+    """Questions and worked examples that a task's fields hold."""
+
+    loaded: tuple[Example, ...]
+    shots: tuple[Demonstration, ...]
+
+    def examples(self) -> Sequence[Example]:
+        """All questions of the split."""
+        return self.loaded
+
+    def demonstrations(self) -> Sequence[Demonstration]:
+        """The worked examples."""
+        return self.shots
+
+    def solutions(self) -> Sequence[str]:
+        """The questions, because a page that quotes one is a leak. A corpus may contain the answers."""
+        return [example.question for example in self.loaded]

@@ -17,9 +17,8 @@ from reground.core.errors import CapabilityError, SandboxUnavailable
 from reground.core.language import Value
 from reground.core.programs import Sandbox
 from reground.evaluation.compare import Cell, Configured
-from reground.evaluation.progress import Progress
 from reground.evaluation.results import read_stored, write_text
-from reground.evaluation.runner import evaluate
+from reground.evaluation.runner import Progress, evaluate
 from reground.evaluation.task import Task
 
 FOLDER = "tuning"

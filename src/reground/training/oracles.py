@@ -18,8 +18,8 @@ from reground.core.run import Run
 from reground.core.untrusted import neutralise
 from reground.evaluation.metrics.text import hit
 from reground.evaluation.task import Example, Task, hidden_documents
-from reground.evaluation.tasks._retrieved import document_id
 from reground.evaluation.tasks.qa import evidence_of
+from reground.evaluation.tasks.retrieval import document_id
 from reground.methods.grounded import Grounded, Prompts
 from reground.methods.search_agent import FINISH, SearchAgent
 from reground.methods.search_agent.actions import (

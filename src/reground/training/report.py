@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from reground.core.errors import MissingExtra
-from reground.evaluation.plots import COLOURS
+from reground.evaluation.report import COLOURS
 from reground.evaluation.results import write_text
 from reground.training.fitting import METRICS, read_metrics
 

@@ -17,8 +17,7 @@ from reground.core.errors import DataError
 from reground.core.files import read_lines, replace_lines, without_sum
 from reground.core.language import Message, Text, Value
 from reground.core.trajectory import Trajectory, read_trajectories
-from reground.evaluation.records import Record
-from reground.evaluation.results import read_records
+from reground.evaluation.results import Record, read_records
 
 
 class Row(Value):

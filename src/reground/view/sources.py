@@ -17,9 +17,7 @@ from reground.core.files import without_sum
 from reground.core.language import Usage
 from reground.core.trajectory import Failure, parse_trajectory
 from reground.evaluation.compare import budget_label
-from reground.evaluation.records import Record, Summary
-from reground.evaluation.results import RunFolder, read_stored
-from reground.evaluation.summary import question_scores
+from reground.evaluation.results import Record, RunFolder, Summary, question_scores, read_stored
 from reground.treesearch.files import TreeFileError, read_tree
 from reground.view.growing import Growing, Line, Replaced
 from reground.view.story import story

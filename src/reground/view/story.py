@@ -6,7 +6,7 @@ from typing import Any
 
 from reground.core.answers import Answer, Thought
 from reground.core.trajectory import GenerateStep, RetrieveStep, Step, Trajectory
-from reground.evaluation.stages import stages_of, timed
+from reground.evaluation.results import stages_of, timed
 from reground.text.alignment import changes
 from reground.view.marking import marked
 from reground.view.revisions import text_before

@@ -18,7 +18,7 @@ from reground.core.files import append_line
 from reground.core.language import Message, Reply, Sampling, TokenLogprob
 from reground.core.run import Run
 from reground.core.trajectory import Failure, Trajectory, append_trajectory
-from reground.evaluation.records import Record
+from reground.evaluation.results import Record
 from reground.methods.search_agent import SearchAgent
 from reground.methods.search_agent.actions import (
     Action,

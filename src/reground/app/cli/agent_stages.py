@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich.console import Console
 
     from reground.app.options_agent import AgentFit, AgentGrow, AgentMix, AgentRank
-    from reground.evaluation.records import Summary
+    from reground.evaluation.results import Summary
     from reground.evaluation.task import Example, Task
     from reground.training.agent.mixture import Mixture
 

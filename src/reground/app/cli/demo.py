@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from reground.app.asking import Result
     from reground.app.cli.eval_job import Job
-    from reground.evaluation.progress import Progress
+    from reground.evaluation.runner import Progress
     from reground.evaluation.task import Example
 
 MEMORY = "direct"

@@ -19,9 +19,8 @@ if TYPE_CHECKING:
 
     from reground.app.asking import Result
     from reground.evaluation.compare import CompareResult
-    from reground.evaluation.progress import Progress
-    from reground.evaluation.records import Record
-    from reground.evaluation.runner import RunResult
+    from reground.evaluation.results import Record
+    from reground.evaluation.runner import Progress, RunResult
     from reground.evaluation.task import Example
 
 _METRIC = "cover-EM"

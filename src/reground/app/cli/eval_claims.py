@@ -34,7 +34,7 @@ def try_claims(order: Compare, *, quiet: bool) -> None:
     from reground.app import catalogue
     from reground.app.cli.eval_costs import confirm, estimate_table, estimates
     from reground.evaluation.claims import chosen
-    from reground.evaluation.estimate import total
+    from reground.evaluation.scaling import total
 
     console, err = common.consoles()
     catalogue.check_price(order.model, order.model_options, order.budget)

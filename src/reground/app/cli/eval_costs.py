@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from reground.app.cli.eval_job import Job
     from reground.core.language import Usage
     from reground.evaluation.compare import Cell
-    from reground.evaluation.estimate import Estimate
+    from reground.evaluation.scaling import Estimate
     from reground.evaluation.task import Example, Task
 
 
@@ -24,9 +24,9 @@ CONFIRM_USD = 1.0
 
 def estimates(task: Task, job: Job) -> list[Estimate]:
     """Estimate the remaining cost of each cell."""
-    from reground.evaluation.estimate import estimate
     from reground.evaluation.results import read_run
     from reground.evaluation.runner import choose
+    from reground.evaluation.scaling import estimate
 
     base, price, found = job.base, job.order.model_options.price, []
     examples = choose(task, base)
@@ -76,7 +76,7 @@ def estimate_table(estimates: Sequence[Estimate]) -> Any:
     """The estimates as a table for the terminal."""
     from rich.table import Table
 
-    from reground.evaluation.estimate import total
+    from reground.evaluation.scaling import total
 
     table = Table(title="What is left to do; nothing was called", title_justify="left")
     for header in ("run", "runs", "tokens", "at most", "USD", "at most", "time", "from"):
@@ -114,7 +114,7 @@ def confirm(err: Console, found: Sequence[Estimate], *, sure: bool) -> None:
     Raises ConfigurationError if nobody can be asked, typer.Exit if the answer is no.
     """
     from reground.core.errors import ConfigurationError
-    from reground.evaluation.estimate import total
+    from reground.evaluation.scaling import total
 
     whole = total(found)
     usd = whole.most_usd if whole.most_usd is not None else whole.usd

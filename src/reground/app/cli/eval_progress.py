@@ -14,7 +14,7 @@ from reground.app.cli._common import human_time, human_tokens, human_usd
 from reground.app.cli.live import LiveLine
 from reground.core.language import Usage
 from reground.evaluation.compare import Cell
-from reground.evaluation.progress import Progress
+from reground.evaluation.runner import Progress
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from reground.app.evaluating import Bench
     from reground.app.options_evaluation import Results
     from reground.evaluation.compare import Cell, CellObserver, CompareResult, Configured
-    from reground.evaluation.progress import Progress
     from reground.evaluation.report import Report
+    from reground.evaluation.runner import Progress
     from reground.evaluation.task import Task
 
 

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from reground.core.journal import Journal
     from reground.core.language import LanguageModel
     from reground.evaluation.judging import Answer, Rater
+    from reground.evaluation.report import Table
     from reground.evaluation.results import RunFolder
-    from reground.evaluation.tables import Table
 
 Outcome = TypeVar("Outcome")
 PAGE, REPLIES = "judges.md", "judges.sqlite"

@@ -147,14 +147,14 @@ def _run_of(found: Found) -> dict[str, dict[str, float]]:
 
 def _write_run(found: Found, out: Path) -> None:
     from reground.core.paths import expanded
-    from reground.evaluation.metrics.trec import write_run
+    from reground.evaluation.metrics.ranking import write_run
 
     write_run(expanded(out), _run_of(found))
 
 
 def _print_run(found: Found) -> None:
     from reground.app.cli.terminal import say
-    from reground.evaluation.metrics.trec import run_lines
+    from reground.evaluation.metrics.ranking import run_lines
 
     for line in run_lines(Path("-"), _run_of(found), "reground"):
         say(line.rstrip("\n"))

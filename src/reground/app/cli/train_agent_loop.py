@@ -15,8 +15,7 @@ from reground.app.cli.agent_stages import answered_by, fitted_by, grown_by, mixe
 from reground.app.options_agent import AgentFit, AgentLoop, AgentMix, AgentRank
 from reground.app.options_training import FineTuning
 from reground.core.errors import MissingExtra
-from reground.evaluation.records import Summary
-from reground.evaluation.results import read_run
+from reground.evaluation.results import Summary, read_run
 from reground.evaluation.splits import without
 from reground.evaluation.task import Task
 from reground.evaluation.tasks import load_task, load_training_task

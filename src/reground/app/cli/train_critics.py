@@ -27,7 +27,7 @@ from reground.app.options_critics import (
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from reground.evaluation.tables import Table
+    from reground.evaluation.report import Table
     from reground.evaluation.task import Task
     from reground.training.critics.fit import CriticFit
     from reground.training.settings import PairSettings

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from reground.app.cluster.wire import Parcel
 from reground.core.journal import Effect
 from reground.core.run import Event
-from reground.evaluation.progress import Told
+from reground.evaluation.runner import Told
 
 
 class Outbox:

@@ -15,8 +15,7 @@ from reground.core.concurrency import being_cancelled, gather
 from reground.core.errors import ConfigurationError, RegroundError
 from reground.core.journal import Effect, Journal
 from reground.core.method import Solved
-from reground.evaluation.asked import Asked
-from reground.evaluation.progress import Tell
+from reground.evaluation.runner import Asked, Tell
 
 MOST_LOSSES = 5
 """How many workers a question may lose before it stops the run: it may be what ends them."""

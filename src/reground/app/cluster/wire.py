@@ -10,10 +10,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from reground.core.errors import DataError, RegroundError
 from reground.core.journal import Effect
 from reground.core.trajectory import Trajectory
-from reground.evaluation.asked import Asked
 from reground.evaluation.compare import Cell
-from reground.evaluation.progress import Told
-from reground.evaluation.runner import FATAL
+from reground.evaluation.runner import FATAL, Asked, Told
 
 if TYPE_CHECKING:
     from reground.app.options import Benchmark

@@ -12,8 +12,7 @@ from reground.app.cluster.outbox import Outbox, SentJournal
 from reground.app.cluster.wire import Done, Parcel, Place, Question, Spec, Trouble, changed
 from reground.core.budget import Budget
 from reground.core.errors import ConfigurationError
-from reground.evaluation.asked import solve_here
-from reground.evaluation.runner import FATAL, EvalSettings
+from reground.evaluation.runner import FATAL, EvalSettings, solve_here
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import string
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from reground.text.languages import UNSPACED_LETTER
 
@@ -92,3 +92,16 @@ def gold_recall(gold_ids: Sequence[str], retrieved: Iterable[str]) -> float:
 def _holds(text: str, golds: Iterable[str]) -> bool:
     words = f" {text} "
     return any(f" {gold} " in words for gold in map(normalise, golds) if gold)
+
+
+def option_exact_match(chosen: Collection[str], right: Collection[str]) -> float:
+    """1 if exactly the right options were chosen, else 0. With one right option this is accuracy."""
+    return float(bool(chosen) and set(chosen) == set(right))
+
+
+def option_f1(chosen: Collection[str], right: Collection[str]) -> float:
+    """The harmonic mean of precision and recall over the set of options; 0 if none was chosen."""
+    common = len(set(chosen) & set(right))
+    if common == 0:
+        return 0.0
+    return 2 * common / (len(set(chosen)) + len(set(right)))

@@ -1,5 +1,134 @@
-"""Benchmarks, one file a family; and tasks by name."""
+"""Benchmarks, one file a family, and tasks by name.
 
-from reground.evaluation.tasks._registry import folder_schemes, load_task, load_tasks, load_training_task, task_names
+Tasks are found in this package, in the entry points of the group `reground.tasks`, and in files given by path.
 
-__all__ = ["folder_schemes", "load_task", "load_tasks", "load_training_task", "task_names"]
+A task module has `TASKS`, a mapping from names to loaders. A loader takes the data root, or nothing if the task
+contains its questions. A module may also have `FOLDERS`, a mapping from schemes (`beir` in `beir:DIR`) to loaders of
+the user's folders. An entry point names such a module; it cannot replace a task that exists.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
+from importlib.metadata import entry_points
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from reground.core.errors import ConfigurationError, did_you_mean
+from reground.core.user_code import load_file, load_module
+from reground.evaluation.data import data_root
+from reground.evaluation.splits import is_file, require_training
+
+if TYPE_CHECKING:
+    from reground.evaluation.task import Task
+
+_MODULES = ("choice", "classeval", "code", "mathematics", "own", "qa", "retrieval", "usaco", "writing")
+"""The modules of this package with `TASKS` or `FOLDERS`."""
+GROUP = "reground.tasks"
+_PARTS = ("name", "form", "primary", "examples", "demonstrations", "solutions", "score")
+
+Loader = Callable[..., "Task"]
+
+
+def task_names() -> list[str]:
+    """Every task's name, in alphabetical order."""
+    return sorted(_loaders("TASKS"))
+
+
+def folder_schemes() -> list[str]:
+    """The schemes under which a folder of one's own is a task: `beir` for `beir:DIR`."""
+    return sorted(_loaders("FOLDERS"))
+
+
+def load_task(name: str, data: Path | None = None) -> Task:
+    """Load a task from the data root, `data_root(data)`.
+
+    `scheme:DIR` loads a folder of one's own, `FILE.py` or `FILE.py:NAME` a task of a file of one's own.
+    Raises ConfigurationError with near names for an unknown task, DataError for data that are absent or broken.
+    """
+    load, where = _found(name)
+    task = load(where or data_root(data)) if _takes_a_folder(load) else load()
+    missing = [part for part in _PARTS if not hasattr(task, part)]
+    if missing:
+        raise ConfigurationError(f"the task {name} lacks {', '.join(missing)}: see reground.evaluation.task.Task")
+    return task
+
+
+def load_training_task(name: str, data: Path | None = None) -> Task:
+    """Load a training split. Raises ConfigurationError, naming what to train on instead, for a task that measures."""
+    require_training(name, _known())
+    return load_task(name, data)
+
+
+def load_tasks(names: Iterable[str], data: Path | None, *, own: Sequence[str]) -> dict[str, Task]:
+    """The tasks of finished runs by their names. own: where a name is that of a task in a file, `FILE.py:NAME`.
+
+    Raises what `load_task` raises, and says how a task in a file is named.
+    """
+    known = {task.name: task for task in (load_task(each, data) for each in own)}
+    found = {}
+    for name in names:
+        try:
+            found[name] = known.get(name) or load_task(name, data)
+        except ConfigurationError as error:
+            raise ConfigurationError(f"{error}; name one in a file of your own with --tasks FILE.py:{name}") from None
+    return found
+
+
+def _takes_a_folder(load: Loader) -> bool:
+    """Whether a loader has a parameter; *args and **kwargs, which the base class brings along, are none."""
+    parameters = inspect.signature(load).parameters.values()
+    return any(parameter.kind is parameter.POSITIONAL_OR_KEYWORD for parameter in parameters)
+
+
+def _found(name: str) -> tuple[Loader, Path | None]:
+    """What loads a task, and the folder that its name gives."""
+    if is_file(name):
+        return _from_file(name), None
+    scheme, colon, folder = name.partition(":")
+    loaders = _loaders("FOLDERS" if colon else "TASKS")
+    if scheme not in loaders:
+        broken = "".join(f"; {why}" for why in _plugins()[1])
+        raise ConfigurationError(f"no task is called {name!r}; {did_you_mean(name, _known())}{broken}")
+    return loaders[scheme], Path(folder) if colon else None
+
+
+def _from_file(name: str) -> Loader:
+    """The task that a file's `TASKS` has under the name after the colon, or its only one."""
+    file, _, wanted = name.partition(":")
+    loaders: Mapping[str, Loader] = getattr(load_file(Path(file), "task"), "TASKS", {})
+    if not wanted and len(loaders) == 1:
+        return next(iter(loaders.values()))
+    if wanted not in loaders:
+        known = ", ".join(f"{file}:{key}" for key in loaders)
+        raise ConfigurationError(f"no task is called {name!r}; {f'there are {known}' if known else 'it has no TASKS'}")
+    return loaders[wanted]
+
+
+def _known() -> list[str]:
+    return [*task_names(), *(f"{scheme}:DIR" for scheme in folder_schemes())]
+
+
+@cache
+def _loaders(kind: str) -> dict[str, Loader]:
+    found: dict[str, Loader] = {}
+    own = (importlib.import_module(f"{__name__}.{module}") for module in _MODULES)
+    for module in (*own, *_plugins()[0]):
+        found = {**getattr(module, kind, {}), **found}
+    return found
+
+
+@cache
+def _plugins() -> tuple[list[ModuleType], list[str]]:
+    """The modules of the entry points, and what is wrong with those that cannot be had."""
+    modules, broken = [], []
+    for point in entry_points(group=GROUP):
+        try:
+            modules.append(load_module(point.value, f"the task plugin {point.name} ({point.value})"))
+        except ConfigurationError as error:
+            broken.append(str(error))
+    return modules, broken

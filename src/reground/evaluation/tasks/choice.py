@@ -16,11 +16,9 @@ from reground.core.answers import CHOICE, AnswerForm, Demonstration
 from reground.core.errors import DataError
 from reground.core.programs import Sandbox
 from reground.core.trajectory import Trajectory
-from reground.evaluation.data import Record, data_path, example_of, numbered_records
-from reground.evaluation.metrics.choice import option_exact_match, option_f1
-from reground.evaluation.task import Example, Score, Task
-from reground.evaluation.tasks._demonstrations import CHINESE_CHOICE
-from reground.evaluation.tasks._loaded import Loaded
+from reground.evaluation.data import Record, data_path, demonstrations, example_of, numbered_records
+from reground.evaluation.metrics.text import option_exact_match, option_f1
+from reground.evaluation.task import Example, Loaded, Score, Task
 
 _SUBJECTS = {
     "STEM": """
@@ -170,7 +168,7 @@ def load_agieval(name: str, groups: Sequence[str], root: Path) -> Task:
         loaded += [_agieval_example(group, path, line, record) for line, record in records]
     shots = (
         shot.model_copy(update={"question": f"{shot.question}\n{_SEVERAL if len(shot.answer) > 1 else _ONE}"})
-        for shot in CHINESE_CHOICE
+        for shot in demonstrations("chinese_choice")
     )
     return MultipleChoice(name, tuple(loaded), tuple(shots), tuple(groups))
 

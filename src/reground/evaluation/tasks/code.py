@@ -19,9 +19,64 @@ from reground.core.code_blocks import extract_program
 from reground.core.errors import DataError
 from reground.core.programs import Limits, Program, Sandbox, Verdict
 from reground.core.trajectory import Trajectory
-from reground.evaluation.data import Line, data_path, parsed_code, read_values
+from reground.evaluation.data import Line, data_path, parsed_code, read_values, worked
 from reground.evaluation.task import Example, Score, Task
-from reground.evaluation.tasks._programs import FROM_DOCSTRING, FROM_TESTS, function_question, tested_question
+
+
+@dataclass(frozen=True)
+class Worked:
+    """A solved problem: an imperative sentence, the signature, some reasoning, the body, tests as asserts."""
+
+    asked: str
+    signature: str
+    reasoning: str
+    body: str
+    tests: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The function's name."""
+        return self.signature.partition("(")[0]
+
+    @property
+    def program(self) -> str:
+        """The whole function."""
+        return f"def {self.signature}:\n{self.body}"
+
+
+WORKED = tuple(Worked(**each) for each in worked("program"))
+
+
+def from_docstring(worked: Worked) -> Demonstration:
+    """A worked problem in HumanEval's layout."""
+    shown = f'def {worked.signature}:\n    """{worked.asked}"""'
+    return Demonstration(
+        question=function_question(worked.name, shown), reasoning=worked.reasoning, answer=worked.program
+    )
+
+
+def from_tests(worked: Worked) -> Demonstration:
+    """A worked problem in MBPP's layout."""
+    asked = f"Write a function to {worked.asked[0].lower()}{worked.asked[1:]}"
+    return Demonstration(
+        question=tested_question(asked, worked.tests), reasoning=worked.reasoning, answer=worked.program
+    )
+
+
+def function_question(name: str, shown: str) -> str:
+    """A question that shows a signature with its docstring."""
+    return f"Write the Python function `{name}` so that it does what its docstring says.\n\n```python\n{shown}\n```"
+
+
+def tested_question(asked: str, tests: Sequence[str]) -> str:
+    """A question that shows a sentence and some tests."""
+    shown = "\n".join(tests)
+    return f"{asked}\n\nThe program has to satisfy:\n```python\n{shown}\n```"
+
+
+FROM_DOCSTRING = tuple(map(from_docstring, WORKED))
+FROM_TESTS = tuple(map(from_tests, WORKED))
+
 
 LIMITS = Limits(seconds=20.0, memory_mib=1024)
 # EvalPlus' tests compute some expected results themselves, from large inputs.

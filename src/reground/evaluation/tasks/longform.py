@@ -25,10 +25,40 @@ from reground.core.programs import Sandbox
 from reground.core.run import Run
 from reground.core.trajectory import Trajectory
 from reground.core.untrusted import neutralise
-from reground.evaluation.data import numbered_records
+from reground.evaluation.data import numbered_records, worked
 from reground.evaluation.metrics.agreement import Agreement, agreement
 from reground.evaluation.task import Example, Score, Task, as_read, criteria_of, hidden_documents
-from reground.evaluation.tasks._quality import parse_mark, quality_prompt
+
+MARKS = 5
+
+_INSTRUCTION = (
+    f'"""Judge how well an answer does what is asked, by these criteria: {{criteria}}. A mark is a whole number from 1 '
+    f'(bad) to {MARKS} (very good); 3 is middling."""'
+)
+_MARK = re.compile(r"^[ \t\r`]*+mark\s*+(?::\s*+int\s*+)?+=\s*+([^#\n`]*)", re.MULTILINE)
+
+
+def quality_prompt(question: str, answer: str, criteria: str) -> str:
+    """The prompt. Texts are string literals, so an answer cannot end its line and speak as the judge."""
+    return "\n\n".join(
+        [
+            _INSTRUCTION.format(criteria=criteria),
+            f"question = {neutralise(question)!r}\nanswer = {neutralise(answer)!r}",
+            f"Continue with two lines: a comment that gives the reason, then `mark = ` and 1 to {MARKS}.",
+        ]
+    )
+
+
+def parse_mark(reply: str) -> float:
+    """The first `mark = N`, from 0 for the lowest mark to 1 for the highest. Raises ParseError."""
+    found = _MARK.search(reply)
+    if found is None:
+        raise ParseError("there is no line `mark = N`.")
+    said = found[1].strip()
+    if said not in map(str, range(1, MARKS + 1)):
+        raise ParseError(f"`mark` must be a whole number from 1 to {MARKS}.")
+    return (int(said) - 1) / (MARKS - 1)
+
 
 METRIC = "auto-eval"
 _AGAIN = 0.5
@@ -46,47 +76,7 @@ class Exemplar:
     verdict: bool
 
 
-EXEMPLARS = (
-    Exemplar(
-        "Are the Strait of Messina and the Strait of Bonifacio both crossed by a bridge?",
-        "Neither is. The ferry is the only way over the Strait of Messina [1], and Bonifacio's is crossed by ship [2].",
-        "no",
-        "The answer says that neither strait has a bridge, so they are not both crossed by one: it implies 'no'.",
-        True,
-    ),
-    Exemplar(
-        "Who conducted more premieres of Mahler's symphonies, Mahler himself or Bruno Walter?",
-        "Bruno Walter conducted the first performance of the Ninth Symphony in 1912 [1].",
-        "Gustav Mahler (7 July 1860 - 18 May 1911) conducted the first performances of his first eight symphonies.",
-        "The answer only tells of one premiere under Walter. It does not say that Mahler conducted more.",
-        False,
-    ),
-    Exemplar(
-        "In which year did the engineer of the Garabit viaduct die?",
-        (
-            "The viaduct of Garabit was built by Gustave Eiffel's company [1]. Eiffel died in Paris on 27 December "
-            "1923 [3]."
-        ),
-        "1923",
-        "The answer gives 27 December 1923 as the day of death, so the year is 1923, as in the reference.",
-        True,
-    ),
-    Exemplar(
-        "Do the plants Drosera and Nepenthes belong to one family?",
-        "The passages describe how both catch insects but do not state the families, so this cannot be settled.",
-        "no",
-        "The answer leaves the question open. The reference says that they do not belong to one family.",
-        False,
-    ),
-    Exemplar(
-        "Which two rivers meet at the town where the painter Egon Schiele was born?",
-        "Schiele was born in Tulln, which lies on the Danube; one other river joins it there, the Inn [2].",
-        "The Danube and the Große Tulln",
-        "One river is right, but the answer names the Inn where the reference names the Große Tulln.",
-        False,
-    ),
-)
-"""Five original judgements: yes/no, missing entity, implied value, undecided, partly right."""
+EXEMPLARS = tuple(Exemplar(**each) for each in worked("judgement"))
 
 INSTRUCTION = (
     "Judge an answer: it is right if it implies what the reference says, whatever its words. Reply with two lines of "

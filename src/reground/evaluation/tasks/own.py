@@ -5,23 +5,178 @@ The latter need no answers.
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from pydantic import JsonValue
 
 from reground.core.answers import TEXT, AnswerForm
 from reground.core.errors import DataError
 from reground.core.paths import expanded
 from reground.core.programs import Sandbox
 from reground.core.trajectory import RetrieveStep, Trajectory
-from reground.evaluation.data import example_of, numbered_records
+from reground.evaluation.data import Record, example_of, numbered_records
 from reground.evaluation.metrics.text import gold_recall
 from reground.evaluation.questions import MEASURED
 from reground.evaluation.task import Example, Score, Task
-from reground.evaluation.tasks._demonstrations import MULTI_HOP
-from reground.evaluation.tasks._own_files import read_answered
-from reground.evaluation.tasks._retrieved import document_id, retrieved_passages
-from reground.evaluation.tasks.qa import NO_RETRIEVAL, QuestionAnswering
+from reground.evaluation.tasks.qa import MULTI_HOP, NO_RETRIEVAL, QuestionAnswering
+from reground.evaluation.tasks.retrieval import document_id, retrieved_passages
+
+ANSWERS = ("golden_answers", "answers", "answer")
+"""The fields that may hold the answers."""
+SEPARATOR = "|"
+"""Between several answers, or several passages, in one cell."""
+
+_DELIMITERS = ",;\t"
+_MARK = "\ufeff"
+_HINT = "; put the cell in quotes if its text has a {}"
+_MOST_CHARACTERS = 50_000_000
+_COLUMNS = 1000
+_EXACT = 2**53  # floats below it have all whole numbers
+
+
+def read_answered(path: Path) -> tuple[Example, ...]:
+    """The questions of a .jsonl, .jsonl.gz, .csv or .tsv file. Raises DataError."""
+    kind = path.suffixes[-2:]
+    if not path.exists():
+        raise DataError("there is no such file of questions", path=path)
+    if path.suffix.lower() in (".csv", ".tsv"):
+        records = _rows(path)
+    elif path.suffix.lower() == ".jsonl" or [each.lower() for each in kind] == [".jsonl", ".gz"]:
+        records = numbered_records(path, ("question",))
+    else:
+        raise DataError("questions are read from .jsonl, .jsonl.gz, .csv and .tsv files", path=path)
+    lines: dict[str, int] = {}
+    found = []
+    for line, record in records:
+        example = _example(record, path, line)
+        if example.id in lines:
+            raise DataError(f"the id {example.id!r} is already that of line {lines[example.id]}", path=path, line=line)
+        lines[example.id] = line
+        found.append(example)
+    if not found:
+        raise DataError("has no questions", path=path)
+    return tuple(found)
+
+
+def _example(record: Mapping[str, JsonValue], path: Path, line: int) -> Example:
+    question = record.get("question")
+    if not isinstance(question, str) or not question.strip():
+        raise DataError("the question is empty", path=path, line=line)
+    golds = _golds(record)
+    if not golds:
+        wanted = "the question has no answer: give it in a column or field answer, or several in answers"
+        raise DataError(wanted, path=path, line=line)
+    metadata = record.get("metadata")
+    about = dict(metadata) if isinstance(metadata, dict) else {}
+    passages = record.get("passages")
+    if passages:
+        about["gold_ids"] = passages if isinstance(passages, list) else [passages]
+    id_ = record.get("id")
+    fields = {
+        "id": str(line) if id_ is None or str(id_).strip() == "" else str(id_).strip(),
+        "question": question.strip(),
+        "golden_answers": golds,
+        "metadata": about,
+    }
+    return example_of(fields, path, line)
+
+
+def _golds(record: Mapping[str, JsonValue]) -> list[JsonValue]:
+    """The answers of the first field that has some. Numbers are taken as text, true and false as yes and no.
+
+    Tables in Python write a missing cell as NaN, and the whole numbers of a column that lacks one as 1912.0.
+    """
+    for field in ANSWERS:
+        value = record.get(field)
+        several = value if isinstance(value, list) else [value]
+        golds = [_words(each) for each in several if not _is_missing(each)]
+        if golds:
+            return golds
+    return []
+
+
+def _is_missing(value: JsonValue) -> bool:
+    return value is None or value != value or not str(value).strip()  # NaN alone differs from itself
+
+
+def _words(value: JsonValue) -> JsonValue:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, float) and value.is_integer() and abs(value) < _EXACT:
+        return str(int(value))
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _rows(path: Path) -> Iterator[tuple[int, Record]]:
+    """The rows under the header, each with the number of its first line; empty ones are left out."""
+    text = _text(path)
+    lines = list(io.StringIO(text, newline=""))
+    skipped = 1 if lines and lines[0].strip().lower().startswith("sep=") else 0  # Excel's own note of the delimiter
+    delimiter = lines[0].strip()[4:5] if skipped else _delimiter(next((line for line in lines if line.strip()), ""))
+    reader = csv.reader(lines[skipped:], delimiter=delimiter or "\t", strict=True)
+    header: Sequence[str] = ()
+    begin = skipped + 1
+    try:
+        for cells in reader:
+            if any(cell.strip() for cell in cells):
+                if not header:
+                    header = _header(cells, path, begin)
+                else:
+                    yield begin, _row(header, cells, delimiter, path, begin)
+            begin = skipped + reader.line_num + 1
+    except csv.Error as error:
+        why = "a quote is not closed" if "end of data" in str(error) else str(error)
+        raise DataError(f"not CSV: {why}", path=path, line=begin) from None
+
+
+def _text(path: Path) -> str:
+    """The file's text: UTF-8, or UTF-16 with a mark, which Excel's "Unicode text" is."""
+    try:
+        if path.stat().st_size > _MOST_CHARACTERS:
+            raise DataError(f"has more than {_MOST_CHARACTERS // 1_000_000} MB: give it as JSONL", path=path)
+        data = path.read_bytes()
+    except OSError as error:
+        raise DataError(f"cannot be read: {error.strerror}", path=path) from None
+    wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+    try:
+        return data.decode("utf-16" if wide else "utf-8").removeprefix(_MARK)
+    except UnicodeDecodeError as error:
+        line = None if wide else data.count(b"\n", 0, error.start) + 1
+        raise DataError('not UTF-8 text: in Excel, save it as "CSV UTF-8"', path=path, line=line) from None
+
+
+def _delimiter(header: str) -> str:
+    """The delimiter that the header has most of. Excel writes semicolons where the comma is the decimal mark."""
+    return max(_DELIMITERS, key=lambda each: (header.count(each), each == ","))
+
+
+def _header(cells: Sequence[str], path: Path, line: int) -> list[str]:
+    names = [cell.strip().lower() for cell in cells]
+    if "question" not in names or not set(ANSWERS) & set(names):
+        said = ", ".join(repr(cell.strip()) for cell in cells[:6])
+        raise DataError(
+            f"the first line must name the columns question and answer (or answers), not {said}", path=path, line=line
+        )
+    twice = next((name for name in names if name and names.count(name) > 1), None)
+    if twice is not None or len(names) > _COLUMNS:
+        raise DataError(f"the column {twice!r} stands twice" if twice else "too many columns", path=path, line=line)
+    return names
+
+
+def _row(header: Sequence[str], cells: Sequence[str], delimiter: str, path: Path, line: int) -> Record:
+    if any(cell.strip() for cell in cells[len(header) :]):
+        hint = _HINT.format("tab" if delimiter == "\t" else repr(delimiter))
+        raise DataError(f"{len(cells)} cells under {len(header)} columns{hint}", path=path, line=line)
+    row: Record = {name: cell.strip() for name, cell in zip(header, cells, strict=False) if name != "metadata"}
+    for name in ("golden_answers", "answers", "passages"):
+        if name in row:
+            row[name] = [part.strip() for part in str(row[name]).split(SEPARATOR) if part.strip()]
+    return row
+
 
 NAME = "questions_train"
 ANSWERED = "answered"

@@ -7,29 +7,101 @@ ranked by the metric of each benchmark's own papers.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from pydantic import JsonValue
+
 from reground.core.answers import PHRASE, AnswerForm, Demonstration, abstains
+from reground.core.errors import DataError
+from reground.core.paths import cache_dir
 from reground.core.programs import Sandbox
 from reground.core.trajectory import RetrieveStep, Trajectory
-from reground.evaluation.data import data_path, is_hub
-from reground.evaluation.metrics.text import (
-    cover_exact_match,
-    exact_match,
-    gold_recall,
-    hit,
-    normalise,
-    token_f1,
-)
+from reground.evaluation.data import WHERE, Record, data_path, demonstrations, example_of, is_hub, numbered_records
+from reground.evaluation.metrics.text import cover_exact_match, exact_match, gold_recall, hit, normalise, token_f1
 from reground.evaluation.splits import part
-from reground.evaluation.task import Example, Score, Task
-from reground.evaluation.tasks._demonstrations import MULTI_HOP, SINGLE_HOP, YES_NO
-from reground.evaluation.tasks._hub import hub_file
-from reground.evaluation.tasks._loaded import Loaded
-from reground.evaluation.tasks._questions import merge_wordings, read_questions, split_alternatives
-from reground.evaluation.tasks._retrieved import document_id, retrieve_steps, retrieved_passages, shown_texts
+from reground.evaluation.task import Example, Loaded, Score, Task
+from reground.evaluation.tasks.retrieval import document_id, retrieve_steps, retrieved_passages, shown_texts
+from reground.hub import PullError, download
+
+
+def read_questions(path: Path, split: str | None = None) -> list[Example]:
+    """Questions in the common form, of one split if given.
+
+    Raises DataError naming the line of a question without a golden answer or with a field of the wrong type.
+    """
+    examples = []
+    for line, record in numbered_records(path, ("id", "question", "golden_answers")):
+        metadata = record.get("metadata") or {}
+        if split is not None and isinstance(metadata, dict) and metadata.get("split") != split:
+            continue
+        golds = _golds(record)
+        if not golds:
+            raise DataError("the question has no golden answer", path=path, line=line)
+        fields = {"id": record["id"], "question": record["question"], "golden_answers": golds, "metadata": metadata}
+        examples.append(example_of(fields, path, line))
+    if not examples:
+        raise DataError(f"has no questions of the split {split}" if split else "has no questions", path=path)
+    return examples
+
+
+def _golds(record: Record) -> JsonValue:
+    golds = record["golden_answers"]
+    if not isinstance(golds, list):
+        return golds
+    words: dict[JsonValue, JsonValue] = {True: "yes", False: "no"}
+    return [words[gold] if isinstance(gold, bool) else gold for gold in golds]
+
+
+_BRACKETED = re.compile(r"^(?P<name>.*\S)\s*\((?:or\s++(?=[^()]))?+(?P<other>[^()]+)\)$")
+
+
+def split_alternatives(examples: list[Example]) -> list[Example]:
+    """Make BamTwoogle's alternatives in brackets aliases, as in "Detroit Red Wings (or Red Wings)"."""
+    return [
+        example.model_copy(
+            update={"golden_answers": tuple(alias for gold in example.golden_answers for alias in _aliases(gold))}
+        )
+        for example in examples
+    ]
+
+
+def _aliases(gold: str) -> tuple[str, ...]:
+    parts = _BRACKETED.match(gold)
+    return (gold, parts["name"], parts["other"]) if parts else (gold,)
+
+
+def merge_wordings(examples: list[Example]) -> list[Example]:
+    """Merge PopQA's questions about namesakes, which have the same words and may mean either."""
+    merged: dict[str, Example] = {}
+    for example in examples:
+        first = merged.get(example.question)
+        if first is None:
+            merged[example.question] = example
+            continue
+        golds = dict.fromkeys((*first.golden_answers, *example.golden_answers))
+        update = {"golden_answers": tuple(golds), "metadata": {**first.metadata, "ambiguous": True}}
+        merged[example.question] = first.model_copy(update=update)
+    return list(merged.values())
+
+
+FLASHRAG = "RUC-NLPIR/FlashRAG_datasets"
+
+
+def hub_file(file: str, dataset: str = FLASHRAG) -> Path:
+    """The local copy of a JSONL file of a hub data set, downloaded on first use.
+
+    Raises DataError if the hub cannot be reached or has no such file.
+    """
+    path = cache_dir() / "data" / dataset / file
+    try:
+        download(f"datasets/{dataset}", file, path, begins=b"{")
+    except PullError as error:
+        raise DataError(f"{error}; {WHERE}, or try again later") from error
+    return path
+
 
 YES_NO_FORM = replace(
     PHRASE,
@@ -176,6 +248,11 @@ def _recall(evidence: tuple[str, ...] | str, steps: Sequence[RetrieveStep]) -> S
     if passages and not any(passage.id.startswith(corpus) for passage in passages):
         return Score(value=None, why="another corpus was searched than the one that the gold passages are from")
     return Score(value=gold_recall(evidence, [document_id(passage.id, evidence) for passage in passages]))
+
+
+MULTI_HOP = demonstrations("multi_hop")
+SINGLE_HOP = demonstrations("single_hop")
+YES_NO = demonstrations("yes_no")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -20,11 +20,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from reground.core.errors import ConfigurationError, MissingExtra
-from reground.evaluation.before_checks import PREFIX
-from reground.evaluation.plots import COLOURS, MARKERS
-from reground.evaluation.records import MetricSummary, Summary
-from reground.evaluation.results import write_text
-from reground.evaluation.tables import NOTHING, interval, number
+from reground.evaluation.report import COLOURS, MARKERS, NOTHING, interval, number
+from reground.evaluation.results import MetricSummary, Summary, write_text
+from reground.evaluation.runner import EARLIER
 from reground.training.agent.mixture import By
 from reground.training.agent.rank import MIXTURE
 from reground.training.fitting import result
@@ -277,7 +275,7 @@ def tables(found: Sequence[Measured]) -> str:
             f"### Training data and {metric} on the {split} questions",
             _data(here),
         ]
-        if any(PREFIX + metric in each.summary.metrics for each in here):
+        if any(EARLIER + metric in each.summary.metrics for each in here):
             parts += [
                 f"### {metric} on the {split} questions before the checks",
                 "In brackets the change that the checks make.",
@@ -323,7 +321,7 @@ def _mean(metric: MetricSummary) -> str:
 
 def _before(found: Measured) -> str:
     after = found.summary.metrics[found.summary.primary].mean
-    before = found.summary.metrics.get(PREFIX + found.summary.primary)
+    before = found.summary.metrics.get(EARLIER + found.summary.primary)
     if before is None or before.mean is None or after is None:
         return NOTHING
     return f"{_mean(before)} ({number(after - before.mean, sign=True)})"

@@ -25,10 +25,18 @@ from reground.core.language import Message, Reply, Sampling, Usage
 from reground.core.programs import Execution, Program, Sandbox
 from reground.core.run import Run
 from reground.core.trajectory import Failure, Trajectory
-from reground.evaluation.asked import Asked, Elsewhere, solve_here
-from reground.evaluation.progress import SIMULATION, Told
 from reground.evaluation.results import open_run
-from reground.evaluation.runner import FATAL, EvalSettings, choose, configuration
+from reground.evaluation.runner import (
+    FATAL,
+    SIMULATION,
+    Asked,
+    Elsewhere,
+    EvalSettings,
+    Told,
+    choose,
+    configuration,
+    solve_here,
+)
 from reground.evaluation.scaling import DryRun
 from reground.evaluation.splits import record_questions
 from reground.evaluation.task import Example, Task, hidden_documents

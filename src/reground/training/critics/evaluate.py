@@ -18,9 +18,9 @@ from reground.core.language import Value
 from reground.critics import Kind
 from reground.critics._folder import mix_of, read_manifest
 from reground.critics._scorers import Scorer, open_scorer
+from reground.evaluation.report import Table, interval, number
 from reground.evaluation.results import write_text
 from reground.evaluation.statistics import Interval, bootstrap_interval, compare, question_means
-from reground.evaluation.tables import Table, interval, number
 from reground.training.critics.fit import Estimate, features_gaps, mixed_gaps, pairs_of
 from reground.training.critics.pairs import data_fingerprint, gaps, item
 from reground.training.rows import Preference

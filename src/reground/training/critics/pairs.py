@@ -28,9 +28,8 @@ from reground.critics._features import features
 from reground.critics._scorers import Item, Scorer
 from reground.evaluation.results import write_text
 from reground.evaluation.task import Task
-from reground.evaluation.tasks._retrieved import document_id
 from reground.evaluation.tasks.qa import QuestionAnswering
-from reground.evaluation.tasks.retrieval import Retrieval
+from reground.evaluation.tasks.retrieval import Retrieval, document_id
 from reground.methods.cr_planner.actions import judged
 from reground.methods.cr_planner.states import State
 from reground.training.critics.collect import read_trees

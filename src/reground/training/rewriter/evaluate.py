@@ -18,8 +18,8 @@ from reground.core.files import append_line, read_lines, without_sum
 from reground.core.language import LanguageModel, Text, Value
 from reground.core.method import solve
 from reground.core.run import Run
+from reground.evaluation.report import NOTHING, Table
 from reground.evaluation.statistics import Comparison, Interval, bootstrap_interval, compare
-from reground.evaluation.tables import NOTHING, Table
 from reground.evaluation.task import Example, Task, hidden_documents
 from reground.methods.rewrite_retrieve_read import RewriteRetrieveRead
 from reground.training.rewriter.reward import RANK, RECALL, PipelineReward, without_reader

@@ -16,7 +16,7 @@ from typing import Literal
 from reground.core.errors import DataError
 from reground.core.language import Message
 from reground.core.trajectory import NoteStep, Trajectory
-from reground.evaluation.records import Record
+from reground.evaluation.results import Record
 from reground.methods.rewrite_retrieve_read import Prompts
 from reground.methods.shared.prompts import render
 from reground.text.queries import parse_queries

@@ -1,8 +1,10 @@
-"""TheoremQA (Chen et al. 2023): questions that a theorem answers, with typed answers compared by tolerance.
+"""Problems with a number as the answer: GSM8K, GSM-Hard and TheoremQA.
 
-Compared as in the benchmark: fractional numbers within 4 % of the gold, whole numbers after rounding, lists item by
-item after sorting, truth values and option letters exactly. An answer that cannot be read as the required type is
-wrong. Questions that need a picture are left out.
+GSM8K (Cobbe et al. 2021) and GSM-Hard (Gao et al. 2023) are answered by program (PAL) or in writing.
+
+TheoremQA (Chen et al. 2023) has typed answers, compared as in the benchmark: fractional numbers within 4 % of the gold,
+whole numbers after rounding, lists item by item after sorting, truth values and option letters exactly. An answer that
+cannot be read as the required type is wrong. Questions that need a picture are left out.
 """
 
 from __future__ import annotations
@@ -15,18 +17,116 @@ from pathlib import Path
 
 from pydantic import JsonValue
 
-from reground.core.answers import AnswerForm, Demonstration
-from reground.core.errors import DataError
+from reground.core.answers import NUMBER, PAL, AnswerForm, Demonstration
+from reground.core.errors import DataError, MissingExtra
 from reground.core.extraction import extract_phrase
-from reground.core.programs import Sandbox
+from reground.core.programs import Limits, Program, Sandbox
 from reground.core.trajectory import Trajectory
-from reground.evaluation.data import Record, data_path, example_of, numbered_records
-from reground.evaluation.metrics.quantity import read_quantities, read_quantity
-from reground.evaluation.task import Example, Score, Task
-from reground.evaluation.tasks._demonstrations import THEOREM
-from reground.evaluation.tasks._loaded import Loaded
+from reground.evaluation.data import Record, data_path, demonstrations, example_of, numbered_records, worked
+from reground.evaluation.metrics.numbers import as_number, read_quantities, read_quantity, same_number, within
+from reground.evaluation.task import Example, Loaded, Score, Task
 
-TOLERANCE = 0.04
+LIMITS = Limits(seconds=10.0, memory_mib=512)
+
+
+@dataclass(frozen=True)
+class GradeSchoolTask:
+    """Word problems with one number as the answer. by_program: whether a program gives it, or a sentence."""
+
+    name: str
+    items: tuple[Example, ...]
+    targets: Mapping[str, float]
+    texts: tuple[str, ...]
+    by_program: bool
+    primary: str = "accuracy"
+
+    @property
+    def form(self) -> AnswerForm:
+        """A function solution(), or an "Answer:" line."""
+        return PAL if self.by_program else NUMBER
+
+    def examples(self) -> Sequence[Example]:
+        """The problems in the data's order."""
+        return self.items
+
+    def demonstrations(self) -> Sequence[Demonstration]:
+        """Original problems."""
+        return PROGRAM_DEMONSTRATIONS if self.by_program else WRITTEN_DEMONSTRATIONS
+
+    def solutions(self) -> Sequence[str]:
+        """The questions with their worked answers or reference programs."""
+        return self.texts
+
+    async def score(self, example: Example, trajectory: Trajectory, sandbox: Sandbox | None) -> Mapping[str, Score]:
+        """Accuracy: whether the number is less than 1e-3 from the target."""
+        answer, target = (trajectory.answer.text if trajectory.answer else ""), self.targets[example.id]
+        if self.by_program:
+            return {"accuracy": await _score_program(self.form.extract(answer), target, sandbox)}
+        try:
+            right = same_number(extract_phrase(answer), target) or within(self.form.extract(answer), target)
+        except MissingExtra as error:
+            return {"accuracy": Score(value=None, why=str(error))}
+        return {"accuracy": Score(value=float(right), why=f"expected {target:g}")}
+
+
+async def _score_program(source: str, target: float, sandbox: Sandbox | None) -> Score:
+    if sandbox is None:
+        return Score(value=None, why="programs run in a sandbox only, and there is none")
+    execution = await sandbox.execute(Program(source=source, returns="solution()", limits=LIMITS))
+    if not execution.passed:
+        return Score(value=0.0, why=f"{execution.verdict}: {execution.detail}")
+    return Score(
+        value=float(within(execution.value, target)), why=f"expected {target:g}, got {execution.value!r}"[:500]
+    )
+
+
+def _gsm8k(name: str, *, by_program: bool, file: str = "test.jsonl") -> Callable[[Path], Task]:
+    def load(root: Path) -> Task:
+        path = data_path(root, "gsm8k", file)
+        rows = [
+            (line, str(record["id"]), str(record["question"]), str(record["final"]), str(record["answer"]))
+            for line, record in numbered_records(path, ("id", "question", "final", "answer"))
+        ]
+        return _task(name, path, rows, by_program)
+
+    return load
+
+
+def _gsm_hard(name: str, *, by_program: bool) -> Callable[[Path], Task]:
+    def load(root: Path) -> Task:
+        path = data_path(root, "gsm_hard", "gsmhardv2.jsonl")
+        rows = [
+            (line, f"gsm-hard-{line - 1:04d}", str(record["input"]), str(record["target"]), str(record["code"]))
+            for line, record in numbered_records(path, ("input", "code", "target"))
+        ]
+        return _task(name, path, rows, by_program)
+
+    return load
+
+
+def _task(name: str, path: Path, rows: Sequence[tuple[int, str, str, str, str]], by_program: bool) -> Task:
+    items, targets = [], {}
+    for line, identity, question, gold, _ in rows:
+        target = as_number(gold)
+        if target is None:
+            raise DataError(f"the answer {gold!r} is not a number", path=path, line=line)
+        items.append(Example(id=identity, question=question, golden_answers=(gold,)))
+        targets[identity] = target
+    texts = tuple(f"{question}\n{worked}" for _, _, question, _, worked in rows)
+    return GradeSchoolTask(name, tuple(items), targets, texts, by_program)
+
+
+WRITTEN_DEMONSTRATIONS = tuple(
+    Demonstration(question=each["question"], reasoning=each["reasoning"], answer=each["answer"])
+    for each in worked("word_problem")
+)
+PROGRAM_DEMONSTRATIONS = tuple(
+    Demonstration(question=each["question"], answer=f"def solution():\n{each['program']}")
+    for each in worked("word_problem")
+)
+
+
+THEOREM_TOLERANCE = 0.04
 """Relative tolerance of a number."""
 
 _ANSWER_LINE = re.compile(r"(?im)^[ \t\r\xa0\u3000>*_#-]*+(?:final\s++)?+answer\s*+(?:is)?+\s*+[:：][\s*_]*+(\S.*)$")
@@ -69,7 +169,7 @@ class TheoremQA(Loaded):
     corpus: Path | None = None
     metrics: tuple[str, ...] = ("accuracy",)
     form: AnswerForm = THEOREM_FORM
-    shots: tuple[Demonstration, ...] = THEOREM
+    shots: tuple[Demonstration, ...] = demonstrations("theorem")
 
     def hidden(self, example: Example) -> frozenset[str]:
         """The question's own document, in a corpus of solved problems."""
@@ -108,7 +208,7 @@ def same_answer(phrase: str, gold: JsonValue, kind: str) -> bool | None:
 def _same_number(value: float, gold: JsonValue) -> bool:
     if isinstance(gold, int):
         return round(value) == gold
-    return isinstance(gold, float) and abs(value - gold) <= abs(gold) * TOLERANCE + 1e-12
+    return isinstance(gold, float) and abs(value - gold) <= abs(gold) * THEOREM_TOLERANCE + 1e-12
 
 
 def _same_list(values: list[float], golds: list[JsonValue]) -> bool:
@@ -178,6 +278,12 @@ def _example(record: Record, path: Path, line: int) -> Example:
 
 
 TASKS: dict[str, Callable[[Path], Task]] = {
+    "gsm8k": _gsm8k("gsm8k", by_program=True),
+    "gsm8k_cot": _gsm8k("gsm8k_cot", by_program=False),
+    "gsm8k_cot_train": _gsm8k("gsm8k_cot_train", by_program=False, file="train.jsonl"),
+    "gsm8k_train": _gsm8k("gsm8k_train", by_program=True, file="train.jsonl"),
+    "gsm_hard": _gsm_hard("gsm_hard", by_program=True),
+    "gsm_hard_cot": _gsm_hard("gsm_hard_cot", by_program=False),
     "theoremqa": load_theoremqa,
     "theoremqa_math": partial(load_theoremqa, only="Math"),
     "theoremqa_pictures": partial(load_theoremqa, pictures=True),
