@@ -39,8 +39,7 @@ from reground.retrieval.documents import read_documents
 from reground.retrieval.encodings import Unreadable
 from reground.retrieval.passages import document_ids, normal, normal_title
 from reground.retrieval.scan import find_files
-from reground.text.names import names_in
-from reground.text.sentences import sentences
+from reground.text.sentences import names_in, sentences
 
 _MOST_PASSAGES = 5_000  # that are compared; of more, this many are drawn
 _MOST_DOCUMENTS = 4  # that hold a name or a term which links
