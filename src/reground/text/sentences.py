@@ -105,7 +105,7 @@ def _closes(text: str, start: int, end: int) -> bool:
 
 _CAPITALISED = r"[^\W\d_a-z][\w'’.&-]*"
 _LINK = r"(?:of|the|de|del|della|la|le|du|des|van|von|der|den|di|da|al|el|bin)"
-_NAME = re.compile(rf"{_WORD}(?:(?:\s{_LINK}){{0,2}}\s(?:{_WORD}|\d+))*")
+_NAME = re.compile(rf"{_CAPITALISED}(?:(?:\s{_LINK}){{0,2}}\s(?:{_CAPITALISED}|\d+))*")
 _OWNER = re.compile(r"['’]s\b")
 _LOWER = re.compile(r"\b[a-z][\w'’-]*")
 _MOST = 64
