@@ -23,10 +23,10 @@ from reground.evaluation.metrics.text import cover_exact_match, exact_match, tok
 from reground.evaluation.tasks.longform import parse_verdict
 from reground.evaluation.tasks.mathematics import THEOREM_FORM, extract_typed, same_answer
 from reground.methods import react
-from reground.methods.cr_planner.complete import complete_answer
-from reground.methods.cr_planner.parsing import read_step
+from reground.methods.cr_planner.answer import complete_answer
+from reground.methods.cr_planner.prompts import read_step
 from reground.methods.rewrite_retrieve_read import before
-from reground.methods.search_agent.links import as_markers, existing
+from reground.methods.search_agent.actions import as_markers, existing
 from reground.methods.search_agent.parsing import read_action
 from reground.methods.shared.steps import split_answer, split_draft, split_steps
 from reground.models.scripted import ScriptedModel

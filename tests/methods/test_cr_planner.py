@@ -676,7 +676,7 @@ async def test_passages_stay_in_their_fence_in_every_prompt() -> None:
 
 def test_an_answer_before_any_rationale_proposes_nothing() -> None:
     state = State(QUESTION).after(Observation("GENQUERY", SAYS["GENQUERY"])).after(Observation("QUERY", "q"))
-    from reground.methods.cr_planner.endings import so_far
+    from reground.methods.cr_planner.answer import so_far
 
     assert so_far(planner(generator()), state, Run()) == Answer(text="")
 

@@ -33,8 +33,7 @@ from reground.methods.search_agent import SearchAgent
 from reground.methods.search_agent.actions import GivenAnswer, ResultItem, Search, SelectLink, Terminate, literal
 from reground.methods.search_agent.parsing import parse_action
 from reground.methods.search_agent.prompts import Prompts
-from reground.methods.search_agent.steps import DECIDE, STEPS, SUMMARISE, fit
-from reground.methods.search_agent.view import Cut, View, cuts, show
+from reground.methods.search_agent.steps import DECIDE, STEPS, SUMMARISE, Cut, View, cuts, fit, show
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
 from tests.methods.helpers import PASSAGES, Failing, effects, notes, queries

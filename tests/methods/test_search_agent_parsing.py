@@ -22,16 +22,16 @@ from reground.methods.search_agent.actions import (
     Search,
     Terminate,
     as_data,
+    as_markers,
+    existing,
+    linked,
     literal,
     reply,
 )
-from reground.methods.search_agent.choosing import read
-from reground.methods.search_agent.links import as_markers, existing, linked
-from reground.methods.search_agent.mending import mended
-from reground.methods.search_agent.parsing import LONGEST, _balanced, parse_action, read_action
+from reground.methods.search_agent.parsing import LONGEST, _balanced, mended, parse_action, read_action
 from reground.methods.search_agent.prompts import Prompts
-from reground.methods.search_agent.steps import STEPS
-from reground.methods.search_agent.view import show
+from reground.methods.search_agent.sampling import read
+from reground.methods.search_agent.steps import STEPS, show
 
 SEARCH = Search("length of the Danube", "We need it.")
 

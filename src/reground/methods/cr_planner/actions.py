@@ -20,8 +20,7 @@ from reground.core.run import Run
 from reground.core.trajectory import Candidate
 from reground.core.untrusted import clip, fence
 from reground.critics import Kind
-from reground.methods.cr_planner.parsing import END, key, read_step
-from reground.methods.cr_planner.settings import Settings
+from reground.methods.cr_planner.prompts import END, key, read_step
 from reground.methods.cr_planner.states import (
     GOALS,
     NOTHING,
@@ -39,6 +38,7 @@ from reground.text.queries import clean_query
 
 if TYPE_CHECKING:
     from reground.core.evidence import Passage
+    from reground.methods.cr_planner import CRPlanner
 
 _FALLBACK = 64
 """Tokens of the last rationale that are used as the query if the generator wrote none."""
@@ -56,7 +56,7 @@ class Option:
     repeats: Option | None = None
 
 
-async def options(planner: Settings, state: State, run: Run, *, without: frozenset[Goal]) -> list[Option]:
+async def options(planner: CRPlanner, state: State, run: Run, *, without: frozenset[Goal]) -> list[Option]:
     """All options of the state. Sub-goals in `without` are discarded."""
     if state.goal is None:
         return _goals(planner, state, without)
@@ -65,7 +65,7 @@ async def options(planner: Settings, state: State, run: Run, *, without: frozens
     return await (_queries(planner, state, run) if state.goal == "GENQUERY" else _documents(planner, state, run))
 
 
-def _goals(planner: Settings, state: State, without: frozenset[Goal]) -> list[Option]:
+def _goals(planner: CRPlanner, state: State, without: frozenset[Goal]) -> list[Option]:
     """f_rule: the legal sub-goals."""
     left = planner.max_steps - len(state.observations)
     allowed = legal(state, left=left, retrieval=planner.retrieval, mask=planner.mask)
@@ -78,7 +78,7 @@ def _goals(planner: Settings, state: State, without: frozenset[Goal]) -> list[Op
     return found
 
 
-async def _rationales(planner: Settings, state: State, run: Run) -> list[Option]:
+async def _rationales(planner: CRPlanner, state: State, run: Run) -> list[Option]:
     prompt = planner.prompt("reason", state)
     replies = await _sample(planner, prompt, "reason", planner.longest_step, run, stop=(END,))
     return _distinct(
@@ -90,7 +90,7 @@ async def _rationales(planner: Settings, state: State, run: Run) -> list[Option]
     )
 
 
-async def _queries(planner: Settings, state: State, run: Run) -> list[Option]:
+async def _queries(planner: CRPlanner, state: State, run: Run) -> list[Option]:
     replies = await _sample(planner, planner.prompt("query", state), "query", planner.query_tokens, run)
     found = _distinct(
         replies,
@@ -116,7 +116,7 @@ def _fallback(state: State, run: Run) -> list[Option]:
     return []
 
 
-async def _documents(planner: Settings, state: State, run: Run) -> list[Option]:
+async def _documents(planner: CRPlanner, state: State, run: Run) -> list[Option]:
     """f_retr: the first documents that were not read yet, as many as are offered.
 
     For rankings, each retrieval is as deep as the last one, so that an early end still gives a whole ranking.
@@ -140,7 +140,7 @@ async def _documents(planner: Settings, state: State, run: Run) -> list[Option]:
     return made
 
 
-def _document(planner: Settings, state: State, passage: Passage, why: str | None) -> Option:
+def _document(planner: CRPlanner, state: State, passage: Passage, why: str | None) -> Option:
     text = shown_document(state, passage, tokens=planner.passage_tokens)
     candidate = Candidate(text=text, discarded=why, data={"passage": passage.id, "score": passage.score})
     return Option(candidate, None if why else state.after(Observation("DOC", passage.text, passage)))
@@ -169,7 +169,7 @@ def told(candidate: Candidate) -> dict[str, JsonValue]:
 
 
 async def _sample(
-    planner: Settings, prompt: str, name: str, most: int, run: Run, *, stop: tuple[str, ...] = ()
+    planner: CRPlanner, prompt: str, name: str, most: int, run: Run, *, stop: tuple[str, ...] = ()
 ) -> list[Reply]:
     """Sample all candidates in one call; none if the prompt is too long for the model."""
     sampling = Sampling(

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import Literal
 
-from reground.core.answers import TEXT, Answer, Thought
-from reground.core.language import Prompt, Sampling
+from reground.core.answers import TEXT, Answer, AnswerForm, Thought
+from reground.core.evidence import Retriever
+from reground.core.language import REPLY_TOKENS, LanguageModel, Prompt, Sampling
 from reground.core.run import Run
 from reground.core.trajectory import BEFORE_CHECKS
 from reground.core.untrusted import clip
@@ -26,16 +28,16 @@ from reground.methods.search_agent.actions import (
     Search,
     SelectLink,
     Terminate,
+    as_markers,
+    existing,
+    linked,
     reply,
 )
-from reground.methods.search_agent.choosing import Legal
-from reground.methods.search_agent.links import as_markers, existing, linked
-from reground.methods.search_agent.settings import Settings
-from reground.methods.search_agent.steps import ANSWER, DECIDE, GROUNDING, RELEVANCE, STEPS, SUMMARISE, Step
-from reground.methods.search_agent.taking import Taker
-from reground.methods.search_agent.view import View
+from reground.methods.search_agent.prompts import Prompts
+from reground.methods.search_agent.sampling import Legal, Taker
+from reground.methods.search_agent.steps import ANSWER, DECIDE, GROUNDING, RELEVANCE, STEPS, SUMMARISE, Step, View
 from reground.methods.shared.evidence import Evidence, find
-from reground.methods.shared.prompts import concluded, render
+from reground.methods.shared.prompts import concluded, render, require
 
 _NOTHING = "Nothing was found that answers the question."
 FINISH, UNFORMED = "finish", "no answer in the form"
@@ -61,8 +63,51 @@ LADDER = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class SearchAgent(Settings):
-    """The agent."""
+class SearchAgent:
+    """An agent with a search engine, made of five kinds of reasoning steps.
+
+    model, retriever: the model that reasons, and the index to search. form: the form of the answer; the agent's own
+    answer is prose with links, and forms other than text need one more call that states the short answer.
+    prompts: the code of the steps. max_searches: maximum number of searches. k: results per search.
+    samples: replies sampled per step; the one of lowest perplexity is used. 4 in the paper, 16 for its smallest model.
+    temperature: sampling temperature; 0.5 in the paper.
+    exemplars: which of them a prompt with few of them shows: the first, or others for each question (rotated).
+    shots: maximum number of exemplars in a prompt; None shows all (9 for decisions, 6 for summaries, 5 for answers,
+    6 and 5 for checks), about 2,000 tokens a step. retries: how often a step is sampled again if no sample is usable.
+    checks: whether the two self-checks are made. snippet_tokens: maximum length of a result in tokens.
+    grammar: whether decoding keeps replies to the form of the actions: off; welcome, where the model can; or needed.
+    context_tokens: maximum tokens of a prompt and its reply; None is no limit.
+    action_tokens: maximum tokens of a decision or a summary.
+    max_tokens: maximum tokens of an answer, or of a check, which may rewrite it.
+    """
+
+    model: LanguageModel
+    retriever: Retriever
+    form: AnswerForm = TEXT
+    prompts: Prompts = field(default_factory=Prompts)
+    max_searches: int = 10
+    k: int = 3
+    samples: int = 4
+    temperature: float = 0.5
+    exemplars: Literal["first", "rotated"] = "first"
+    shots: int | None = None
+    retries: int = 1
+    checks: bool = True
+    grammar: Literal["off", "welcome", "needed"] = "off"
+    snippet_tokens: int = 160
+    context_tokens: int | None = 8000
+    action_tokens: int = 256
+    max_tokens: int = REPLY_TOKENS
+
+    def __post_init__(self) -> None:
+        require(min(self.k, self.samples) >= 1, "k and samples must be at least 1")
+        require(min(self.max_searches, self.retries) >= 0, "max_searches and retries must not be negative")
+        require(self.shots is None or self.shots >= 0, "shots must not be negative")
+        require(self.samples == 1 or self.temperature > 0, "at temperature 0 all samples are alike: set samples to 1")
+        lengths = min(self.snippet_tokens, self.action_tokens, self.max_tokens)
+        require(lengths >= 1, "token limits must be at least 1")
+        fits = self.context_tokens is None or self.context_tokens > max(self.action_tokens, self.max_tokens)
+        require(fits, "context_tokens must be more than action_tokens and max_tokens")
 
     async def solve(self, question: str, run: Run, /) -> Answer:
         """Answer the question (figure 2)."""

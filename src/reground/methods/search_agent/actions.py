@@ -1,15 +1,22 @@
-"""The Search Agent's actions, and how a prompt writes them as Python code (listings 1 to 6)."""
+"""The Search Agent's actions: as Python code in prompts (listings 1 to 6), as a grammar, and the links in their texts.
+
+The grammar is not in the paper, whose smaller models learn the form by fine-tuning (section 3.1).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import cache
 from typing import Any, TypeAlias
 
 from pydantic import JsonValue
 
 from reground.core.citations import unbracketed
 from reground.core.evidence import Passage
+from reground.core.language import Grammar
 from reground.core.untrusted import clip
 
 END = "# [END]"
@@ -190,3 +197,121 @@ def cut_item(link: ResultItem, tokens: int) -> ResultItem:
 def _result(link: ResultItem) -> str:
     text, snippet = literal(link.link_text), literal(unbracketed(link.snippet))
     return f"  ResultItem(link_id={link.link_id}, link_text={text},\n    snippet={snippet}),"
+
+
+_CODE = re.compile(r"(```.*?(?:```|\Z)|``[^`\n]+``|`[^`\n]*`)", re.DOTALL)
+_NUMBER = r"(?:\"\d+\"|'\d+'|\{\d+\}|#?\d+)"
+_ID = rf"(?:link_?ids?\s*(?:[=:]\s*)?|link ids?\s*[=:]\s*){_NUMBER}"
+_ONE = rf"(?:{_ID}|#?\d+)"
+_NEXT = rf"(?:\s*(?:,|;|&|and|to|-|–)\s*(?:and\s+)?{_ONE})*"
+_LISTED = rf"\[\s*{_ONE}{_NEXT}\s*\]"
+_BLANKS = r"(?<![ \t])[ \t]*"
+"""Blanks before a mention are removed with it. The look-behind avoids a match attempt at each blank of a long run."""
+
+_IN_PROSE = re.compile(
+    rf"{_BLANKS}(?:{_LISTED}|\(\s*{_ID}{_NEXT}\s*\)|\blink_?ids\s+{_NUMBER}{_NEXT}|\b{_ID})", re.IGNORECASE
+)
+_IN_CODE = re.compile(rf"{_BLANKS}\[\s*{_ID}{_NEXT}\s*\]", re.IGNORECASE)
+_PLAIN = re.compile(r"\[\s*\d{1,3}(?:\s*[,;]\s*\d{1,3})*\s*\]")
+_LINK = re.compile(r"\[link_id=(\d{1,9})\]")
+
+_PASSES = 4
+"""Maximum passes over a text. A text that still changes after that is only nested brackets."""
+
+
+def existing(text: str, known: Collection[int], *, plain: bool = True) -> tuple[str, list[int]]:
+    """The text with known links as [link_id=N] and without unknown ones; and the removed ids.
+
+    A link is anything labelled as one, in any spelling, and, if `plain` is set, up to three digits in square brackets.
+    Code keeps such digits, because they are indices there, and also names that contain link_id.
+    """
+    unknown: list[int] = []
+
+    def keep(found: re.Match[str]) -> str:
+        whole = found.group()
+        mention = whole.lstrip()
+        if "link" not in mention.lower() and not (plain and _PLAIN.fullmatch(mention)):
+            return whole
+        numbers = [int(number[:9]) for number in re.findall(r"\d+", mention)]
+        unknown.extend(number for number in numbers if number not in known)
+        kept = "".join(f"[link_id={number}]" for number in numbers if number in known)
+        return whole[: len(whole) - len(mention)] + kept if kept else ""
+
+    for _ in range(_PASSES):  # a removal may create another mention: [link_id=[9]9]
+        before, text = text, _pass(text, keep)
+        if text == before:
+            break
+    else:
+        text = re.sub(r"[\[\]]", "", text)
+    return text.strip(), list(dict.fromkeys(unknown))
+
+
+def _pass(text: str, keep: Callable[[re.Match[str]], str]) -> str:
+    parts = _CODE.split(text)
+    parts[::2] = [_IN_PROSE.sub(keep, part) for part in parts[::2]]
+    parts[1::2] = [_without_links(part, keep) for part in parts[1::2]]
+    return "".join(parts)
+
+
+def _without_links(code: str, keep: Callable[[re.Match[str]], str]) -> str:
+    """Code without unknown links; empty if it held nothing else."""
+    kept = _IN_CODE.sub(keep, code)
+    return "" if kept != code and kept == "``" else kept
+
+
+def linked(text: str) -> list[int]:
+    """The link ids in a text that `existing` has passed, each once."""
+    return list(dict.fromkeys(int(number) for number in _LINK.findall(text)))
+
+
+def as_markers(text: str) -> str:
+    """The text with [3] instead of [link_id=3], like the citations of other methods."""
+    return _LINK.sub(r"[\1]", text)
+
+
+_CALLS: Mapping[type[Action], str] = {
+    Search: '"ActionWrapper(thoughts=" said ", action=Search(query=" said "))"',
+    Terminate: '"ActionWrapper(thoughts=" said ", action=Terminate())"',
+    LinkSelection: '"LinkSelection(grounded_summarization=" said ", thoughts=" said ", selected_link_ids=[" links "])"',
+    GivenAnswer: '"Answer(thoughts=" said ", answer=" said ")"',
+    CheckAnswer: '"Check_Answer(passed=True)"',
+    ReviseAnswer: '"Revise_Answer(revised_answer=" said ")"',
+}
+_WORDS = r"""said ::= "\"" opening? [0-9A-Za-z\u00C0-\U0010FFFF] char* "\""
+opening ::= [(\['] | "\\\""
+char ::= [^"\\#\x00-\x1F\x7F] | "\\" ["'\\n] | "#" [^ "\\#\x00-\x1F\x7F]
+comment ::= "# " [^\n]+ "\n"
+"""
+"""A text begins with a word, perhaps in quotes or brackets, and never holds the end mark."""
+_COMMENTS = 4
+_STRING = {"type": "string"}
+
+
+@cache
+def grammar(kinds: tuple[type[Action], ...], *, comments: bool = False, links: tuple[int, ...] = ()) -> Grammar:
+    """The form of a reply with one action of these kinds. links: the link ids that a selection may name."""
+    return Grammar(gbnf=_gbnf(kinds, comments, links), json_schema=json.dumps(_schema(kinds, links)))
+
+
+def _gbnf(kinds: Sequence[type[Action]], comments: bool, links: Sequence[int]) -> str:
+    before = f"comment{{0,{_COMMENTS}}} " if comments else ""
+    more = f' (", " link){{0,{len(links) - 1}}}' if len(links) > 1 else ""
+    named = [f"links ::= (link{more})?", "link ::= " + " | ".join(f'"{i}"' for i in links)] if links else []
+    rules = [
+        f'root ::= {before}"ACTION_SELECTED = " action "  {END}"',
+        "action ::= " + " | ".join(_CALLS[kind] for kind in kinds),
+        *(named or ['links ::= ""']),
+    ]
+    return "\n".join(rules) + "\n" + _WORDS
+
+
+def _schema(kinds: Sequence[type[Action]], links: Sequence[int]) -> dict[str, Any]:
+    """All fields are required, as strict servers demand; those of another action are ignored."""
+    types: dict[str, Any] = {
+        "action": {"type": "string", "enum": [NAMES[kind] for kind in kinds]},
+        "passed": {"type": "boolean"},
+        "selected_link_ids": {"type": "array", "items": {"type": "integer", "enum": list(links)}},
+    }
+    fields = dict.fromkeys(["thoughts", "action", *(field for kind in kinds for field in FIELDS[NAMES[kind]])])
+    properties = {field: types.get(field, _STRING) for field in fields}
+    return {"type": "object", "properties": properties, "required": list(fields), "additionalProperties": False}
