@@ -61,7 +61,7 @@ under a coverage tool that slows Python down four times."""
 
 _MOST_WAYS = 40
 
-SKIPPED = ("reground.__main__", "reground.sandbox.inside")
+SKIPPED = ("reground.__main__", "reground.sandbox.harness")
 
 
 def modules() -> list[ModuleType]:

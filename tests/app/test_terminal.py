@@ -54,7 +54,7 @@ def test_nothing_in_the_package_prints_past_the_one_place() -> None:
         if isinstance(call, ast.Call) and re.fullmatch(PRINTERS, ast.unparse(call.func))
     ]
     # A program in the sandbox has no terminal, and the server for tests prints its own address.
-    others = [said for said in printed if not said.startswith(("sandbox/inside/", "testing/"))]
+    others = [said for said in printed if not said.startswith(("sandbox/harness/", "testing/"))]
     assert others == [
         "app/cli/terminal.py: print(harmless(text), file=sys.stderr if error else sys.stdout, flush=True)"
     ]

@@ -144,7 +144,7 @@ def _files() -> dict[str, str]:
         "'/dev/tty'", "'/dev/console'", "'/dev/userfaultfd'",
     )  # fmt: skip
     written = (
-        "/usr/bin/x", "/usr/lib/x", "/lib/x", "/etc/x", "/x", "/dev/x", "/harness/x", "/harness/inside/tests.py",
+        "/usr/bin/x", "/usr/lib/x", "/lib/x", "/etc/x", "/x", "/dev/x", "/reground/x", "/reground/harness/tests.py",
         "/proc/sys/kernel/core_pattern", "/proc/sys/kernel/hostname", "/proc/sys/kernel/modprobe", "/proc/sysrq-trigger",
         "/proc/sys/vm/drop_caches", "/proc/sys/vm/overcommit_memory", "/proc/sys/kernel/panic", "/proc/sys/fs/file-max",
         "/proc/sys/net/ipv4/ip_forward", "/proc/sys/kernel/ns_last_pid", "/proc/1/oom_score_adj", "/proc/1/comm",

@@ -145,7 +145,7 @@ def patches() -> Iterator[Hostile]:
         yield Hostile(
             f"patch-builtins-{name}", f"import builtins\nbuiltins.{name} = lambda *a, **k: True\n" + _call("return 0")
         )
-    modules = ("unittest", "pytest", "numpy", "numpy.testing", "math", "json", "inside.tests", "inside.wire", "tests")
+    modules = ("unittest", "pytest", "numpy", "numpy.testing", "math", "json", "harness.tests", "harness.wire", "tests")
     for name in modules:
         source = f"""
             import sys, types

@@ -12,10 +12,9 @@ import pytest
 from reground.core.errors import ConfigurationError, SandboxUnavailable
 from reground.core.programs import Execution, Limits, Program, Sandbox, Verdict
 from reground.sandbox import find_sandbox
-from reground.sandbox._engine import Engine
-from reground.sandbox._seccomp import filter_program
-from reground.sandbox._watch import descendants
-from reground.sandbox.bubblewrap import _Bubblewrap, _find, _refusal
+from reground.sandbox.bubblewrap import _Bubblewrap, _find, _refusal, filter_program
+from reground.sandbox.engine import Engine
+from reground.sandbox.limits import descendants
 
 
 async def checked(sandbox: Sandbox, source: str, tests: str, *exports: str) -> Execution:

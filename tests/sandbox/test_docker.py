@@ -10,8 +10,8 @@ import pytest
 from reground.core.errors import SandboxUnavailable
 from reground.core.programs import Limits, Program, Verdict
 from reground.sandbox import find_sandbox
-from reground.sandbox._engine import Job
 from reground.sandbox.docker import DockerLauncher, DockerSandbox
+from reground.sandbox.engine import Job
 
 FAKE = """#!{python}
 import json, os, re, subprocess, sys
@@ -19,7 +19,7 @@ if sys.argv[1] != "run":
     sys.exit(0)
 volumes = [re.fullmatch(r"(.+?):(/[^:]+):r[ow]", v) for v in sys.argv if v.endswith((":ro", ":rw"))]
 volumes = dict(reversed(found.groups()) for found in volumes)
-boot = sys.argv[-1].replace("/harness", os.path.dirname(volumes["/harness/inside"]))
+boot = sys.argv[-1].replace("/reground", os.path.dirname(volumes["/reground/harness"]))
 boot = boot.replace("/job.json", volumes["/job.json"])
 os.execv({python!r}, ["python", "-c", boot])
 """

@@ -14,9 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reground.sandbox.inside.errors import describe
-from reground.sandbox.inside.values import base_value, decode, encode, overwrite
-from reground.sandbox.inside.wire import Channel, WireError, parse
+from reground.sandbox.harness.wire import Channel, WireError, base_value, decode, describe, encode, overwrite, parse
 
 
 def refuse(value: Any) -> Any:

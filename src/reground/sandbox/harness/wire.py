@@ -1,26 +1,98 @@
-"""Encodes and decodes plain data: numbers, texts, dates, and containers and arrays of them, rebuilt as builtins.
+"""The conversation between a program and its tests, which do not trust each other.
 
+A frame is four bytes of length, and JSON. Its bytes and its number of values are limited before it is parsed. What
+crosses is plain data, of limited size: numbers, texts, dates, and containers and arrays of them, rebuilt as builtins.
 Names, types and calls are not plain data. Anything else crosses as a numbered reference, which the receiver resolves.
-The size of a decoded value is limited here.
 """
 
 from __future__ import annotations
 
+import builtins
+import json
+import os
 import re
 from collections import deque
 from collections.abc import Callable
 from typing import Any
 
-from .wire import WireError
-
+MOST_BYTES = 32 * 1024 * 1024
+MOST_NODES = 2_000_000
+_TEXT = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"')
 MOST_DEPTH = 200
 MOST_BITS = 1 << 24
 MOST_EXPONENT = 100_000
 MOST_STEPS = 1 << 22
 _SAFE_INT = 1 << 62
 
+Message = dict[str, Any]
 Refer = Callable[[Any], Any]
 Resolve = Callable[[dict[str, Any]], Any]
+
+
+class WireError(BaseException):
+    """The other side has gone or violates the protocol. It is no Exception, so that `except Exception` misses it."""
+
+
+class Channel:
+    """Whole frames over a pair of file descriptors."""
+
+    def __init__(self, read: int, write: int) -> None:
+        self._read, self._write = read, write
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Write one frame. Raises WireError if the reader has gone or the message is too long."""
+        data = json.dumps(message, separators=(",", ":")).encode()
+        if len(data) > MOST_BYTES:
+            raise WireError("a value is too large to cross")
+        view = memoryview(len(data).to_bytes(4, "big") + data)
+        try:
+            while view:
+                view = view[os.write(self._write, view) :]
+        except OSError as error:
+            raise WireError("the other side has gone") from error
+
+    def receive(self) -> dict[str, Any]:
+        """Read one frame. Raises WireError at the end of the stream and for an invalid frame."""
+        size = int.from_bytes(self._exactly(4), "big")
+        if size > MOST_BYTES:
+            raise WireError("a value is too large to cross")
+        return parse(self._exactly(size))
+
+    def _exactly(self, size: int) -> bytes:
+        data = bytearray()
+        while len(data) < size:
+            try:
+                part = os.read(self._read, min(size - len(data), 1 << 20))
+            except OSError as error:
+                raise WireError("the other side has gone") from error
+            if not part:
+                raise WireError("the other side has gone")
+            data += part
+        return bytes(data)
+
+
+def parse(data: bytes) -> dict[str, Any]:
+    """A frame's message. Raises WireError."""
+    if len(data) > MOST_NODES and _nodes(data) > MOST_NODES:
+        raise WireError("a value has too many parts to cross")
+    try:
+        message = json.loads(data)
+    except (ValueError, RecursionError, MemoryError) as error:
+        raise WireError("not a message") from error
+    if not isinstance(message, dict):
+        raise WireError("not a message")
+    return message
+
+
+def _nodes(data: bytes) -> int:
+    """At least the number of values in a frame. Commas within texts are only excluded if the limit is exceeded."""
+    if (most := _marks(data)) <= MOST_NODES:
+        return most
+    return _marks(_TEXT.sub(b"", data))
+
+
+def _marks(data: bytes) -> int:
+    return data.count(b",") + data.count(b"[") + data.count(b"{")
 
 
 def encode(value: Any, refer: Refer) -> Any:
@@ -254,3 +326,128 @@ def _merged(old: Any, new: Any) -> Any:
         overwrite(old, new)
         return old
     return new
+
+
+def is_builtin(value: Any) -> bool:
+    """Whether a type or a function is Python's builtin of that name."""
+    return getattr(builtins, getattr(value, "__name__", ""), None) is value
+
+
+def describe(error: BaseException, file: str = "") -> dict[str, Any]:
+    """An exception as data: its name, its builtin ancestors, its message and its plain arguments."""
+    kind = type(error)
+    known = [c.__name__ for c in kind.__mro__ if is_builtin(c)]
+    try:
+        text, args = str(error)[:4000], [encode(arg, lambda value: str(value)[:1000]) for arg in error.args]
+    except BaseException:
+        text, args = "", []
+    return {
+        "type": kind.__name__,
+        "module": kind.__module__,
+        "mro": known,
+        "text": text,
+        "args": args,
+        "line": line_of(error, file),
+    }
+
+
+def line_of(error: BaseException, file: str) -> int:
+    """The last line of the file that an exception passed through; 0 if there is none."""
+    found, trace = 0, error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code.co_filename == file:
+            found = trace.tb_lineno
+        trace = trace.tb_next
+    return found
+
+
+class Session:
+    """Requests, replies, and the tables of objects that they name.
+
+    While one side waits for a reply it serves the other's requests, so callbacks nest.
+    `broken` says why the conversation ended; nothing mends it, so a test cannot pass over it.
+    """
+
+    def __init__(self, channel: Channel) -> None:
+        self.broken = ""
+        self._channel = channel
+        self._own: dict[int, Any] = {}
+        self._numbers: dict[int, int] = {}
+        self._next = 0
+        self._peers: dict[int, Any] = {}
+
+    def request(self, op: str, *operands: Any, **more: Any) -> Message:
+        """Ask, and serve the other side until it answers."""
+        self.send({"op": op, "a": [self.encode(operand) for operand in operands], **more})
+        while True:
+            message = self.receive()
+            if "op" not in message:
+                return message
+            self.send(self.answer(message))
+
+    def answer(self, message: Message) -> Message:
+        """The reply to a request; an error is a reply, too."""
+        raise NotImplementedError
+
+    def send(self, message: Message) -> None:
+        """Send a frame, unless the conversation is over."""
+        self.guard(lambda: self._channel.send(message))
+
+    def receive(self) -> Message:
+        """Receive a frame, unless the conversation is over."""
+        message: Message = self.guard(self._channel.receive)
+        return message
+
+    def encode(self, value: Any) -> Any:
+        """JSON for a value; a reference for an object that stays here."""
+        try:
+            return encode(value, self.refer)
+        except RecursionError:
+            return self.export(value)
+
+    def decode(self, data: Any) -> Any:
+        """A value from JSON."""
+        return self.guard(lambda: decode(data, self.resolve))
+
+    def refer(self, value: Any) -> Message:
+        """A reference to a value that is not plain data."""
+        return self.export(value)
+
+    def export(self, value: Any) -> Message:
+        """Number one of this side's objects."""
+        number = self._numbers.setdefault(id(value), self._next)
+        self._next += number == self._next
+        self._own[number] = value
+        return {"t": "ref", "v": number}
+
+    def forget(self, first: int) -> None:
+        """Take back the numbers from `first` on."""
+        for number in [number for number in self._own if number >= first]:
+            del self._numbers[id(self._own.pop(number))]
+
+    def adopt(self, number: int, data: Message) -> Any:
+        """A stand-in for one of the other side's objects."""
+        raise NotImplementedError
+
+    def resolve(self, data: Message) -> Any:
+        """The object that a reference names."""
+        number = data["v"]
+        if type(number) is not int:
+            raise WireError("not a reference")
+        if data["t"] == "yours":
+            return self._own[number]
+        if data["t"] != "ref":
+            raise WireError("not a value: unknown kind")
+        if number not in self._peers:
+            self._peers[number] = self.adopt(number, data)
+        return self._peers[number]
+
+    def guard(self, act: Any) -> Any:
+        """Run work that may end the conversation, unless it is over."""
+        if self.broken:
+            raise WireError(self.broken)
+        try:
+            return act()
+        except WireError as error:
+            self.broken = str(error)
+            raise

@@ -11,24 +11,39 @@ import contextlib
 import errno
 import json
 import os
+import resource
 import secrets
+import signal
 import time
 from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from pydantic import JsonValue
 
 from reground.core.errors import SandboxUnavailable
 from reground.core.programs import Execution, Limits, Program, Verdict
-from reground.sandbox import _host
-from reground.sandbox._folders import make_workspace, remove, sweep
-from reground.sandbox._verdict import Ended, judge_alone, judge_tests, judge_value, settle
-from reground.sandbox._watch import Watch
+from reground.sandbox.harness.program import SYNTAX_EXIT
+from reground.sandbox.harness.wire import WireError, parse
+from reground.sandbox.limits import (
+    MemoryGroup,
+    Watch,
+    descendants,
+    make_memory_group,
+    make_workspace,
+    remove,
+    sweep,
+)
 
 STARTUP_SECONDS = 1.0
 TESTS_MEMORY_MIB = 1024
+FEWEST_FILES = 64
+_FILES_OF_OUR_OWN = 40
+_FILES_OF_AN_EXECUTION = 16
+_ULIMIT = {"AS": "-v", "CPU": "-t", "FSIZE": "-f", "NPROC": "-u", "NOFILE": "-n"}
+_SYNTAX = ("SyntaxError", "IndentationError", "TabError")
+_KILLED = "was killed by the system, most likely for memory"
 _SCARCE = {errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.ENOMEM, errno.ENOSPC, errno.EDQUOT}
 
 
@@ -64,9 +79,13 @@ class Launch:
 
 
 class Launcher(Protocol):
-    """A kind of isolation. job_mode: the file mode of a job's file."""
+    """A kind of isolation.
+
+    job_mode: the file mode of a job's file. limits_memory: whether the isolation limits the memory of the whole tree.
+    """
 
     job_mode: int
+    limits_memory: bool
 
     def confine(self, job: Job) -> dict[str, JsonValue]:
         """The data with which the process confines itself further."""
@@ -75,6 +94,33 @@ class Launcher(Protocol):
     def launch(self, job: Job) -> Launch:
         """The command that starts the job, isolated."""
         ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ended:
+    """The data of a process that has ended.
+
+    status: its exit status, negative for a signal. out, err: its output. most: maximum bytes of each.
+    stopped, why: the limit for which it was killed, if any. peak_mib: its peak memory, 0 if unknown.
+    """
+
+    status: int
+    out: bytes
+    err: bytes
+    most: int
+    stopped: Verdict | None = None
+    why: str = ""
+    peak_mib: float = 0.0
+
+    @property
+    def stdout(self) -> str:
+        """Standard output, up to the limit."""
+        return self.out[: self.most].decode(errors="replace")
+
+    @property
+    def stderr(self) -> str:
+        """Standard error, up to the limit."""
+        return self.err[: self.most].decode(errors="replace")
 
 
 @dataclass
@@ -88,6 +134,7 @@ class Running:
     why: str = ""
     printed: dict[str, bytearray] = field(default_factory=lambda: {"stdout": bytearray(), "stderr": bytearray()})
     watch: Watch | None = None
+    group: MemoryGroup | None = None
     _killed: bool = False
     _work: list[asyncio.Task[None]] = field(default_factory=list)
 
@@ -111,11 +158,16 @@ class Running:
         """Kill the isolation's first process and, with it, all others."""
         if self.process.returncode is None:
             self._killed = True
-            with contextlib.suppress(ProcessLookupError):
-                self.process.kill()
+            # While the isolation is being set up, its processes do not yet end with the first one.
+            for pid in (*descendants(self.process.pid, most=self.limits.processes), self.process.pid):
+                with contextlib.suppress(OSError):
+                    os.kill(pid, signal.SIGKILL)
 
     def ended(self) -> Ended:
         """The data for the verdict, after the process has ended."""
+        if self.group is not None and self.group.exceeded():
+            # Also where another limit was noticed first: the program may have waited for the process that was killed.
+            self.stopped, self.why = Verdict.MEMORY, f"used more than {self.limits.memory_mib} MiB"
         err = bytes(self.printed["stderr"])
         if self.launch.hello and self.launch.hello in err:
             err = err.partition(self.launch.hello)[2]  # what stands before are warnings of the isolation
@@ -147,8 +199,7 @@ class Running:
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             stdin.write(data)
             await stdin.drain()
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            stdin.close()
+        stdin.close()
 
     def ran(self) -> bool:
         """Whether the isolation was set up. Only then the exit status is the program's."""
@@ -191,7 +242,7 @@ class Engine:
     def _gate(self) -> asyncio.Semaphore:
         loop = asyncio.get_running_loop()
         if self._places is None or self._places[0] is not loop:
-            self._places = (loop, asyncio.Semaphore(_host.concurrency(self._concurrency)))
+            self._places = (loop, asyncio.Semaphore(concurrency(self._concurrency)))
         return self._places[1]
 
     async def _by_itself(self, program: Program, folder: Path, began: float) -> Execution:
@@ -260,9 +311,11 @@ class Engine:
         job.path.write_text(json.dumps({"role": job.role, **job.data, **self._launcher.confine(job)}), encoding="utf-8")
         job.path.chmod(self._launcher.job_mode)
         launch = self._launcher.launch(job)
+        group = None if self._launcher.limits_memory else make_memory_group(job.limits.memory_mib)
+        command = launch.command if group is None else group.enter(launch.command)
         try:
             process = await asyncio.create_subprocess_exec(
-                *launch.command,
+                *command,
                 stdin=stdin,
                 stdout=stdout,
                 stderr=asyncio.subprocess.PIPE,
@@ -275,24 +328,26 @@ class Engine:
         finally:
             for inherited in launch.inherit:
                 os.close(inherited)
-        running = Running(process, launch, job.limits)
-        running.watch = Watch(
-            process.pid,
-            job.limits.memory_mib,
-            job.limits.processes,
-            job.shared if job.role == "program" else None,
-        )
-        watching = asyncio.ensure_future(running.watch.follow(running.stop))
+        shared = job.shared if job.role == "program" else None
+        watch = Watch(process.pid, job.limits.memory_mib, job.limits.processes, shared)
+        running = Running(process, launch, job.limits, watch=watch, group=group)
+        watching = asyncio.ensure_future(watch.follow(running.stop))
         try:
             yield running
         finally:
             watching.cancel()
-            await asyncio.shield(running.end())
-            if launch.status is not None:
-                os.close(launch.status)
-            if launch.tidy:
-                tidying = await asyncio.create_subprocess_exec(*launch.tidy, stdout=-3, stderr=-3)
-                await tidying.wait()
+            await asyncio.shield(self._clear(running))
+
+    async def _clear(self, running: Running) -> None:
+        """End what is left of the process, and remove what was made for it."""
+        await running.end()
+        if running.launch.status is not None:
+            os.close(running.launch.status)
+        if running.launch.tidy:
+            tidying = await asyncio.create_subprocess_exec(*running.launch.tidy, stdout=-3, stderr=-3)
+            await tidying.wait()
+        if running.group is not None:
+            await running.group.remove()
 
 
 def _nobody() -> int:
@@ -315,3 +370,143 @@ def _require_isolation(running: Running) -> None:
         # Behind its reason docker says where help is.
         why = next((line for line in said if line.startswith("docker: ")), said[-1])
         raise SandboxUnavailable(f"the isolation could not be set up: {why}")
+
+
+def require(needed: Mapping[str, int | None]) -> None:
+    """Raise SandboxUnavailable if a limit of the host would make a correct program fail."""
+    for name, option in _ULIMIT.items():
+        most = resource.getrlimit(getattr(resource, f"RLIMIT_{name}"))[1]
+        least = needed.get(name)
+        if least is not None and most != resource.RLIM_INFINITY and most < least:
+            raise SandboxUnavailable(
+                f"the host limits a process to {most} where a program may need {least} (RLIMIT_{name}); "
+                f"raise it (ulimit {option}) or ask for less"
+            )
+
+
+def concurrency(wanted: int) -> int:
+    """The number of executions, limited by the host's limit on open files."""
+    room = resource.getrlimit(resource.RLIMIT_NOFILE)[0] - _FILES_OF_OUR_OWN
+    return max(1, min(wanted, room // _FILES_OF_AN_EXECUTION))
+
+
+def settle(execution: Execution, program: Program, ended: Ended, seconds: float) -> Execution:
+    """Apply the limits and the expected output, and add time and memory."""
+    update: dict[str, Any] = {"seconds": round(seconds, 4)}
+    if ended.peak_mib:
+        update["memory_mib"] = round(ended.peak_mib, 1)
+    if ended.stopped is not None:
+        update |= {"verdict": ended.stopped, "detail": ended.why, "value": None}
+    elif execution.detail == _KILLED and seconds > program.limits.seconds:
+        update |= {"verdict": Verdict.TIMEOUT, "detail": "used up its CPU time"}
+    elif execution.passed and program.tests is None and program.expected_stdout is not None:
+        update |= _compare(execution.stdout, program.expected_stdout)
+    return execution.model_copy(update=update)
+
+
+def _compare(printed: str, expected: str) -> dict[str, Any]:
+    found, wanted = _lines(printed), _lines(expected)
+    if found == wanted:
+        return {}
+    pairs = enumerate(zip(found, wanted, strict=False), start=1)
+    place = next((i for i, (a, b) in pairs if a != b), min(len(found), len(wanted)) + 1)
+    got = repr(found[place - 1][:200]) if place <= len(found) else "nothing"
+    want = repr(wanted[place - 1][:200]) if place <= len(wanted) else "nothing more"
+    return {"verdict": Verdict.WRONG_ANSWER, "detail": f"line {place}: expected {want}, printed {got}"}
+
+
+def _lines(text: str) -> list[str]:
+    return [line.rstrip() for line in text.rstrip().split("\n")]
+
+
+def judge_alone(ended: Ended) -> Execution:
+    """Judge a program that reads and prints, by its exit status."""
+    verdict, detail = _exit(ended.status, ended.stderr)
+    return Execution(verdict=verdict, stdout=ended.stdout, stderr=ended.stderr, detail=detail)
+
+
+def _exit(status: int, stderr: str) -> tuple[Verdict, str]:
+    last = (stderr.strip().splitlines() or [""])[-1][:2000]
+    if status == 0:
+        return Verdict.PASSED, ""
+    if status == SYNTAX_EXIT and last.startswith((*_SYNTAX, "ValueError", "RecursionError", "MemoryError")):
+        return Verdict.SYNTAX, last
+    if last.startswith("MemoryError") or "Cannot allocate memory" in last:
+        return Verdict.MEMORY, last
+    killed = _signal(status)
+    if killed == 24:
+        return Verdict.TIMEOUT, "used up its CPU time"
+    if killed == 9:
+        return Verdict.MEMORY, _KILLED
+    if killed:
+        return Verdict.EXCEPTION, f"ended by signal {killed}"
+    return Verdict.EXCEPTION, last or f"ended with status {status}"
+
+
+def _signal(status: int) -> int:
+    if status < 0:
+        return -status
+    return status - 128 if status > 128 else 0
+
+
+def judge_value(ended: Ended) -> Execution:
+    """Judge a program by the value that it reports itself."""
+    printed = ended.stderr
+    message = _frame(ended.out)
+    if "value" in message:
+        return Execution(verdict=Verdict.PASSED, stdout=printed, value=_shallow(message["value"]))
+    error = message.get("err")
+    if not isinstance(error, dict):
+        verdict, detail = _exit(ended.status, printed)
+        if verdict is Verdict.PASSED:
+            verdict, detail = Verdict.EXCEPTION, "ended before it gave its value"
+        return Execution(verdict=verdict, stdout=printed, detail=detail)
+    kind, line = str(error.get("type")), error.get("line")
+    where = f" (line {line})" if line else ""
+    verdict = Verdict.MEMORY if kind == "MemoryError" else Verdict.SYNTAX if kind in _SYNTAX else Verdict.EXCEPTION
+    return Execution(verdict=verdict, stdout=printed, detail=f"{kind}: {error.get('text')}"[:2000] + where)
+
+
+def _frame(data: bytes) -> dict[str, Any]:
+    """The message that a program sent; empty if it sent none."""
+    try:
+        return parse(data[4 : 4 + int.from_bytes(data[:4], "big")])
+    except WireError:
+        return {}
+
+
+def _shallow(value: Any, depth: int = 0) -> JsonValue:
+    """The value, cut at the depth of records. Numbers that JSON cannot represent become text."""
+    if isinstance(value, float) and value - value != 0:
+        return repr(value)
+    if isinstance(value, list | dict) and depth >= 50:
+        return "..."
+    if isinstance(value, list):
+        return [_shallow(item, depth + 1) for item in value]
+    if isinstance(value, dict):
+        return {str(key): _shallow(item, depth + 1) for key, item in value.items()}
+    return value  # type: ignore[no-any-return]
+
+
+def judge_tests(ended: Ended, judge: Ended, nonce: str) -> Execution:
+    """Judge by the tests' report or, without one, by how the program ended."""
+    printed = ended.stderr
+    report = _report(judge.err, nonce)
+    said, detail = str(report.get("verdict", "gone")), str(report.get("detail", ""))
+    if said == "gone":
+        return _ended_early(ended, printed, detail)
+    return Execution(verdict=Verdict(said), stdout=printed, detail=detail)
+
+
+def _ended_early(ended: Ended, printed: str, detail: str) -> Execution:
+    verdict, why = _exit(ended.status, printed)
+    if verdict is Verdict.PASSED or (_signal(ended.status) == 9 and ended.stopped is None):
+        verdict, why = Verdict.EXCEPTION, "ended before the tests did" + (f": {detail}" if detail else "")
+    return Execution(verdict=verdict, stdout=printed, detail=why)
+
+
+def _report(data: bytes, nonce: str) -> dict[str, Any]:
+    for line in reversed(data.splitlines()):
+        if line.startswith(nonce.encode()):
+            return dict(json.loads(line[len(nonce) :]))
+    return {}

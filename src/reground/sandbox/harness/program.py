@@ -8,10 +8,19 @@ import sys
 import types
 from typing import Any
 
-from .errors import describe, is_builtin, line_of
-from .session import Message, Session
-from .values import base_value, encode, is_mutable, overwrite
-from .wire import Channel, WireError
+from .wire import (
+    Channel,
+    Message,
+    Session,
+    WireError,
+    base_value,
+    describe,
+    encode,
+    is_builtin,
+    is_mutable,
+    line_of,
+    overwrite,
+)
 
 FILE = "program.py"
 SYNTAX_EXIT = 65

@@ -1,4 +1,8 @@
-"""The entry point in a sandbox: apply the limits, then run the program or its tests."""
+"""What runs inside a sandbox: here the entry point, which limits the process, then the program or its tests.
+
+These modules are shown to the sandbox as a package of their own. They import the standard library alone, and little of
+it, because their start is part of every execution.
+"""
 
 from __future__ import annotations
 
