@@ -21,7 +21,7 @@ from pathlib import Path
 from reground.core.programs import Limits, Program, Sandbox
 from reground.sandbox import find_sandbox
 from tests.campaign.doors import DOORS, NUMBERS, ONCE_OPEN
-from tests.campaign.trial import Part, Trial
+from tests.campaign.runner import Part, Trial
 
 _START = """
 import array, ctypes, errno, fcntl, glob, mmap, os, signal, socket, struct, subprocess, sys, threading, time

@@ -11,7 +11,7 @@ from pathlib import Path
 from reground.core.programs import Limits, Program, Sandbox, Verdict
 from reground.sandbox import find_sandbox
 from tests import sandbox
-from tests.campaign.trial import Part, Trial
+from tests.campaign.runner import Part, Trial
 from tests.sandbox.hostile_families import PLAIN, hostile_programs
 from tests.sandbox.hostile_tricks import TRICKS
 

@@ -1,4 +1,4 @@
-"""Bad input of every kind: command lines, data files, files read back, documents, replies. Nothing is uncaught.
+"""Command lines with bad values of every kind. Nothing is uncaught.
 
 Every attempt runs in a worker, a process of its own, with a time bound and a limit on memory: an attempt that hangs or
 kills its process is a promise that fell, and the next one gets a new worker.
@@ -7,20 +7,31 @@ kills its process is a promise that fell, and the next one gets a new worker.
 from __future__ import annotations
 
 import asyncio
+import faulthandler
+import os
+import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryFile
+from tempfile import TemporaryFile, mkdtemp
 from typing import IO
 
 from pydantic import TypeAdapter
 
-from tests.campaign.trial import Part, Trial
+from tests.campaign import fuzz_commands
+from tests.campaign.runner import Part, Trial
 
 ROOT = Path(__file__).resolve().parents[2]
 _TRIALS = TypeAdapter(list[Trial])
+
+
+SECONDS = 60
+"""What one attempt may take. It takes well below one second; a machine that is busy with other work needs room."""
+MEMORY = 6 << 30
+"""Bytes of address space; what asks for more gets a MemoryError."""
 
 
 class Worker:
@@ -30,51 +41,64 @@ class Worker:
         self._process: subprocess.Popen[bytes] | None = None
         self._said: IO[bytes] = TemporaryFile()  # noqa: SIM115  (the worker writes to it for as long as it lives)
 
-    def attempt(self, area: str, number: int) -> list[Trial]:
+    def attempt(self, number: int) -> list[Trial]:
         """The trials of one attempt; one that fell where the worker did not come back."""
         if self._process is None:
             self._said = TemporaryFile()  # noqa: SIM115
-            command = [sys.executable, "-X", "faulthandler", "-m", "tests.campaign.fuzz_worker"]
+            command = [sys.executable, "-X", "faulthandler", "-m", "tests.campaign.fuzz"]
             self._process = subprocess.Popen(
                 command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._said
             )
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        self._process.stdin.write(f"{area} {number}\n".encode())
+        self._process.stdin.write(f"{number}\n".encode())
         self._process.stdin.flush()
         line = self._process.stdout.readline()
-        return _TRIALS.validate_json(line) if line.endswith(b"\n") else [self._died(area, number)]
+        return _TRIALS.validate_json(line) if line.endswith(b"\n") else [self._died(number)]
 
-    def _died(self, area: str, number: int) -> Trial:
+    def _died(self, number: int) -> Trial:
         assert self._process is not None
         code = self._process.wait()
         self._process = None
         self._said.seek(0)
         why = self._said.read()[-3000:].decode("utf-8", "replace")
-        return Trial(f"{area} that ends the process or hangs", False, f"number {number}: exit {code}: {why}")
+        return Trial("A command that ends the process or hangs", False, f"number {number}: exit {code}: {why}")
 
 
 _WORKER = Worker()
 
 
-async def _attempt(area: str, number: int) -> Sequence[Trial]:
-    return await asyncio.to_thread(_WORKER.attempt, area, number)
+async def attempt(number: int) -> Sequence[Trial]:
+    """One command line."""
+    return await asyncio.to_thread(_WORKER.attempt, number)
 
 
-def part(area: str, promise: str, *, short: int, long: int) -> Part:
-    """The part of one area; `fuzz_worker` has its attempts."""
-    return Part(f"fuzz-{area}", promise, short, long, partial(_attempt, area))
-
-
-PARTS = (
-    part("commands", "No command line ends in a stack trace, an internal error or a hang", short=16, long=4_000),
-    part("data", "A benchmark file is read, or a line names its error", short=120, long=8_000),
-    part(
-        "files",
-        "A file of reground that something else changed is read, or refused with its name",
-        short=32,
-        long=4_000,
-    ),
-    part("documents", "A document is read or skipped, whatever its bytes", short=10, long=1_500),
-    part("replies", "A parser reads or refuses every reply of a model, in bounded time", short=150, long=8_000),
+PART = Part(
+    name="fuzz",
+    promise="No command line ends in a stack trace, an internal error or a hang",
+    short=16,
+    long=4_000,
+    attempt=attempt,
 )
+
+
+def main() -> None:
+    """The worker: answer each number on a line of standard input with the attempt's trials as one line of JSON."""
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)  # what an attempt prints is no answer
+    for line in sys.stdin:
+        folder = Path(mkdtemp(prefix="reground-fuzz-"))
+        faulthandler.dump_traceback_later(SECONDS, exit=True)
+        try:
+            trials = fuzz_commands.attempt(int(line), folder)
+        finally:
+            faulthandler.cancel_dump_traceback_later()
+            shutil.rmtree(folder, ignore_errors=True)
+        trials = [replace(each, what=each.what.encode("utf-8", "backslashreplace").decode()) for each in trials]
+        answers.write(_TRIALS.dump_json(trials) + b"\n")
+        answers.flush()
+
+
+if __name__ == "__main__":
+    main()

@@ -16,6 +16,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import traceback
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -26,10 +27,26 @@ from reground.app.cli import run
 from reground.app.cli.commands import cli
 from reground.models.options import ModelOptions
 from reground.testing.openai_server import MockOpenAI
-from tests.campaign import fuzz_bad as bad
-from tests.campaign import fuzz_data, fuzz_files
-from tests.campaign.trial import Trial
+from tests.campaign.runner import Trial
+from tests.evaluation import benchmark_files
 from tests.servers import serving
+
+HUGE = 99999999999999999999
+TEXTS = (
+    "", " ", "\n", "\t\x00", "\x00", "\x1b[31m", "\u202e", "\ud800", "x\udcff", "\ufeff", "x" * 5_000, "é" * 300, "的", "🧪",
+    "null", "none", "true", "NaN", "inf", "-inf", "1e999", "-1", "0", "0.5", "1,2,3", ",", ",,", "[", "]", "{}", "[[1]]",
+    "{a = 1}", '"', "'", "\\", "../..", "/", "/etc", "/dev/null", "~", "absent/none", "a:b", ":", "=", "a=b", "--", "-",
+    "%s", "{0}", "{}", "${HOME}", "<|im_end|>", "1-", "5-1", "0x10", "١٢", "²", "1_000", "1 000", str(HUGE), f"-{HUGE}",
+    "1" * 5_000, "9" * 400, "k", "openai/", "/x", "openai/mock", "hf/", "gguf/", "gguf/absent.gguf", "http://", "ftp://x",
+    "http://[::1", "http://x:99999", "rar", "rar+", "+paper", "a.py", "prompted:", "random:x",
+)  # fmt: skip
+
+VALUES = (
+    None, True, False, 0, 1, -1, 5, HUGE, -HUGE, 2**31, 2**63, 10**6, 10**400, 0.5, -0.5, 1e308, 5e-324,
+    float("inf"), float("-inf"), float("nan"), [], {}, [[]], [{}], [None], [1], ["a"], {"a": 1}, {"": None},
+    {"id": "x"}, [True], [0.5, "x"], {"question": "x"},
+)  # fmt: skip
+
 
 _ONCE = b"attempts = 1\n"
 """A server that nobody reaches is tried once, not for a minute."""
@@ -38,13 +55,8 @@ _LONGEST_LINE = 2_000
 _SUBPROCESS = 97
 """One attempt in this many is a process of its own, as a user starts it."""
 _SAID = (
-    "Answer: A [1].",
-    "The Danube is longer.\n\nAnswer: yes",
-    "OK",
-    "1",
-    "",
-    "Thought: x\nAction: Search[x]",
-    "```python\nx = 1\n```",
+    *("Answer: A [1].", "The Danube is longer.\n\nAnswer: yes", "OK", "1", ""),
+    *("Thought: x\nAction: Search[x]", "```python\nx = 1\n```"),
 )
 
 
@@ -65,9 +77,18 @@ _OPEN: list[contextlib.ExitStack] = []
 def _template() -> Path:
     """A folder with documents, an index, a run, a trace, benchmark data, and things that are no such thing."""
     folder = Path(tempfile.mkdtemp(prefix="reground-fuzz-home-"))
-    shutil.copytree(fuzz_files._template(), folder, dirs_exist_ok=True)
-    shutil.copy(folder / "run" / "trajectories.jsonl", folder / "trace.jsonl")
-    fuzz_data.write(folder / "data")
+    (folder / "docs").mkdir()
+    (folder / "docs" / "danube.md").write_text("# Danube\n\nThe Danube is 2850 km long.\n")
+    (folder / "docs" / "rhine.txt").write_text("The Rhine is 1230 km long.\n")
+    benchmark_files.write(folder / "data")
+    model = ["--model", "openai/mock", "--base-url", _url()]
+    for made in (
+        ["index", "docs", "--out", "index"],
+        ["ask", "Which is longer?", "--method", "rag", "--corpus", "docs", "--trace", "trace.jsonl", *model],
+        ["eval", "--task", "gsm8k", "--data", "data", "--limit", "1", "--out", "run", "--cache", "cache.db", *model],
+    ):
+        code, said = _here(made, folder)
+        assert code in DOCUMENTED, said
     (folder / "binary").write_bytes(random.Random(0).randbytes(2_000))
     (folder / "empty").mkdir()
     (folder / "nothing").write_bytes(b"")
@@ -76,7 +97,7 @@ def _template() -> Path:
     return folder
 
 
-_PLACES = ("docs", "index", "run", "trace.jsonl", "data", "binary", "empty", "nothing", "broken.py", "broken.toml", "absent", "absent/x", "docs/danube.md", "cache.sqlite", "model.gguf")  # fmt: skip
+_PLACES = ("docs", "index", "run", "trace.jsonl", "data", "binary", "empty", "nothing", "broken.py", "broken.toml", "absent", "absent/x", "docs/danube.md", "cache.db")  # fmt: skip
 
 
 def commands() -> dict[tuple[str, ...], Any]:
@@ -113,7 +134,7 @@ def _good(words: tuple[str, ...]) -> list[str]:
 def attempt(number: int, folder: Path) -> list[Trial]:
     """One command line, tried in a fresh folder."""
     chance = random.Random(f"commands {number}")
-    shutil.copytree(_template(), folder, dirs_exist_ok=True, ignore=shutil.ignore_patterns("data"))
+    shutil.copytree(_template(), folder, dirs_exist_ok=True)
     kind, arguments, config = _KINDS[number % len(_KINDS)](chance)
     (folder / "reground.toml").write_bytes(_ONCE if config is None else config)
     if arguments[:1] == ["demo"] and "--model" not in arguments:
@@ -124,7 +145,7 @@ def attempt(number: int, folder: Path) -> list[Trial]:
         return []  # help, on standard output
     code, said = _own_process(arguments, folder) if own else _here(arguments, folder)
     why = _flaw(code, said)
-    what = f"number {number}: {bad.short(arguments)}" + ("" if config is None else f" with {bad.short(config)}")
+    what = f"number {number}: {_short(arguments)}" + ("" if config is None else f" with {_short(config)}")
     return [Trial(f"{kind}, as a process" if own else kind, not why, f"{what}: {why}")]
 
 
@@ -146,7 +167,7 @@ def _flaw(code: int | str, said: str) -> str:
 def _environment(folder: Path) -> dict[str, str]:
     return {
         "REGROUND_HOME": str(folder / "home"),
-        "REGROUND_DATA": str(_template() / "data"),
+        "REGROUND_DATA": str(folder / "data"),
         "OPENAI_API_KEY": "sk-none",
         "OPENAI_BASE_URL": _url(),
         "HF_ENDPOINT": "http://127.0.0.1:9",
@@ -162,7 +183,7 @@ def _here(arguments: list[str], folder: Path) -> tuple[int | str, str]:
         try:
             code: int | str = run(arguments)
         except BaseException as error:
-            code = bad.uncaught(error)
+            code = _uncaught(error)
     said = err.buffer.getvalue().decode("utf-8", "replace")  # type: ignore[attr-defined]
     return code, said
 
@@ -203,9 +224,9 @@ def _value(chance: random.Random, parameter: Any = None) -> str:
     if roll < 0.25:
         return chance.choice(_PLACES)
     if roll < 0.5:
-        found = str(chance.choice(bad.VALUES))
+        found = str(chance.choice(VALUES))
         return found if len(found) < 5_000 else "9" * 400
-    return chance.choice(bad.TEXTS)
+    return chance.choice(TEXTS)
 
 
 def _options(chance: random.Random) -> tuple[str, list[str], bytes | None]:
@@ -261,23 +282,24 @@ def _configuration(chance: random.Random) -> tuple[str, list[str], bytes | None]
     keys = [
         *options,
         *(f.name for f in dataclasses.fields(ModelOptions)),
-        *(f.name for f in dataclasses.fields(ModelOptions)),
     ]
     lines, tables = [], []
     for _ in range(chance.choice((1, 1, 2, 4))):
-        shown = _toml(bad.value(chance), chance)
+        shown = _toml(chance.choice((*TEXTS, *VALUES)), chance)
         roll = chance.random()
         if roll < 0.65:
             lines.append(f"{chance.choice(keys)} = {shown}")
         elif roll < 0.75:
-            lines.append(f"{json.dumps(chance.choice(bad.TEXTS))} = {shown}")
+            lines.append(f"{json.dumps(chance.choice(TEXTS))} = {shown}")
         elif roll < 0.87:
             tables.append(f"[budget]\n{chance.choice(('tokens', 'calls', 'seconds', 'usd', 'x'))} = {shown}")
         else:
             tables.append(f"[settings]\n{chance.choice(('k', 'max_tokens', 'temperature', 'prompts', 'x'))} = {shown}")
     written = _ONCE + "\n".join([*lines, *tables]).encode("utf-8", "surrogatepass")
     if chance.random() < 0.2:
-        written = bad.data(written, chance)
+        at = chance.randrange(len(written))
+        more = (b"", b"\xff", b"\xed\xa0\x80", b"\x00", b"\r", b"[" * 200_000, b"1" * 5_000, chance.randbytes(40))
+        written = written[:at] + chance.choice(more) + written[at + chance.choice((0, 1, 5)) :]
     drop = {"--budget-calls", "--limit", "--base-url"} if chance.random() < 0.3 else set()
     good = _good(words)
     kept = [each for i, each in enumerate(good) if each not in drop and (i == 0 or good[i - 1] not in drop)]
@@ -295,3 +317,17 @@ def _words(chance: random.Random) -> tuple[str, list[str], bytes | None]:
 
 
 _KINDS = (_options, _settings, _configuration, _options, _settings, _configuration, _options, _words)
+
+
+def _short(given: object) -> str:
+    """What was tried, for the record."""
+    said = ascii(given)
+    return said if len(said) <= 600 else f"{said[:450]}...{said[-150:]}"
+
+
+def _uncaught(error: BaseException) -> str:
+    """An exception that should not have come through, with where it came from."""
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if "reground" in frame.filename] or frames
+    where = ", ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in own[-3:])
+    return f"{type(error).__name__}: {_short(str(error))[:200]} at {where}"

@@ -21,7 +21,7 @@ from reground.app.cli.codes import EXIT_UNGROUNDED
 from reground.testing.openai_server import MockOpenAI
 from tests.campaign.commands import environment
 from tests.campaign.jobs import BLOB, JOBS, Job, said
-from tests.campaign.trial import Part, Trial
+from tests.campaign.runner import Part, Trial
 from tests.killing import Bell, recorded, rung_or_ended
 from tests.signals import heed_ctrl_c
 

@@ -1,4 +1,4 @@
-"""What a server may do wrong, in families; the details of each are drawn."""
+"""A server that writes raw bytes, and what it may do wrong, in families; the details of each are drawn."""
 
 from __future__ import annotations
 
@@ -6,47 +6,100 @@ import asyncio
 import gzip
 import json
 import random
+import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
-from tests.campaign.badserver import Fault, Wire, whole
+from reground.testing.openai_server import MockOpenAI, embed
+
+_LENGTH = re.compile(rb"\r\ncontent-length: *(\d+)", re.IGNORECASE)
+
+Wire = asyncio.StreamWriter
+Fault = Callable[[Wire, dict[str, Any]], Awaitable[None]]
+"""Writes what is wrong, from the reply that would be right."""
+
+
+class BadServer:
+    """Chat completions and embeddings. choose: the fault for a request's body, None for a right reply.
+
+    counts: right replies, by the text of the last message or by "embeddings".
+    """
+
+    def __init__(self, choose: Callable[[dict[str, Any]], Fault | None] = lambda body: None) -> None:
+        self.choose = choose
+        self.counts: Counter[str] = Counter()
+        self.url = ""
+        self._right = MockOpenAI(lambda body: "It is so.\nAnswer: Writer 1")
+
+    async def serve(self, reader: asyncio.StreamReader, wire: Wire) -> None:
+        """One request a connection."""
+        with suppress(ConnectionError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = _LENGTH.search(head)
+            body = json.loads(await reader.readexactly(int(length[1]))) if length else {}
+            reply = self._reply(body)
+            fault = self.choose(body)
+            if fault is not None:
+                await fault(wire, reply)
+            else:
+                self.counts[body["messages"][-1]["content"] if "messages" in body else "embeddings"] += 1
+                wire.write(whole(json.dumps(reply).encode()))
+            await wire.drain()
+        with suppress(ConnectionError):
+            wire.close()
+            await wire.wait_closed()
+
+    def _reply(self, body: dict[str, Any]) -> dict[str, Any]:
+        if "messages" in body:
+            return self._right.completion(body)
+        data = [{"index": index, "embedding": embed(text)} for index, text in enumerate(body.get("input", []))]
+        return {"object": "list", "data": data, "model": "mock", "usage": {"prompt_tokens": 1, "total_tokens": 1}}
+
+
+@asynccontextmanager
+async def serving(server: BadServer) -> AsyncIterator[BadServer]:
+    """Serve until the block ends; what hangs then is dropped."""
+    tasks: set[asyncio.Task[None]] = set()
+
+    def begin(reader: asyncio.StreamReader, wire: Wire) -> None:
+        task = asyncio.create_task(server.serve(reader, wire))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+    listening = await asyncio.start_server(begin, "127.0.0.1", 0)
+    server.url = f"http://127.0.0.1:{listening.sockets[0].getsockname()[1]}/v1"
+    try:
+        yield server
+    finally:
+        listening.close()
+        for task in list(tasks):
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def whole(body: bytes, status: str = "200 OK", headers: str = "", *, length: str | None = None) -> bytes:
+    """A response. length: what Content-Length says instead of the truth; empty for no such header."""
+    said = str(len(body)) if length is None else length
+    counted = f"Content-Length: {said}\r\n" if said else ""
+    head = f"HTTP/1.1 {status}\r\nContent-Type: application/json\r\nConnection: close\r\n{counted}{headers}\r\n"
+    return head.encode("latin-1", "replace") + body
+
 
 FOREVER = 3600.0
 _ODD_WAITS = (
-    "-1",
-    "nan",
-    "inf",
-    "1e400",
-    "soon",
-    "9" * 30,
-    "0x10",
-    "",
-    "Fri, 31 Feb 2099 25:61:61 GMT",
-    "Fri, 01 Jan 0001 00:00:00 GMT",
-    "Thu, 01 Jan 1970 00:00:00",
-    "Mon, 99 Foo 99999 00:00:00 GMT",
-    "\xff\xfe",
+    "-1", "nan", "inf", "1e400", "soon", "9" * 30, "0x10", "", "Fri, 31 Feb 2099 25:61:61 GMT",
+    "Fri, 01 Jan 0001 00:00:00 GMT", "Thu, 01 Jan 1970 00:00:00", "Mon, 99 Foo 99999 00:00:00 GMT", "\xff\xfe",
     "1, 2",
-)
+)  # fmt: skip
 _STATUSES = (
-    "429 Too Many Requests",
-    "500 Internal Server Error",
-    "503 Service Unavailable",
-    "502 Bad Gateway",
-    "408 Request Timeout",
-    "529 Overloaded",
-    "418 I'm a teapot",
-    "400 Bad Request",
-    "422 Unprocessable",
-    "404 Not Found",
-    "599 ",
-    "999 Odd",
-    "204 No Content",
-    "206 Partial Content",
-    "304 Not Modified",
+    "429 Too Many Requests", "500 Internal Server Error", "503 Service Unavailable", "502 Bad Gateway",
+    "408 Request Timeout", "529 Overloaded", "418 I'm a teapot", "400 Bad Request", "422 Unprocessable",
+    "404 Not Found", "599 ", "999 Odd", "204 No Content", "206 Partial Content", "304 Not Modified",
     "101 Switching Protocols",
-)
+)  # fmt: skip
 ODD: tuple[Any, ...] = (
     None, 0, -1, 1e308, float("nan"), float("inf"), "", "x" * 100_000, [], {}, [[]], [None], {"a": {}}, True, "\ud800",
     10**400, -(2**63) - 1, "NaN", [1, 2, 3], {"\udfff": 1},
@@ -114,49 +167,31 @@ def length_lie(chance: random.Random) -> Fault:
     return fault
 
 
+_CHUNKS = (
+    b"zz\r\nhello\r\n", b"5\r\nhello", b"5\r\nhello\r\n", b"fffffffffffffffff\r\nhello\r\n0\r\n\r\n",
+    b"-1\r\nhello\r\n0\r\n\r\n", b"5;" + b"x" * 70_000 + b"\r\nhello\r\n0\r\n\r\n", b"2\r\nhello\r\n0\r\n\r\n",
+    b"0\r\n" + b"X: y\r\n" * 20_000 + b"\r\n", b"\r\n\r\n",
+)  # fmt: skip
+_HEADS = (
+    b"SSH-2.0-OpenSSH_9.6\r\n", b"HTTP/9.9 abc\r\n\r\n", b"HTTP/1.1 \r\n\r\n", b"\r\n\r\n\r\n\r\n",
+    bytes(range(256)) * 40, b"HTTP/1.1 200 OK\r\nX: " + b"y" * 2_000_000 + b"\r\n\r\n{}",
+    b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200_000 + b"\r\n{}", b"HTTP/1.1 200 OK\r\nno colon here\r\n\r\n{}",
+    b"HTTP/1.1 200 OK\r\n: nameless\r\n\r\n{}", b"HTTP/1.1 100 Continue\r\n\r\n" * 3000,
+    b"HTTP/1.1 200 OK\r\nContent-Type: \xff\xfe;charset=\x01\r\nContent-Length: 2\r\n\r\n{}",
+    b"HTTP/1.1 103 Early Hints\r\n\r\n", b"<html>no protocol</html>", b"HTTP/1.1 -200 OK\r\n\r\n{}",
+    b"HTTP/2.0 200 OK\r\nContent-Length: 2\r\n\r\n{}", b"{}",
+)  # fmt: skip
+
+
 def chunks(chance: random.Random) -> Fault:
     """Chunked transfer that breaks its own rules."""
-    body = chance.choice(
-        (
-            b"zz\r\nhello\r\n",
-            b"5\r\nhello",
-            b"5\r\nhello\r\n",
-            b"fffffffffffffffff\r\nhello\r\n0\r\n\r\n",
-            b"-1\r\nhello\r\n0\r\n\r\n",
-            b"5;" + b"x" * 70_000 + b"\r\nhello\r\n0\r\n\r\n",
-            b"2\r\nhello\r\n0\r\n\r\n",
-            b"0\r\n" + b"X: y\r\n" * 20_000 + b"\r\n",
-            b"\r\n\r\n",
-        )
-    )
     lies = chance.choice(("Transfer-Encoding: chunked\r\n", "Transfer-Encoding: chunked, gzip\r\n"))
-    return _raw(whole(body, headers=lies, length=chance.choice(("", "", "7"))))
+    return _raw(whole(chance.choice(_CHUNKS), headers=lies, length=chance.choice(("", "", "7"))))
 
 
 def head(chance: random.Random) -> Fault:
     """A status line or headers that are none."""
-    return _raw(
-        chance.choice(
-            (
-                b"SSH-2.0-OpenSSH_9.6\r\n",
-                b"HTTP/9.9 abc\r\n\r\n",
-                b"HTTP/1.1 \r\n\r\n",
-                b"\r\n\r\n\r\n\r\n",
-                bytes(range(256)) * 40,
-                b"HTTP/1.1 200 OK\r\nX: " + b"y" * 2_000_000 + b"\r\n\r\n{}",
-                b"HTTP/1.1 200 OK\r\n" + b"X: y\r\n" * 200_000 + b"\r\n{}",
-                b"HTTP/1.1 200 OK\r\nno colon here\r\n\r\n{}",
-                b"HTTP/1.1 200 OK\r\n: nameless\r\n\r\n{}",
-                b"HTTP/1.1 200 OK\r\nContent-Type: \xff\xfe;charset=\x01\r\nContent-Length: 2\r\n\r\n{}",
-                b"HTTP/1.1 100 Continue\r\n\r\n" * 3000,
-                b"HTTP/1.1 103 Early Hints\r\n\r\n",
-                b"<html>no protocol</html>",
-                b"HTTP/1.1 -200 OK\r\n\r\n{}",
-                b"HTTP/2.0 200 OK\r\nContent-Length: 2\r\n\r\n{}",
-                b"{}",
-            )
-        )
-    )
+    return _raw(chance.choice(_HEADS))
 
 
 def status(chance: random.Random) -> Fault:

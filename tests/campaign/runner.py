@@ -1,4 +1,8 @@
-"""Runs the attempts of a part until there are enough trials, records each, and goes on where it stopped."""
+"""What a campaign is made of, and how it runs.
+
+A part is one promise and its numbered attempts, each repeatable by its number, each worth one trial or several. A run
+records each attempt, and goes on where it stopped.
+"""
 
 from __future__ import annotations
 
@@ -6,12 +10,40 @@ import asyncio
 import itertools
 import time
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from pydantic import TypeAdapter
 
-from tests.campaign.trial import Part, Trial
+
+@dataclass(frozen=True)
+class Trial:
+    """One thing that was tried, and whether the promise held.
+
+    kind: the row of the table that it counts in. what: how to repeat it, and what happened if the promise fell.
+    """
+
+    kind: str
+    held: bool
+    what: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """One promise and the attempts to break it.
+
+    promise: what "held" means, in one line. short and long: the trials of the short and the long form.
+    attempt: the trials of one number; the same number tries the same again. at_once: attempts that may run together.
+    """
+
+    name: str
+    promise: str
+    short: int
+    long: int
+    attempt: Callable[[int], Awaitable[Sequence[Trial]]]
+    at_once: int = 1
+
 
 RECORD = TypeAdapter(tuple[int, list[Trial]])
 

@@ -8,23 +8,12 @@ import signal
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from tests.campaign.commands import Done, environment, run
 
 Try = Callable[[Path, str, random.Random], list[str]]
 _FINE = {0, 4}
-_HOMES = (
-    "file",
-    "file/below",
-    "/proc/nowhere",
-    "/dev/null/x",
-    "x" * 300,
-    "new\nline",
-    "\udcff",
-    "loop",
-    "~nobody-of-that-name/x",
-)
+_HOMES = ("file", "file/below", "/proc/nowhere", "/dev/null/x", "x" * 300, "new\nline", "\udcff", "loop", "~nobody-of-that-name/x")  # fmt: skip
 
 
 def _commands(url: str) -> tuple[tuple[str, ...], ...]:
@@ -126,28 +115,6 @@ def odd_environment(folder: Path, url: str, chance: random.Random) -> list[str]:
     return _and_then(words, folder, done, {0, 2, 4})
 
 
-def odd_configuration(folder: Path, url: str, chance: random.Random) -> list[str]:
-    """A reground.toml that is none."""
-    words: Any = chance.choice(_commands(url)[4:7])
-    place = folder / "reground.toml"
-    content = chance.choice(
-        (b"\xff\xfe", b"[", b"a = " + b"[" * 50_000, b"\x00" * 100, b'model = "\\ud800"', b"model = 3", b"attempts = nan",
-         b"timeout = -1", b"timeout = inf", b"[budget]\ntokens = 1e400", b"[budget]\ntokens = \"many\"", b"settings = 3",
-         b"[settings]\nnowhere = 1", b"concurrency = 0", b"price = [1]", b"base_url = 7", b"unknown = true",
-         b"limit = \"all\"", b"seed = 1979-05-27", b"cache = {a = 1}", b"attempts = 1e308", b"timeout = true", None)
-    )  # fmt: skip
-    if content is None:
-        place.mkdir()
-    else:
-        place.write_bytes(content)
-    done = run(words, folder, environment(folder))
-    if place.is_dir():
-        place.rmdir()
-    else:
-        place.unlink()
-    return [f"{content!r:.60}: {flaw}" for flaw in _and_then(words, folder, done, {0, 2, 4})]
-
-
 def odd_places(folder: Path, url: str, chance: random.Random) -> list[str]:
     """Files where folders should be, links in circles, names that no disk has."""
     index = _commands(url)[7]
@@ -167,21 +134,7 @@ def odd_places(folder: Path, url: str, chance: random.Random) -> list[str]:
 
 def no_room_for_temporary_files(folder: Path, url: str, chance: random.Random) -> list[str]:
     """TMPDIR leads nowhere while programs are to be run."""
-    words = (
-        "eval",
-        "--task",
-        "gsm8k",
-        "--data",
-        "data",
-        "--model",
-        "openai/mock",
-        "--base-url",
-        url,
-        "-m",
-        "cot",
-        "--out",
-        "out",
-    )
+    words = ["cot" if word == "direct" else "gsm8k" if word == "bamboogle" else word for word in _commands(url)[6]]
     place = chance.choice(("/nowhere", "/proc", "/dev/null"))
     done = run(words, folder, environment(folder, TMPDIR=place))
     return _and_then(words, folder, done, {0, 2, 3})
@@ -192,7 +145,6 @@ SURROUNDINGS: dict[str, Try] = {
     "odd environment": odd_environment,
     "home that cannot be written": odd_home,
     "closed streams": closed_streams,
-    "odd configuration": odd_configuration,
     "odd places": odd_places,
     "output on a full disk": full_output,
     "no temporary files": no_room_for_temporary_files,

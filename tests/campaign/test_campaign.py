@@ -8,10 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.campaign import escapes
-from tests.campaign.doors import DOORS
 from tests.campaign.parts import PARTS
-from tests.campaign.runner import fallen, read, run, table
-from tests.campaign.trial import Part, Trial
+from tests.campaign.runner import Part, Trial, fallen, read, run, table
 from tests.sandbox.needed import skipping_without
 
 LONG = ("kills", "faults", "forging")
@@ -28,22 +26,10 @@ async def test_every_promise_holds_in_the_short_form(part: Part) -> None:
     assert fallen(trials) == []
 
 
-OPEN = {
-    "a file of its own": "return open('/box/x', 'w')",
-    "what the host has": "return open('/proc/version').read()",
-}
-
-
-@pytest.mark.parametrize("door", OPEN)
-@pytest.mark.parametrize("way", escapes.WAYS)
-async def test_a_door_that_stands_open_is_seen(door: str, way: str) -> None:
+async def test_a_door_that_stands_open_is_seen() -> None:
     with skipping_without():
-        trial = await escapes.tried(door, OPEN[door], way)
+        trial = await escapes.tried("a file of its own", "return open('/box/x', 'w')", "in a child")
     assert not trial.held, trial
-
-
-def test_there_are_enough_doors() -> None:
-    assert len(DOORS) >= 200
 
 
 async def every_third_falls(number: int) -> list[Trial]:

@@ -18,7 +18,7 @@ from reground.evaluation.tasks import load_task
 from reground.methods.search_agent import SearchAgent
 from reground.models.scripted import ScriptedModel
 from reground.retrieval.scripted import ScriptedRetriever
-from tests.campaign.fuzz_data import FILES, names, write
+from tests.evaluation.benchmark_files import FILES, names, write
 from tests.evaluation.programs import answered
 
 HUMANEVAL, MBPP, PLUS = "humaneval/HumanEval.jsonl", "mbpp/mbpp.jsonl", "mbpp/MbppPlus-OriginFmt.jsonl"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reground.core.programs import Program, Sandbox
-from tests.campaign.forging import PATIENT, cases, judged
+from tests.campaign.forging import PATIENT, judged
 from tests.campaign.forging import Case as Hostile
 from tests.sandbox.hostile_families import HONEST, PLAIN, STYLES
 
@@ -26,7 +26,3 @@ async def test_an_honest_program_passes_what_the_families_are_up_against(style: 
 async def test_a_verdict_that_was_not_earned_would_be_seen(sandbox: Sandbox) -> None:
     honest = Program(source=HONEST, tests=PLAIN, exports=("add",), limits=PATIENT)
     assert [trial.held for trial in await judged(Hostile("honest", "test", honest), sandbox)] == [False]
-
-
-def test_there_are_enough_of_them() -> None:
-    assert len({case.name for case in cases()}) == len(cases()) >= 500

@@ -1,21 +1,13 @@
-"""Benchmark files with lines that are not what they should be: each is read, or refused by file and line."""
+"""A small valid file for every reader of benchmark questions."""
 
 from __future__ import annotations
 
 import gzip
 import json
-import random
-import tempfile
-from collections.abc import Callable
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-from reground.core.errors import ConfigurationError, DataError
-from reground.evaluation.tasks import folder_schemes, load_task, task_names
-from reground.evaluation.tasks.longform import read_labels
-from tests.campaign import fuzz_bad as bad
-from tests.campaign.trial import Trial
+from reground.evaluation.tasks import folder_schemes, task_names
 
 _QUESTION = {
     "id": "q1",
@@ -29,7 +21,10 @@ _PASSAGE = {"id": "q-1", "title": "Danube", "text": "The Danube is 2850 km long.
 _CHOICE = {"id": "c1", "question": "Which?", "options": ["(A) one", "(B) two"], "label": "B", "passage": None}
 _FUNCTION = "def twice(x):\n    return 2 * x\n"
 _CLASS = "class Pair:\n    def first(self):\n        return 1\n\n    def second(self):\n        return 2\n"
-_TEST = "import unittest\n\nclass PairTestFirst(unittest.TestCase):\n    def test_1(self):\n        self.assertEqual(Pair().first(), 1)\n"
+_TEST = (
+    "import unittest\n\nclass PairTestFirst(unittest.TestCase):\n"
+    "    def test_1(self):\n        self.assertEqual(Pair().first(), 1)\n"
+)
 _MINE = {"result": "ladder", "count": 3, "type": "craft", "ingredients": {"stick": 7}, "pattern": [["stick"] * 3] * 2}
 
 FILES: dict[str, list[dict[str, Any]]] = {
@@ -167,14 +162,12 @@ FILES: dict[str, list[dict[str, Any]]] = {
     "asked/questions.jsonl": [{"question": "Do rivers flow?"}],
     "answered/questions.jsonl": [{"question": "Do rivers flow?", "answers": ["yes"], "passages": ["d1"]}],
 }
-"""A small valid file for every reader; a test sees that each task can be loaded from them."""
 
 PLAIN = {
     "own/qrels/test.tsv": "query-id\tcorpus-id\tscore\n1\td1\t1\n",
     "own/qrels/train.tsv": "query-id\tcorpus-id\tscore\n2\td1\t1\n",
 }
 PACKED = {"humaneval/HumanEvalPlus-OriginFmt.jsonl.gz": "humaneval/HumanEval.jsonl"}
-LABELS = {"id": "q1", "rating": 1}
 
 
 def write(root: Path, only: str = "") -> None:
@@ -201,77 +194,3 @@ def names(root: Path) -> list[str]:
     own["questions_train"] = root / "asked" / "questions.jsonl"
     own["questions"] = root / "answered" / "questions.jsonl"
     return [*task_names(), *(f"{scheme}:{own.get(scheme, root / 'own')}" for scheme in folder_schemes())]
-
-
-@cache
-def _readers(top: str) -> list[str]:
-    """The tasks that need nothing but the files of one folder."""
-    with tempfile.TemporaryDirectory() as folder:
-        root = Path(folder)
-        write(root, f"{top}/")
-        return [name.replace(folder, "ROOT") for name in names(root) if _loads(name, root)]
-
-
-def _loads(name: str, root: Path) -> bool:
-    try:
-        load_task(name, root)
-        return True
-    except (DataError, ConfigurationError):
-        return False
-
-
-def attempt(number: int, folder: Path) -> list[Trial]:
-    """One file spoiled, and every task that needs it loaded."""
-    chance = random.Random(f"data {number}")
-    if number % 40 == 39:
-        return [_labels(chance, folder, number)]
-    files = sorted({*FILES, *PLAIN, *PACKED})
-    file = files[number % len(files)]
-    write(folder, file.partition("/")[0] + "/")
-    path = folder / file
-    if file in PLAIN:
-        path.write_bytes(bad.data(path.read_bytes(), chance))
-    elif file in PACKED:
-        inside = _lines(FILES[PACKED[file]], chance)
-        path.write_bytes(gzip.compress(inside) if chance.random() < 0.6 else bad.data(gzip.compress(inside), chance))
-    else:
-        path.write_bytes(_lines(FILES[file], chance))
-    tasks = _readers(file.partition("/")[0])
-    return [
-        _load(name.replace("ROOT", str(folder)), folder, path, number)
-        for name in chance.sample(tasks, min(2, len(tasks)))
-    ]
-
-
-def _lines(records: list[dict[str, Any]], chance: random.Random) -> bytes:
-    at = chance.randrange(len(records))
-    lines = [json.dumps(record).encode() for record in records]
-    lines[at] = bad.line(records[at], chance)
-    return b"\n".join(lines) + b"\n" * chance.randrange(2)
-
-
-def _load(name: str, root: Path, path: Path, number: int) -> Trial:
-    def whole() -> object:
-        task = load_task(name, root)
-        return [task.examples(), task.demonstrations(), task.solutions()]
-
-    kind = f"The file of a benchmark: {path.parent.name}"
-    return _tried(kind, whole, root, f"number {number}, {name} with {bad.short(path.read_bytes())}")
-
-
-def _labels(chance: random.Random, folder: Path, number: int) -> Trial:
-    path = folder / "labels.jsonl"
-    path.write_bytes(_lines([LABELS, LABELS], chance))
-    return _tried(
-        "Labels of people", lambda: read_labels(path), folder, f"number {number}, {bad.short(path.read_bytes())}"
-    )
-
-
-def _tried(kind: str, work: Callable[[], object], root: Path, what: str) -> Trial:
-    try:
-        work()
-    except DataError as error:
-        return Trial(kind, str(root) in str(error), f"{what}: {error}")
-    except Exception as error:
-        return Trial(kind, False, f"{what}: {bad.uncaught(error)}")
-    return Trial(kind, True, what)
